@@ -1,0 +1,181 @@
+"""The one gate for input: what passes here is finite, dense, C-contiguous, float32 or float64, and of the right width.
+
+Every function returns a checked value or raises one sentence (expected, got, what to do), before anything changed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from onlinehash.errors import InvalidInput, InvalidParameter, InvalidType
+
+
+def vectors(X: Any, name: str = "X", dtype: np.dtype | None = None) -> np.ndarray:
+    """A matrix with one vector a row; float32 stays float32 unless `dtype` asks otherwise, the rest becomes float64."""
+    X = _numbers(X, name)
+    if X.ndim != 2:
+        raise InvalidInput(
+            f"Expected 2D array, got {X.ndim}D array instead for {name} (shape {X.shape}). "
+            f"Reshape your data with {name}.reshape(1, -1) if it is a single vector."
+        )
+    for axis, what in enumerate(("sample(s)", "feature(s)")):
+        if X.shape[axis] == 0:
+            raise InvalidInput(f"Found array with 0 {what} (shape={X.shape}) while a minimum of 1 is required.")
+    X = np.ascontiguousarray(X, dtype=dtype if dtype is not None else _real_dtype(X.dtype))
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("nd,nd->n", X, X)
+    if not np.isfinite(squares).all():
+        row = int(np.argmin(np.isfinite(squares)))
+        problem = (
+            "contains NaN"
+            if np.isnan(X[row]).any()
+            else "contains infinity (inf)"
+            if np.isinf(X[row]).any()
+            else f"has values whose squares overflow {X.dtype} to inf"
+        )
+        raise InvalidInput(f"{name} {problem} in row {row}; expected finite values, clean or rescale that row.")
+    return X
+
+
+def vector(x: Any, name: str, dtype: np.dtype | None = None) -> np.ndarray:
+    """One vector, given as a row or a sequence of numbers, as a matrix of one row."""
+    x = _numbers(x, name)
+    if x.ndim == 1:
+        x = x.reshape(1, -1)
+    if x.ndim != 2 or x.shape[0] != 1:
+        raise InvalidInput(f"expected one vector for {name}, got shape {x.shape}; pass matrices to partial_fit_pairs.")
+    return vectors(x, name, dtype)
+
+
+def width(X: np.ndarray, n_features: int, owner: str, name: str = "X") -> None:
+    """X has `n_features` columns."""
+    if X.shape[1] != n_features:
+        raise InvalidInput(
+            f"{name} has {X.shape[1]} features, but {owner} is expecting {n_features} features as input."
+        )
+
+
+def same_length(name: str, got: int, expected: int, of: str) -> None:
+    """Two aligned arrays."""
+    if got != expected:
+        raise InvalidInput(f"expected {name} with {expected} entries, one for each row of {of}, got {got}.")
+
+
+def similarities(similar: Any, n: int) -> np.ndarray:
+    """`n` pair labels as int8: +1 similar, -1 dissimilar; given as bools or as +1/-1."""
+    values = np.atleast_1d(np.asarray(similar))
+    if values.ndim != 1:
+        raise InvalidInput(f"expected a vector of pair labels for similar, got shape {values.shape}.")
+    same_length("similar", len(values), n, "A and B")
+    if values.dtype == np.bool_:
+        return np.where(values, 1, -1).astype(np.int8)
+    if values.dtype.kind in "iuf" and bool(np.isin(values, (-1, 1)).all()):
+        return values.astype(np.int8)
+    raise InvalidInput(
+        f"expected similar to be bools, or +1 for similar and -1 for dissimilar, got {_sample(values)}."
+    )
+
+
+def weights(sample_weight: Any, n: int) -> np.ndarray:
+    """`n` finite weights, none negative; None means one each."""
+    if sample_weight is None:
+        return np.ones(n)
+    values = np.atleast_1d(_numbers(sample_weight, "sample_weight")).astype(np.float64)
+    if values.ndim != 1:
+        raise InvalidInput(f"expected a vector for sample_weight, got shape {values.shape}.")
+    same_length("sample_weight", len(values), n, "A and B")
+    if not (np.isfinite(values) & (values >= 0)).all():
+        raise InvalidInput(f"expected finite sample_weight of at least 0, got {_sample(values)}.")
+    return values
+
+
+def labels(y: Any, n: int) -> np.ndarray:
+    """`n` class labels: numbers, bools or strings."""
+    values = np.asarray(y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise InvalidInput(f"expected a vector of labels for y, got shape {values.shape}.")
+    same_length("y", len(values), n, "X")
+    if values.dtype.kind == "O":
+        values = np.asarray([str(v) for v in values]) if any(isinstance(v, str) for v in values) else _numbers(y, "y")
+    if values.dtype.kind == "f" and not np.isfinite(values).all():
+        raise InvalidInput("Input y contains NaN or infinity (inf); expected a finite label for each row.")
+    if values.dtype.kind not in "biufUS":
+        raise InvalidInput(f"expected numbers, bools or strings as labels, got dtype {values.dtype}.")
+    return values
+
+
+Rule = tuple[str, Callable[[Any], bool]]
+
+
+def integer(low: int, high: float = math.inf) -> Rule:
+    """A whole number from `low` to `high`."""
+    text = f"an integer of at least {low}" if high == math.inf else f"an integer from {low} to {high:.0f}"
+    return text, lambda v: isinstance(v, Integral) and not isinstance(v, bool) and low <= v <= high
+
+
+def real(low: float, high: float = math.inf, *, above: bool = False) -> Rule:
+    """A finite number from `low` (or above it) to `high`."""
+    text = f"a finite number {'above' if above else 'of at least'} {low:g}"
+    if high != math.inf:
+        text += f" and at most {high:g}"
+    return text, lambda v: (
+        isinstance(v, Real)
+        and not isinstance(v, bool)
+        and math.isfinite(v)
+        and (v > low if above else v >= low)
+        and v <= high
+    )
+
+
+def one_of(*choices: Any) -> Rule:
+    """One of some strings, or None where it is listed."""
+    return "one of " + ", ".join(repr(c) for c in choices), lambda v: (
+        v is None or isinstance(v, str | bool)
+    ) and v in choices
+
+
+def either(*rules: Rule) -> Rule:
+    """Any of several rules."""
+    return " or ".join(text for text, _ in rules), lambda v: any(test(v) for _, test in rules)
+
+
+def parameters(owner: str, values: dict[str, Any], rules: dict[str, Rule]) -> None:
+    """Each value keeps its rule; the first that does not raises."""
+    for name, (text, test) in rules.items():
+        if not test(values[name]):
+            raise InvalidParameter(f"{owner} expects {name} to be {text}, got {values[name]!r}.")
+
+
+def _numbers(X: Any, name: str) -> np.ndarray:
+    """An array of real numbers, its dtype as it came (objects that are numbers become float64)."""
+    if hasattr(X, "tocsr") or hasattr(X, "todense"):
+        raise InvalidInput(f"expected a dense array for {name}, got sparse input; call {name}.toarray() first.")
+    try:
+        array = np.asarray(X)
+        if array.dtype.kind == "O":
+            array = array.astype(np.float64)
+    except TypeError as error:
+        raise InvalidType(f"expected numbers for {name}, got an object: {error}.") from None
+    except ValueError as error:
+        raise InvalidInput(f"expected a rectangular array of numbers for {name}, got: {error}.") from None
+    if array.dtype.kind == "c":
+        raise InvalidInput(f"Complex data not supported: expected real numbers for {name}.")
+    if array.dtype.kind not in "biuf":
+        raise InvalidInput(f"expected numbers for {name}, got dtype {array.dtype}; convert it to float32.")
+    return array
+
+
+def _real_dtype(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.float32 if dtype in (np.float16, np.float32) else np.float64)
+
+
+def _sample(values: np.ndarray) -> str:
+    """A few of the values, for a message."""
+    return f"{values.dtype} values such as {', '.join(str(v) for v in np.unique(values.astype(str))[:4])}"

@@ -1,0 +1,71 @@
+"""Every error a user can meet, in one tree.
+
+    OnlineHashError
+    ├── InvalidInput       (ValueError)   data that cannot be used: shape, type, NaN, overflow, labels
+    │   ├── InvalidType    (TypeError)    values that are no numbers at all
+    │   └── InvalidParameter              a constructor argument outside its rule
+    ├── UnknownMethod      (KeyError)     a learner's name that the registry does not hold
+    ├── NotReady           (ValueError)   nothing learned yet, or a feature map still collects its anchors
+    │   └── NotFitted      (+ scikit-learn's NotFittedError; lives in `learners.base`)
+    ├── FormatError        (ValueError)   a file that is truncated, foreign, too new or tampered with
+    └── MissingExtra       (ImportError)  an optional dependency is absent; the message names the pip line
+
+A message is one sentence: what was expected, what was got, what to do. `exit_code` is what the command line
+returns for it; `http_status` is what a service answers.
+"""
+
+
+class OnlineHashError(Exception):
+    """Base of everything this library raises on purpose."""
+
+    exit_code = 1
+    http_status = 500
+
+
+class InvalidInput(OnlineHashError, ValueError):
+    """Data that cannot be used. Nothing was changed."""
+
+    exit_code = 2
+    http_status = 422
+
+
+class InvalidType(InvalidInput, TypeError):
+    """Values that are no numbers. Nothing was changed."""
+
+
+class InvalidParameter(InvalidInput):
+    """A parameter outside its rule. Nothing was changed."""
+
+
+class UnknownMethod(OnlineHashError, KeyError):
+    """No learner of that name."""
+
+    exit_code = 2
+    http_status = 404
+
+    def __str__(self) -> str:  # KeyError would print the message in quotes
+        return str(self.args[0])
+
+
+class NotReady(OnlineHashError, ValueError):
+    """Asked for codes before there is a hash function."""
+
+    exit_code = 3
+    http_status = 409
+
+
+class FormatError(OnlineHashError, ValueError):
+    """A file that is not what it claims to be."""
+
+    exit_code = 4
+    http_status = 422
+
+
+class MissingExtra(OnlineHashError, ImportError):
+    """An optional dependency is not installed."""
+
+    exit_code = 5
+    http_status = 501
+
+    def __init__(self, purpose: str, package: str, extra: str) -> None:
+        super().__init__(f"{purpose} needs {package}, which is not installed; run: pip install 'onlinehash[{extra}]'")

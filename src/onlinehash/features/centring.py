@@ -1,0 +1,138 @@
+"""Centring of features: the paper's hash functions are signs of projections of *zero-mean* data.
+
+The mean of a stream is not known in advance, so it is estimated from the points seen, both points of a pair entering
+before the pair is projected (sums in float64, whatever the data's dtype):
+
+    burn-in   the mean of the first `burn_in` points, then frozen, so that codes stop moving on its account (default)
+    running   the mean of all points so far, as the paper does it
+    median    burn-in, plus a threshold per bit that follows the median of its projections (the paper's guideline:
+              a bit that splits the data in half carries the most information); see `track_medians`
+    none      the data are taken as they are
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from onlinehash.numeric.dots import padded_width
+
+MODES = ("burn-in", "running", "median", "none")
+
+#: The median of a bit moves by at least this share of its spread, so that it follows functions that keep changing.
+SLOWEST_MEDIAN_STEP = 0.005
+
+
+class Centring:
+    """The mean of a stream of feature vectors, and the vectors less that mean."""
+
+    def __init__(self, mode: str, burn_in: int, n_features: int, dtype: np.dtype) -> None:
+        self.mode = mode
+        self.limit = {"none": 0, "running": np.iinfo(np.int64).max}.get(mode, burn_in)
+        self.dtype = dtype
+        self.total = np.zeros(n_features)
+        self.count = np.zeros(1, np.int64)
+        self.mean = np.zeros(n_features)
+
+    def observe(self, Z: np.ndarray) -> np.ndarray:
+        """Points enter the mean; which of them moved it, bool `(n,)`."""
+        moved = np.zeros(len(Z), np.bool_)
+        _enter_points(Z, self.total, self.count, self.limit, self.mean, moved)
+        return moved
+
+    def centre_pairs(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Pair by pair, both points enter the mean, then both are centred.
+
+        Returns the centred points, pair t in rows 2t and 2t + 1, padded for the row kernels; and which pairs moved
+        the mean.
+        """
+        X = np.empty((2 * len(A), padded_width(A.shape[1])), self.dtype)
+        X[:, A.shape[1] :] = 0
+        moved = np.zeros(len(A), np.bool_)
+        _enter_pairs(A, B, self.total, self.count, self.limit, self.mean, moved, X)
+        return X, moved
+
+    def centre(self, Z: np.ndarray) -> np.ndarray:
+        """Rows less the present mean, padded; the mean stays as it is."""
+        X = np.zeros((len(Z), padded_width(Z.shape[1])), self.dtype)
+        X[:, : Z.shape[1]] = Z - self.mean
+        return X
+
+    def get_state(self) -> dict[str, Any]:
+        return {"total": self.total, "count": self.count, "mean": self.mean}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.total, self.count, self.mean = (np.array(state[k]) for k in ("total", "count", "mean"))
+
+
+@njit(nogil=True, cache=True)
+def _add(z: np.ndarray, total: np.ndarray, count: np.ndarray, limit: int) -> bool:
+    """A point enters the sum, unless that is frozen."""
+    if count[0] >= limit:
+        return False
+    count[0] += 1
+    for i in range(z.shape[0]):
+        total[i] += z[i]
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _renew(total: np.ndarray, count: np.ndarray, mean: np.ndarray) -> bool:
+    """The mean of what has entered; did it move?"""
+    moved = False
+    for i in range(mean.shape[0]):
+        new = total[i] / count[0]
+        moved |= new != mean[i]
+        mean[i] = new
+    return moved
+
+
+@njit(nogil=True, cache=True)
+def _enter_points(
+    Z: np.ndarray, total: np.ndarray, count: np.ndarray, limit: int, mean: np.ndarray, moved: np.ndarray
+) -> None:
+    for n in range(Z.shape[0]):
+        if _add(Z[n], total, count, limit):
+            moved[n] = _renew(total, count, mean)
+
+
+@njit(nogil=True, cache=True)
+def _enter_pairs(
+    A: np.ndarray,
+    B: np.ndarray,
+    total: np.ndarray,
+    count: np.ndarray,
+    limit: int,
+    mean: np.ndarray,
+    moved: np.ndarray,
+    X: np.ndarray,
+) -> None:
+    for t in range(A.shape[0]):
+        entered = _add(A[t], total, count, limit)
+        entered |= _add(B[t], total, count, limit)
+        if entered:
+            moved[t] = _renew(total, count, mean)
+        for i in range(A.shape[1]):
+            X[2 * t, i] = A[t, i] - mean[i]
+        for i in range(B.shape[1]):
+            X[2 * t + 1, i] = B[t, i] - mean[i]
+
+
+@njit(nogil=True, cache=True)
+def track_medians(projections: np.ndarray, medians: np.ndarray, spreads: np.ndarray, count: np.ndarray) -> None:
+    """One point's projections enter the streaming medians, constant memory per bit.
+
+    Each median takes a step towards the new value, of the size of the bit's mean absolute deviation times a factor
+    that falls as 1/n to a floor (a stochastic approximation of the median).
+    """
+    count[0] += 1
+    rate = max(1.0 / count[0], SLOWEST_MEDIAN_STEP)
+    for k in range(projections.shape[0]):
+        gap = projections[k] - medians[k]
+        spreads[k] += rate * (abs(gap) - spreads[k])
+        if gap > 0:
+            medians[k] += rate * spreads[k]
+        elif gap < 0:
+            medians[k] -= rate * spreads[k]

@@ -1,0 +1,105 @@
+"""One face for every feature map a learner can be given: `RbfAnchors`, or any scikit-learn transformer."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Protocol
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from onlinehash.errors import InvalidParameter
+from onlinehash.features.rbf_anchors import RbfAnchors
+
+#: A transformer that comes unfitted is fitted on the first this many points of the stream.
+WARM_UP = 300
+
+
+class FeatureMap(Protocol):
+    """A map that may need points of the stream before it can start, and never changes afterwards."""
+
+    @property
+    def is_ready(self) -> bool: ...
+    @property
+    def n_waiting_for(self) -> int: ...
+    def partial_fit(self, X: np.ndarray) -> Any: ...
+    def start(self) -> None: ...
+    def map_rows(self, X: np.ndarray) -> np.ndarray: ...
+    def get_state(self) -> dict[str, Any]: ...
+    def set_state(self, state: dict[str, Any]) -> None: ...
+
+
+def make_map(features: Any) -> FeatureMap | None:
+    """A fresh map from the learner's `features` parameter, which itself is never touched."""
+    if features is None:
+        return None
+    if isinstance(features, RbfAnchors):
+        return clone(features)
+    if hasattr(features, "fit") and hasattr(features, "transform"):
+        return TransformerMap(features)
+    raise InvalidParameter(
+        f"expected features to be None, RbfAnchors or a scikit-learn transformer, got {features!r}."
+    )
+
+
+def same_map(a: FeatureMap | None, b: FeatureMap | None) -> bool:
+    """Do two maps that are ready give the same features?"""
+    return a is b or (type(a) is type(b) and _same(vars(a), vars(b)))
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_same(a[k], b[k]) for k in a)
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.array_equal(a, b)
+    if hasattr(a, "get_params") and hasattr(b, "get_params"):
+        return type(a) is type(b) and _same(vars(a), vars(b))
+    return bool(a == b)
+
+
+class TransformerMap:
+    """A scikit-learn transformer as a feature map.
+
+    A fitted one is used as it is; an unfitted one is fitted on the first points of the stream. Rows are transformed
+    one at a time: scikit-learn's own products depend on how many rows go in together, and a learner's must not.
+    """
+
+    def __init__(self, transformer: Any) -> None:
+        self._collected: list[np.ndarray] = []
+        try:
+            check_is_fitted(transformer)
+            self.transformer, self.is_ready = copy.deepcopy(transformer), True
+        except NotFittedError:
+            self.transformer, self.is_ready = clone(transformer), False
+
+    @property
+    def n_waiting_for(self) -> int:
+        return 0 if self.is_ready else WARM_UP - len(self._collected)
+
+    def partial_fit(self, X: np.ndarray) -> TransformerMap:
+        for row in X:
+            if not self.is_ready:
+                self._collected.append(row.copy())
+                if len(self._collected) == WARM_UP:
+                    self.start()
+        return self
+
+    def start(self) -> None:
+        if not self.is_ready and self._collected:
+            self.transformer.fit(np.stack(self._collected))
+            self._collected, self.is_ready = [], True
+
+    def map_rows(self, X: np.ndarray) -> np.ndarray:
+        rows = [np.asarray(self.transformer.transform(X[n : n + 1])) for n in range(len(X))]
+        return np.ascontiguousarray(np.concatenate(rows), dtype=X.dtype)
+
+    def get_state(self) -> dict[str, Any]:
+        return {"collected": self._collected, "transformer": self.transformer if self.is_ready else None}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._collected = [np.array(row) for row in state["collected"]]
+        self.is_ready = state["transformer"] is not None
+        if self.is_ready:
+            self.transformer = state["transformer"]

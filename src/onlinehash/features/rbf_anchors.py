@@ -1,0 +1,235 @@
+"""The paper's kernel map: RBF similarities to anchor points that the stream itself provides."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+from numba import njit
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from onlinehash import checks
+from onlinehash.numeric.dots import padded_width, row_dots
+
+#: width="auto" is the median distance among the anchors times this (docs/learners.md has the experiment).
+AUTO_WIDTH_FACTOR = 0.5
+
+#: A map that has waited for this many times its anchors starts with what is there.
+PATIENCE = 10
+
+
+class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """`z(x) = [κ(x, a_1), ..., κ(x, a_m)]` with `κ(x, a) = exp(-|x - a|² / 2 width²)`.
+
+    The anchors are the first `n_anchors` distinct points seen, as in the paper (no clustering: the stream need not be
+    kept), unless they are given.
+
+    Parameters
+    ----------
+    n_anchors : int, default=300
+        How many anchors (m) to collect; ignored where `anchors` are given.
+    width : float or "auto", default="auto"
+        The kernel's width σ. The paper sets 1 on unit-length input; "auto" is half the median distance among the
+        anchors.
+    normalize : bool, default=False
+        Scale every vector to unit length first.
+    anchors : array of shape (m, n_features), default=None
+        Anchors of your own.
+    """
+
+    def __init__(
+        self, n_anchors: int = 300, width: float | str = "auto", normalize: bool = False, anchors: Any = None
+    ) -> None:
+        self.n_anchors = n_anchors
+        self.width = width
+        self.normalize = normalize
+        self.anchors = anchors
+
+    def fit(self, X: Any, y: Any = None) -> RbfAnchors:
+        """Forget; take the first distinct rows of X as anchors, all of them if there are fewer than asked for."""
+        self._forget()
+        self.partial_fit(X)
+        self.start()
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> RbfAnchors:
+        """Offer points; they become anchors until there are enough."""
+        first = not hasattr(self, "n_features_in_")
+        rows = checks.vectors(X)
+        if first:
+            self._check_parameters()
+            if self.anchors is not None:
+                given = checks.vectors(self.anchors, "anchors", rows.dtype)
+                checks.width(given, rows.shape[1], "this stream", "anchors")
+        validate_data(self, X=X, reset=first, skip_check_array=True)
+        if first:
+            self._collected: dict[bytes, np.ndarray] = {}
+            self.n_points_seen_ = 0
+            self.dtype_ = rows.dtype
+            if self.anchors is not None:
+                self._set_anchors(given)
+        for row in rows.astype(self.dtype_, copy=False):
+            if self.is_ready:
+                break
+            self.n_points_seen_ += 1
+            self._collected.setdefault(row.tobytes(), row.copy())
+            if len(self._collected) == self.n_anchors:
+                self.start()
+            elif self.n_points_seen_ >= PATIENCE * self.n_anchors:
+                warnings.warn(
+                    f"RbfAnchors waited for {self.n_points_seen_} points and saw {len(self._collected)} distinct "
+                    f"ones; it starts with these as anchors instead of {self.n_anchors}.",
+                    stacklevel=2,
+                )
+                self.start()
+        return self
+
+    @property
+    def is_ready(self) -> bool:
+        """Are the anchors there?"""
+        return hasattr(self, "anchors_")
+
+    @property
+    def n_waiting_for(self) -> int:
+        """How many more distinct points are needed."""
+        return 0 if self.is_ready else self.n_anchors - len(getattr(self, "_collected", ()))
+
+    def start(self) -> None:
+        """Make the points collected so far the anchors."""
+        if not self.is_ready and self._collected:
+            self._set_anchors(np.stack(list(self._collected.values())))
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Kernel values `(n, m)`; a row's values do not depend on the other rows."""
+        check_is_fitted(self, "anchors_")
+        rows = checks.vectors(X, dtype=self.dtype_)
+        validate_data(self, X=X, reset=False, skip_check_array=True)
+        return self.map_rows(rows)
+
+    def map_rows(self, X: np.ndarray) -> np.ndarray:
+        """`transform` for rows that have passed the gate."""
+        out = np.empty((len(X), len(self._rows)), X.dtype)
+        for start in range(0, len(X), 1024):
+            stop = min(start + 1024, len(X))
+            shifted = np.zeros((stop - start, self._rows.shape[1]), X.dtype)
+            norms = _shift_rows(X[start:stop], self._shift, self.normalize, shifted)
+            row_dots(self._rows, shifted, 0, stop - start, out[start:stop])
+            _kernel_values(out[start:stop], norms, self._norms, -0.5 / self.width_**2)
+        return out
+
+    def _check_parameters(self) -> None:
+        checks.parameters(
+            "RbfAnchors",
+            self.get_params(deep=False),
+            {
+                "n_anchors": checks.integer(1),
+                "width": checks.either(checks.real(0, above=True), checks.one_of("auto")),
+                "normalize": checks.one_of(True, False),
+            },
+        )
+
+    def _forget(self) -> None:
+        for name in [n for n in vars(self) if n.endswith("_") or n.startswith("_")]:
+            delattr(self, name)
+
+    def _set_anchors(self, anchors: np.ndarray) -> None:
+        self.anchors_ = anchors
+        self._collected = {}
+        self._prepare()
+        distances = np.sqrt(self._square_distances())
+        if self.width == "auto":
+            typical = float(np.median(distances)) if len(distances) else 0.0
+            self.width_ = AUTO_WIDTH_FACTOR * typical or 1.0
+        else:
+            self.width_ = float(self.width)
+        if len(distances):
+            mean = float(np.exp(-0.5 * (distances / self.width_) ** 2).mean())
+            if not 0.01 <= mean <= 0.99:
+                warnings.warn(
+                    f"RbfAnchors: kernel values are degenerate (mean {mean:.3g} among the anchors, expected 0.01 to "
+                    f"0.99) at width {self.width_:.3g}; use width='auto', or normalize=True with width=1.",
+                    stacklevel=2,
+                )
+
+    def _prepare(self) -> None:
+        """What the row kernels want: anchors less their mean (distances then do not cancel), padded, with norms."""
+        padded = np.zeros((len(self.anchors_), padded_width(self.anchors_.shape[1])), self.dtype_)
+        zero = np.zeros(self.anchors_.shape[1])
+        _shift_rows(self.anchors_, zero, self.normalize, padded)
+        self._shift = padded[:, : len(zero)].mean(axis=0, dtype=np.float64)
+        self._rows = np.zeros_like(padded)
+        self._norms = _shift_rows(self.anchors_, self._shift, self.normalize, self._rows)
+
+    def _square_distances(self) -> np.ndarray:
+        """Among the anchors, one of each pair."""
+        products = np.empty((len(self._rows), len(self._rows)), self.dtype_)
+        row_dots(self._rows, self._rows, 0, len(self._rows), products)
+        squares = self._norms[:, None] + self._norms[None, :] - 2.0 * products.astype(np.float64)
+        return np.maximum(squares[np.triu_indices(len(squares), 1)], 0.0)
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.anchors_)
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything learned, as plain values and arrays."""
+        ready = {"anchors": self.anchors_, "width": self.width_} if self.is_ready else {}
+        return {
+            "n_features": self.n_features_in_,
+            "dtype": str(self.dtype_),
+            "n_points_seen": self.n_points_seen_,
+            "collected": [row.astype(self.dtype_) for row in self._collected.values()],
+            **ready,
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on where `get_state` was called."""
+        self._forget()
+        self.n_features_in_ = int(state["n_features"])
+        self.dtype_ = np.dtype(state["dtype"])
+        self.n_points_seen_ = int(state["n_points_seen"])
+        self._collected = {row.tobytes(): np.array(row) for row in state["collected"]}
+        if "anchors" in state:
+            self.anchors_ = np.array(state["anchors"])
+            self.width_ = float(state["width"])
+            self._prepare()
+
+
+@njit(nogil=True, cache=True)
+def _shift_rows(X: np.ndarray, shift: np.ndarray, normalize: bool, out: np.ndarray) -> np.ndarray:
+    """out = X (scaled to unit length if asked) - shift, row by row; returns the squared lengths of the results."""
+    d = X.shape[1]
+    norms = np.empty(X.shape[0])
+    lanes = np.zeros(16)  # sixteen partial sums: a fixed order that the compiler can vectorise
+    for n in range(X.shape[0]):
+        scale = 1.0
+        if normalize:
+            lanes[:] = 0.0
+            for i in range(0, d - d % 16, 16):
+                for l in range(16):
+                    lanes[l] += np.float64(X[n, i + l]) * np.float64(X[n, i + l])
+            for i in range(d - d % 16, d):
+                lanes[i % 16] += np.float64(X[n, i]) * np.float64(X[n, i])
+            length = math.sqrt(lanes.sum())
+            if length > 0.0:
+                scale = 1.0 / length
+        for i in range(d):
+            out[n, i] = X[n, i] * scale - shift[i]
+        lanes[:] = 0.0
+        for i in range(0, out.shape[1], 16):  # the padding is zero
+            for l in range(16):
+                lanes[l] += np.float64(out[n, i + l]) * np.float64(out[n, i + l])
+        norms[n] = lanes.sum()
+    return norms
+
+
+@njit(nogil=True, cache=True)
+def _kernel_values(products: np.ndarray, x_norms: np.ndarray, a_norms: np.ndarray, factor: float) -> None:
+    """products[n, k] = x.a becomes exp(factor |x - a|²)."""
+    for n in range(products.shape[0]):
+        for k in range(products.shape[1]):
+            square = x_norms[n] + a_norms[k] - 2.0 * products[n, k]
+            products[n, k] = math.exp(factor * max(square, 0.0))

@@ -1,0 +1,286 @@
+"""What every learner shares. A method's own file says only what is special to it, through a few hooks:
+
+_rules()                  rules for its parameters, beside the common ones
+_begin(n_inputs, rng)     draw the first hash functions for `n_inputs` centred features
+_learn(X, s, w, updates)  learn centred pairs (rows 2t and 2t + 1 of X), writing what happened into `updates`
+_functions()              its hash functions now: weights, one row per bit, and thresholds on centred features
+_get/_set_method_state    what it has learned, as arrays and plain values
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
+
+from onlinehash import checks
+from onlinehash.codes import Codes, fused_distances
+from onlinehash.codes.ranking import expected_average_precision
+from onlinehash.errors import InvalidInput, NotReady
+from onlinehash.features import make_map
+from onlinehash.features.centring import MODES
+from onlinehash.learners.encoder import Encoder
+from onlinehash.learners.intake import Intake
+from onlinehash.learners.update import Updates
+from onlinehash.numeric.signs import canonical_dot
+
+COUNTERS = (
+    "version_",
+    "n_pairs_seen_",
+    "n_points_seen_",
+    "n_updates_",
+    "n_steps_",
+    "n_capped_",
+    "n_bits_moved_",
+    "cumulative_loss_",
+)
+
+
+class NotFitted(NotReady, NotFittedError):
+    """Nothing was learned or observed yet."""
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a method learns from, and in what units; the shared tests and the command line go by it."""
+
+    learns_from: str  # "pairs", "labels" or "nothing"
+    unit: str  # "pair", "point", "chunk" or "batch"
+
+
+class Learner(Intake, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base of all learners. Parameters that every method has:
+
+    n_bits : int
+        Length r of a code (per model).
+    features : RbfAnchors, transformer or None, default=None
+        A feature map before hashing; None hashes the vectors themselves.
+    centre : {"burn-in", "running", "median", "none"}, default="burn-in"
+        How features are centred; see `onlinehash.features.centring`.
+    burn_in : int, default=2000
+        Points after which the mean is frozen ("burn-in" and "median").
+    similar_share : float or None, default=None
+        Wished share of similar pairs when pairs are made from labels; None takes points two by two as they come.
+    reservoir_size : int, default=512
+        Points kept to fulfil `similar_share`.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of everything random.
+
+    Learned: `n_features_in_`, `dtype_`, `mean_`, `version_` (grows whenever `encode` could differ), `n_pairs_seen_`,
+    `n_points_seen_`, `n_updates_` (pairs that moved a function), `n_steps_` and `n_capped_` (steps, and how many of
+    them C cut short), `n_bits_moved_`, `cumulative_loss_`.
+    """
+
+    traits: ClassVar[Traits]
+
+    # ------------------------------------------------------------------ hooks
+
+    def _rules(self) -> dict[str, checks.Rule]:
+        return {}
+
+    def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
+        raise NotImplementedError
+
+    def _learn(self, X: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates) -> None:
+        """A method that does not learn from pairs leaves this as it is."""
+
+    def _observe(self, X: np.ndarray) -> np.ndarray:
+        """Centred points without pairs; which of them changed the hash functions, bool `(n,)`."""
+        return np.zeros(len(X), np.bool_)
+
+    def _functions(self) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError
+
+    def _get_method_state(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _set_method_state(self, state: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    @property
+    def _n_models(self) -> int:
+        return 1
+
+    @property
+    def _fusion(self) -> str:
+        return "min"
+
+    # ------------------------------------------------------------------ codes out
+
+    def snapshot(self) -> Encoder:
+        """The hash functions as they are now: immutable, untouched by later learning."""
+        self._check_ready()
+        if self._cache.get("version") != self.version_:
+            weights, thresholds = self._functions()
+            self._cache["encoder"] = Encoder(
+                weights,
+                thresholds + _project(weights, self._centring.mean),
+                self._map,
+                self.n_features_in_,
+                self._n_models,
+                self._fusion,
+                self.version_,
+                type(self).__name__,
+            )
+            self._cache["version"] = self.version_
+        return self._cache["encoder"]
+
+    def transform(self, X: Any) -> np.ndarray:
+        """Bits, bool `(n, n_models * n_bits)`, for people."""
+        return self.snapshot().bits_of(self._check_rows(X))
+
+    def encode(self, X: Any) -> Codes:
+        """Packed `Codes`, for machines."""
+        return Codes.from_bits(self.snapshot().bits_of(self._check_rows(X)), self._n_models)
+
+    def score(self, X: Any, y: Any) -> float:
+        """Tie-aware mean average precision: each row searches among the others for its label."""
+        codes = self.encode(X)
+        labels = checks.labels(y, len(codes))
+        precisions = []
+        for start in range(0, len(codes), 256):
+            rows = np.arange(start, min(start + 256, len(codes)))
+            distances = fused_distances(codes[rows], codes, self._fusion)
+            precisions.append(expected_average_precision(distances, labels[rows, None] == labels, rows))
+        found = np.concatenate(precisions)
+        if np.isnan(found).all():
+            raise InvalidInput("expected at least two rows with the same label to score, got none.")
+        return float(np.nanmean(found))
+
+    @property
+    def mean_(self) -> np.ndarray:
+        """The mean that features are centred with (a copy)."""
+        self._check_ready()
+        return self._centring.mean.copy()
+
+    @property
+    def _n_columns(self) -> int:
+        return self._n_models * self.n_bits
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._n_columns
+
+    # ------------------------------------------------------------------ checks
+
+    def _check_parameters(self, rows: np.ndarray) -> None:
+        rules = {
+            "n_bits": checks.integer(1, 4096),
+            "centre": checks.one_of(*MODES),
+            "burn_in": checks.integer(1),
+            "similar_share": checks.either(checks.one_of(None), checks.real(0, 1)),
+            "reservoir_size": checks.integer(2),
+            "random_state": (
+                "None, an integer of at least 0, or a numpy Generator or RandomState",
+                lambda v: v is None
+                or checks.integer(0)[1](v)
+                or isinstance(v, np.random.Generator | np.random.RandomState),
+            ),
+        }
+        params = self.get_params(deep=False)
+        checks.parameters(type(self).__name__, params, {k: rules[k] for k in rules if k in params} | self._rules())
+        make_map(self.features)
+
+    def _check_ready(self) -> None:
+        if not hasattr(self, "n_features_in_"):
+            raise NotFitted(
+                f"This {type(self).__name__} has seen no data yet; call fit, partial_fit_pairs, learn_pair or observe."
+            )
+        if not self._is_ready:
+            assert self._map is not None
+            raise NotReady(
+                f"expected enough points for the feature map, which waits for {self._map.n_waiting_for} more distinct "
+                f"ones; feed points with observe, or call flush() to start with what is there."
+            )
+
+    def _check_rows(self, X: Any) -> np.ndarray:
+        self._check_ready()
+        rows = checks.vectors(X, dtype=self.dtype_)
+        checks.width(rows, self.n_features_in_, type(self).__name__)
+        self._note_feature_names(X, first=False)
+        return rows
+
+    def _note_feature_names(self, X: Any, first: bool) -> None:
+        """Data frames carry column names, which scikit-learn remembers and compares."""
+        if not (hasattr(X, "columns") or hasattr(self, "feature_names_in_")):
+            return
+        try:
+            validate_data(self, X=X, reset=first, skip_check_array=True)
+        except ValueError as error:
+            raise InvalidInput(str(error)) from None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "n_features_in_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = self.traits.learns_from != "nothing"
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+    # ------------------------------------------------------------------ state
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything learned, as arrays and plain values: enough to go on exactly where this was called."""
+        if not hasattr(self, "n_features_in_"):
+            return {}
+        state: dict[str, Any] = {
+            "n_features": self.n_features_in_,
+            "dtype": str(self.dtype_),
+            "seed": self._seed,
+            "counters": {name: getattr(self, name) for name in COUNTERS},
+            "feature_names": list(getattr(self, "feature_names_in_", [])),
+            "map": None if self._map is None else self._map.get_state(),
+            "pending": [{"a": a, "b": b, "similar": s, "weight": w} for a, b, s, w in self._pending],
+            "pairing": self._pairing.get_state(),
+        }
+        if self._is_ready:
+            state["centring"] = self._centring.get_state()
+            state["method"] = self._get_method_state()
+        return state
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take the place of the learner whose `get_state` this was; its parameters must be this one's."""
+        self._forget()
+        if not state:
+            return
+        rows = np.zeros((1, state["n_features"]), state["dtype"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they were given when the stream began
+            self._open(rows)
+        self._seed = state["seed"]
+        for name in COUNTERS:
+            setattr(self, name, state["counters"][name])
+        if state["feature_names"]:
+            self.feature_names_in_ = np.array(state["feature_names"], dtype=object)
+        if self._map is not None:
+            self._map.set_state(state["map"])
+        self._pending = [(p["a"], p["b"], p["similar"], p["weight"]) for p in state["pending"]]
+        self._pairing.set_state(state["pairing"])
+        if "centring" in state:
+            if not self._is_ready:
+                self._start(rows)
+            self._centring.set_state(state["centring"])
+            self._set_method_state(state["method"])
+
+    def _forget(self) -> None:
+        """Back to the parameters alone (and what scikit-learn itself keeps on an estimator)."""
+        kept = set(self.get_params(deep=False))
+        for name in list(vars(self)):
+            if name not in kept and not name.startswith(("_sklearn", "_metadata")):
+                delattr(self, name)
+
+
+@njit(nogil=True, cache=True)
+def _project(weights: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Canonical dot products of each row with the mean."""
+    out = np.empty(weights.shape[0])
+    for k in range(weights.shape[0]):
+        out[k] = canonical_dot(weights[k], mean)
+    return out

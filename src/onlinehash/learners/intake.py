@@ -1,0 +1,230 @@
+"""The ways into a learner: pairs, points without pairs, and labelled points.
+
+Whatever comes passes the gate whole before anything changes, then goes through the feature map and the centring in
+blocks to the method's own step. While the feature map still collects its anchors, events are kept in order and
+replayed once it is ready, so that none is lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+
+from onlinehash import checks
+from onlinehash.errors import InvalidInput
+from onlinehash.features import Centring, FeatureMap, make_map
+from onlinehash.learners.update import Update, Updates
+from onlinehash.streams import LabelPairing
+
+#: Pairs mapped, centred and learned at once: bounds the memory of a batch.
+BLOCK_PAIRS = 256
+
+
+class Intake:
+    """Mixed into `Learner`, which declares the hooks and attributes used here."""
+
+    # ------------------------------------------------------------------ pairs
+
+    def learn_pair(self, a: Any, b: Any, similar: Any, sample_weight: float = 1.0) -> Update:
+        """Learn one pair: two vectors, and whether they are similar (a bool, or +1 / -1).
+
+        `sample_weight` scales C, the most one pair may move the hash functions.
+        """
+        dtype = self._dtype_so_far
+        A, B = checks.vector(a, "a", dtype), checks.vector(b, "b", dtype)
+        return self._take_pairs(A, B, similar, sample_weight)[0]
+
+    def partial_fit_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Self:
+        """Learn many pairs, row t of A with row t of B: bit for bit the loop over `learn_pair`."""
+        self.learn_pairs(A, B, similar, sample_weight)
+        return self
+
+    def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Updates:
+        """`partial_fit_pairs`, returning what each pair did."""
+        dtype = self._dtype_so_far
+        return self._take_pairs(checks.vectors(A, "A", dtype), checks.vectors(B, "B", dtype), similar, sample_weight)
+
+    def _take_pairs(self, A: np.ndarray, B: np.ndarray, similar: Any, sample_weight: Any) -> Updates:
+        checks.same_length("B", len(B), len(A), "A")
+        checks.width(B, A.shape[1], "its partner A", "B")
+        s = checks.similarities(similar, len(A))
+        w = checks.weights(sample_weight, len(A))
+        if A.dtype != B.dtype:
+            A, B = A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)
+        self._open(A)
+        return self._pass_pairs(A, B, s, w)
+
+    def _pass_pairs(self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray) -> Updates:
+        """Checked pairs: kept back while the feature map waits, learned in blocks once it is ready."""
+        updates = Updates.empty(len(A), self._n_models, self._n_columns)
+        t = 0
+        while t < len(A) and not self._is_ready:
+            self._wait(A[t], B[t], s[t], w[t])
+            if self._is_ready:
+                self._replay(updates, t)
+            updates.pending[t] = sum(event[1] is not None for event in self._pending)
+            t += 1
+        for start in range(t, len(A), BLOCK_PAIRS):
+            rows = slice(start, min(start + BLOCK_PAIRS, len(A)))
+            self._learn_block(A[rows], B[rows], s[rows], w[rows], updates.view(rows))
+        return updates
+
+    def _learn_block(self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, updates: Updates) -> None:
+        if self._map is not None:
+            A, B = self._map.map_rows(A), self._map.map_rows(B)
+        X, updates.moved[:] = self._centring.centre_pairs(A, B)
+        self._learn(X, s, w, updates)
+        self.n_points_seen_ += 2 * len(A)
+        self.n_pairs_seen_ += len(A)
+        self.version_ += int(updates.changed().sum())
+        self.cumulative_loss_ += float(updates.loss.sum())
+        self.n_updates_ += int((updates.step > 0).any(axis=1).sum())
+        self.n_steps_ += int((updates.step > 0).sum())
+        self.n_capped_ += int(updates.capped.sum())
+        self.n_bits_moved_ += int(np.count_nonzero(updates.flips))
+
+    # ------------------------------------------------------------------ points
+
+    def observe(self, X: Any) -> Self:
+        """Points without pairs: they feed the feature map's anchors and the mean."""
+        rows = checks.vectors(X, dtype=self._dtype_so_far)
+        self._open(rows, X)
+        t = 0
+        while t < len(rows) and not self._is_ready:
+            self._wait(rows[t], None, 0, 0.0)
+            if self._is_ready:
+                self._replay(None, 0)
+            t += 1
+        for start in range(t, len(rows), 2 * BLOCK_PAIRS):
+            self._enter_points(rows[start : start + 2 * BLOCK_PAIRS])
+        return self
+
+    def _enter_points(self, rows: np.ndarray) -> None:
+        Z = rows if self._map is None else self._map.map_rows(rows)
+        changed = self._centring.observe(Z)
+        changed |= self._observe(self._centring.centre(Z))
+        self.n_points_seen_ += len(rows)
+        self.version_ += int(changed.sum())
+
+    # ------------------------------------------------------------------ labels
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Forget, then learn from labelled points as `partial_fit` does. A call that is refused forgets nothing."""
+        fresh = type(self)(**self.get_params(deep=False))
+        fresh.partial_fit(X, y).flush()
+        self._forget()
+        vars(self).update({name: value for name, value in vars(fresh).items() if name not in self.get_params()})
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Go on learning from labelled points.
+
+        They are paired two by two as they come, similar when their labels are equal; an odd one waits for the next
+        call, so that any split of the stream gives the same pairs. `similar_share` changes the rule
+        (`onlinehash.streams.from_labels`).
+        """
+        if self.traits.learns_from == "nothing":
+            return self.observe(X)
+        rows = checks.vectors(X, dtype=self._dtype_so_far)
+        if y is None:
+            raise InvalidInput(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; "
+                "pass one label for each row of X, or use partial_fit_pairs."
+            )
+        labels = checks.labels(y, len(rows))
+        self._open(rows, X)
+        for start in range(0, len(rows), 2 * BLOCK_PAIRS):
+            block = slice(start, start + 2 * BLOCK_PAIRS)
+            A, B, s = self._pairing.pairs(rows[block], labels[block])
+            if len(A):
+                self._pass_pairs(A, B, s, np.ones(len(A)))
+        return self
+
+    # ------------------------------------------------------------------ the first call, and waiting for anchors
+
+    def _open(self, rows: np.ndarray, X: Any = None) -> None:
+        """On the first rows: check parameters and lay out the state; on later ones: check the width."""
+        first = not hasattr(self, "n_features_in_")
+        if first:
+            self._check_parameters(rows)
+        else:
+            checks.width(rows, self.n_features_in_, type(self).__name__)
+        if X is not None:
+            self._note_feature_names(X, first)
+        if not first:
+            return
+        feature_map = make_map(self.features)
+        self.n_features_in_ = rows.shape[1]
+        self.dtype_ = rows.dtype
+        self.version_ = self.n_pairs_seen_ = self.n_points_seen_ = 0
+        self.n_updates_ = self.n_steps_ = self.n_capped_ = self.n_bits_moved_ = 0
+        self.cumulative_loss_ = 0.0
+        self._seed = _seed(self.random_state)
+        self._map: FeatureMap | None = feature_map
+        self._pending: list[tuple[np.ndarray, np.ndarray | None, int, float]] = []
+        self._cache: dict[str, Any] = {}
+        self._pairing = LabelPairing(
+            self.similar_share,
+            self.reservoir_size,
+            np.random.default_rng([self._seed, 1]),
+            self.n_features_in_,
+            self.dtype_,
+        )
+        if feature_map is None or feature_map.is_ready:
+            self._start(rows)
+
+    def _start(self, rows: np.ndarray) -> None:
+        """The feature map is ready (or there is none): draw the first hash functions."""
+        n_inputs = self.n_features_in_ if self._map is None else self._map.map_rows(rows[:1]).shape[1]
+        self._centring = Centring(self.centre, self.burn_in, n_inputs, self.dtype_)
+        self._begin(n_inputs, np.random.default_rng([self._seed, 0]))
+
+    @property
+    def _is_ready(self) -> bool:
+        return hasattr(self, "_centring")
+
+    @property
+    def _dtype_so_far(self) -> np.dtype | None:
+        return getattr(self, "dtype_", None)
+
+    def _wait(self, a: np.ndarray, b: np.ndarray | None, s: int, w: float) -> None:
+        """Keep a pair (or a lone point) for later and offer its points to the feature map."""
+        assert self._map is not None
+        self._pending.append((a.copy(), None if b is None else b.copy(), int(s), float(w)))
+        for point in (a, b):
+            if point is not None and not self._map.is_ready:
+                self._map.partial_fit(point[None])
+        if self._map.is_ready:
+            self._start(a[None])
+
+    def _replay(self, updates: Updates | None, t: int) -> None:
+        """Learn what was kept back, in order; the update of pair t tells what it did."""
+        pending, self._pending = self._pending, []
+        for a, b, s, w in pending:
+            if b is None:
+                self._enter_points(a[None])
+                continue
+            done = self._pass_pairs(a[None], b[None], np.array([s], np.int8), np.array([w]))
+            if updates is not None:
+                updates.absorb(t, done)
+
+    def flush(self) -> Self:
+        """Start a feature map that still waits, with the anchors it has."""
+        if hasattr(self, "n_features_in_") and not self._is_ready and self._pending:
+            assert self._map is not None
+            self._map.start()
+            self._start(self._pending[0][0][None])
+            self._replay(None, 0)
+        return self
+
+
+def _seed(random_state: Any) -> int:
+    """One integer that everything random is drawn from."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    return int(random_state)

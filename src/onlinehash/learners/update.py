@@ -1,0 +1,92 @@
+"""`Update`: what one pair did to a learner; `Updates`: the same for many pairs, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """What one pair did.
+
+    loss: the similarity loss R before the step (for several models, the sum over those it updated).
+    step: the step size τ, zero where nothing was learned (an array, one per model, for several models).
+    bits: the columns whose hash function changed, be it by the step or by a mean that moved.
+    pending: pairs kept back while a feature map waits for its anchors. They are learned later, in order; the update
+        that learns them carries their summed loss and all their bits.
+    """
+
+    loss: float
+    step: Any
+    bits: np.ndarray
+    pending: int = 0
+
+    def __repr__(self) -> str:
+        step = self.step if np.ndim(self.step) else round(float(self.step), 6)
+        tail = f", pending={self.pending}" if self.pending else ""
+        return f"Update(loss={self.loss:g}, step={step}, bits={[int(k) for k in self.bits]}{tail})"
+
+
+@dataclass(eq=False)
+class Updates:
+    """What a batch of pairs did, a row per pair; iterating gives `Update`s.
+
+    loss `(n,)`, step `(n, n_models)`; `flips` `(n, n_columns)` is what the step asked of each column: (g - f) / 2 of
+    side a plus three times that of side b, each -1, 0 or +1; `moved` `(n,)`: the mean moved; `pending` `(n,)`.
+    """
+
+    n_models: int
+    loss: np.ndarray
+    step: np.ndarray
+    capped: np.ndarray
+    flips: np.ndarray
+    moved: np.ndarray
+    pending: np.ndarray
+    replayed: dict[int, np.ndarray] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, n: int, n_models: int, n_columns: int) -> Updates:
+        return cls(
+            n_models,
+            np.zeros(n),
+            np.zeros((n, n_models)),
+            np.zeros((n, n_models), np.bool_),
+            np.zeros((n, n_columns), np.int8),
+            np.zeros(n, np.bool_),
+            np.zeros(n, np.int64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.loss)
+
+    def view(self, rows: slice) -> Updates:
+        """Some rows, sharing memory."""
+        arrays = (self.loss, self.step, self.capped, self.flips, self.moved, self.pending)
+        return Updates(self.n_models, *(a[rows] for a in arrays))
+
+    def absorb(self, t: int, done: Updates) -> None:
+        """Pair t's call also learned the pair in `done`, which had been kept back."""
+        self.loss[t] += done.loss[0]
+        self.step[t], self.capped[t] = done.step[0], done.capped[0]
+        self.replayed[t] = np.union1d(self.replayed.get(t, []), done.bits(0))
+
+    def bits(self, t: int) -> np.ndarray:
+        """The columns whose function pair t changed."""
+        changed = self.replayed.get(t, np.zeros(0, np.int64))
+        own = np.arange(self.flips.shape[1]) if self.moved[t] else np.flatnonzero(self.flips[t])
+        return np.union1d(changed, own).astype(np.int64)
+
+    def changed(self) -> np.ndarray:
+        """Which pairs changed any bit's function, bool `(n,)`."""
+        return self.moved | self.flips.any(axis=1)
+
+    def __getitem__(self, t: int) -> Update:
+        step: Any = self.step[t].copy() if self.n_models > 1 else float(self.step[t, 0])
+        return Update(float(self.loss[t]), step, self.bits(t), int(self.pending[t]))
+
+    def __iter__(self) -> Iterator[Update]:
+        return (self[t] for t in range(len(self)))

@@ -1,0 +1,1 @@
+"""Arithmetic under the numeric law: a value never depends on what was computed together with it."""

@@ -1,1 +1,68 @@
-"""x"""
+"""Online hashing: short binary codes learned from a stream of similar and dissimilar pairs, kept searchable.
+
+    from onlinehash import OnlineHashing
+
+    oh = OnlineHashing(n_bits=64, random_state=0)
+    oh.learn_pair(a, b, similar=True)        # Update(loss=3, step=0.021, bits=[4, 17, 40])
+    oh.encode(X)                             # packed codes
+
+Importing this package loads nothing heavy and compiles nothing; names arrive when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Codes": "onlinehash.codes",
+    "Encoder": "onlinehash.learners.encoder",
+    "LSH": "onlinehash.learners.locality_sensitive",
+    "MultiModelOnlineHashing": "onlinehash.learners.multi_model",
+    "OnlineHashing": "onlinehash.learners.online_hashing",
+    "RbfAnchors": "onlinehash.features",
+    "Update": "onlinehash.learners.update",
+    "load": "onlinehash.files",
+    "save": "onlinehash.files",
+}
+_ROOMS = ("errors", "evaluate", "streams")
+
+__all__ = [
+    "LSH",
+    "Codes",
+    "Encoder",
+    "MultiModelOnlineHashing",
+    "OnlineHashing",
+    "RbfAnchors",
+    "Update",
+    "errors",
+    "evaluate",
+    "load",
+    "save",
+    "streams",
+]
+
+if TYPE_CHECKING:
+    from onlinehash import errors, evaluate, streams
+    from onlinehash.codes import Codes
+    from onlinehash.features import RbfAnchors
+    from onlinehash.files import load, save
+    from onlinehash.learners.encoder import Encoder
+    from onlinehash.learners.locality_sensitive import LSH
+    from onlinehash.learners.multi_model import MultiModelOnlineHashing
+    from onlinehash.learners.online_hashing import OnlineHashing
+    from onlinehash.learners.update import Update
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name in _ROOMS:
+        return importlib.import_module(f"onlinehash.{name}")
+    raise AttributeError(f"module 'onlinehash' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -28,6 +28,9 @@ def vectors(X: Any, name: str = "X", dtype: np.dtype | None = None) -> np.ndarra
             raise InvalidInput(f"Found array with 0 {what} (shape={X.shape}) while a minimum of 1 is required.")
     X = np.ascontiguousarray(X, dtype=dtype if dtype is not None else _real_dtype(X.dtype))
     with np.errstate(over="ignore", invalid="ignore"):
+        flat = X.reshape(-1)
+        if np.isfinite(flat @ flat):  # one pass at memory speed; only a sum over all rows can overflow needlessly
+            return X
         squares = np.einsum("nd,nd->n", X, X)
     if not np.isfinite(squares).all():
         row = int(np.argmin(np.isfinite(squares)))
@@ -42,14 +45,14 @@ def vectors(X: Any, name: str = "X", dtype: np.dtype | None = None) -> np.ndarra
     return X
 
 
-def vector(x: Any, name: str, dtype: np.dtype | None = None) -> np.ndarray:
-    """One vector, given as a row or a sequence of numbers, as a matrix of one row."""
+def row(x: Any, name: str) -> np.ndarray:
+    """One vector, given as a sequence of numbers or a matrix of one row, as the latter; `vectors` checks the rest."""
     x = _numbers(x, name)
     if x.ndim == 1:
         x = x.reshape(1, -1)
     if x.ndim != 2 or x.shape[0] != 1:
         raise InvalidInput(f"expected one vector for {name}, got shape {x.shape}; pass matrices to partial_fit_pairs.")
-    return vectors(x, name, dtype)
+    return x
 
 
 def width(X: np.ndarray, n_features: int, owner: str, name: str = "X") -> None:

@@ -42,22 +42,10 @@ class Centring:
         _enter_points(Z, self.total, self.count, self.limit, self.mean, moved)
         return moved
 
-    def centre_pairs(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Pair by pair, both points enter the mean, then both are centred.
-
-        Returns the centred points, pair t in rows 2t and 2t + 1, padded for the row kernels; and which pairs moved
-        the mean.
-        """
-        X = np.empty((2 * len(A), padded_width(A.shape[1])), self.dtype)
-        X[:, A.shape[1] :] = 0
-        moved = np.zeros(len(A), np.bool_)
-        _enter_pairs(A, B, self.total, self.count, self.limit, self.mean, moved, X)
-        return X, moved
-
     def centre(self, Z: np.ndarray) -> np.ndarray:
-        """Rows less the present mean, padded; the mean stays as it is."""
+        """Rows less the present mean, padded for the row kernels; the mean stays as it is."""
         X = np.zeros((len(Z), padded_width(Z.shape[1])), self.dtype)
-        X[:, : Z.shape[1]] = Z - self.mean
+        X[:, : Z.shape[1]] = Z - self.mean.astype(self.dtype)
         return X
 
     def get_state(self) -> dict[str, Any]:
@@ -67,14 +55,17 @@ class Centring:
         self.total, self.count, self.mean = (np.array(state[k]) for k in ("total", "count", "mean"))
 
 
+# The kernels take whole arrays and a row's number: a view of each row would cost as much as the arithmetic on it.
+
+
 @njit(nogil=True, cache=True)
-def _add(z: np.ndarray, total: np.ndarray, count: np.ndarray, limit: int) -> bool:
-    """A point enters the sum, unless that is frozen."""
+def _add(Z: np.ndarray, n: int, total: np.ndarray, count: np.ndarray, limit: int) -> bool:
+    """Row n enters the sum, unless that is frozen."""
     if count[0] >= limit:
         return False
     count[0] += 1
-    for i in range(z.shape[0]):
-        total[i] += z[i]
+    for i in range(Z.shape[1]):
+        total[i] += Z[n, i]
     return True
 
 
@@ -94,43 +85,52 @@ def _enter_points(
     Z: np.ndarray, total: np.ndarray, count: np.ndarray, limit: int, mean: np.ndarray, moved: np.ndarray
 ) -> None:
     for n in range(Z.shape[0]):
-        if _add(Z[n], total, count, limit):
+        if _add(Z, n, total, count, limit):
             moved[n] = _renew(total, count, mean)
 
 
 @njit(nogil=True, cache=True)
-def _enter_pairs(
+def centre_pair(
     A: np.ndarray,
     B: np.ndarray,
+    t: int,
     total: np.ndarray,
     count: np.ndarray,
     limit: int,
     mean: np.ndarray,
-    moved: np.ndarray,
+    rounded: np.ndarray,
     X: np.ndarray,
-) -> None:
-    for t in range(A.shape[0]):
-        entered = _add(A[t], total, count, limit)
-        entered |= _add(B[t], total, count, limit)
-        if entered:
-            moved[t] = _renew(total, count, mean)
-        for i in range(A.shape[1]):
-            X[2 * t, i] = A[t, i] - mean[i]
-        for i in range(B.shape[1]):
-            X[2 * t + 1, i] = B[t, i] - mean[i]
+    q: int,
+) -> bool:
+    """Rows t of A and B enter the mean, then go centred into rows q and q + 1 of X; did the mean move?
+
+    `rounded` is the mean in the data's own precision, kept between calls.
+    """
+    entered = _add(A, t, total, count, limit)
+    entered |= _add(B, t, total, count, limit)
+    moved = False
+    if entered:
+        moved = _renew(total, count, mean)
+        for i in range(mean.shape[0]):
+            rounded[i] = mean[i]
+    for i in range(rounded.shape[0]):
+        X[q, i] = A[t, i] - rounded[i]
+    for i in range(rounded.shape[0]):
+        X[q + 1, i] = B[t, i] - rounded[i]
+    return moved
 
 
 @njit(nogil=True, cache=True)
-def track_medians(projections: np.ndarray, medians: np.ndarray, spreads: np.ndarray, count: np.ndarray) -> None:
-    """One point's projections enter the streaming medians, constant memory per bit.
+def track_medians(P: np.ndarray, n: int, medians: np.ndarray, spreads: np.ndarray, count: np.ndarray) -> None:
+    """One point's projections, row n of P, enter the streaming medians, constant memory per bit.
 
     Each median takes a step towards the new value, of the size of the bit's mean absolute deviation times a factor
     that falls as 1/n to a floor (a stochastic approximation of the median).
     """
     count[0] += 1
     rate = max(1.0 / count[0], SLOWEST_MEDIAN_STEP)
-    for k in range(projections.shape[0]):
-        gap = projections[k] - medians[k]
+    for k in range(medians.shape[0]):
+        gap = P[n, k] - medians[k]
         spreads[k] += rate * (abs(gap) - spreads[k])
         if gap > 0:
             medians[k] += rate * spreads[k]

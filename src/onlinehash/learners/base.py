@@ -2,7 +2,7 @@
 
 _rules()                  rules for its parameters, beside the common ones
 _begin(n_inputs, rng)     draw the first hash functions for `n_inputs` centred features
-_learn(X, s, w, updates)  learn centred pairs (rows 2t and 2t + 1 of X), writing what happened into `updates`
+_learn(A, B, s, w, updates)  learn pairs of features, centred as they come, writing what happened into `updates`
 _functions()              its hash functions now: weights, one row per bit, and thresholds on centred features
 _get/_set_method_state    what it has learned, as arrays and plain values
 """
@@ -87,8 +87,12 @@ class Learner(Intake, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
         raise NotImplementedError
 
-    def _learn(self, X: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates) -> None:
-        """A method that does not learn from pairs leaves this as it is."""
+    def _learn(
+        self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates
+    ) -> None:
+        """A method that does not learn from pairs leaves this as it is: both points enter the mean."""
+        moved = self._centring.observe(np.stack([A, B], axis=1).reshape(-1, A.shape[1]))
+        updates.moved[:] = moved.reshape(-1, 2).any(axis=1)
 
     def _observe(self, X: np.ndarray) -> np.ndarray:
         """Centred points without pairs; which of them changed the hash functions, bool `(n,)`."""

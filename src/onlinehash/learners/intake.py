@@ -7,6 +7,7 @@ replayed once it is ready, so that none is lost.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +19,7 @@ from onlinehash.learners.update import Update, Updates
 from onlinehash.streams import LabelPairing
 
 #: Pairs mapped, centred and learned at once: bounds the memory of a batch.
-BLOCK_PAIRS = 256
+BLOCK_PAIRS = 1024
 
 
 class Intake:
@@ -31,21 +32,22 @@ class Intake:
 
         `sample_weight` scales C, the most one pair may move the hash functions.
         """
-        dtype = self._dtype_so_far
-        A, B = checks.vector(a, "a", dtype), checks.vector(b, "b", dtype)
-        return self._take_pairs(A, B, similar, sample_weight)[0]
+        return next(self._take_pairs(checks.row(a, "a"), checks.row(b, "b"), similar, sample_weight))[0]
 
     def partial_fit_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Self:
         """Learn many pairs, row t of A with row t of B: bit for bit the loop over `learn_pair`."""
-        self.learn_pairs(A, B, similar, sample_weight)
+        for _ in self._take_pairs(A, B, similar, sample_weight):
+            pass  # what each pair did is not kept, so that memory does not grow with the batch
         return self
 
     def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Updates:
         """`partial_fit_pairs`, returning what each pair did."""
-        dtype = self._dtype_so_far
-        return self._take_pairs(checks.vectors(A, "A", dtype), checks.vectors(B, "B", dtype), similar, sample_weight)
+        return Updates.join(list(self._take_pairs(A, B, similar, sample_weight)))
 
-    def _take_pairs(self, A: np.ndarray, B: np.ndarray, similar: Any, sample_weight: Any) -> Updates:
+    def _take_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any) -> Iterator[Updates]:
+        """Check everything, then learn it block by block."""
+        dtype = self._dtype_so_far
+        A, B = checks.vectors(A, "A", dtype), checks.vectors(B, "B", dtype)
         checks.same_length("B", len(B), len(A), "A")
         checks.width(B, A.shape[1], "its partner A", "B")
         s = checks.similarities(similar, len(A))
@@ -53,10 +55,12 @@ class Intake:
         if A.dtype != B.dtype:
             A, B = A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)
         self._open(A)
-        return self._pass_pairs(A, B, s, w)
+        for start in range(0, len(A), BLOCK_PAIRS):
+            rows = slice(start, start + BLOCK_PAIRS)
+            yield self._pass_pairs(A[rows], B[rows], s[rows], w[rows])
 
     def _pass_pairs(self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray) -> Updates:
-        """Checked pairs: kept back while the feature map waits, learned in blocks once it is ready."""
+        """Checked pairs: kept back while the feature map waits, learned once it is ready."""
         updates = Updates.empty(len(A), self._n_models, self._n_columns)
         t = 0
         while t < len(A) and not self._is_ready:
@@ -65,16 +69,14 @@ class Intake:
                 self._replay(updates, t)
             updates.pending[t] = sum(event[1] is not None for event in self._pending)
             t += 1
-        for start in range(t, len(A), BLOCK_PAIRS):
-            rows = slice(start, min(start + BLOCK_PAIRS, len(A)))
-            self._learn_block(A[rows], B[rows], s[rows], w[rows], updates.view(rows))
+        if t < len(A):
+            self._learn_block(A[t:], B[t:], s[t:], w[t:], updates.view(slice(t, None)))
         return updates
 
     def _learn_block(self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, updates: Updates) -> None:
         if self._map is not None:
             A, B = self._map.map_rows(A), self._map.map_rows(B)
-        X, updates.moved[:] = self._centring.centre_pairs(A, B)
-        self._learn(X, s, w, updates)
+        self._learn(A, B, s, w, updates)
         self.n_points_seen_ += 2 * len(A)
         self.n_pairs_seen_ += len(A)
         self.version_ += int(updates.changed().sum())

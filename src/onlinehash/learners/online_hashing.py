@@ -25,13 +25,13 @@ from numba import njit
 
 from onlinehash import checks
 from onlinehash.errors import InvalidParameter
-from onlinehash.features.centring import track_medians
+from onlinehash.features.centring import centre_pair, track_medians
 from onlinehash.learners.base import Learner, Traits
 from onlinehash.learners.update import Updates
-from onlinehash.numeric.dots import one_row, pad_rows, row_dots
+from onlinehash.numeric.dots import add_row, pad_rows, prefetch_row, row_dots, some_row_dots
 
 #: Pairs projected together before they are learned one by one; what a step changes is projected again.
-PAIRS_AHEAD = 2
+PAIRS_AHEAD = 4
 
 
 class OnlineHashing(Learner):
@@ -182,24 +182,36 @@ class OnlineHashing(Learner):
 
     # ------------------------------------------------------------------ learning
 
-    def _learn(self, X: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates) -> None:
-        self._run(X, similar, weights, updates, np.zeros(0))
+    def _learn(
+        self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates
+    ) -> None:
+        self._run(A, B, similar, weights, updates, np.zeros(0))
 
     def _run(
-        self, X: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates, refined: np.ndarray
+        self,
+        A: np.ndarray,
+        B: np.ndarray,
+        similar: np.ndarray,
+        weights: np.ndarray,
+        updates: Updates,
+        refined: np.ndarray,
     ) -> None:
-        median = self.centre == "median"
-        updates.moved |= median
+        centring = self._centring
         _learn_pairs(
             self._W,
-            X,
+            A,
+            B,
             similar,
-            float(self.C) * weights,
+            self.C * weights,
             self._n_models,
             self.similar_radius,
             self._dissimilar_distance,
             self.n_rounds,
-            median,
+            centring.total,
+            centring.count,
+            centring.limit,
+            centring.mean,
+            self.centre == "median",
             self._medians,
             self._spreads,
             self._median_count,
@@ -207,6 +219,7 @@ class OnlineHashing(Learner):
             updates.step,
             updates.capped,
             updates.flips,
+            updates.moved,
             refined,
         )
 
@@ -215,8 +228,8 @@ class OnlineHashing(Learner):
             return super()._observe(X)
         projections = np.empty((len(X), len(self._W)), self.dtype_)
         row_dots(self._W, X, 0, len(X), projections)
-        for row in projections:
-            track_medians(row, self._medians, self._spreads, self._median_count)
+        for n in range(len(X)):
+            track_medians(projections, n, self._medians, self._spreads, self._median_count)
         return np.ones(len(X), np.bool_)
 
     def refined_loss(self, a: Any, b: Any, similar: Any, sample_weight: float = 1.0) -> float:
@@ -224,28 +237,30 @@ class OnlineHashing(Learner):
 
         The paper's refinement of its prediction loss; zero where R is, summed over the models the pair would update.
         """
-        self._check_ready()
-        rows = np.concatenate([checks.vector(x, name, self.dtype_) for x, name in ((a, "a"), (b, "b"))])
-        checks.width(rows, self.n_features_in_, type(self).__name__, "a")
-        X = self._centring.centre(rows if self._map is None else self._map.map_rows(rows))
+        rows = np.concatenate([self._check_rows(checks.row(x, name)) for x, name in ((a, "a"), (b, "b"))])
+        Z = rows if self._map is None else self._map.map_rows(rows)
         s, w = checks.similarities(similar, 1), checks.weights(sample_weight, 1)
         refined = np.zeros(1)
-        trial = copy.copy(self)
-        trial._set_method_state(self._get_method_state())
-        trial._run(X, s, w, Updates.empty(1, self._n_models, self._n_columns), refined)
+        trial = copy.deepcopy(self)
+        trial._run(Z[:1], Z[1:], s, w, Updates.empty(1, self._n_models, self._n_columns), refined)
         return float(refined[0])
 
 
 @njit(nogil=True, cache=True)
 def _learn_pairs(
     W: np.ndarray,
-    X: np.ndarray,
+    A: np.ndarray,
+    B: np.ndarray,
     similar: np.ndarray,
     C: np.ndarray,
     n_models: int,
     alpha: int,
     b: float,
     n_rounds: int,
+    total: np.ndarray,
+    count: np.ndarray,
+    limit: int,
+    mean: np.ndarray,
     median: bool,
     medians: np.ndarray,
     spreads: np.ndarray,
@@ -254,62 +269,62 @@ def _learn_pairs(
     step: np.ndarray,
     capped: np.ndarray,
     flips: np.ndarray,
+    moved: np.ndarray,
     refined: np.ndarray,
 ) -> None:
-    """Algorithm 1 over pairs (rows 2t and 2t + 1 of X), for one model or several.
+    """Algorithm 1 over pairs (row t of A with row t of B), for one model or several.
 
     A few pairs are projected at once, because W then passes through the cache once for all of them. A step changes
     few rows of W; those are projected again for the pairs that follow. As every dot product is its own, this is bit
     for bit the loop that projects each pair when its turn comes.
     """
     r = W.shape[0] // n_models
+    rounded = mean.astype(W.dtype)
+    X = np.zeros((2 * PAIRS_AHEAD, W.shape[1]), W.dtype)
     P = np.empty((2 * PAIRS_AHEAD, W.shape[0]), W.dtype)
     p = np.empty((2, W.shape[0]))
-    D = np.empty(n_models, np.int64)
-    R = np.empty(n_models)
+    D, R = np.empty(n_models, np.int64), np.empty(n_models)
     deltas, chosen = np.empty(r), np.empty(r, np.int64)
+    products = np.empty((2, 2), W.dtype)
     base = np.empty((r, W.shape[1]), W.dtype)  # rows as they were, where a pair takes several rounds
     for start in range(0, similar.shape[0], PAIRS_AHEAD):
         stop = min(start + PAIRS_AHEAD, similar.shape[0])
-        ahead = X[2 * start : 2 * stop]
-        row_dots(W, ahead, 0, ahead.shape[0], P)
+        n_rows = 2 * (stop - start)
+        for t in range(start, stop):
+            q = 2 * (t - start)
+            moved[t] = centre_pair(A, B, t, total, count, limit, mean, rounded, X, q) or median
+        for t in range(stop, min(stop + PAIRS_AHEAD, similar.shape[0])):
+            prefetch_row(A, t)
+            prefetch_row(B, t)
+        row_dots(W, X, 0, n_rows, P)
         for t in range(start, stop):
             s, q = similar[t], 2 * (t - start)
             if median:
-                track_medians(P[q], medians, spreads, median_count)
-                track_medians(P[q + 1], medians, spreads, median_count)
+                track_medians(P, q, medians, spreads, median_count)
+                track_medians(P, q + 1, medians, spreads, median_count)
             for k in range(W.shape[0]):
                 p[0, k] = P[q, k] - medians[k]
                 p[1, k] = P[q + 1, k] - medians[k]
+            nearest = 0
             for m in range(n_models):
                 D[m] = 0
                 for k in range(m * r, m * r + r):
                     D[m] += (p[0, k] >= 0) != (p[1, k] >= 0)
                 R[m] = similarity_loss(D[m], s, alpha, b)
-            nearest = np.argmin(R)
+                if R[m] < R[nearest]:
+                    nearest = m
             for m in range(n_models):
                 # A similar pair needs one model that agrees: only the nearest to it learns.
                 if R[m] == 0 or (s > 0 and m != nearest):
                     continue
                 loss[t] += R[m]
                 n_flips = D[m] - alpha if s > 0 else math.ceil(b - 1e-9) - D[m]
-                rows = slice(m * r, m * r + r)
-                infer_flips(p[0, rows], p[1, rows], s, n_flips, deltas, chosen)
+                infer_flips(p, m * r, r, s, n_flips, deltas, chosen)
+                flipped = chosen[:n_flips]
                 step[t, m], capped[t, m] = _take_step(
-                    W[rows],
-                    ahead[q : q + 2],
-                    p[:, rows],
-                    medians[rows],
-                    R[m],
-                    C[t],
-                    n_rounds,
-                    chosen[:n_flips],
-                    base,
-                    flips[t, rows],
-                    refined[t : t + 1],
+                    W, X, q, p, medians, R[m], C[t], n_rounds, flipped, products, base, flips, t, refined
                 )
-                for k in chosen[:n_flips]:
-                    one_row(W, m * r + k, ahead, q + 2, ahead.shape[0], P)
+                some_row_dots(W, flipped, X, q + 2, n_rows, P)
 
 
 @njit(nogil=True, cache=True)
@@ -320,95 +335,141 @@ def similarity_loss(distance: int, s: int, alpha: int, b: float) -> float:
 
 @njit(nogil=True, cache=True)
 def infer_flips(
-    p_i: np.ndarray, p_j: np.ndarray, s: int, n_flips: int, deltas: np.ndarray, chosen: np.ndarray
+    p: np.ndarray, first: int, r: int, s: int, n_flips: int, deltas: np.ndarray, chosen: np.ndarray
 ) -> None:
     """Algorithms 2 and 3: the `n_flips` bits of least potential loss among those that are wrong.
 
-    Wrong are the bits that differ in a similar pair, or agree in a dissimilar one; the potential loss of a bit is
-    δ_k = min(|w_kᵀx_i|, |w_kᵀx_j|). They come out sorted by (δ, k).
+    `p` holds both sides' projections, the model's bits in columns first, ..., first + r - 1. Wrong are the bits that
+    differ in a similar pair, or agree in a dissimilar one; the potential loss of a bit is
+    δ_k = min(|w_kᵀx_i|, |w_kᵀx_j|). Ties go to the lower bit.
     """
+    n_wrong = 0
+    for k in range(first, first + r):
+        if ((p[0, k] >= 0) != (p[1, k] >= 0)) == (s > 0):
+            chosen[n_wrong] = k
+            n_wrong += 1
+    if n_wrong == n_flips:  # all of them: nothing to choose (with α = 0, every similar pair)
+        return
     n = 0
-    for k in range(p_i.shape[0]):
-        if ((p_i[k] >= 0) != (p_j[k] >= 0)) == (s > 0):
-            delta = min(abs(p_i[k]), abs(p_j[k]))
-            if n == n_flips:
-                if delta >= deltas[n - 1]:
-                    continue
-                n -= 1
-            at = n
-            while at > 0 and deltas[at - 1] > delta:
-                deltas[at], chosen[at] = deltas[at - 1], chosen[at - 1]
-                at -= 1
-            deltas[at], chosen[at] = delta, k
-            n += 1
+    for c in range(n_wrong):
+        k = chosen[c]
+        delta = min(abs(p[0, k]), abs(p[1, k]))
+        if n == n_flips:
+            if delta >= deltas[n - 1]:
+                continue
+            n -= 1
+        at = n
+        while at > 0 and deltas[at - 1] > delta:
+            deltas[at], chosen[at] = deltas[at - 1], chosen[at - 1]
+            at -= 1
+        deltas[at], chosen[at] = delta, k
+        n += 1
 
 
 @njit(nogil=True, cache=True)
 def _take_step(
     W: np.ndarray,
-    x: np.ndarray,
+    X: np.ndarray,
+    q: int,
     p: np.ndarray,
     medians: np.ndarray,
     R: float,
     C: float,
     n_rounds: int,
     chosen: np.ndarray,
+    products: np.ndarray,
     base: np.ndarray,
     flips: np.ndarray,
+    t: int,
     refined: np.ndarray,
 ) -> tuple[float, bool]:
     """W ← W + τ x (g - f)ᵀ for one model, f = h in the first round; returns τ and whether C cut it short.
 
-    `flips` is filled with (g - f) / 2, side i plus three times side j. Each chosen bit is flipped on the side where
-    that costs least; on all other bits g, f and h are the same.
+    The pair's points are rows q and q + 1 of X. Row t of `flips` is filled with (g - f) / 2, side i plus three times
+    side j. Each chosen bit is flipped on the side where that costs least; on all other bits g, f and h are the same.
     """
-    products = np.empty((2, 2), W.dtype)
-    row_dots(x, x, 0, 2, products)  # |x_i|², x_iᵀx_j, |x_j|²
+    row_dots(X[q : q + 2], X[q : q + 2], 0, 2, products)  # |x_i|², x_iᵀx_j, |x_j|²
     loss, norm = math.sqrt(R), 0.0
     for k in chosen:
         side = 0 if abs(p[0, k]) <= abs(p[1, k]) else 1
-        flips[k] = (1 if side == 0 else 3) * (-1 if p[side, k] >= 0 else 1)
+        flips[t, k] = (1 if side == 0 else 3) * (-1 if p[side, k] >= 0 else 1)
         loss += 2.0 * abs(p[side, k])
         norm += 4.0 * products[side, side]
     if norm == 0.0:
-        flips[:] = 0
+        for k in chosen:
+            flips[t, k] = 0
         return 0.0, False
     tau, capped = min(C, loss / norm), loss / norm > C
-    if n_rounds == 1 and refined.shape[0] == 0:
-        _move(W, x, tau, chosen, flips)
-        return tau, capped
+    if n_rounds > 1 or refined.shape[0] > 0:
+        return _take_rounds(W, X, q, p, medians, R, C, n_rounds, chosen, products, base, flips, t, refined, tau, capped)
+    _move(W, X, q, tau, chosen, flips, t)
+    return tau, capped
 
-    g = np.empty((2, chosen.shape[0]))
+
+@njit(nogil=True, cache=True)
+def _take_rounds(
+    W: np.ndarray,
+    X: np.ndarray,
+    q: int,
+    p: np.ndarray,
+    medians: np.ndarray,
+    R: float,
+    C: float,
+    n_rounds: int,
+    chosen: np.ndarray,
+    products: np.ndarray,
+    base: np.ndarray,
+    flips: np.ndarray,
+    t: int,
+    refined: np.ndarray,
+    tau: float,
+    capped: bool,
+) -> tuple[float, bool]:
+    """The step and then the paper's alternation: g, √R and the starting W stay, f is what the new W predicts."""
+    g = np.empty((2, chosen.shape[0]), np.int64)
     for c, k in enumerate(chosen):
         base[c] = W[k]
         for side in range(2):
-            g[side, c] = (1 if p[side, k] >= 0 else -1) + 2 * _part(flips[k], side)
-    _move(W, x, tau, chosen, flips)
-    now = np.empty((2, W.shape[0]), W.dtype)
+            g[side, c] = (1 if p[side, k] >= 0 else -1) + 2 * _part(flips[t, k], side)
+    _move(W, X, q, tau, chosen, flips, t)
+    f = np.empty((2, chosen.shape[0]), np.int64)
     for _ in range(1, n_rounds):
-        if _disagree(W, x, medians, chosen, g, now, flips) == 0:
-            break  # f = g: the codes are right already
+        _predict(W, X, q, medians, chosen, f)
+        if np.array_equal(f, g):
+            break
         loss, norm = math.sqrt(R), 0.0
-        for k in chosen:
-            i, j = _part(flips[k], 0), _part(flips[k], 1)
+        for c, k in enumerate(chosen):
+            i, j = (g[0, c] - f[0, c]) // 2, (g[1, c] - f[1, c]) // 2
+            flips[t, k] = i + 3 * j
             loss -= 2.0 * (i * p[0, k] + j * p[1, k])
             norm += 4.0 * (abs(i) * products[0, 0] + abs(j) * products[1, 1] + 2 * i * j * products[0, 1])
+            W[k] = base[c]
         tau, capped = 0.0, False
         if norm > 0.0:
             tau, capped = min(C, max(0.0, loss) / norm), loss / norm > C
-        for c, k in enumerate(chosen):
-            W[k] = base[c]
-        _move(W, x, tau, chosen, flips)
+        _move(W, X, q, tau, chosen, flips, t)
     if tau == 0.0:
-        flips[:] = 0
+        for k in chosen:
+            flips[t, k] = 0
     if refined.shape[0] > 0:
-        _disagree(W, x, medians, chosen, g, now, np.zeros_like(flips))
-        refined[0] += math.sqrt(R)
-        for c, k in enumerate(chosen):
-            for side in range(2):
-                value = now[side, k] - medians[k]
-                refined[0] += abs(value) - g[side, c] * value
+        now = _predict(W, X, q, medians, chosen, f)
+        refined[t] += math.sqrt(R) + (np.abs(now) - g * now).sum()
     return tau, capped
+
+
+@njit(nogil=True, cache=True)
+def _predict(
+    W: np.ndarray, X: np.ndarray, q: int, medians: np.ndarray, chosen: np.ndarray, f: np.ndarray
+) -> np.ndarray:
+    """f = sgn(Wᵀx) on the chosen bits, both sides; returns the projections."""
+    P = np.empty((X.shape[0], W.shape[0]), W.dtype)
+    some_row_dots(W, chosen, X, q, q + 2, P)
+    now = np.empty((2, chosen.shape[0]))
+    for c, k in enumerate(chosen):
+        for side in range(2):
+            now[side, c] = P[q + side, k] - medians[k]
+            f[side, c] = 1 if now[side, c] >= 0 else -1
+    return now
 
 
 @njit(nogil=True, cache=True)
@@ -419,36 +480,10 @@ def _part(flip: int, side: int) -> int:
 
 
 @njit(nogil=True, cache=True)
-def _move(W: np.ndarray, x: np.ndarray, tau: float, chosen: np.ndarray, flips: np.ndarray) -> None:
+def _move(W: np.ndarray, X: np.ndarray, q: int, tau: float, chosen: np.ndarray, flips: np.ndarray, t: int) -> None:
     """w_k ← w_k + τ (x_i (g_i - f_i) + x_j (g_j - f_j)) for the chosen bits."""
     for k in chosen:
-        w = W[k]
         for side in range(2):
-            part = _part(flips[k], side)
+            part = _part(flips[t, k], side)
             if part != 0:
-                factor = W.dtype.type(2.0 * tau * part)
-                row = x[side]
-                for i in range(w.shape[0]):
-                    w[i] += factor * row[i]
-
-
-@njit(nogil=True, cache=True)
-def _disagree(
-    W: np.ndarray,
-    x: np.ndarray,
-    medians: np.ndarray,
-    chosen: np.ndarray,
-    g: np.ndarray,
-    now: np.ndarray,
-    flips: np.ndarray,
-) -> int:
-    """Project the chosen bits anew; flips = (g - f) / 2 with f their signs; how many bits have f different from g."""
-    wrong = 0
-    for c, k in enumerate(chosen):
-        one_row(W, k, x, 0, 2, now)
-        flips[k] = 0
-        for side in range(2):
-            f = 1 if now[side, k] - medians[k] >= 0 else -1
-            flips[k] += (1 if side == 0 else 3) * int((g[side, c] - f) / 2)
-        wrong += flips[k] != 0
-    return wrong
+                add_row(W, k, 2.0 * tau * part, X, q + side)

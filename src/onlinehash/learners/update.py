@@ -60,6 +60,17 @@ class Updates:
             np.zeros(n, np.int64),
         )
 
+    @classmethod
+    def join(cls, blocks: list[Updates]) -> Updates:
+        """Blocks of one stream, one after the other."""
+        names = ("loss", "step", "capped", "flips", "moved", "pending")
+        joined = cls(blocks[0].n_models, *(np.concatenate([getattr(b, name) for b in blocks]) for name in names))
+        start = 0
+        for block in blocks:
+            joined.replayed.update({start + t: bits for t, bits in block.replayed.items()})
+            start += len(block)
+        return joined
+
     def __len__(self) -> int:
         return len(self.loss)
 

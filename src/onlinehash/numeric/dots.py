@@ -46,127 +46,195 @@ def _has_wide_registers() -> bool:
     return bool(llvm.get_host_cpu_features().get("avx512f", False))
 
 
-def _make_tile(n_w: int, n_x: int) -> Any:
-    """An intrinsic for `out[p + j, k + i] = W[k + i] . X[p + j]`, i < n_w, j < n_x, all lanes held in registers."""
+def _make_tile(n_w: int, n_x: int, gather: bool = False) -> Any:
+    """An intrinsic for `out[p + j, k + i] = W[k + i] . X[p + j]`, i < n_w, j < n_x, all lanes held in registers.
+
+    With `gather`, the rows of W (and columns of out) are `rows[k + i]` instead of `k + i`.
+    """
 
     @intrinsic
-    def tile(typingctx: Any, W: Any, k: Any, X: Any, p: Any, out: Any) -> Any:
+    def tile(typingctx: Any, W: Any, rows: Any, k: Any, X: Any, p: Any, out: Any) -> Any:
         def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-            W_type, _, X_type, _, out_type = signature.args
-            real = context.get_data_type(W_type.dtype)
-            bytes_ = context.get_abi_sizeof(real)
-            lanes = 64 // bytes_
-            vector = ir.VectorType(real, lanes)
-            fma = cgutils.get_or_insert_function(
-                b.module, ir.FunctionType(vector, [vector] * 3), f"llvm.fma.v{lanes}f{8 * bytes_}"
+            vector, fma, bytes_ = _vectors_of(context, b, signature.args[0])
+            lanes = vector.count
+            W_, rows_, X_, out_ = (
+                context.make_array(signature.args[a])(context, b, args[a]) for a in (0, 1, 3, 5)
             )
-            W_, X_, out_ = (
-                context.make_array(t)(context, b, a)
-                for t, a in ((W_type, args[0]), (X_type, args[2]), (out_type, args[4]))
-            )
-            k_, p_ = args[1], args[3]
+            k_, p_ = args[2], args[4]
             width = b.extract_value(W_.shape, 1)
 
             def const(value: int) -> Any:
                 return ir.Constant(k_.type, value)
 
-            def row(array: Any, first: Any, i: int) -> Any:
-                return b.gep(array.data, [b.mul(b.add(first, const(i)), width)])
+            def line(array: Any, at: Any, length: Any) -> Any:
+                return b.gep(array.data, [b.mul(at, length)])
 
-            def load(pointer: Any, at: Any) -> Any:
-                value = b.load(b.bitcast(b.gep(pointer, [at]), vector.as_pointer()))
-                value.align = bytes_
-                return value
-
-            w_rows = [row(W_, k_, i) for i in range(n_w)]
-            x_rows = [row(X_, p_, j) for j in range(n_x)]
-            sums = [cgutils.alloca_once_value(b, ir.Constant(vector, None)) for _ in range(n_w * n_x)]
+            columns = [b.add(k_, const(i)) for i in range(n_w)]
+            if gather:
+                columns = [b.load(b.gep(rows_.data, [column])) for column in columns]
+            w_rows = [line(W_, column, width) for column in columns]
+            x_rows = [line(X_, b.add(p_, const(j)), width) for j in range(n_x)]
+            sums = [[cgutils.alloca_once_value(b, ir.Constant(vector, None)) for _ in w_rows] for _ in x_rows]
             with cgutils.for_range(b, b.udiv(width, const(lanes))) as loop:
                 at = b.mul(loop.index, const(lanes))
-                xs = [load(x, at) for x in x_rows]
+                xs = [_load(b, vector, x_row, at, bytes_) for x_row in x_rows]
                 for i, w_row in enumerate(w_rows):
-                    w = load(w_row, at)
-                    for j, x in enumerate(xs):
-                        total = sums[i * n_x + j]
-                        b.store(b.call(fma, [w, x, b.load(total)]), total)
+                    w = _load(b, vector, w_row, at, bytes_)
+                    for x, of_point in zip(xs, sums, strict=True):
+                        b.store(b.call(fma, [w, x, b.load(of_point[i])]), of_point[i])
 
-            for index, value in _fold(b, [b.load(s) for s in sums], lanes):
-                i, j = divmod(index, n_x)
-                line = b.mul(b.add(p_, const(j)), b.extract_value(out_.shape, 1))
-                b.store(value, b.gep(out_.data, [b.add(line, b.add(k_, const(i)))]))
+            totals = _fold(b, [b.load(total) for of_point in sums for total in of_point], lanes)
+            for j in range(n_x):
+                out_line = line(out_, b.add(p_, const(j)), b.extract_value(out_.shape, 1))
+                if gather:
+                    for i, column in enumerate(columns):
+                        _store(b, totals, j * n_w + i, 1, b.gep(out_line, [column]), bytes_)
+                else:
+                    _store(b, totals, j * n_w, n_w, b.gep(out_line, [k_]), bytes_)
             return context.get_dummy_value()
 
-        return types.void(W, k, X, p, out), codegen
+        return types.void(W, rows, k, X, p, out), codegen
 
     return tile
 
 
-def _fold(b: Any, vectors: list[Any], lanes: int) -> list[tuple[int, Any]]:
-    """Sum each vector's lanes by halving, several vectors packed into one; (index of the vector, its sum)."""
-    int32 = ir.IntType(32)
-    owners = [[i] for i in range(len(vectors))]  # whose segments lie in each vector, in order
+@intrinsic
+def add_row(typingctx: Any, W: Any, k: Any, factor: Any, X: Any, p: Any) -> Any:
+    """W[k] += factor * X[p], by fused multiply-add."""
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        vector, fma, bytes_ = _vectors_of(context, b, signature.args[0])
+        W_, X_ = (context.make_array(signature.args[a])(context, b, args[a]) for a in (0, 3))
+        width = b.extract_value(W_.shape, 1)
+        w_row, x_row = (b.gep(array.data, [b.mul(at, width)]) for array, at in ((W_, args[1]), (X_, args[4])))
+        spread = b.insert_element(ir.Constant(vector, ir.Undefined), args[2], ir.Constant(ir.IntType(32), 0))
+        spread = _pick(b, spread, spread, [0] * vector.count)
+        lanes = ir.Constant(width.type, vector.count)
+        with cgutils.for_range(b, b.udiv(width, lanes)) as loop:
+            at = b.mul(loop.index, lanes)
+            w = _load(b, vector, w_row, at, bytes_)
+            x = _load(b, vector, x_row, at, bytes_)
+            target = b.bitcast(b.gep(w_row, [at]), vector.as_pointer())
+            b.store(b.call(fma, [spread, x, w]), target, align=bytes_)
+        return context.get_dummy_value()
+
+    return types.void(W, k, W.dtype, X, p), codegen
+
+
+@intrinsic
+def prefetch_row(typingctx: Any, X: Any, p: Any) -> Any:
+    """Ask for row p of X to be brought into the cache."""
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        X_ = context.make_array(signature.args[0])(context, b, args[0])
+        pointer, flag = ir.PointerType(ir.IntType(8)), ir.IntType(32)
+        function = cgutils.get_or_insert_function(
+            b.module, ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag]), "llvm.prefetch.p0"
+        )
+        width = b.extract_value(X_.shape, 1)
+        row = b.gep(X_.data, [b.mul(args[1], width)])
+        per_line = ir.Constant(width.type, 64 // context.get_abi_sizeof(context.get_data_type(signature.args[0].dtype)))
+        with cgutils.for_range(b, b.udiv(b.add(width, b.sub(per_line, ir.Constant(width.type, 1))), per_line)) as loop:
+            line = b.bitcast(b.gep(row, [b.mul(loop.index, per_line)]), pointer)
+            b.call(function, [line, flag(0), flag(3), flag(1)])
+        return context.get_dummy_value()
+
+    return types.void(X, p), codegen
+
+
+def _vectors_of(context: Any, b: Any, array_type: Any) -> tuple[Any, Any, int]:
+    """The vector type for an array's values, its fused multiply-add, and the bytes of one value."""
+    real = context.get_data_type(array_type.dtype)
+    bytes_ = context.get_abi_sizeof(real)
+    vector = ir.VectorType(real, 64 // bytes_)
+    name = f"llvm.fma.v{vector.count}f{8 * bytes_}"
+    return vector, cgutils.get_or_insert_function(b.module, ir.FunctionType(vector, [vector] * 3), name), bytes_
+
+
+def _load(b: Any, vector: Any, pointer: Any, at: Any, align: int) -> Any:
+    value = b.load(b.bitcast(b.gep(pointer, [at]), vector.as_pointer()))
+    value.align = align
+    return value
+
+
+def _fold(b: Any, vectors: list[Any], lanes: int) -> list[Any]:
+    """Sum each vector's lanes by halving, vectors packed together as they shrink; the sums in order, as vectors."""
     segment = lanes
     while segment > 1:
-        half = segment // 2
-        starts = range(0, vectors[0].type.count, segment)
-        low = [s + i for s in starts for i in range(half)]
-        high = [s + half + i for s in starts for i in range(half)]
-        pack = len(vectors) % 2 == 0
-        if pack:  # two vectors fill one
-            count = vectors[0].type.count
-            low, high = low + [count + i for i in low], high + [count + i for i in high]
+        half, count = segment // 2, vectors[0].type.count
+        low = [start + i for start in range(0, count, segment) for i in range(half)]
+        if len(vectors) % 2 == 0:  # the halves of two vectors fill one
+            low += [count + i for i in low]
             pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
-            owners = [a + c for a, c in zip(owners[::2], owners[1::2], strict=True)]
         else:
             pairs = [(v, v) for v in vectors]
-        masks = [ir.Constant(ir.VectorType(int32, len(m)), m) for m in (low, high)]
-        vectors = [b.fadd(*(b.shuffle_vector(a, c, mask) for mask in masks)) for a, c in pairs]
+        high = [i + half for i in low]
+        vectors = [b.fadd(_pick(b, v, w, low), _pick(b, v, w, high)) for v, w in pairs]
         segment = half
-    return [
-        (owner, b.extract_element(v, ir.Constant(int32, lane)))
-        for v, owned in zip(vectors, owners, strict=True)
-        for lane, owner in enumerate(owned)
-    ]
+    return vectors
+
+
+def _store(b: Any, vectors: list[Any], first: int, n: int, pointer: Any, align: int) -> None:
+    """Write the values first, ..., first + n - 1 of some vectors laid end to end."""
+    count = vectors[0].type.count
+    vector, at = vectors[first // count], first % count
+    values = _pick(b, vector, vector, list(range(at, at + n)))
+    b.store(values, b.bitcast(pointer, values.type.as_pointer()), align=align)
+
+
+def _pick(b: Any, v: Any, w: Any, lanes: list[int]) -> Any:
+    return b.shuffle_vector(v, w, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes))
 
 
 #: Rows of W, and rows of X, in one tile: as many lanes as the registers hold.
 TILE = 4 if _has_wide_registers() else 2
 
-_tile_full = _make_tile(TILE, TILE)
-_tile_tall = _make_tile(TILE, 1)
-_tile_wide = _make_tile(1, TILE)
-_tile_single = _make_tile(1, 1)
-_tile_tall_pair = _make_tile(TILE, 2)
-_tile_pair = _make_tile(1, 2)
-
-
-@njit(nogil=True, cache=True)
-def one_row(W: np.ndarray, k: int, X: np.ndarray, first: int, stop: int, out: np.ndarray) -> None:
-    """out[p, k] = W[k] . X[p] for first <= p < stop."""
-    p = first
-    while p + TILE <= stop:
-        _tile_wide(W, k, X, p, out)
-        p += TILE
-    while p + 2 <= stop:
-        _tile_pair(W, k, X, p, out)
-        p += 2
-    if p < stop:
-        _tile_single(W, k, X, p, out)
+_next_tile, _next_pair, _next_one = (_make_tile(TILE, points) for points in (TILE, 2, 1))
+_some_tile, _some_pair, _some_one = (_make_tile(TILE, points, gather=True) for points in (TILE, 2, 1))
+_one_tile, _one_pair, _one_one = (_make_tile(1, points, gather=True) for points in (TILE, 2, 1))
 
 
 @njit(nogil=True, cache=True)
 def row_dots(W: np.ndarray, X: np.ndarray, first: int, stop: int, out: np.ndarray) -> None:
     """out[p, k] = W[k] . X[p] for first <= p < stop and every row k of W; all C-contiguous, rows padded."""
     whole = W.shape[0] - W.shape[0] % TILE
+    rest = np.arange(whole, W.shape[0])
     for k in range(0, whole, TILE):
         p = first
         while p + TILE <= stop:
-            _tile_full(W, k, X, p, out)
+            _next_tile(W, rest, k, X, p, out)
             p += TILE
         while p + 2 <= stop:
-            _tile_tall_pair(W, k, X, p, out)
+            _next_pair(W, rest, k, X, p, out)
             p += 2
         if p < stop:
-            _tile_tall(W, k, X, p, out)
-    for k in range(whole, W.shape[0]):
-        one_row(W, k, X, first, stop, out)
+            _next_one(W, rest, k, X, p, out)
+    some_row_dots(W, rest, X, first, stop, out)
+
+
+@njit(nogil=True, cache=True)
+def some_row_dots(W: np.ndarray, rows: np.ndarray, X: np.ndarray, first: int, stop: int, out: np.ndarray) -> None:
+    """The same for some rows of W: out[p, k] = W[k] . X[p] for k in rows."""
+    k = 0
+    while k + TILE <= rows.shape[0]:
+        p = first
+        while p + TILE <= stop:
+            _some_tile(W, rows, k, X, p, out)
+            p += TILE
+        while p + 2 <= stop:
+            _some_pair(W, rows, k, X, p, out)
+            p += 2
+        if p < stop:
+            _some_one(W, rows, k, X, p, out)
+        k += TILE
+    while k < rows.shape[0]:
+        p = first
+        while p + TILE <= stop:
+            _one_tile(W, rows, k, X, p, out)
+            p += TILE
+        while p + 2 <= stop:
+            _one_pair(W, rows, k, X, p, out)
+            p += 2
+        if p < stop:
+            _one_one(W, rows, k, X, p, out)
+        k += 1

@@ -1,0 +1,145 @@
+"""`save` and `load` of anything this library makes: learners, encoders, codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+import numpy as np
+
+from onlinehash import format
+from onlinehash.codes import Codes
+from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
+from onlinehash.features import RbfAnchors, make_map
+from onlinehash.learners import registry
+from onlinehash.learners.base import Learner
+from onlinehash.learners.encoder import Encoder
+
+
+def save(thing: Any, path: str | os.PathLike[str]) -> None:
+    """Write a learner, an encoder or codes to one file, atomically; no pickle."""
+    if isinstance(thing, Learner):
+        content = {
+            "class": type(thing).__name__,
+            "params": {name: _pack(value) for name, value in thing.get_params(deep=False).items()},
+            "state": _pack(thing.get_state()),
+        }
+        format.write(path, "learner", content)
+    elif isinstance(thing, Encoder):
+        format.write(path, "encoder", _pack_encoder(thing))
+    elif isinstance(thing, Codes):
+        format.write(path, "codes", {"packed": thing.packed, "n_bits": thing.n_bits, "n_models": thing.n_models})
+    else:
+        raise InvalidInput(f"expected a learner, an encoder or codes to save, got {type(thing).__name__}.")
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read what `save` wrote; a learner goes on exactly where it stopped."""
+    kind, content = format.read(path)
+    readers = {"learner": _read_learner, "encoder": _read_encoder, "codes": _read_codes}
+    if kind not in readers:
+        raise FormatError(f"expected one of {', '.join(readers)} in {path}, got {kind!r}; upgrade onlinehash.")
+    try:
+        return readers[kind](content)
+    except OnlineHashError as error:
+        raise FormatError(f"{path} does not hold a usable {kind}: {error}") from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise FormatError(f"{path} does not hold a usable {kind}: {type(error).__name__} {error}.") from None
+
+
+def _read_learner(content: dict[str, Any]) -> Learner:
+    cls = registry.find(content["class"])
+    learner: Learner = cls(**{name: _unpack(value) for name, value in content["params"].items()})
+    learner.set_state(_unpack(content["state"]))
+    return learner
+
+
+def _pack_encoder(encoder: Encoder) -> dict[str, Any]:
+    return {
+        "weights": encoder.weights,
+        "thresholds": encoder.thresholds,
+        "features": _pack(_map_parameter(encoder.feature_map)),
+        "map": None if encoder.feature_map is None else _pack(encoder.feature_map.get_state()),
+        "n_features": encoder.n_features,
+        "n_models": encoder.n_models,
+        "fusion": encoder.fusion,
+        "version": encoder.version,
+        "method": encoder.method,
+    }
+
+
+def _map_parameter(feature_map: Any) -> Any:
+    """The `features` parameter that a map was made from."""
+    return getattr(feature_map, "transformer", feature_map)
+
+
+def _read_encoder(content: dict[str, Any]) -> Encoder:
+    feature_map = make_map(_unpack(content["features"]))
+    if feature_map is not None:
+        feature_map.set_state(_unpack(content["map"]))
+    return Encoder(
+        content["weights"],
+        content["thresholds"],
+        feature_map,
+        content["n_features"],
+        content["n_models"],
+        content["fusion"],
+        content["version"],
+        content["method"],
+    )
+
+
+def _read_codes(content: dict[str, Any]) -> Codes:
+    return Codes(content["packed"], content["n_bits"], content["n_models"])
+
+
+# ------------------------------------------------------------------ estimators inside parameters and state
+
+
+def _pack(value: Any) -> Any:
+    """Estimators become their class, parameters and, for scikit-learn's own, what they have learned."""
+    if isinstance(value, RbfAnchors):
+        return {"$rbf_anchors": _pack(value.get_params(deep=False))}
+    if hasattr(value, "get_params"):
+        module = type(value).__module__
+        if not module.startswith("sklearn."):
+            raise InvalidInput(
+                f"cannot save features of type {type(value).__name__}: expected RbfAnchors or a scikit-learn transformer."
+            )
+        learned = {k: v for k, v in vars(value).items() if k.endswith("_") and not k.startswith("_")}
+        params = value.get_params(deep=False)
+        return {"$sklearn": f"{module}:{type(value).__name__}", "params": _pack(params), "learned": _pack(learned)}
+    if isinstance(value, dict):
+        return {k: _pack(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_pack(v) for v in value]
+    return value
+
+
+def _unpack(value: Any) -> Any:
+    if isinstance(value, dict):
+        if "$rbf_anchors" in value:
+            return RbfAnchors(**_unpack(value["$rbf_anchors"]))
+        if "$sklearn" in value:
+            return _scikit_learn(value)
+        return {k: _unpack(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_unpack(v) for v in value]
+    return value
+
+
+def _scikit_learn(value: dict[str, Any]) -> Any:
+    """A scikit-learn transformer; nothing else can be named by a file."""
+    from sklearn.base import BaseEstimator, TransformerMixin
+
+    module, _, name = value["$sklearn"].partition(":")
+    if not module.startswith("sklearn."):
+        raise FormatError(f"expected a scikit-learn transformer, got {module}:{name}.")
+    cls = getattr(importlib.import_module(module), name)
+    if not (isinstance(cls, type) and issubclass(cls, BaseEstimator) and issubclass(cls, TransformerMixin)):
+        raise FormatError(f"expected a scikit-learn transformer, got {module}:{name}.")
+    transformer = cls(**_unpack(value["params"]))
+    for attribute, learned in _unpack(value["learned"]).items():
+        setattr(transformer, attribute, np.array(learned) if isinstance(learned, np.ndarray) else learned)
+    return transformer

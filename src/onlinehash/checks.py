@@ -16,7 +16,12 @@ from onlinehash.errors import InvalidInput, InvalidParameter, InvalidType
 
 
 def vectors(X: Any, name: str = "X", dtype: np.dtype | None = None) -> np.ndarray:
-    """A matrix with one vector a row; float32 stays float32 unless `dtype` asks otherwise, the rest becomes float64."""
+    """A matrix of finite vectors, one a row; float32 stays float32 unless `dtype` asks otherwise."""
+    return finite(matrix(X, name, dtype), name)
+
+
+def matrix(X: Any, name: str = "X", dtype: np.dtype | None = None) -> np.ndarray:
+    """`vectors` without a look at the values: numbers, shape, dtype (what is not float32 becomes float64), layout."""
     X = _numbers(X, name)
     if X.ndim != 2:
         raise InvalidInput(
@@ -26,7 +31,12 @@ def vectors(X: Any, name: str = "X", dtype: np.dtype | None = None) -> np.ndarra
     for axis, what in enumerate(("sample(s)", "feature(s)")):
         if X.shape[axis] == 0:
             raise InvalidInput(f"Found array with 0 {what} (shape={X.shape}) while a minimum of 1 is required.")
-    X = np.ascontiguousarray(X, dtype=dtype if dtype is not None else _real_dtype(X.dtype))
+    with np.errstate(over="ignore"):  # a float64 too large for float32 becomes inf, which `finite` refuses
+        return np.ascontiguousarray(X, dtype=dtype if dtype is not None else _real_dtype(X.dtype))
+
+
+def finite(X: np.ndarray, name: str = "X") -> np.ndarray:
+    """Rows whose values and sums of squares are finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         flat = X.reshape(-1)
         if np.isfinite(flat @ flat):  # one pass at memory speed; only a sum over all rows can overflow needlessly

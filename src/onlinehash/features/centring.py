@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from onlinehash.numeric.dots import padded_width
+from onlinehash.numeric.dots import aligned_zeros
 
 MODES = ("burn-in", "running", "median", "none")
 
@@ -44,7 +44,7 @@ class Centring:
 
     def centre(self, Z: np.ndarray) -> np.ndarray:
         """Rows less the present mean, padded for the row kernels; the mean stays as it is."""
-        X = np.zeros((len(Z), padded_width(Z.shape[1])), self.dtype)
+        X = aligned_zeros(*Z.shape, self.dtype)
         X[:, : Z.shape[1]] = Z - self.mean.astype(self.dtype)
         return X
 
@@ -73,8 +73,9 @@ def _add(Z: np.ndarray, n: int, total: np.ndarray, count: np.ndarray, limit: int
 def _renew(total: np.ndarray, count: np.ndarray, mean: np.ndarray) -> bool:
     """The mean of what has entered; did it move?"""
     moved = False
+    share = 1.0 / count[0]  # one division instead of one per feature
     for i in range(mean.shape[0]):
-        new = total[i] / count[0]
+        new = total[i] * share
         moved |= new != mean[i]
         mean[i] = new
     return moved
@@ -87,6 +88,20 @@ def _enter_points(
     for n in range(Z.shape[0]):
         if _add(Z, n, total, count, limit):
             moved[n] = _renew(total, count, mean)
+
+
+@njit(nogil=True, cache=True)
+def is_finite(Z: np.ndarray, n: int, bound: float) -> bool:
+    """Is row n's sum of squares finite? Values up to `bound` cannot make it overflow, and are passed quickly."""
+    doubtful = False
+    for i in range(Z.shape[1]):
+        doubtful |= not (abs(Z[n, i]) <= bound)
+    if doubtful:
+        total = Z[n, 0] * Z[n, 0]
+        for i in range(1, Z.shape[1]):
+            total += Z[n, i] * Z[n, i]
+        return np.isfinite(total)
+    return True
 
 
 @njit(nogil=True, cache=True)

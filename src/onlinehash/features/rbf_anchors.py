@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onlinehash import checks
-from onlinehash.numeric.dots import padded_width, row_dots
+from onlinehash.numeric.dots import aligned_zeros, row_dots
 
 #: width="auto" is the median distance among the anchors times this (docs/learners.md has the experiment).
 AUTO_WIDTH_FACTOR = 0.5
@@ -114,7 +114,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         out = np.empty((len(X), len(self._rows)), X.dtype)
         for start in range(0, len(X), 1024):
             stop = min(start + 1024, len(X))
-            shifted = np.zeros((stop - start, self._rows.shape[1]), X.dtype)
+            shifted = aligned_zeros(stop - start, X.shape[1], X.dtype)
             norms = _shift_rows(X[start:stop], self._shift, self.normalize, shifted)
             row_dots(self._rows, shifted, 0, stop - start, out[start:stop])
             _kernel_values(out[start:stop], norms, self._norms, -0.5 / self.width_**2)
@@ -156,11 +156,11 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _prepare(self) -> None:
         """What the row kernels want: anchors less their mean (distances then do not cancel), padded, with norms."""
-        padded = np.zeros((len(self.anchors_), padded_width(self.anchors_.shape[1])), self.dtype_)
+        padded = aligned_zeros(*self.anchors_.shape, self.dtype_)
         zero = np.zeros(self.anchors_.shape[1])
         _shift_rows(self.anchors_, zero, self.normalize, padded)
         self._shift = padded[:, : len(zero)].mean(axis=0, dtype=np.float64)
-        self._rows = np.zeros_like(padded)
+        self._rows = aligned_zeros(*self.anchors_.shape, self.dtype_)
         self._norms = _shift_rows(self.anchors_, self._shift, self.normalize, self._rows)
 
     def _square_distances(self) -> np.ndarray:

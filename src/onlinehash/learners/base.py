@@ -79,6 +79,9 @@ class Learner(Intake, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     traits: ClassVar[Traits]
 
+    #: Does `_learn` itself refuse values that are not finite, with an InvalidInput?
+    _looks_at_values: ClassVar[bool] = False
+
     # ------------------------------------------------------------------ hooks
 
     def _rules(self) -> dict[str, checks.Rule]:

@@ -24,11 +24,11 @@ import numpy as np
 from numba import njit
 
 from onlinehash import checks
-from onlinehash.errors import InvalidParameter
-from onlinehash.features.centring import centre_pair, track_medians
+from onlinehash.errors import InvalidInput, InvalidParameter
+from onlinehash.features.centring import centre_pair, is_finite, track_medians
 from onlinehash.learners.base import Learner, Traits
 from onlinehash.learners.update import Updates
-from onlinehash.numeric.dots import add_row, pad_rows, prefetch_row, row_dots, some_row_dots
+from onlinehash.numeric.dots import add_row, aligned_zeros, pad_rows, row_dots, some_row_dots
 
 #: Pairs projected together before they are learned one by one; what a step changes is projected again.
 PAIRS_AHEAD = 4
@@ -71,6 +71,7 @@ class OnlineHashing(Learner):
     """
 
     traits = Traits(learns_from="pairs", unit="pair")
+    _looks_at_values = True
 
     def __init__(
         self,
@@ -197,8 +198,9 @@ class OnlineHashing(Learner):
         refined: np.ndarray,
     ) -> None:
         centring = self._centring
-        _learn_pairs(
+        stopped_at = _learn_pairs(
             self._W,
+            aligned_zeros(2 * PAIRS_AHEAD, self._n_inputs, self.dtype_),
             A,
             B,
             similar,
@@ -219,9 +221,12 @@ class OnlineHashing(Learner):
             updates.step,
             updates.capped,
             updates.flips,
+            updates.n_moved,
             updates.moved,
             refined,
         )
+        if stopped_at >= 0:
+            raise InvalidInput(f"expected finite values, got others in pair {stopped_at}.")
 
     def _observe(self, X: np.ndarray) -> np.ndarray:
         if self.centre != "median":
@@ -249,6 +254,7 @@ class OnlineHashing(Learner):
 @njit(nogil=True, cache=True)
 def _learn_pairs(
     W: np.ndarray,
+    X: np.ndarray,
     A: np.ndarray,
     B: np.ndarray,
     similar: np.ndarray,
@@ -269,47 +275,45 @@ def _learn_pairs(
     step: np.ndarray,
     capped: np.ndarray,
     flips: np.ndarray,
+    n_moved: np.ndarray,
     moved: np.ndarray,
     refined: np.ndarray,
-) -> None:
+) -> int:
     """Algorithm 1 over pairs (row t of A with row t of B), for one model or several.
 
-    A few pairs are projected at once, because W then passes through the cache once for all of them. A step changes
+    A few pairs are centred into X and projected at once, because W then passes through the cache once for all of them. A step changes
     few rows of W; those are projected again for the pairs that follow. As every dot product is its own, this is bit
-    for bit the loop that projects each pair when its turn comes.
+    for bit the loop that projects each pair when its turn comes. Returns the pair at which a value that is not finite
+    stopped it, or -1.
     """
+    bound = np.sqrt(np.finfo(W.dtype).max / A.shape[1])
     r = W.shape[0] // n_models
     rounded = mean.astype(W.dtype)
-    X = np.zeros((2 * PAIRS_AHEAD, W.shape[1]), W.dtype)
     P = np.empty((2 * PAIRS_AHEAD, W.shape[0]), W.dtype)
-    p = np.empty((2, W.shape[0]))
     D, R = np.empty(n_models, np.int64), np.empty(n_models)
-    deltas, chosen = np.empty(r), np.empty(r, np.int64)
+    deltas, chosen = np.empty(r), np.empty(r + 1, np.int64)
     products = np.empty((2, 2), W.dtype)
     base = np.empty((r, W.shape[1]), W.dtype)  # rows as they were, where a pair takes several rounds
     for start in range(0, similar.shape[0], PAIRS_AHEAD):
         stop = min(start + PAIRS_AHEAD, similar.shape[0])
         n_rows = 2 * (stop - start)
         for t in range(start, stop):
+            if not (is_finite(A, t, bound) and is_finite(B, t, bound)):
+                return t
             q = 2 * (t - start)
             moved[t] = centre_pair(A, B, t, total, count, limit, mean, rounded, X, q) or median
-        for t in range(stop, min(stop + PAIRS_AHEAD, similar.shape[0])):
-            prefetch_row(A, t)
-            prefetch_row(B, t)
         row_dots(W, X, 0, n_rows, P)
         for t in range(start, stop):
             s, q = similar[t], 2 * (t - start)
             if median:
                 track_medians(P, q, medians, spreads, median_count)
                 track_medians(P, q + 1, medians, spreads, median_count)
-            for k in range(W.shape[0]):
-                p[0, k] = P[q, k] - medians[k]
-                p[1, k] = P[q + 1, k] - medians[k]
+                for k in range(W.shape[0]):
+                    P[q, k] -= medians[k]
+                    P[q + 1, k] -= medians[k]
             nearest = 0
             for m in range(n_models):
-                D[m] = 0
-                for k in range(m * r, m * r + r):
-                    D[m] += (p[0, k] >= 0) != (p[1, k] >= 0)
+                D[m] = _distance(P, q, m * r, r)
                 R[m] = similarity_loss(D[m], s, alpha, b)
                 if R[m] < R[nearest]:
                     nearest = m
@@ -319,12 +323,15 @@ def _learn_pairs(
                     continue
                 loss[t] += R[m]
                 n_flips = D[m] - alpha if s > 0 else math.ceil(b - 1e-9) - D[m]
-                infer_flips(p, m * r, r, s, n_flips, deltas, chosen)
+                infer_flips(P, q, m * r, r, s, n_flips, deltas, chosen)
                 flipped = chosen[:n_flips]
                 step[t, m], capped[t, m] = _take_step(
-                    W, X, q, p, medians, R[m], C[t], n_rounds, flipped, products, base, flips, t, refined
+                    W, X, q, P, medians, R[m], C[t], n_rounds, flipped, products, base, flips, t, refined
                 )
+                for k in flipped:
+                    n_moved[t] += flips[t, k] != 0
                 some_row_dots(W, flipped, X, q + 2, n_rows, P)
+    return -1
 
 
 @njit(nogil=True, cache=True)
@@ -334,26 +341,33 @@ def similarity_loss(distance: int, s: int, alpha: int, b: float) -> float:
 
 
 @njit(nogil=True, cache=True)
+def _distance(P: np.ndarray, q: int, first: int, r: int) -> int:
+    """D of the pair whose projections are rows q and q + 1 of P, in one model's r columns."""
+    distance = 0
+    for k in range(first, first + r):
+        distance += (P[q, k] >= 0) != (P[q + 1, k] >= 0)
+    return distance
+
+
+@njit(nogil=True, cache=True)
 def infer_flips(
-    p: np.ndarray, first: int, r: int, s: int, n_flips: int, deltas: np.ndarray, chosen: np.ndarray
+    P: np.ndarray, q: int, first: int, r: int, s: int, n_flips: int, deltas: np.ndarray, chosen: np.ndarray
 ) -> None:
     """Algorithms 2 and 3: the `n_flips` bits of least potential loss among those that are wrong.
 
-    `p` holds both sides' projections, the model's bits in columns first, ..., first + r - 1. Wrong are the bits that
-    differ in a similar pair, or agree in a dissimilar one; the potential loss of a bit is
+    Wrong are the bits that differ in a similar pair, or agree in a dissimilar one; the potential loss of a bit is
     δ_k = min(|w_kᵀx_i|, |w_kᵀx_j|). Ties go to the lower bit.
     """
     n_wrong = 0
     for k in range(first, first + r):
-        if ((p[0, k] >= 0) != (p[1, k] >= 0)) == (s > 0):
-            chosen[n_wrong] = k
-            n_wrong += 1
+        chosen[n_wrong] = k  # written over unless the bit is wrong: cheaper than a branch nobody can predict
+        n_wrong += ((P[q, k] >= 0) != (P[q + 1, k] >= 0)) == (s > 0)
     if n_wrong == n_flips:  # all of them: nothing to choose (with α = 0, every similar pair)
         return
     n = 0
     for c in range(n_wrong):
         k = chosen[c]
-        delta = min(abs(p[0, k]), abs(p[1, k]))
+        delta = min(abs(P[q, k]), abs(P[q + 1, k]))
         if n == n_flips:
             if delta >= deltas[n - 1]:
                 continue
@@ -371,7 +385,7 @@ def _take_step(
     W: np.ndarray,
     X: np.ndarray,
     q: int,
-    p: np.ndarray,
+    P: np.ndarray,
     medians: np.ndarray,
     R: float,
     C: float,
@@ -385,15 +399,15 @@ def _take_step(
 ) -> tuple[float, bool]:
     """W ← W + τ x (g - f)ᵀ for one model, f = h in the first round; returns τ and whether C cut it short.
 
-    The pair's points are rows q and q + 1 of X. Row t of `flips` is filled with (g - f) / 2, side i plus three times
+    The pair's points are rows q and q + 1 of X, their projections those of P. Row t of `flips` is filled with (g - f) / 2, side i plus three times
     side j. Each chosen bit is flipped on the side where that costs least; on all other bits g, f and h are the same.
     """
     row_dots(X[q : q + 2], X[q : q + 2], 0, 2, products)  # |x_i|², x_iᵀx_j, |x_j|²
     loss, norm = math.sqrt(R), 0.0
     for k in chosen:
-        side = 0 if abs(p[0, k]) <= abs(p[1, k]) else 1
-        flips[t, k] = (1 if side == 0 else 3) * (-1 if p[side, k] >= 0 else 1)
-        loss += 2.0 * abs(p[side, k])
+        side = 0 if abs(P[q, k]) <= abs(P[q + 1, k]) else 1
+        flips[t, k] = (1 if side == 0 else 3) * (-1 if P[q + side, k] >= 0 else 1)
+        loss += 2.0 * abs(P[q + side, k])
         norm += 4.0 * products[side, side]
     if norm == 0.0:
         for k in chosen:
@@ -401,7 +415,7 @@ def _take_step(
         return 0.0, False
     tau, capped = min(C, loss / norm), loss / norm > C
     if n_rounds > 1 or refined.shape[0] > 0:
-        return _take_rounds(W, X, q, p, medians, R, C, n_rounds, chosen, products, base, flips, t, refined, tau, capped)
+        return _take_rounds(W, X, q, P, medians, R, C, n_rounds, chosen, products, base, flips, t, refined, tau, capped)
     _move(W, X, q, tau, chosen, flips, t)
     return tau, capped
 
@@ -411,7 +425,7 @@ def _take_rounds(
     W: np.ndarray,
     X: np.ndarray,
     q: int,
-    p: np.ndarray,
+    P: np.ndarray,
     medians: np.ndarray,
     R: float,
     C: float,
@@ -430,7 +444,7 @@ def _take_rounds(
     for c, k in enumerate(chosen):
         base[c] = W[k]
         for side in range(2):
-            g[side, c] = (1 if p[side, k] >= 0 else -1) + 2 * _part(flips[t, k], side)
+            g[side, c] = (1 if P[q + side, k] >= 0 else -1) + 2 * _part(flips[t, k], side)
     _move(W, X, q, tau, chosen, flips, t)
     f = np.empty((2, chosen.shape[0]), np.int64)
     for _ in range(1, n_rounds):
@@ -441,7 +455,7 @@ def _take_rounds(
         for c, k in enumerate(chosen):
             i, j = (g[0, c] - f[0, c]) // 2, (g[1, c] - f[1, c]) // 2
             flips[t, k] = i + 3 * j
-            loss -= 2.0 * (i * p[0, k] + j * p[1, k])
+            loss -= 2.0 * (i * P[q, k] + j * P[q + 1, k])
             norm += 4.0 * (abs(i) * products[0, 0] + abs(j) * products[1, 1] + 2 * i * j * products[0, 1])
             W[k] = base[c]
         tau, capped = 0.0, False
@@ -462,12 +476,12 @@ def _predict(
     W: np.ndarray, X: np.ndarray, q: int, medians: np.ndarray, chosen: np.ndarray, f: np.ndarray
 ) -> np.ndarray:
     """f = sgn(Wᵀx) on the chosen bits, both sides; returns the projections."""
-    P = np.empty((X.shape[0], W.shape[0]), W.dtype)
-    some_row_dots(W, chosen, X, q, q + 2, P)
+    projections = np.empty((X.shape[0], W.shape[0]), W.dtype)
+    some_row_dots(W, chosen, X, q, q + 2, projections)
     now = np.empty((2, chosen.shape[0]))
     for c, k in enumerate(chosen):
         for side in range(2):
-            now[side, c] = P[q + side, k] - medians[k]
+            now[side, c] = projections[q + side, k] - medians[k]
             f[side, c] = 1 if now[side, c] >= 0 else -1
     return now
 

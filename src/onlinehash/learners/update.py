@@ -36,7 +36,8 @@ class Updates:
     """What a batch of pairs did, a row per pair; iterating gives `Update`s.
 
     loss `(n,)`, step `(n, n_models)`; `flips` `(n, n_columns)` is what the step asked of each column: (g - f) / 2 of
-    side a plus three times that of side b, each -1, 0 or +1; `moved` `(n,)`: the mean moved; `pending` `(n,)`.
+    side a plus three times that of side b, each -1, 0 or +1; `n_moved` `(n,)`: how many columns it moved; `moved`
+    `(n,)`: the mean moved; `pending` `(n,)`.
     """
 
     n_models: int
@@ -44,6 +45,7 @@ class Updates:
     step: np.ndarray
     capped: np.ndarray
     flips: np.ndarray
+    n_moved: np.ndarray
     moved: np.ndarray
     pending: np.ndarray
     replayed: dict[int, np.ndarray] = field(default_factory=dict)
@@ -56,6 +58,7 @@ class Updates:
             np.zeros((n, n_models)),
             np.zeros((n, n_models), np.bool_),
             np.zeros((n, n_columns), np.int8),
+            np.zeros(n, np.int64),
             np.zeros(n, np.bool_),
             np.zeros(n, np.int64),
         )
@@ -63,8 +66,8 @@ class Updates:
     @classmethod
     def join(cls, blocks: list[Updates]) -> Updates:
         """Blocks of one stream, one after the other."""
-        names = ("loss", "step", "capped", "flips", "moved", "pending")
-        joined = cls(blocks[0].n_models, *(np.concatenate([getattr(b, name) for b in blocks]) for name in names))
+        columns = zip(*(block._arrays() for block in blocks), strict=True)
+        joined = cls(blocks[0].n_models, *(np.concatenate(column) for column in columns))
         start = 0
         for block in blocks:
             joined.replayed.update({start + t: bits for t, bits in block.replayed.items()})
@@ -76,8 +79,10 @@ class Updates:
 
     def view(self, rows: slice) -> Updates:
         """Some rows, sharing memory."""
-        arrays = (self.loss, self.step, self.capped, self.flips, self.moved, self.pending)
-        return Updates(self.n_models, *(a[rows] for a in arrays))
+        return Updates(self.n_models, *(array[rows] for array in self._arrays()))
+
+    def _arrays(self) -> tuple[np.ndarray, ...]:
+        return (self.loss, self.step, self.capped, self.flips, self.n_moved, self.moved, self.pending)
 
     def absorb(self, t: int, done: Updates) -> None:
         """Pair t's call also learned the pair in `done`, which had been kept back."""
@@ -93,7 +98,7 @@ class Updates:
 
     def changed(self) -> np.ndarray:
         """Which pairs changed any bit's function, bool `(n,)`."""
-        return self.moved | self.flips.any(axis=1)
+        return self.moved | (self.n_moved > 0)
 
     def __getitem__(self, t: int) -> Update:
         step: Any = self.step[t].copy() if self.n_models > 1 else float(self.step[t, 0])

@@ -34,9 +34,18 @@ def padded_width(n: int) -> int:
     return -(-n // ROW_MULTIPLE) * ROW_MULTIPLE
 
 
+def aligned_zeros(n: int, width: int, dtype: Any) -> np.ndarray:
+    """A matrix of zeros whose rows, padded, begin at a cache line: a vector across two lines costs two loads."""
+    dtype = np.dtype(dtype)
+    columns = padded_width(width)
+    buffer = np.zeros(n * columns * dtype.itemsize + 64, np.uint8)
+    start = -buffer.ctypes.data % 64
+    return buffer[start : start + n * columns * dtype.itemsize].view(dtype).reshape(n, columns)
+
+
 def pad_rows(X: np.ndarray) -> np.ndarray:
-    """A C-contiguous copy of X whose rows end in zeros up to the padded width."""
-    out = np.zeros((X.shape[0], padded_width(X.shape[1])), X.dtype)
+    """A copy of X whose rows end in zeros up to the padded width."""
+    out = aligned_zeros(*X.shape, X.dtype)
     out[:, : X.shape[1]] = X
     return out
 
@@ -119,27 +128,6 @@ def add_row(typingctx: Any, W: Any, k: Any, factor: Any, X: Any, p: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(W, k, W.dtype, X, p), codegen
-
-
-@intrinsic
-def prefetch_row(typingctx: Any, X: Any, p: Any) -> Any:
-    """Ask for row p of X to be brought into the cache."""
-
-    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        X_ = context.make_array(signature.args[0])(context, b, args[0])
-        pointer, flag = ir.PointerType(ir.IntType(8)), ir.IntType(32)
-        function = cgutils.get_or_insert_function(
-            b.module, ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag]), "llvm.prefetch.p0"
-        )
-        width = b.extract_value(X_.shape, 1)
-        row = b.gep(X_.data, [b.mul(args[1], width)])
-        per_line = ir.Constant(width.type, 64 // context.get_abi_sizeof(context.get_data_type(signature.args[0].dtype)))
-        with cgutils.for_range(b, b.udiv(b.add(width, b.sub(per_line, ir.Constant(width.type, 1))), per_line)) as loop:
-            line = b.bitcast(b.gep(row, [b.mul(loop.index, per_line)]), pointer)
-            b.call(function, [line, flag(0), flag(3), flag(1)])
-        return context.get_dummy_value()
-
-    return types.void(X, p), codegen
 
 
 def _vectors_of(context: Any, b: Any, array_type: Any) -> tuple[Any, Any, int]:

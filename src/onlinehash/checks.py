@@ -81,7 +81,7 @@ def same_length(name: str, got: int, expected: int, of: str) -> None:
 
 def similarities(similar: Any, n: int) -> np.ndarray:
     """`n` pair labels as int8: +1 similar, -1 dissimilar; given as bools or as +1/-1."""
-    values = np.atleast_1d(np.asarray(similar))
+    values = np.atleast_1d(_array(similar, "similar"))
     if values.ndim != 1:
         raise InvalidInput(f"expected a vector of pair labels for similar, got shape {values.shape}.")
     same_length("similar", len(values), n, "A and B")
@@ -109,7 +109,7 @@ def weights(sample_weight: Any, n: int) -> np.ndarray:
 
 def labels(y: Any, n: int) -> np.ndarray:
     """`n` class labels: numbers, bools or strings."""
-    values = np.asarray(y)
+    values = _array(y, "y")
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
@@ -170,19 +170,26 @@ def _numbers(X: Any, name: str) -> np.ndarray:
     """An array of real numbers, its dtype as it came (objects that are numbers become float64)."""
     if hasattr(X, "tocsr") or hasattr(X, "todense"):
         raise InvalidInput(f"expected a dense array for {name}, got sparse input; call {name}.toarray() first.")
+    array = _array(X, name)
     try:
-        array = np.asarray(X)
         if array.dtype.kind == "O":
             array = array.astype(np.float64)
     except TypeError as error:
         raise InvalidType(f"expected numbers for {name}, got an object: {error}.") from None
     except ValueError as error:
-        raise InvalidInput(f"expected a rectangular array of numbers for {name}, got: {error}.") from None
+        raise InvalidInput(f"expected numbers for {name}, got: {error}.") from None
     if array.dtype.kind == "c":
         raise InvalidInput(f"Complex data not supported: expected real numbers for {name}.")
     if array.dtype.kind not in "biuf":
         raise InvalidInput(f"expected numbers for {name}, got dtype {array.dtype}; convert it to float32.")
     return array
+
+
+def _array(values: Any, name: str) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InvalidInput(f"expected a rectangular array for {name}, got rows of unequal length.") from None
 
 
 def _real_dtype(dtype: np.dtype) -> np.dtype:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from onlinehash.numeric.dots import aligned_zeros
+from onlinehash.numeric.dots import aligned_zeros, row_dots
 
 MODES = ("burn-in", "running", "median", "none")
 
@@ -36,11 +36,12 @@ class Centring:
         self.count = np.zeros(1, np.int64)
         self.mean = np.zeros(n_features)
 
-    def observe(self, Z: np.ndarray) -> np.ndarray:
-        """Points enter the mean; which of them moved it, bool `(n,)`."""
+    def enter(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Points enter the mean one by one: each less the mean at its turn, and did it move that, bool `(n,)`."""
+        X = aligned_zeros(*Z.shape, self.dtype)
         moved = np.zeros(len(Z), np.bool_)
-        _enter_points(Z, self.total, self.count, self.limit, self.mean, moved)
-        return moved
+        _enter_points(Z, self.total, self.count, self.limit, self.mean, X, moved)
+        return X, moved
 
     def centre(self, Z: np.ndarray) -> np.ndarray:
         """Rows less the present mean, padded for the row kernels; the mean stays as it is."""
@@ -53,6 +54,28 @@ class Centring:
 
     def set_state(self, state: dict[str, Any]) -> None:
         self.total, self.count, self.mean = (np.array(state[k]) for k in ("total", "count", "mean"))
+
+
+class Medians:
+    """A streaming median for each bit's projections; zero in every other mode of centring."""
+
+    def __init__(self, n_bits: int) -> None:
+        self.values = np.zeros(n_bits)
+        self.spreads = np.zeros(n_bits)
+        self.count = np.zeros(1, np.int64)
+
+    def enter(self, W: np.ndarray, X: np.ndarray) -> None:
+        """Centred points, padded as the rows of W are, enter the medians of their projections one by one."""
+        projections = np.empty((len(X), len(W)), X.dtype)
+        row_dots(W, X, 0, len(X), projections)
+        for n in range(len(X)):
+            track_medians(projections, n, self.values, self.spreads, self.count)
+
+    def get_state(self) -> dict[str, Any]:
+        return {"values": self.values, "spreads": self.spreads, "count": self.count}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.values, self.spreads, self.count = (np.array(state[k]) for k in ("values", "spreads", "count"))
 
 
 # The kernels take whole arrays and a row's number: a view of each row would cost as much as the arithmetic on it.
@@ -83,11 +106,22 @@ def _renew(total: np.ndarray, count: np.ndarray, mean: np.ndarray) -> bool:
 
 @njit(nogil=True, cache=True)
 def _enter_points(
-    Z: np.ndarray, total: np.ndarray, count: np.ndarray, limit: int, mean: np.ndarray, moved: np.ndarray
+    Z: np.ndarray,
+    total: np.ndarray,
+    count: np.ndarray,
+    limit: int,
+    mean: np.ndarray,
+    X: np.ndarray,
+    moved: np.ndarray,
 ) -> None:
+    rounded = mean.astype(X.dtype)
     for n in range(Z.shape[0]):
         if _add(Z, n, total, count, limit):
             moved[n] = _renew(total, count, mean)
+            for i in range(mean.shape[0]):
+                rounded[i] = mean[i]
+        for i in range(rounded.shape[0]):
+            X[n, i] = Z[n, i] - rounded[i]
 
 
 @njit(nogil=True, cache=True)

@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from onlinehash import checks
 from onlinehash.errors import InvalidParameter
 from onlinehash.features.rbf_anchors import RbfAnchors
 
@@ -24,6 +25,7 @@ class FeatureMap(Protocol):
     def is_ready(self) -> bool: ...
     @property
     def n_waiting_for(self) -> int: ...
+    def check(self, X: np.ndarray) -> None: ...
     def partial_fit(self, X: np.ndarray) -> Any: ...
     def start(self) -> None: ...
     def map_rows(self, X: np.ndarray) -> np.ndarray: ...
@@ -37,7 +39,7 @@ def make_map(features: Any) -> FeatureMap | None:
         return None
     if isinstance(features, RbfAnchors):
         return clone(features)
-    if hasattr(features, "fit") and hasattr(features, "transform"):
+    if hasattr(features, "fit") and hasattr(features, "transform") and not isinstance(features, type):
         return TransformerMap(features)
     raise InvalidParameter(
         f"expected features to be None, RbfAnchors or a scikit-learn transformer, got {features!r}."
@@ -46,16 +48,17 @@ def make_map(features: Any) -> FeatureMap | None:
 
 def same_map(a: FeatureMap | None, b: FeatureMap | None) -> bool:
     """Do two maps that are ready give the same features?"""
-    return a is b or (type(a) is type(b) and _same(vars(a), vars(b)))
+    return a is b or (type(a) is type(b) and same_values(vars(a), vars(b)))
 
 
-def _same(a: Any, b: Any) -> bool:
+def same_values(a: Any, b: Any) -> bool:
+    """Equality of plain values, arrays, estimators, and dictionaries of them."""
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_same(a[k], b[k]) for k in a)
+        return a.keys() == b.keys() and all(same_values(a[k], b[k]) for k in a)
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.array_equal(a, b)
     if hasattr(a, "get_params") and hasattr(b, "get_params"):
-        return type(a) is type(b) and _same(vars(a), vars(b))
+        return type(a) is type(b) and same_values(vars(a), vars(b))
     return bool(a == b)
 
 
@@ -77,6 +80,12 @@ class TransformerMap:
     @property
     def n_waiting_for(self) -> int:
         return 0 if self.is_ready else WARM_UP - len(self._collected)
+
+    def check(self, X: np.ndarray) -> None:
+        """Refuse rows that a fitted transformer does not take."""
+        if self.is_ready:
+            expected = getattr(self.transformer, "n_features_in_", X.shape[1])
+            checks.width(X, expected, f"the {type(self.transformer).__name__} given as features")
 
     def partial_fit(self, X: np.ndarray) -> TransformerMap:
         for row in X:

@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onlinehash import checks
-from onlinehash.numeric.dots import aligned_zeros, row_dots
+from onlinehash.numeric.dots import aligned_zeros, dot_of_rows, row_dots
+from onlinehash.numeric.exponential import exp_of_nonpositive
 
 #: width="auto" is the median distance among the anchors times this (docs/learners.md has the experiment).
 AUTO_WIDTH_FACTOR = 0.5
@@ -60,17 +61,14 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         first = not hasattr(self, "n_features_in_")
         rows = checks.vectors(X)
         if first:
-            self._check_parameters()
-            if self.anchors is not None:
-                given = checks.vectors(self.anchors, "anchors", rows.dtype)
-                checks.width(given, rows.shape[1], "this stream", "anchors")
+            self.check(rows)
         validate_data(self, X=X, reset=first, skip_check_array=True)
         if first:
             self._collected: dict[bytes, np.ndarray] = {}
             self.n_points_seen_ = 0
             self.dtype_ = rows.dtype
             if self.anchors is not None:
-                self._set_anchors(given)
+                self._set_anchors(np.array(self.anchors, rows.dtype))
         for row in rows.astype(self.dtype_, copy=False):
             if self.is_ready:
                 break
@@ -120,7 +118,8 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             _kernel_values(out[start:stop], norms, self._norms, -0.5 / self.width_**2)
         return out
 
-    def _check_parameters(self) -> None:
+    def check(self, X: np.ndarray) -> None:
+        """Refuse bad parameters, and anchors that are no points of the space of X."""
         checks.parameters(
             "RbfAnchors",
             self.get_params(deep=False),
@@ -130,9 +129,11 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 "normalize": checks.one_of(True, False),
             },
         )
+        if self.anchors is not None:
+            checks.width(checks.vectors(self.anchors, "anchors", X.dtype), X.shape[1], "this stream", "anchors")
 
     def _forget(self) -> None:
-        for name in [n for n in vars(self) if n.endswith("_") or n.startswith("_")]:
+        for name in [name for name in vars(self) if name.endswith("_")]:
             delattr(self, name)
 
     def _set_anchors(self, anchors: np.ndarray) -> None:
@@ -167,7 +168,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """Among the anchors, one of each pair."""
         products = np.empty((len(self._rows), len(self._rows)), self.dtype_)
         row_dots(self._rows, self._rows, 0, len(self._rows), products)
-        squares = self._norms[:, None] + self._norms[None, :] - 2.0 * products.astype(np.float64)
+        squares = self._norms[:, None] + self._norms - 2 * products
         return np.maximum(squares[np.triu_indices(len(squares), 1)], 0.0)
 
     @property
@@ -176,6 +177,8 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def get_state(self) -> dict[str, Any]:
         """Everything learned, as plain values and arrays."""
+        if not hasattr(self, "n_features_in_"):
+            return {}
         ready = {"anchors": self.anchors_, "width": self.width_} if self.is_ready else {}
         return {
             "n_features": self.n_features_in_,
@@ -188,6 +191,8 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def set_state(self, state: dict[str, Any]) -> None:
         """Go on where `get_state` was called."""
         self._forget()
+        if not state:
+            return
         self.n_features_in_ = int(state["n_features"])
         self.dtype_ = np.dtype(state["dtype"])
         self.n_points_seen_ = int(state["n_points_seen"])
@@ -200,29 +205,19 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
 @njit(nogil=True, cache=True)
 def _shift_rows(X: np.ndarray, shift: np.ndarray, normalize: bool, out: np.ndarray) -> np.ndarray:
-    """out = X (scaled to unit length if asked) - shift, row by row; returns the squared lengths of the results."""
-    d = X.shape[1]
-    norms = np.empty(X.shape[0])
-    lanes = np.zeros(16)  # sixteen partial sums: a fixed order that the compiler can vectorise
+    """out = X (scaled to unit length if asked) - shift, in padded rows; returns the squared lengths of the results."""
+    norms = np.empty(X.shape[0], X.dtype)
     for n in range(X.shape[0]):
+        for i in range(X.shape[1]):
+            out[n, i] = X[n, i]
         scale = 1.0
         if normalize:
-            lanes[:] = 0.0
-            for i in range(0, d - d % 16, 16):
-                for l in range(16):
-                    lanes[l] += np.float64(X[n, i + l]) * np.float64(X[n, i + l])
-            for i in range(d - d % 16, d):
-                lanes[i % 16] += np.float64(X[n, i]) * np.float64(X[n, i])
-            length = math.sqrt(lanes.sum())
-            if length > 0.0:
-                scale = 1.0 / length
-        for i in range(d):
+            square = dot_of_rows(out, n, n)
+            if square > 0.0:
+                scale = 1.0 / math.sqrt(square)
+        for i in range(X.shape[1]):
             out[n, i] = X[n, i] * scale - shift[i]
-        lanes[:] = 0.0
-        for i in range(0, out.shape[1], 16):  # the padding is zero
-            for l in range(16):
-                lanes[l] += np.float64(out[n, i + l]) * np.float64(out[n, i + l])
-        norms[n] = lanes.sum()
+        norms[n] = dot_of_rows(out, n, n)
     return norms
 
 
@@ -231,5 +226,5 @@ def _kernel_values(products: np.ndarray, x_norms: np.ndarray, a_norms: np.ndarra
     """products[n, k] = x.a becomes exp(factor |x - a|²)."""
     for n in range(products.shape[0]):
         for k in range(products.shape[1]):
-            square = x_norms[n] + a_norms[k] - 2.0 * products[n, k]
-            products[n, k] = math.exp(factor * max(square, 0.0))
+            square = np.float64(x_norms[n]) + np.float64(a_norms[k]) - 2.0 * np.float64(products[n, k])
+            products[n, k] = exp_of_nonpositive(factor * max(square, 0.0))

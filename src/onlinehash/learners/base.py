@@ -9,6 +9,7 @@ _get/_set_method_state    what it has learned, as arrays and plain values
 
 from __future__ import annotations
 
+import copy
 import warnings
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -94,8 +95,8 @@ class Learner(Intake, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates
     ) -> None:
         """A method that does not learn from pairs leaves this as it is: both points enter the mean."""
-        moved = self._centring.observe(np.stack([A, B], axis=1).reshape(-1, A.shape[1]))
-        updates.moved[:] = moved.reshape(-1, 2).any(axis=1)
+        changed = self._take_points(np.stack([A, B], axis=1).reshape(-1, A.shape[1]))
+        updates.moved[:] = changed.reshape(-1, 2).any(axis=1)
 
     def _observe(self, X: np.ndarray) -> np.ndarray:
         """Centred points without pairs; which of them changed the hash functions, bool `(n,)`."""
@@ -191,8 +192,11 @@ class Learner(Intake, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             ),
         }
         params = self.get_params(deep=False)
-        checks.parameters(type(self).__name__, params, {k: rules[k] for k in rules if k in params} | self._rules())
-        make_map(self.features)
+        checks.parameters(type(self).__name__, params, {k: rules[k] for k in rules if k in params})
+        checks.parameters(type(self).__name__, params, self._rules())  # which may depend on the common ones
+        feature_map = make_map(self.features)
+        if feature_map is not None:
+            feature_map.check(rows)
 
     def _check_ready(self) -> None:
         if not hasattr(self, "n_features_in_"):
@@ -250,7 +254,7 @@ class Learner(Intake, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if self._is_ready:
             state["centring"] = self._centring.get_state()
             state["method"] = self._get_method_state()
-        return state
+        return copy.deepcopy(state)
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take the place of the learner whose `get_state` this was; its parameters must be this one's."""
@@ -277,11 +281,9 @@ class Learner(Intake, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             self._set_method_state(state["method"])
 
     def _forget(self) -> None:
-        """Back to the parameters alone (and what scikit-learn itself keeps on an estimator)."""
-        kept = set(self.get_params(deep=False))
-        for name in list(vars(self)):
-            if name not in kept and not name.startswith(("_sklearn", "_metadata")):
-                delattr(self, name)
+        """Nothing was learned: the next call begins anew. What scikit-learn keeps on an estimator stays."""
+        for name in [name for name in vars(self) if name.endswith("_") or name == "_centring"]:
+            delattr(self, name)
 
 
 @njit(nogil=True, cache=True)

@@ -7,15 +7,14 @@ replayed once it is ready, so that none is lost.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.errors import InvalidInput
-from onlinehash.features import Centring, FeatureMap, make_map
+from onlinehash.errors import InvalidInput, InvalidParameter
+from onlinehash.features import Centring, FeatureMap, make_map, same_values
 from onlinehash.learners.update import Update, Updates
 from onlinehash.streams import LabelPairing
 
@@ -66,7 +65,7 @@ class Intake:
         if checked:
             checks.finite(A, "A")
             checks.finite(B, "B")
-        before = None if checked else copy.deepcopy(self.get_state())
+        before = None if checked else self.get_state()
         self._open(A)
         for start in range(0, len(A), BLOCK_PAIRS):
             rows = slice(start, start + BLOCK_PAIRS)
@@ -90,7 +89,9 @@ class Intake:
                 self._replay(updates, t)
             updates.pending[t] = sum(event[1] is not None for event in self._pending)
             t += 1
-        if t < len(A):
+        if t == 0:
+            self._learn_block(A, B, s, w, updates)
+        elif t < len(A):
             self._learn_block(A[t:], B[t:], s[t:], w[t:], updates.view(slice(t, None)))
         return updates
 
@@ -126,10 +127,13 @@ class Intake:
 
     def _enter_points(self, rows: np.ndarray) -> None:
         Z = rows if self._map is None else self._map.map_rows(rows)
-        changed = self._centring.observe(Z)
-        changed |= self._observe(self._centring.centre(Z))
+        self.version_ += np.count_nonzero(self._take_points(Z))
         self.n_points_seen_ += len(rows)
-        self.version_ += int(changed.sum())
+
+    def _take_points(self, Z: np.ndarray) -> np.ndarray:
+        """Points of feature space enter the mean, and centred the method; which of them changed a bit's function."""
+        X, moved = self._centring.enter(Z)
+        return moved | self._observe(X)
 
     # ------------------------------------------------------------------ labels
 
@@ -174,11 +178,13 @@ class Intake:
             self._check_parameters(rows)
         else:
             checks.width(rows, self.n_features_in_, type(self).__name__)
+            self._check_same_parameters()
         if X is not None:
             self._note_feature_names(X, first)
         if not first:
             return
         feature_map = make_map(self.features)
+        self._parameters = self.get_params(deep=False)
         self.n_features_in_ = rows.shape[1]
         self.dtype_ = rows.dtype
         self.version_ = self.n_pairs_seen_ = self.n_points_seen_ = 0
@@ -201,8 +207,17 @@ class Intake:
     def _start(self, rows: np.ndarray) -> None:
         """The feature map is ready (or there is none): draw the first hash functions."""
         n_inputs = self.n_features_in_ if self._map is None else self._map.map_rows(rows[:1]).shape[1]
-        self._centring = Centring(self.centre, self.burn_in, n_inputs, self.dtype_)
         self._begin(n_inputs, np.random.default_rng([self._seed, 0]))
+        self._centring = Centring(self.centre, self.burn_in, n_inputs, self.dtype_)
+
+    def _check_same_parameters(self) -> None:
+        """What was learned has the shape that the parameters gave it, so they stay."""
+        for name, value in self._parameters.items():
+            now = getattr(self, name)
+            if now is not value and not same_values(now, value):
+                raise InvalidParameter(
+                    f"expected {name} to stay {value!r} while learning goes on, got {now!r}; call fit to begin anew."
+                )
 
     @property
     def _is_ready(self) -> bool:

@@ -28,7 +28,7 @@ from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.features.centring import centre_pair, is_finite, track_medians
 from onlinehash.learners.base import Learner, Traits
 from onlinehash.learners.update import Updates
-from onlinehash.numeric.dots import add_row, aligned_zeros, pad_rows, row_dots, some_row_dots
+from onlinehash.numeric.dots import add_row, aligned_zeros, dot_of_rows, pad_rows, row_dots, some_row_dots
 
 #: Pairs projected together before they are learned one by one; what a step changes is projected again.
 PAIRS_AHEAD = 4
@@ -155,6 +155,7 @@ class OnlineHashing(Learner):
                 W /= np.linalg.norm(W, axis=1, keepdims=True)
         # One row per bit, all models in one matrix: the kernels read rows, and a step rewrites rows.
         self._W = pad_rows(W.transpose(0, 2, 1).reshape(-1, n_inputs).astype(self.dtype_))
+        self._ahead = aligned_zeros(2 * PAIRS_AHEAD, n_inputs, self.dtype_)  # the kernel's room to work in
         self._n_inputs = n_inputs
         self._medians = np.zeros(len(self._W))
         self._spreads = np.zeros(len(self._W))
@@ -200,7 +201,7 @@ class OnlineHashing(Learner):
         centring = self._centring
         stopped_at = _learn_pairs(
             self._W,
-            aligned_zeros(2 * PAIRS_AHEAD, self._n_inputs, self.dtype_),
+            self._ahead,
             A,
             B,
             similar,
@@ -292,7 +293,6 @@ def _learn_pairs(
     P = np.empty((2 * PAIRS_AHEAD, W.shape[0]), W.dtype)
     D, R = np.empty(n_models, np.int64), np.empty(n_models)
     deltas, chosen = np.empty(r), np.empty(r + 1, np.int64)
-    products = np.empty((2, 2), W.dtype)
     base = np.empty((r, W.shape[1]), W.dtype)  # rows as they were, where a pair takes several rounds
     for start in range(0, similar.shape[0], PAIRS_AHEAD):
         stop = min(start + PAIRS_AHEAD, similar.shape[0])
@@ -326,7 +326,7 @@ def _learn_pairs(
                 infer_flips(P, q, m * r, r, s, n_flips, deltas, chosen)
                 flipped = chosen[:n_flips]
                 step[t, m], capped[t, m] = _take_step(
-                    W, X, q, P, medians, R[m], C[t], n_rounds, flipped, products, base, flips, t, refined
+                    W, X, q, P, medians, R[m], C[t], n_rounds, flipped, base, flips, t, refined
                 )
                 for k in flipped:
                     n_moved[t] += flips[t, k] != 0
@@ -391,7 +391,6 @@ def _take_step(
     C: float,
     n_rounds: int,
     chosen: np.ndarray,
-    products: np.ndarray,
     base: np.ndarray,
     flips: np.ndarray,
     t: int,
@@ -402,20 +401,20 @@ def _take_step(
     The pair's points are rows q and q + 1 of X, their projections those of P. Row t of `flips` is filled with (g - f) / 2, side i plus three times
     side j. Each chosen bit is flipped on the side where that costs least; on all other bits g, f and h are the same.
     """
-    row_dots(X[q : q + 2], X[q : q + 2], 0, 2, products)  # |x_i|², x_iᵀx_j, |x_j|²
+    squares = dot_of_rows(X, q, q), dot_of_rows(X, q + 1, q + 1)  # |x_i|², |x_j|²
     loss, norm = math.sqrt(R), 0.0
     for k in chosen:
         side = 0 if abs(P[q, k]) <= abs(P[q + 1, k]) else 1
         flips[t, k] = (1 if side == 0 else 3) * (-1 if P[q + side, k] >= 0 else 1)
         loss += 2.0 * abs(P[q + side, k])
-        norm += 4.0 * products[side, side]
+        norm += 4.0 * squares[side]
     if norm == 0.0:
         for k in chosen:
             flips[t, k] = 0
         return 0.0, False
     tau, capped = min(C, loss / norm), loss / norm > C
     if n_rounds > 1 or refined.shape[0] > 0:
-        return _take_rounds(W, X, q, P, medians, R, C, n_rounds, chosen, products, base, flips, t, refined, tau, capped)
+        return _take_rounds(W, X, q, P, medians, R, C, n_rounds, chosen, base, flips, t, refined, tau, capped)
     _move(W, X, q, tau, chosen, flips, t)
     return tau, capped
 
@@ -431,7 +430,6 @@ def _take_rounds(
     C: float,
     n_rounds: int,
     chosen: np.ndarray,
-    products: np.ndarray,
     base: np.ndarray,
     flips: np.ndarray,
     t: int,
@@ -447,6 +445,8 @@ def _take_rounds(
             g[side, c] = (1 if P[q + side, k] >= 0 else -1) + 2 * _part(flips[t, k], side)
     _move(W, X, q, tau, chosen, flips, t)
     f = np.empty((2, chosen.shape[0]), np.int64)
+    squares = dot_of_rows(X, q, q), dot_of_rows(X, q + 1, q + 1)
+    between = dot_of_rows(X, q, q + 1)
     for _ in range(1, n_rounds):
         _predict(W, X, q, medians, chosen, f)
         if np.array_equal(f, g):
@@ -456,7 +456,7 @@ def _take_rounds(
             i, j = (g[0, c] - f[0, c]) // 2, (g[1, c] - f[1, c]) // 2
             flips[t, k] = i + 3 * j
             loss -= 2.0 * (i * P[q, k] + j * P[q + 1, k])
-            norm += 4.0 * (abs(i) * products[0, 0] + abs(j) * products[1, 1] + 2 * i * j * products[0, 1])
+            norm += 4.0 * (abs(i) * squares[0] + abs(j) * squares[1] + 2 * i * j * between)
             W[k] = base[c]
         tau, capped = 0.0, False
         if norm > 0.0:

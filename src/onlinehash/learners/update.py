@@ -92,9 +92,8 @@ class Updates:
 
     def bits(self, t: int) -> np.ndarray:
         """The columns whose function pair t changed."""
-        changed = self.replayed.get(t, np.zeros(0, np.int64))
         own = np.arange(self.flips.shape[1]) if self.moved[t] else np.flatnonzero(self.flips[t])
-        return np.union1d(changed, own).astype(np.int64)
+        return np.union1d(self.replayed[t], own).astype(np.int64) if t in self.replayed else own
 
     def changed(self) -> np.ndarray:
         """Which pairs changed any bit's function, bool `(n,)`."""

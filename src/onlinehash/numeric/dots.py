@@ -130,6 +130,25 @@ def add_row(typingctx: Any, W: Any, k: Any, factor: Any, X: Any, p: Any) -> Any:
     return types.void(W, k, W.dtype, X, p), codegen
 
 
+@intrinsic
+def dot_of_rows(typingctx: Any, X: Any, i: Any, j: Any) -> Any:
+    """X[i] . X[j], for the occasional product."""
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        vector, fma, bytes_ = _vectors_of(context, b, signature.args[0])
+        X_ = context.make_array(signature.args[0])(context, b, args[0])
+        width = b.extract_value(X_.shape, 1)
+        lanes = ir.Constant(width.type, vector.count)
+        rows = [b.gep(X_.data, [b.mul(at, width)]) for at in args[1:]]
+        total = cgutils.alloca_once_value(b, ir.Constant(vector, None))
+        with cgutils.for_range(b, b.udiv(width, lanes)) as loop:
+            x, y = (_load(b, vector, row, b.mul(loop.index, lanes), bytes_) for row in rows)
+            b.store(b.call(fma, [x, y, b.load(total)]), total)
+        return b.extract_element(_fold(b, [b.load(total)], vector.count)[0], ir.Constant(ir.IntType(32), 0))
+
+    return X.dtype(X, i, j), codegen
+
+
 def _vectors_of(context: Any, b: Any, array_type: Any) -> tuple[Any, Any, int]:
     """The vector type for an array's values, its fused multiply-add, and the bytes of one value."""
     real = context.get_data_type(array_type.dtype)
@@ -177,6 +196,9 @@ def _pick(b: Any, v: Any, w: Any, lanes: list[int]) -> Any:
 #: Rows of W, and rows of X, in one tile: as many lanes as the registers hold.
 TILE = 4 if _has_wide_registers() else 2
 
+#: Points that `row_dots` takes through W together.
+POINTS = 16
+
 _next_tile, _next_pair, _next_one = (_make_tile(TILE, points) for points in (TILE, 2, 1))
 _some_tile, _some_pair, _some_one = (_make_tile(TILE, points, gather=True) for points in (TILE, 2, 1))
 _one_tile, _one_pair, _one_one = (_make_tile(1, points, gather=True) for points in (TILE, 2, 1))
@@ -187,17 +209,19 @@ def row_dots(W: np.ndarray, X: np.ndarray, first: int, stop: int, out: np.ndarra
     """out[p, k] = W[k] . X[p] for first <= p < stop and every row k of W; all C-contiguous, rows padded."""
     whole = W.shape[0] - W.shape[0] % TILE
     rest = np.arange(whole, W.shape[0])
-    for k in range(0, whole, TILE):
-        p = first
-        while p + TILE <= stop:
-            _next_tile(W, rest, k, X, p, out)
-            p += TILE
-        while p + 2 <= stop:
-            _next_pair(W, rest, k, X, p, out)
-            p += 2
-        if p < stop:
-            _next_one(W, rest, k, X, p, out)
-    some_row_dots(W, rest, X, first, stop, out)
+    for start in range(first, stop, POINTS):  # few enough points to stay in the nearest cache while W passes by
+        end = min(start + POINTS, stop)
+        for k in range(0, whole, TILE):
+            p = start
+            while p + TILE <= end:
+                _next_tile(W, rest, k, X, p, out)
+                p += TILE
+            while p + 2 <= end:
+                _next_pair(W, rest, k, X, p, out)
+                p += 2
+            if p < end:
+                _next_one(W, rest, k, X, p, out)
+        some_row_dots(W, rest, X, start, end, out)
 
 
 @njit(nogil=True, cache=True)
@@ -226,3 +250,4 @@ def some_row_dots(W: np.ndarray, rows: np.ndarray, X: np.ndarray, first: int, st
         if p < stop:
             _one_one(W, rows, k, X, p, out)
         k += 1
+

@@ -1,0 +1,67 @@
+"""What the benchmarks share: pairs to learn from, and timing that survives a noisy machine."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+
+def arguments(description: str) -> argparse.Namespace:
+    """`--data FILE` takes an npz of X and y (and offset and scale, where X is quantised) in place of made-up data."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--data", type=Path, help="npz with X, y and, for quantised features, offset and scale")
+    parser.add_argument("--repeats", type=int, default=15)
+    return parser.parse_args()
+
+
+def read(path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Features as float32, and labels."""
+    with np.load(path) as file:
+        X = file["X"].astype(np.float32)
+        if "scale" in file:
+            X = X * file["scale"] + file["offset"]
+        return X.astype(np.float32), file["y"]
+
+
+def clusters(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Ten overlapping classes in a 24-dimensional subspace of d dimensions: hard enough to keep learners busy."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 10, n)
+    latent = rng.standard_normal((10, 24))[y] + rng.standard_normal((n, 24))
+    X = latent @ rng.standard_normal((24, d)) / np.sqrt(d) + 0.1 * rng.standard_normal((n, d)) / np.sqrt(d)
+    return X.astype(np.float32), y
+
+
+def pairs(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Consecutive points, two by two."""
+    n = len(X) // 2 * 2
+    return np.ascontiguousarray(X[:n:2]), np.ascontiguousarray(X[1:n:2]), y[:n:2] == y[1:n:2]
+
+
+def best(contenders: dict[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """The least seconds of each, all taken in turn within one run, so that noise falls on everybody alike."""
+    for run in contenders.values():
+        run()
+    seconds = {name: float("inf") for name in contenders}
+    for _ in range(repeats):
+        for name, run in contenders.items():
+            start = time.perf_counter()
+            run()
+            seconds[name] = min(seconds[name], time.perf_counter() - start)
+    return seconds
+
+
+def machine() -> str:
+    """What the figures were taken on."""
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), name)
+    except OSError:
+        pass
+    return f"{name} ({platform.machine()}), Python {platform.python_version()}, NumPy {np.__version__}"

@@ -1,0 +1,109 @@
+"""Microseconds to learn a pair, beside the BLAS product of its two projections and beside plain NumPy.
+
+Run with one BLAS thread (this script sees to it). The limit is what an sgemm over blocks of 2,000 points takes for the
+same projections: no learner that looks at its points can be faster than that.
+"""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+    os.environ[variable] = "1"
+
+import time
+
+import common
+import numpy as np
+
+from onlinehash import MultiModelOnlineHashing, OnlineHashing
+
+SIZES = ((512, 64), (300, 32), (960, 128), (2048, 64))
+N_PAIRS = 10_000
+PAPER_MICROSECONDS = 1500  # one thread of a Xeon X5650, 2017
+
+
+def numpy_step(W: np.ndarray, x_i: np.ndarray, x_j: np.ndarray, s: int, C: float = 0.1) -> np.ndarray:
+    """Algorithms 1 to 3 (α = 0, β = 0.4) on one pair, written down in NumPy as the paper has them."""
+    r = W.shape[1]
+    p_i, p_j = x_i @ W, x_j @ W
+    h_i, h_j = np.where(p_i >= 0, 1, -1), np.where(p_j >= 0, 1, -1)
+    D = np.sum(h_i != h_j)
+    R = D if s > 0 else max(0.0, 0.4 * r - D)
+    if R == 0:
+        return W
+    K = np.flatnonzero((h_i != h_j) == (s > 0))
+    p0 = D if s > 0 else int(np.ceil(0.4 * r - 1e-9)) - D
+    delta = np.minimum(np.abs(p_i), np.abs(p_j))[K]
+    chosen = K[np.argsort(delta, kind="stable")[:p0]]
+    on_i = np.abs(p_i[chosen]) <= np.abs(p_j[chosen])
+    g_i, g_j = h_i.copy(), h_j.copy()
+    g_i[chosen[on_i]] *= -1
+    g_j[chosen[~on_i]] *= -1
+    loss = (h_i - g_i) @ p_i + (h_j - g_j) @ p_j + np.sqrt(R)
+    direction = np.outer(x_i, g_i - h_i) + np.outer(x_j, g_j - h_j)
+    tau = min(C, loss / np.sum(direction**2))
+    return (W + tau * direction).astype(W.dtype)
+
+
+def numpy_microseconds(A: np.ndarray, B: np.ndarray, similar: np.ndarray, n_bits: int) -> float:
+    """Per pair, best of three runs over the first thousand pairs."""
+    n, best = 1000, float("inf")
+    mean = (A.mean(axis=0) + B.mean(axis=0)) / 2
+    A, B = A[:n] - mean, B[:n] - mean
+    for _ in range(3):
+        W = np.random.default_rng(0).standard_normal((A.shape[1], n_bits)).astype(A.dtype)
+        start = time.perf_counter()
+        for t in range(n):
+            W = numpy_step(W, A[t], B[t], 1 if similar[t] else -1)
+        best = min(best, (time.perf_counter() - start) / n * 1e6)
+    return best
+
+
+def single_microseconds(A: np.ndarray, B: np.ndarray, similar: np.ndarray, n_bits: int) -> float:
+    """`learn_pair`, one call a pair, checks and Update object included."""
+    learner = OnlineHashing(n_bits, random_state=0)
+    start = time.perf_counter()
+    for t in range(2000):
+        learner.learn_pair(A[t], B[t], similar[t])
+    return (time.perf_counter() - start) / 2000 * 1e6
+
+
+def main() -> None:
+    args = common.arguments(__doc__.splitlines()[0])
+    print(common.machine())
+    print(f"{'d / r':>10} {'pairs with':>11} {'us a pair':>10} {'sgemm':>7} {'ratio':>6} {'NumPy':>7} {'times':>6} "
+          f"{'learn_pair':>11} {'MMOH 4x':>8}")  # fmt: skip
+    print(f"{'':>10} {'an update':>11} {'(batch)':>10} {'us':>7} {'':>6} {'us':>7} {'faster':>6} {'us':>11} {'us':>8}")
+    for d, n_bits in SIZES:
+        given = args.data is not None and d == 512
+        X, y = common.read(args.data) if given else common.clusters(2 * N_PAIRS, d)
+        X, y = X[: 2 * N_PAIRS], y[: 2 * N_PAIRS]
+        A, B, similar = common.pairs(X, y)
+        W = np.random.default_rng(0).standard_normal((X.shape[1], n_bits)).astype(np.float32)
+        learner = OnlineHashing(n_bits, random_state=0).partial_fit_pairs(A, B, similar)
+        rate = learner.n_updates_ / learner.n_pairs_seen_
+        seconds = common.best(
+            {
+                "learn": lambda: OnlineHashing(n_bits, random_state=0).partial_fit_pairs(A, B, similar),  # noqa: B023
+                "sgemm": lambda: [X[k : k + 2000] @ W for k in range(0, len(X), 2000)],  # noqa: B023
+                "models": lambda: MultiModelOnlineHashing(n_bits, random_state=0).partial_fit_pairs(
+                    A[:2000],  # noqa: B023
+                    B[:2000],  # noqa: B023
+                    similar[:2000],  # noqa: B023
+                ),
+            },
+            args.repeats,
+        )
+        learn, sgemm = seconds["learn"] / len(A) * 1e6, seconds["sgemm"] / len(A) * 1e6
+        plain = numpy_microseconds(A, B, similar, n_bits)
+        print(
+            f"{f'{X.shape[1]} / {n_bits}':>10} {rate:>10.0%} {learn:>11.2f} {sgemm:>7.2f} {learn / sgemm:>6.2f} "
+            f"{plain:>7.1f} {plain / learn:>6.1f} {single_microseconds(A, B, similar, n_bits):>11.1f} "
+            f"{seconds['models'] / 2000 * 1e6:>8.2f}" + ("  (given data)" if given else "")
+        )
+    print(f"for reference, the paper reports {PAPER_MICROSECONDS} us a pair (one thread, Xeon X5650)")
+
+
+if __name__ == "__main__":
+    main()

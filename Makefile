@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench format clean
+.PHONY: demo test lint bench format clean clean-kernels
 
 demo: .venv/.core
 	$(BIN)/onlinehash demo
@@ -38,6 +38,10 @@ format: .venv/.dev
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@ .venv/.core
 
-clean:
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+# Kernels are compiled from several files, and Numba's cache notices a change in only one of them.
+clean-kernels:
+	find src -name '*.nb[ic]' -delete
+
+clean: clean-kernels
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

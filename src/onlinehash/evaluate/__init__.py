@@ -1,0 +1,20 @@
+"""How good are the codes: retrieval, held-out pairs, what happens along a stream, the health of the bits."""
+
+from onlinehash.evaluate.along import Row, along
+from onlinehash.evaluate.health import BitHealth, bit_health
+from onlinehash.evaluate.pairs import PairReport, pairs, similarity_losses
+from onlinehash.evaluate.ranking import retrieval
+from onlinehash.evaluate.truth import Truth, same_label
+
+__all__ = [
+    "BitHealth",
+    "PairReport",
+    "Row",
+    "Truth",
+    "along",
+    "bit_health",
+    "pairs",
+    "retrieval",
+    "same_label",
+    "similarity_losses",
+]

@@ -1,5 +1,7 @@
-"""Streams of pairs: from labels, from files."""
+"""Streams: pairs and points from files, pairs from labels."""
 
 from onlinehash.streams.from_labels import LabelPairing
+from onlinehash.streams.pairs import Pairs, blocks, read
+from onlinehash.streams.points import Points, points
 
-__all__ = ["LabelPairing"]
+__all__ = ["LabelPairing", "Pairs", "Points", "blocks", "points", "read"]

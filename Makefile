@@ -8,7 +8,7 @@ demo: .venv/.core
 	$(BIN)/onlinehash demo
 
 test: .venv/.dev
-	$(BIN)/pytest -n 2 --dist worksteal
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

@@ -1,5 +1,7 @@
-"""How good are the codes: retrieval, held-out pairs, what happens along a stream, the health of the bits."""
+"""How good are the codes: retrieval, held-out pairs, what happens along a stream, the health of the bits, and
+what the paper's theorems say about the loss (`bounds`)."""
 
+from onlinehash.evaluate import bounds
 from onlinehash.evaluate.along import Row, along
 from onlinehash.evaluate.health import BitHealth, bit_health
 from onlinehash.evaluate.pairs import PairReport, pairs, similarity_losses
@@ -13,6 +15,7 @@ __all__ = [
     "Truth",
     "along",
     "bit_health",
+    "bounds",
     "pairs",
     "retrieval",
     "same_label",

@@ -41,9 +41,7 @@ def make_map(features: Any) -> FeatureMap | None:
         return clone(features)
     if hasattr(features, "fit") and hasattr(features, "transform") and not isinstance(features, type):
         return TransformerMap(features)
-    raise InvalidParameter(
-        f"expected features to be None, RbfAnchors or a scikit-learn transformer, got {features!r}."
-    )
+    raise InvalidParameter(f"expected features to be None, RbfAnchors or a scikit-learn transformer, got {features!r}.")
 
 
 def same_map(a: FeatureMap | None, b: FeatureMap | None) -> bool:

@@ -131,19 +131,30 @@ class OnlineHashing(Learner):
 
     def _check_init(self, n_inputs: int | None) -> np.ndarray | None:
         """A given W¹ as `(n_models, n_inputs, n_bits)`; None where it is to be drawn."""
-        if isinstance(self.init, str):
-            checks.parameters(type(self).__name__, {"init": self.init}, {"init": checks.one_of("gaussian", "unit")})
+        if isinstance(self.init, str) and self.init in ("gaussian", "unit"):
             return None
-        W = np.asarray(self.init, dtype=np.float64)
-        shape = (n_inputs if n_inputs is not None else "n_inputs", self.n_bits)
-        if self.projection_ndim == 3:
-            shape = (self._n_models, *shape)
-        if W.shape != shape and not (n_inputs is None and W.ndim == len(shape)):
-            raise InvalidParameter(f"expected init to be 'gaussian', 'unit' or an array {shape}, got shape {W.shape}.")
+        shape = (
+            *((self._n_models,) if self.projection_ndim == 3 else ()),
+            n_inputs or "n_inputs",
+            self.n_bits,
+        )
+        try:
+            W = np.asarray(self.init, dtype=np.float64)
+            fits = len(W.shape) == len(shape) and all(
+                want in (got, "n_inputs") for want, got in zip(shape, W.shape, strict=True)
+            )
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
+            raise InvalidParameter(
+                f"{type(self).__name__} expects init to be 'gaussian', 'unit' or an array of shape "
+                f"{shape}, got {self.init!r}."
+            )
         W = W.reshape(self._n_models, -1, self.n_bits)
         if not np.isfinite(W).all() or not W.any(axis=1).all():
             raise InvalidParameter(
-                "expected init with finite values and no zero column (a bit without a direction has no margin)."
+                f"{type(self).__name__} expects init to have finite values and no zero column, got "
+                f"{np.count_nonzero(~W.any(axis=1))} zero columns; a bit without a direction has no margin."
             )
         return W
 
@@ -174,7 +185,12 @@ class OnlineHashing(Learner):
 
     def _get_method_state(self) -> dict[str, Any]:
         W = np.ascontiguousarray(self._W[:, : self._n_inputs])
-        return {"W": W, "medians": self._medians, "spreads": self._spreads, "median_count": self._median_count}
+        return {
+            "W": W,
+            "medians": self._medians,
+            "spreads": self._spreads,
+            "median_count": self._median_count,
+        }
 
     def _set_method_state(self, state: dict[str, Any]) -> None:
         self._W = pad_rows(state["W"])
@@ -184,9 +200,7 @@ class OnlineHashing(Learner):
 
     # ------------------------------------------------------------------ learning
 
-    def _learn(
-        self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates
-    ) -> None:
+    def _learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates) -> None:
         self._run(A, B, similar, weights, updates, np.zeros(0))
 
     def _run(
@@ -408,9 +422,11 @@ def _take_step(
         flips[t, k] = (1 if side == 0 else 3) * (-1 if P[q + side, k] >= 0 else 1)
         loss += 2.0 * abs(P[q + side, k])
         norm += 4.0 * squares[side]
-    if norm == 0.0:
+    if norm == 0.0 or C == 0.0:  # nothing to move, or no weight to move it: W stays, and the best f is h
         for k in chosen:
             flips[t, k] = 0
+        if refined.shape[0] > 0:
+            refined[t] += loss
         return 0.0, False
     tau, capped = min(C, loss / norm), loss / norm > C
     if n_rounds > 1 or refined.shape[0] > 0:

@@ -66,9 +66,7 @@ def _make_tile(n_w: int, n_x: int, gather: bool = False) -> Any:
         def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
             vector, fma, bytes_ = _vectors_of(context, b, signature.args[0])
             lanes = vector.count
-            W_, rows_, X_, out_ = (
-                context.make_array(signature.args[a])(context, b, args[a]) for a in (0, 1, 3, 5)
-            )
+            W_, rows_, X_, out_ = (context.make_array(signature.args[a])(context, b, args[a]) for a in (0, 1, 3, 5))
             k_, p_ = args[2], args[4]
             width = b.extract_value(W_.shape, 1)
 
@@ -107,8 +105,7 @@ def _make_tile(n_w: int, n_x: int, gather: bool = False) -> Any:
     return tile
 
 
-@intrinsic
-def add_row(typingctx: Any, W: Any, k: Any, factor: Any, X: Any, p: Any) -> Any:
+def _add_row(typingctx: Any, W: Any, k: Any, factor: Any, X: Any, p: Any) -> Any:
     """W[k] += factor * X[p], by fused multiply-add."""
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
@@ -130,8 +127,10 @@ def add_row(typingctx: Any, W: Any, k: Any, factor: Any, X: Any, p: Any) -> Any:
     return types.void(W, k, W.dtype, X, p), codegen
 
 
-@intrinsic
-def dot_of_rows(typingctx: Any, X: Any, i: Any, j: Any) -> Any:
+add_row: Any = intrinsic(_add_row)
+
+
+def _dot_of_rows(typingctx: Any, X: Any, i: Any, j: Any) -> Any:
     """X[i] . X[j], for the occasional product."""
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
@@ -147,6 +146,9 @@ def dot_of_rows(typingctx: Any, X: Any, i: Any, j: Any) -> Any:
         return b.extract_element(_fold(b, [b.load(total)], vector.count)[0], ir.Constant(ir.IntType(32), 0))
 
     return X.dtype(X, i, j), codegen
+
+
+dot_of_rows: Any = intrinsic(_dot_of_rows)
 
 
 def _vectors_of(context: Any, b: Any, array_type: Any) -> tuple[Any, Any, int]:
@@ -250,4 +252,3 @@ def some_row_dots(W: np.ndarray, rows: np.ndarray, X: np.ndarray, first: int, st
         if p < stop:
             _one_one(W, rows, k, X, p, out)
         k += 1
-

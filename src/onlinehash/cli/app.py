@@ -1,0 +1,174 @@
+"""The commands, with options and help; the module of a command's name does the work, loaded when it runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, NoReturn, cast
+
+import typer
+
+from onlinehash.cli import output
+from onlinehash.errors import OnlineHashError
+
+#: What typer raises for a command line that it cannot understand; it has no public name for the base class.
+USAGE_ERROR = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
+
+app = typer.Typer(name="onlinehash", rich_markup_mode=None)
+
+Json = Annotated[bool, typer.Option("--json", help="Write JSON for machines to standard output.")]
+Format = Annotated[
+    str | None,
+    typer.Option(help="jsonl, csv, parquet, npz or npy, where the file's name does not say.", show_default=False),
+]
+
+
+def _method_names() -> list[str]:
+    from onlinehash.learners.registry import methods
+
+    return [name for method in methods() for name in (method.name, *method.aliases)]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from onlinehash import __version__
+
+        print(f"onlinehash {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Learn short binary codes from a stream of similar and dissimilar pairs."""
+
+
+@app.command()
+def methods(as_json: Json = False) -> None:
+    """List the methods that can learn."""
+    from onlinehash.cli import methods
+
+    methods.show(as_json)
+
+
+@app.command()
+def learn(
+    files: Annotated[
+        list[str],
+        typer.Argument(help="Files of pairs or of labelled vectors; - is standard input.", show_default=False),
+    ],
+    output: Annotated[str, typer.Option("--output", "-o", help="Where to save the model.", show_default=False)],
+    method: Annotated[
+        str | None,
+        typer.Option(help="A name from `onlinehash methods`.", show_default="OH", autocompletion=_method_names),
+    ] = None,
+    bits: Annotated[int | None, typer.Option(help="Length of a code.", show_default="64")] = None,
+    features: Annotated[
+        str | None,
+        typer.Option(help="A feature map: rbf, rbf:300 or rbf:300,width=1,normalize=true.", show_default="none"),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of everything random.", show_default="0")] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter, such as C=0.05.", show_default=False),
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option(help="Go on with this model instead of a new one.", show_default=False)
+    ] = None,
+    vectors: Annotated[
+        str | None, typer.Option(help="The vectors by id, for pairs that name ids.", show_default=False)
+    ] = None,
+    labels: Annotated[
+        str | None, typer.Option(help="The labels of an npy file: npy, or one a line.", show_default=False)
+    ] = None,
+    format: Format = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many pairs.", show_default=False)] = None,
+    as_json: Json = False,
+) -> None:
+    """Learn from pairs or labelled vectors and save the model."""
+    from onlinehash.cli import learn, parameters
+
+    choices = parameters.Choices(method, bits, features, seed, settings)
+    learner = parameters.resume(resume, choices) if resume else parameters.make_learner(choices)
+    learn.learn(learner, files, output, vectors, labels, format, limit, as_json)
+
+
+@app.command()
+def encode(
+    model: Annotated[str, typer.Argument(help="A model that `learn` saved.", show_default=False)],
+    vectors: Annotated[str, typer.Argument(help="A file of vectors; - is standard input.", show_default=False)],
+    output: Annotated[str, typer.Option("--output", "-o", help="A .npy, .npz, .txt or .oh file; - prints text.")] = "-",
+    bits: Annotated[bool, typer.Option("--bits", help="One bool a bit in npy and npz, not packed bytes.")] = False,
+    format: Format = None,
+    as_json: Json = False,
+) -> None:
+    """Turn vectors into codes."""
+    from onlinehash.cli import encode
+
+    encode.encode(model, vectors, output, bits, format, as_json)
+
+
+@app.command()
+def info(
+    file: Annotated[str, typer.Argument(help="A file that onlinehash wrote.", show_default=False)],
+    vectors: Annotated[
+        str | None, typer.Option(help="Vectors to report the health of the bits on.", show_default=False)
+    ] = None,
+    pairs: Annotated[
+        str | None, typer.Option(help="Held-out pairs: are the similar ones closer?", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell what a file holds, and how good its bits are."""
+    from onlinehash.cli import info
+
+    info.show(file, vectors, pairs, as_json)
+
+
+@app.command()
+def demo(
+    report: Annotated[str, typer.Option(help="Where to write the HTML report.")] = "report.html",
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Learn to hash handwritten digits and write a report about it."""
+    from onlinehash import demo as demonstration
+
+    results = demonstration.run(report=report, seed=seed, console=output.console(to_stderr=as_json))
+    if as_json:
+        output.print_json({"report": report, "seed": seed, "results": results})
+
+
+def main() -> NoReturn:
+    """The entry point."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit code; whatever users can cause is told in one sentence."""
+    arguments = list(arguments) or ["--help"]
+    as_json = "--json" in arguments
+    command = typer.main.get_command(app)
+    try:
+        with output.warnings_told(as_json):
+            code = command.main(arguments, prog_name="onlinehash", standalone_mode=False)
+        sys.stdout.flush()
+        return code or 0
+    except OnlineHashError as error:
+        return output.complain(error, str(error), error.exit_code, as_json)
+    except USAGE_ERROR as error:
+        return output.complain(error, error.format_message(), error.exit_code, as_json)
+    except BrokenPipeError:
+        # Nobody reads any more; what is left in the buffer must not be written at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        return output.complain(error, f"{error.filename or 'input or output'}: {error.strerror}.", 1, as_json)
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except SystemExit as stop:  # typer and rich leave this way when nobody reads their output
+        return int(stop.code or 0)

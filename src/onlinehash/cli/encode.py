@@ -1,0 +1,96 @@
+"""`onlinehash encode`: vectors in, codes out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import onlinehash
+from onlinehash.cli import output
+from onlinehash.codes import Codes
+from onlinehash.errors import InvalidInput
+from onlinehash.learners.base import Learner
+from onlinehash.learners.encoder import Encoder
+from onlinehash.streams.from_files import read_tables
+from onlinehash.streams.points import PointReader
+
+ENDINGS = (".npy", ".npz", ".txt", ".oh")
+
+
+def encode(model: str, vectors: str, target: str, as_bits: bool, format: str | None, as_json: bool) -> None:
+    """Codes of a file of vectors, written to a file or printed."""
+    ending = "" if target == "-" else Path(target).suffix.lower()
+    if target != "-" and ending not in ENDINGS:
+        raise InvalidInput(f"expected an output that ends in {', '.join(ENDINGS)}, or -, got {target!r}.")
+    if as_bits and ending not in (".npy", ".npz"):
+        raise InvalidInput(f"expected --bits with an output that ends in .npy or .npz, got {target!r}.")
+    check_folder(target)
+    encoder = load_encoder(model)
+    blocks = encode_blocks(encoder, vectors, format)
+    if target == "-" and not as_json:
+        for block in blocks:
+            sys.stdout.writelines(text_lines(block))
+        return
+    codes = join(blocks, encoder)
+    if ending:
+        _write(codes, target, ending, as_bits)
+    summary = {"n": len(codes), "n_bits": codes.n_bits, "n_models": codes.n_models}
+    if as_json:
+        place = {"output": target} if ending else {"codes": [line.strip() for line in text_lines(codes)]}
+        output.print_json(summary | {"version": encoder.version} | place)
+    else:
+        models = f" for each of {codes.n_models} models" if codes.n_models > 1 else ""
+        print(f"wrote {len(codes):,} codes of {codes.n_bits} bits{models} to {target}")
+
+
+def load_encoder(path: str) -> Encoder:
+    """The hash functions in a file of a learner or an encoder."""
+    model = onlinehash.load(path)
+    if isinstance(model, Learner):
+        return model.snapshot()
+    if not isinstance(model, Encoder):
+        raise InvalidInput(f"expected a learner or an encoder in {path}, got {type(model).__name__}.")
+    return model
+
+
+def encode_blocks(encoder: Encoder, vectors: str, format: str | None = None) -> Iterator[Codes]:
+    """The codes of a file's vectors, block by block."""
+    read_points = PointReader(encoder.n_features)
+    return (encoder.encode(read_points(table).X) for table in read_tables(vectors, format))
+
+
+def join(blocks: Iterable[Codes], encoder: Encoder) -> Codes:
+    """Blocks of codes as one."""
+    packed = [block.packed for block in blocks]
+    if not packed:
+        raise InvalidInput("expected at least one vector to encode, got none.")
+    return Codes(np.concatenate(packed), encoder.n_bits, encoder.n_models)
+
+
+def check_folder(target: str) -> None:
+    """Said before the work, not after it: the output can be written."""
+    if not Path(target).parent.is_dir():
+        raise InvalidInput(f"expected a folder for {target}, but {Path(target).parent} is none; create it first.")
+
+
+def text_lines(codes: Codes) -> Iterator[str]:
+    """A line of 0 and 1 for each code."""
+    digits = codes.bits().astype(np.uint8) + ord("0")
+    return (row.tobytes().decode() + "\n" for row in digits)
+
+
+def _write(codes: Codes, target: str, ending: str, as_bits: bool) -> None:
+    if ending == ".oh":
+        onlinehash.save(codes, target)
+    elif ending == ".txt":
+        with open(target, "w", encoding="ascii") as file:
+            file.writelines(text_lines(codes))
+    elif ending == ".npy":
+        np.save(target, codes.bits() if as_bits else codes.packed)
+    else:
+        sizes: dict[str, Any] = {"n_bits": codes.n_bits, "n_models": codes.n_models}
+        np.savez(target, **sizes | ({"bits": codes.bits()} if as_bits else {"packed": codes.packed}))

@@ -1,0 +1,119 @@
+"""`onlinehash info`: what a file holds, and how good its bits are."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+import onlinehash
+from onlinehash import evaluate
+from onlinehash.cli import facts, output
+from onlinehash.cli.encode import encode_blocks, join
+from onlinehash.codes import Codes
+from onlinehash.errors import InvalidInput
+from onlinehash.evaluate import BitHealth, PairReport
+from onlinehash.learners.base import Learner
+from onlinehash.learners.encoder import Encoder
+from onlinehash.streams.from_files import read_tables
+from onlinehash.streams.pairs import PairReader
+
+
+def show(path: str, vectors: str | None, pairs: str | None, as_json: bool) -> None:
+    """Tell what is in a file; on vectors, the health of its bits; on held-out pairs, whether it helps."""
+    thing = onlinehash.load(path)
+    if isinstance(thing, Codes) and (vectors or pairs):
+        raise InvalidInput(f"expected a learner or an encoder to report on vectors or pairs, got codes in {path}.")
+    document: dict[str, Any] = {"file": path, "bytes": os.path.getsize(path)} | _describe(thing)
+    if isinstance(thing, Codes):
+        document["bits"] = evaluate.bit_health(thing)
+    elif vectors:
+        encoder = _encoder(thing)
+        document["bits"] = evaluate.bit_health(join(encode_blocks(encoder, vectors), encoder))
+    if pairs:
+        document["held_out"] = _held_out(thing, pairs, vectors)
+    if as_json:
+        output.print_json(document)
+    else:
+        output.print_columns(list(_in_words(document).items()))
+
+
+def first_functions(learner: Learner) -> Learner:
+    """The learner as it began: with its features and mean, and the hash functions it drew first (LSH's)."""
+    state = learner.get_state()
+    params = learner.get_params(deep=False)
+    beginner = type(learner)(**params | {"features": None, "centre": "none", "random_state": state["seed"]})
+    beginner.observe(np.zeros((1, len(learner.mean_)), learner.dtype_))
+    first = type(learner)(**params)
+    first.set_state(state | {"method": beginner.get_state()["method"]})
+    return first
+
+
+def _describe(thing: Any) -> dict[str, Any]:
+    if isinstance(thing, Learner):
+        parameters = thing.get_params(deep=False)
+        return {
+            "kind": "learner",
+            "class": type(thing).__name__,
+            "parameters": parameters,
+            "learned": facts.learned(thing),
+        }
+    sizes = {"n_bits": thing.n_bits, "n_models": thing.n_models}
+    if isinstance(thing, Codes):
+        return {"kind": "codes", "n": len(thing)} | sizes
+    names = ("method", "n_features", "fusion", "version")
+    return {"kind": "encoder"} | sizes | {name: getattr(thing, name) for name in names}
+
+
+def _encoder(thing: Learner | Encoder) -> Encoder:
+    return thing.snapshot() if isinstance(thing, Learner) else thing
+
+
+def _held_out(thing: Learner | Encoder, pairs: str, vectors: str | None) -> dict[str, PairReport]:
+    """What codes make of pairs that were not learned: those of the first hash functions, and those of now."""
+    tables = read_tables(pairs)
+    first = next(tables, None)
+    if first is None:
+        raise InvalidInput(f"expected at least one pair in {pairs}, got none.")
+    read_pairs = PairReader(vectors if "id_a" in first.columns else None)
+    blocks = [read_pairs(table) for table in (first, *tables)]
+    A, B, similar = (np.concatenate([block[side] for block in blocks]) for side in range(3))
+    now = {"now": evaluate.pairs(thing, A, B, similar)}
+    return (
+        {"before": evaluate.pairs(first_functions(thing), A, B, similar)} | now if isinstance(thing, Learner) else now
+    )
+
+
+# ------------------------------------------------------------------ for people
+
+
+def _in_words(document: dict[str, Any]) -> dict[str, str]:
+    words = {"file": f"{document['file']}, {document['bytes']:,} bytes"}
+    if document["kind"] == "learner":
+        parameters = ", ".join(f"{name}={value!r}" for name, value in document["parameters"].items())
+        words |= {"learner": document["class"], "parameters": parameters}
+        words |= facts.in_words(document["learned"])
+    else:
+        skipped = ("file", "bytes", "kind", "bits", "held_out")
+        words[document["kind"]] = ", ".join(f"{k}={v}" for k, v in document.items() if k not in skipped)
+    if "bits" in document:
+        words |= _health_in_words(document["bits"])
+    for moment, report in document.get("held_out", {}).items():
+        words[f"pairs {moment}"] = (
+            f"a similar pair is closer than a dissimilar one in {report.auc:.1%} of cases; they differ in "
+            f"{report.similar_distance:.1%} and {report.dissimilar_distance:.1%} of the bits; "
+            f"loss {report.loss:.3f} a pair"
+        )
+    return words
+
+
+def _health_in_words(health: BitHealth) -> dict[str, str]:
+    low, middle, high = np.quantile(health.balance, (0, 0.5, 1))
+    dead = ", ".join(map(str, health.dead)) or "none"
+    return {
+        "balance": f"{low:.1%} to {high:.1%} ones a bit, in the middle {middle:.1%} (best: 50%)",
+        "dead bits": f"{dead} of {len(health.balance)}",
+        "entropy": f"{health.entropy:.3f} a bit (best: 1)",
+        "correlation": f"{health.correlation:.3f} between bits (best: 0)",
+    }

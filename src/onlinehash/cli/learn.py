@@ -1,0 +1,108 @@
+"""`onlinehash learn`: a stream in, a model out, and on the way what the stream did."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import onlinehash
+from onlinehash.cli import facts, output
+from onlinehash.cli.encode import check_folder
+from onlinehash.cli.lesson import BlockReader, Lesson
+from onlinehash.errors import InvalidInput
+from onlinehash.learners.base import Learner
+from onlinehash.streams.from_files import BLOCK_ROWS, read_tables
+
+
+def learn(
+    learner: Learner,
+    files: Sequence[str],
+    target: str,
+    vectors: str | None,
+    labels: str | None,
+    format: str | None,
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    """Learn the files in order, tell how it goes, save the learner."""
+    if labels is not None and len(files) > 1:
+        raise InvalidInput(f"expected one file of vectors for the labels in {labels}, got {len(files)}.")
+    check_folder(target)
+    size = BLOCK_ROWS if limit is None else min(limit, BLOCK_ROWS)  # a live stream owes no more than that
+    # All are opened before the first is learned: a file that is missing is told before the work.
+    streams = [read_tables(file, format, size, labels) for file in files]
+    read_block = BlockReader(learner, vectors)
+    lesson = Lesson(learner, limit)
+    tell = _Teller(learner, as_json)
+    began = time.perf_counter()
+    with _progress_bar(len(files)) as show_progress:
+        for number, table in ((number, table) for number, tables in enumerate(streams) for table in tables):
+            for row in lesson.take(read_block(table)):
+                tell.row(row)
+            show_progress(None if table.share is None else number + table.share, lesson.n_pairs)
+            if lesson.is_over:
+                break
+    if lesson.is_empty:
+        raise InvalidInput(f"expected at least one pair or vector in {', '.join(files)}, got none; nothing was saved.")
+    if lesson.n_pairs & (lesson.n_pairs - 1):  # no power of two, so it has not been told
+        tell.row(lesson.row())
+    onlinehash.save(learner, target)
+    tell.end(target, time.perf_counter() - began)
+
+
+class _Teller:
+    """Says what happened, to people or to machines."""
+
+    def __init__(self, learner: Learner, as_json: bool) -> None:
+        self._learner = learner
+        self._as_json = as_json
+        self._has_header = False
+
+    def row(self, row: dict[str, Any]) -> None:
+        """A line of the table; a learner that learns nothing has nothing to tell."""
+        if self._learner.traits.learns_from == "nothing":
+            return
+        if self._as_json:
+            output.print_json({"event": "progress"} | row)
+            return
+        if not self._has_header:
+            print(f"{'pairs':>12}  {'loss a pair':>11}  {'update rate':>11}  {'bits moved':>11}", flush=True)
+            self._has_header = True
+        rates = f"{row['loss']:>11.3f}  {row['update_rate']:>11.1%}  {row['bits_moved']:>11,}"
+        note = f"  {row['pending']:,} wait for anchors" if row["pending"] else ""
+        print(f"{row['pairs']:>12,}  {rates}{note}", flush=True)
+
+    def end(self, target: str, seconds: float) -> None:
+        """The sum of it all."""
+        numbers = facts.learned(self._learner)
+        name = type(self._learner).__name__
+        if self._as_json:
+            ending = {"event": "saved", "output": target, "method": name, "seconds": seconds}
+            output.print_json(ending | numbers)
+            return
+        words = facts.in_words(numbers) | {"time": f"{seconds:.2f} s", "saved": f"{name}, as {target}"}
+        output.print_columns(list(words.items()))
+
+
+@contextmanager
+def _progress_bar(n_files: int) -> Iterator[Callable[[float | None, int], None]]:
+    """A bar on standard error, where that is a terminal; told the files done (or None) and the pairs."""
+    if not sys.stderr.isatty():
+        yield lambda files_done, pairs: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    console = output.console(to_stderr=True)
+    # On a terminal, lines go through the bar, which writes them above itself; a file gets them as they are.
+    with Progress(*columns, console=console, redirect_stdout=sys.stdout.isatty(), transient=True) as progress:
+        task = progress.add_task("starting", total=None)
+
+        def show(files_done: float | None, pairs: int) -> None:
+            total = None if files_done is None else n_files
+            progress.update(task, description=f"{pairs:,} pairs", total=total, completed=files_done or 0)
+
+        yield show

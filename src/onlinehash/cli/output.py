@@ -1,0 +1,68 @@
+"""What the commands print: JSON for machines, aligned text for people, one sentence for what went wrong."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def print_json(document: Any) -> None:
+    """One document on a line of standard output."""
+    print(json.dumps(document, default=_plain), flush=True)
+
+
+def console(to_stderr: bool = False) -> Console:
+    """Where rich shows things that move or have colours."""
+    from rich.console import Console
+
+    return Console(stderr=to_stderr)
+
+
+def print_columns(rows: Sequence[Sequence[str]]) -> None:
+    """Rows of cells, aligned; the last cell of a row is as long as it likes."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)][:-1]
+    for *cells, last in rows:
+        print("  ".join([*(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)), last]))
+
+
+def complain(error: BaseException, message: str, exit_code: int, as_json: bool) -> int:
+    """One sentence on standard error; the exit code, handed back."""
+    _tell({"error": type(error).__name__, "message": message}, message, as_json)
+    return exit_code
+
+
+@contextmanager
+def warnings_told(as_json: bool) -> Iterator[None]:
+    """Warnings that are meant for users look like errors do; those among libraries stay unsaid."""
+
+    def tell(message: Warning | str, *_: Any, **__: Any) -> None:
+        _tell({"warning": str(message)}, f"warning: {message}", as_json)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = tell
+        yield
+
+
+def _tell(document: dict[str, str], text: str, as_json: bool) -> None:
+    print(json.dumps(document) if as_json else f"onlinehash: {text}", file=sys.stderr, flush=True)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no word for."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if hasattr(value, "get_params"):
+        return {"class": type(value).__name__} | value.get_params(deep=False)
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return repr(value)

@@ -1,0 +1,91 @@
+"""From what was typed to a learner."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import onlinehash
+from onlinehash.errors import InvalidInput, InvalidParameter
+from onlinehash.features import RbfAnchors
+from onlinehash.learners import registry
+from onlinehash.learners.base import Learner
+
+#: Parameters that have an option of their own.
+OWN_OPTIONS = {"n_bits": "--bits", "features": "--features", "random_state": "--seed"}
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The options that say what learner to make; None where one was not typed."""
+
+    method: str | None
+    bits: int | None
+    features: str | None
+    seed: int | None
+    set: list[str] | None
+
+
+def make_learner(choices: Choices) -> Learner:
+    """A new learner; what was not typed is the method's own default, the seed 0."""
+    learner_class = registry.find(choices.method or "OnlineHashing")
+    params: dict[str, Any] = {"random_state": choices.seed or 0}
+    if choices.bits is not None:
+        params["n_bits"] = choices.bits
+    if choices.features is not None:
+        params["features"] = parse_features(choices.features)
+    settings = parse_settings(choices.set or [])
+    known = sorted(learner_class().get_params(deep=False).keys() - OWN_OPTIONS.keys())
+    for name in settings:
+        if name in OWN_OPTIONS:
+            raise InvalidParameter(f"expected {OWN_OPTIONS[name]} for {name}, got --set {name}.")
+        if name not in known:
+            raise InvalidParameter(
+                f"{learner_class.__name__} expects one of {', '.join(known)} after --set, got {name!r}."
+            )
+    learner: Learner = learner_class(**params | settings)
+    return learner
+
+
+def resume(path: str, choices: Choices) -> Learner:
+    """A saved learner, which has its parameters already."""
+    typed = [f"--{name}" for name, value in asdict(choices).items() if value is not None]
+    if typed:
+        raise InvalidParameter(f"expected no {typed[0]} beside --resume: {path} has its parameters already.")
+    learner = onlinehash.load(path)
+    if not isinstance(learner, Learner):
+        raise InvalidInput(f"expected a learner in {path} to go on with, got {type(learner).__name__}.")
+    return learner
+
+
+def parse_settings(texts: list[str]) -> dict[str, Any]:
+    """`name=value`, the value as JSON, or as the text it is where it is no JSON."""
+    settings = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (name and equals):
+            raise InvalidParameter(f"expected name=value, got {text!r}.")
+        settings[name.strip()] = _value(value)
+    return settings
+
+
+def parse_features(text: str) -> RbfAnchors:
+    """`rbf`, `rbf:300`, `rbf:300,width=1.0,normalize=true`."""
+    kind, _, rest = text.partition(":")
+    anchors, _, others = rest.partition(",")
+    settings = parse_settings(others.split(",")) if others else {}
+    if kind != "rbf" or not settings.keys() <= {"width", "normalize"}:
+        raise InvalidParameter(
+            f"expected features such as rbf, rbf:300 or rbf:300,width=1,normalize=true, got {text!r}."
+        )
+    if anchors:
+        settings["n_anchors"] = _value(anchors)
+    return RbfAnchors(**settings)
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

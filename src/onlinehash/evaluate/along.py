@@ -1,0 +1,98 @@
+"""Watch a learner while it learns a stream of pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from onlinehash import checks
+from onlinehash.errors import InvalidInput
+from onlinehash.learners.base import Learner
+
+Measure = Callable[[Learner], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Row:
+    """Where a stream stands; everything is counted from its first pair, whatever was learned before it.
+
+    n_pairs: pairs so far.
+    cumulative_loss: their summed similarity loss R, each before its own step.
+    update_rate: the share of them that moved a hash function.
+    bits_moved: how many functions they moved, in all.
+    measured: what `measure` returned, which can be read as further attributes.
+    """
+
+    n_pairs: int
+    cumulative_loss: float
+    update_rate: float
+    bits_moved: int
+    measured: Mapping[str, Any] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "measured" or name not in self.measured:
+            raise AttributeError(f"this row has no {name!r}")
+        return self.measured[name]
+
+
+def along(learner: Learner, stream: Any, every: int = 1000, measure: Measure | None = None) -> Iterator[Row]:
+    """Learn a stream, giving a `Row` after each `every` pairs and after the last one.
+
+    stream: any iterable of `(a, b, similar)`, learned pair by pair; or a tuple of three arrays
+        `(A, B, similar)`, learned in blocks, which is much faster and gives the same bytes.
+    measure: called with the learner for each row; a mapping such as `{"map": 0.5}` can be read as `row.map`.
+    """
+    checks.parameters("along", {"every": every}, {"every": checks.integer(1)})
+    return _rows(learner, _arrays(stream) if isinstance(stream, tuple) else stream, every, measure)
+
+
+def _rows(learner: Learner, stream: Any, every: int, measure: Measure | None) -> Iterator[Row]:
+    before = _counters(learner)
+    learned = _learn_blocks if isinstance(stream, tuple) else _learn_one_by_one
+    n_pairs = 0
+    for n in learned(learner, stream, every):
+        n_pairs += n
+        loss, updates, bits = (now - then for now, then in zip(_counters(learner), before, strict=True))
+        measured = dict(measure(learner)) if measure is not None else {}
+        if taken := measured.keys() & Row.__dataclass_fields__.keys():
+            raise InvalidInput(f"expected measure to use other names than a row's own, got {', '.join(sorted(taken))}.")
+        yield Row(n_pairs, loss, updates / n_pairs, int(bits), measured)
+
+
+def _counters(learner: Learner) -> list[float]:
+    """Loss, updates and bits moved over the learner's whole life, which may not have begun."""
+    return [getattr(learner, name, 0.0) for name in ("cumulative_loss_", "n_updates_", "n_bits_moved_")]
+
+
+def _arrays(stream: tuple[Any, ...]) -> tuple[Any, ...]:
+    if len(stream) != 3:
+        raise InvalidInput(f"expected a tuple of three arrays (A, B, similar) as stream, got {len(stream)}.")
+    A, B, similar = stream
+    checks.same_length("B", len(B), len(A), "A")
+    checks.same_length("similar", len(similar), len(A), "A and B")
+    return stream
+
+
+def _learn_blocks(learner: Learner, stream: tuple[Any, Any, Any], every: int) -> Iterator[int]:
+    A, B, similar = stream
+    for start in range(0, len(A), every):
+        rows = slice(start, start + every)
+        learner.partial_fit_pairs(A[rows], B[rows], similar[rows])
+        yield len(A[rows])
+
+
+def _learn_one_by_one(learner: Learner, stream: Iterable[Any], every: int) -> Iterator[int]:
+    n = 0
+    for pair in stream:
+        try:
+            a, b, similar = pair
+        except (TypeError, ValueError):
+            raise InvalidInput(f"expected (a, b, similar) from the stream, got {type(pair).__name__}.") from None
+        learner.learn_pair(a, b, similar)
+        n += 1
+        if n == every:
+            yield n
+            n = 0
+    if n:
+        yield n

@@ -1,0 +1,106 @@
+"""Binary files as tables: npy by mapping, npz array by array, parquet by record batches."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from onlinehash.errors import InvalidInput, MissingExtra
+from onlinehash.streams.tables import Table, lower_names
+
+#: What an npz may hold; other arrays in it are left alone.
+ARRAYS = ("a", "b", "id_a", "id_b", "similar", "weight", "x", "y", "label", "id")
+
+
+def read_npy(path: str, size: int, labels: np.ndarray | None = None) -> Iterator[Table]:
+    """A matrix, as the column x; labels from elsewhere become the column label."""
+    matrix = map_matrix(path)
+    columns = {"x": matrix}
+    if labels is not None:
+        if labels.shape != (len(matrix),):
+            raise InvalidInput(f"expected {len(matrix)} labels, one a row of {path}, got {labels.shape}.")
+        columns["label"] = labels
+    yield from _slices(path, "npy", columns, size)
+
+
+def read_npz(path: str, size: int) -> Iterator[Table]:
+    """Arrays of one length; those with names of ours are read."""
+    try:
+        with open(path, "rb") as file:
+            arrays = np.load(file, allow_pickle=False)
+            if isinstance(arrays, np.ndarray):
+                raise ValueError("a single array, whose file ends in .npy")
+            names = dict(zip(lower_names(arrays.files, path), arrays.files, strict=True))
+            columns = {name: np.atleast_1d(arrays[names[name]]) for name in ARRAYS if name in names}
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InvalidInput(f"expected arrays of numbers or text by name in {path}, got: {error}.") from None
+    if not columns:
+        raise InvalidInput(f"{path}: expected the arrays A, B, similar or X, y, got {', '.join(names)}.")
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise InvalidInput(f"{path}: expected arrays of one length, got {lengths}.")
+    yield from _slices(path, "npz", columns, size)
+
+
+def read_parquet(path: str, size: int) -> Iterator[Table]:
+    """Record batches; a column of lists of numbers becomes a matrix."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        raise MissingExtra("reading parquet", "pyarrow", "parquet") from None
+    try:
+        with parquet.ParquetFile(path) as file:
+            names = lower_names(file.schema_arrow.names, path)
+            done, total = 0, file.metadata.num_rows
+            for batch in file.iter_batches(size):
+                columns = dict(zip(names, map(_from_arrow, batch.columns), strict=True))
+                numbers = range(done, done + batch.num_rows)
+                done += batch.num_rows
+                yield Table(path, "parquet", "row", numbers, columns, done / total)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise InvalidInput(f"expected a parquet file at {path}, got: {str(error).rstrip('.')}.") from None
+
+
+def _from_arrow(array: Any) -> Any:
+    """A NumPy array where the values are numbers and none is missing, a list of Python values otherwise."""
+    from pyarrow import compute, types
+
+    def is_numeric(kind: Any) -> bool:
+        return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
+
+    is_listing = (types.is_list, types.is_large_list, types.is_fixed_size_list)
+    if array.null_count == 0 and is_numeric(array.type):
+        return array.to_numpy(zero_copy_only=False)
+    if array.null_count == 0 and any(test(array.type) for test in is_listing):
+        values, lengths = array.flatten(), compute.list_value_length(array).to_numpy(zero_copy_only=False)
+        if values.null_count == 0 and is_numeric(values.type) and (lengths == lengths[0]).all():
+            return values.to_numpy(zero_copy_only=False).reshape(len(array), -1)
+    return array.to_pylist()
+
+
+def _slices(path: str, format: str, columns: dict[str, np.ndarray], size: int) -> Iterator[Table]:
+    total = len(next(iter(columns.values())))
+    for start in range(0, total, size):
+        numbers = range(start, min(start + size, total))
+        block = {name: np.array(values[start : numbers.stop]) for name, values in columns.items()}
+        yield Table(path, format, "row", numbers, block, numbers.stop / total)
+
+
+def map_matrix(path: str) -> np.ndarray:
+    """The matrix of an npy, left on the disk until rows of it are asked for."""
+    matrix = map_array(path)
+    if matrix.ndim != 2:
+        raise InvalidInput(f"{path}: expected a matrix with one vector a row, got shape {matrix.shape}.")
+    return matrix
+
+
+def map_array(path: str) -> np.ndarray:
+    """The array of an npy, left on the disk."""
+    try:
+        return np.lib.format.open_memmap(path, mode="r")
+    except (ValueError, OSError) as error:
+        raise InvalidInput(f"expected an array of numbers or text at {path}, got: {error}.") from None

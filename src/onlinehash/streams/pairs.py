@@ -1,0 +1,88 @@
+"""Pairs from files: two vectors a row, or two ids of vectors that lie in a file of their own.
+
+    a, b, similar[, weight]          vectors; in csv JSON lists, or columns a_0, a_1, ..., b_0, b_1, ...
+    id_a, id_b, similar[, weight]    ids, looked up among `vectors`
+
+`similar` is true or 1, or else false or -1; `weight` scales how far a pair may move the hash functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onlinehash.errors import InvalidInput
+from onlinehash.streams import columns
+from onlinehash.streams.by_id import VectorsById
+from onlinehash.streams.from_files import BLOCK_ROWS, FilePath, read_tables
+from onlinehash.streams.tables import Table
+
+
+class Pairs(NamedTuple):
+    """Aligned arrays, a row per pair; `similar` holds bools, `weight` is None where the file gives none."""
+
+    A: np.ndarray
+    B: np.ndarray
+    similar: np.ndarray
+    weight: np.ndarray | None
+
+
+def read(path: FilePath, vectors: FilePath | None = None, format: str | None = None) -> Iterator[tuple[Any, ...]]:
+    """The pairs of a file one by one, `(a, b, similar)`, with a fourth value where the file has weights.
+
+    `vectors` is the file of vectors by id, for pairs that name ids.
+    """
+    for block in blocks(path, vectors, format):
+        parts: list[Any] = [block.A, block.B, block.similar.tolist()]
+        yield from zip(*parts, *([] if block.weight is None else [block.weight.tolist()]), strict=True)
+
+
+def blocks(
+    path: FilePath, vectors: FilePath | None = None, format: str | None = None, size: int = BLOCK_ROWS
+) -> Iterator[Pairs]:
+    """The same pairs as arrays of up to `size` rows: what `partial_fit_pairs` takes."""
+    reader = PairReader(vectors)
+    return (reader(table) for table in read_tables(path, format, size))
+
+
+def holds_pairs(table: Table) -> bool:
+    """Pairs are what says `similar`; anything else is points."""
+    return "similar" in table.columns
+
+
+class PairReader:
+    """Turns the tables of a stream into pairs, and remembers what the first of them promised."""
+
+    def __init__(self, vectors: FilePath | None = None) -> None:
+        self._vectors = None if vectors is None else VectorsById(vectors)
+        self._width: int | None = None
+        self._has_weights: bool | None = None
+
+    def __call__(self, table: Table) -> Pairs:
+        similar = columns.similarities(table)
+        A, B = (self._side(table, side) for side in "ab")
+        self._width = self._width or A.shape[1]
+        for name, side in (("a", A), ("b", B)):
+            if side.shape[1] != self._width:
+                raise table.error(0, f"expected {self._width} numbers for {name}, got {side.shape[1]}")
+        return Pairs(A, B, similar, self._weights(table))
+
+    def _side(self, table: Table, side: str) -> np.ndarray:
+        names_ids = f"id_{side}" in table.columns
+        if self._vectors is not None:
+            if not names_ids:
+                raise InvalidInput(f"{table.source}: expected ids (id_a, id_b) for the file of vectors given.")
+            return self._vectors.find(table, f"id_{side}")
+        if names_ids:
+            raise InvalidInput(f"{table.source} names vectors by id: expected a file of vectors too, got none.")
+        return columns.vectors(table, side)
+
+    def _weights(self, table: Table) -> np.ndarray | None:
+        weights = columns.weights(table)
+        if self._has_weights is None:
+            self._has_weights = weights is not None
+        if weights is not None and not self._has_weights:
+            raise table.error(0, "expected no weight here or soon after, because the first rows have none")
+        return np.ones(len(table)) if weights is None and self._has_weights else weights

@@ -1,0 +1,48 @@
+"""`Table`: consecutive rows of a file as columns, whatever the file's format."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onlinehash.errors import InvalidInput
+
+
+@dataclass
+class Table:
+    """Some rows of a file.
+
+    `columns` maps lower-case names to lists or arrays of one length; `numbers` says which line (`unit`) of
+    the file each row is, for messages; `share` is how much of the file has been read, None if nobody knows.
+    """
+
+    source: str
+    format: str
+    unit: str
+    numbers: Sequence[int]
+    columns: dict[str, Any]
+    share: float | None = None
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def error(self, row: int, problem: str) -> InvalidInput:
+        """The one sentence about a row that cannot be used."""
+        return InvalidInput(f"{self.source}, {self.unit} {self.numbers[row]}: {problem}.")
+
+    def lacks(self, expected: str) -> InvalidInput:
+        """The one sentence about columns that are not there."""
+        names = list(self.columns)
+        got = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+        return InvalidInput(f"{self.source}: expected {expected}, got the columns {got}.")
+
+
+def lower_names(names: Sequence[Any], source: str) -> list[str]:
+    """Column names without letter case and surrounding blanks; they must still differ."""
+    lowered = [str(name).strip().lower() for name in names]
+    name, times = Counter(lowered).most_common(1)[0] if lowered else ("", 0)
+    if times > 1:
+        raise InvalidInput(f"{source}: expected columns of different names, got {name!r} {times} times.")
+    return lowered

@@ -1,0 +1,119 @@
+"""Text files as tables, a block of lines at a time: JSON lines and comma-separated values."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import json
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+from onlinehash.errors import InvalidInput
+from onlinehash.streams.tables import Table, lower_names
+
+STANDARD_INPUT = "-"
+
+
+def read_jsonl(path: str, size: int) -> Iterator[Table]:
+    """One JSON object a line; a key that a line lacks is None there."""
+    with _open(path) as text:
+        for numbers, objects in _batches(_json_objects(text), size):
+            names = list(dict.fromkeys(name for row in objects for name in row))
+            columns = {
+                lowered: [row.get(name) for row in objects]
+                for name, lowered in zip(names, lower_names(names, text.name), strict=True)
+            }
+            yield Table(text.name, "jsonl", "line", numbers, columns, text.share)
+
+
+def read_csv(path: str, size: int) -> Iterator[Table]:
+    """A header line, then as many cells in every line; cells stay text."""
+    with _open(path) as text:
+        rows = _csv_rows(text)
+        number, header = next(rows, (0, []))
+        for cell in filter(_is_decimal, header):
+            raise text.error(number, f"expected a header line with the names of the columns, got the number {cell}")
+        names = lower_names(header, text.name)
+        for numbers, lines in _batches(rows, size):
+            table = Table(text.name, "csv", "line", numbers, {}, text.share)
+            for row, cells in enumerate(lines):
+                if len(cells) != len(names):
+                    raise table.error(row, f"expected {len(names)} cells as in the header, got {len(cells)}")
+            table.columns = dict(zip(names, map(list, zip(*lines, strict=True)), strict=True))
+            yield table
+
+
+class _Text:
+    """An open text file that can say where it is."""
+
+    def __init__(self, name: str, file: TextIO, n_bytes: int) -> None:
+        self.name = name
+        self._file = file
+        self._n_bytes = n_bytes
+
+    def lines(self) -> Iterator[str]:
+        for number in itertools.count(1):
+            try:
+                line = self._file.readline()
+            except UnicodeDecodeError as error:
+                raise self.error(number, f"expected UTF-8 text in or soon after this line, got: {error}") from None
+            if not line:
+                return
+            yield line
+
+    @property
+    def share(self) -> float | None:
+        """How much has been read, by bytes; None for what has no size, such as a pipe."""
+        return self._file.buffer.tell() / self._n_bytes if self._n_bytes else None
+
+    def error(self, number: int, problem: str) -> InvalidInput:
+        return InvalidInput(f"{self.name}, line {number}: {problem}.")
+
+
+@contextmanager
+def _open(path: str) -> Iterator[_Text]:
+    if path == STANDARD_INPUT:
+        yield _Text("standard input", sys.stdin, 0)
+        return
+    with open(path, encoding="utf-8-sig", newline="") as file:
+        yield _Text(path, file, os.fstat(file.fileno()).st_size)
+
+
+def _json_objects(text: _Text) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in enumerate(text.lines(), start=1):
+        if line.isspace():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            row = None
+        if not isinstance(row, dict):
+            raise text.error(number, f"expected a JSON object, got {line.strip()[:60]!r}")
+        yield number, row
+
+
+def _csv_rows(text: _Text) -> Iterator[tuple[int, list[str]]]:
+    rows = csv.reader(text.lines(), strict=True)
+    try:
+        for cells in rows:
+            if cells:
+                yield rows.line_num, cells
+    except csv.Error as error:
+        raise text.error(rows.line_num, f"expected comma-separated values, got: {error}") from None
+
+
+def _batches(rows: Iterator[tuple[int, Any]], size: int) -> Iterator[tuple[list[int], list[Any]]]:
+    while batch := list(itertools.islice(rows, size)):
+        yield [number for number, _ in batch], [row for _, row in batch]
+
+
+def _is_decimal(cell: str) -> bool:
+    """A number that is no count: no header holds it, while `0`, `1`, ... are the names that pandas gives."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return not cell.strip().isdigit()

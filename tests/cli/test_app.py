@@ -1,0 +1,228 @@
+"""The program as a whole: help, errors, exit codes, completion, and what it does as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import typer
+
+import onlinehash as package
+from onlinehash import OnlineHashing
+from onlinehash.cli.app import app
+from onlinehash.learners.registry import methods
+from tests.cli.running import Data, done, onlinehash, refused
+
+DATA = Data.make()
+DOCUMENT = Path(__file__).parents[2] / "docs" / "command-line.md"
+
+
+def process(*arguments: object, **options: Any) -> subprocess.Popen[str]:
+    """`onlinehash ARGUMENTS` as users run it."""
+    command = [sys.executable, "-m", "onlinehash", *map(str, arguments)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, text=True, **pipes | options)
+
+
+# ------------------------------------------------------------------ in this process
+
+
+def test_methods() -> None:
+    found = done("methods", "--json").document
+    assert [row["name"] for row in found] == [method.name for method in methods()]
+    by_name = {row["name"]: row for row in found}
+    assert by_name["OnlineHashing"]["aliases"] == ["OH"]
+    assert by_name["OnlineHashing"]["learns_from"] == "pairs"
+    assert by_name["LSH"]["unit"] == "point"
+    assert all(len(row["summary"]) > 20 for row in found)
+    lines = done("methods").out.splitlines()
+    assert len(lines) == len(found) + 1
+    for line, row in zip(lines[1:], found, strict=True):
+        assert line.startswith(row["name"])
+        assert line.endswith(row["summary"])
+
+
+def test_version_and_help() -> None:
+    assert done("--version").out == f"onlinehash {package.__version__}\n"
+    assert done().out == done("--help").out
+    assert "Learn from pairs or labelled vectors" in done("--help").out
+    assert "--resume" in done("learn", "--help").out
+
+
+def test_command_lines_that_make_no_sense() -> None:
+    for arguments, message in {
+        ("fly",): "No such command 'fly'.",
+        ("learn", "--fly"): "No such option: --fly",
+        ("learn",): "Missing argument",
+        ("learn", "p.jsonl"): "Missing option '--output'",
+        ("info", "a.oh", "b.oh"): "Got unexpected extra argument",
+    }.items():
+        code, told = refused(*arguments)
+        assert code == 2
+        assert told.startswith(message)
+
+
+def test_errors_as_json(tmp_path: Path) -> None:
+    for arguments, name, code in (
+        (["info", tmp_path / "no.oh"], "InvalidInput", 2),
+        (["learn", "-", "--method", "Z", "-o", tmp_path / "m.oh"], "UnknownMethod", 2),
+        (["info", "--fly"], None, 2),
+    ):
+        outcome = onlinehash(*arguments, "--json")
+        error = json.loads(outcome.err)
+        assert (outcome.code, outcome.out) == (code, "")
+        assert error["message"]
+        assert name is None or error["error"] == name
+    assert json.loads(onlinehash("learn", "--json", "--fly").err)["message"].startswith("No such option: --fly")
+
+
+def test_a_full_disk_is_told_in_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device", "codes.npy")
+
+    package.save(OnlineHashing(8).partial_fit_pairs(DATA.A, DATA.B, DATA.similar), tmp_path / "m.oh")
+    np.save(tmp_path / "x.npy", DATA.X)
+    monkeypatch.setattr(np, "save", full)
+    code, told = refused("encode", tmp_path / "m.oh", tmp_path / "x.npy", "-o", tmp_path / "codes.npy")
+    assert (code, told) == (1, "codes.npy: No space left on device.")
+
+
+def test_demo_is_passed_what_was_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from onlinehash import demo
+
+    asked: dict[str, Any] = {}
+
+    def run(report: str, seed: int, console: Any) -> list[dict[str, Any]]:
+        asked.update(report=report, seed=seed)
+        console.print("the table")
+        return [{"name": "LSH", "map_after": np.float64(0.5)}]
+
+    monkeypatch.setattr(demo, "run", run)
+    report = tmp_path / "r.html"
+    assert done("demo", "--report", report, "--seed", 3).out == "the table\n"
+    assert asked == {"report": str(report), "seed": 3}
+    outcome = onlinehash("demo", "--json")
+    results = [{"name": "LSH", "map_after": 0.5}]
+    assert outcome.document == {"report": "report.html", "seed": 0, "results": results}
+    assert outcome.err == "the table\n"
+
+
+# ------------------------------------------------------------------ the document
+
+
+def every_option() -> list[tuple[str, str]]:
+    command: Any = typer.main.get_command(app)
+    found = [("onlinehash", option) for parameter in command.params for option in parameter.opts]
+    for name, sub in command.commands.items():
+        found.append((name, f"onlinehash {name}"))
+        options = [parameter for parameter in sub.params if parameter.param_type_name == "option"]
+        found += [(name, option) for parameter in options for option in parameter.opts]
+    return found
+
+
+def section(name: str) -> str:
+    """What the document says about a command: from its headline to the next one; the beginning for the program."""
+    head, *sections = re.split(r"^## ", DOCUMENT.read_text(), flags=re.MULTILINE)
+    return next((text for text in sections if text.startswith(f"`onlinehash {name}")), head)
+
+
+@pytest.mark.parametrize(("command", "option"), every_option())
+def test_every_command_and_option_is_documented(command: str, option: str) -> None:
+    assert re.search(rf"`[^`\n]*(?<![\w-]){re.escape(option)}(?![\w-])", section(command))
+
+
+def test_the_commands_of_the_document_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Data.make(200)
+    monkeypatch.chdir(tmp_path)
+    data.write_pairs(Path("pairs.jsonl"), slice(0, 100))
+    data.write_pairs(Path("more.jsonl"), slice(100, 150))
+    np.save("vectors.npy", data.X)
+    np.save("labels.npy", data.y)
+    rows = [f"{k},{k + 1},{data.y[k] == data.y[k + 1]}" for k in range(150)]
+    for name in ("id-pairs.csv", "held-out.csv"):
+        Path(name).write_text("\n".join(["id_a,id_b,similar", *rows]))
+    labelled = [",".join(map(str, [*x, y])) for x, y in zip(data.X.tolist(), data.y.tolist(), strict=True)]
+    Path("labelled.csv").write_text("\n".join(["p,q,r,s,label", *labelled]))
+    lines = re.findall(r"^onlinehash .*$", DOCUMENT.read_text(), flags=re.MULTILINE)
+    assert len(lines) >= 12
+    for line in lines:
+        done(*shlex.split(line)[1:])
+
+
+# ------------------------------------------------------------------ as a process
+
+
+def test_help_loads_nothing_heavy() -> None:
+    program = (
+        "import sys; from onlinehash.cli import run; code = run(['learn', '--help']);"
+        "heavy = {'numpy', 'numba', 'scipy', 'sklearn', 'pyarrow', 'safetensors'} & set(sys.modules);"
+        "sys.exit(code or str(heavy or ''))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert ended.stderr.strip() == ""
+    assert "--resume" in ended.stdout
+
+
+def test_a_pipeline_of_processes(tmp_path: Path) -> None:
+    """Learn from standard input, encode, and stop in the middle: what the shell sees."""
+    model = tmp_path / "m.oh"
+    learning = process("learn", "-", "--bits", 16, "-o", model, "--json")
+    out, err = learning.communicate(DATA.jsonl())
+    assert (learning.returncode, err) == (0, "")
+    assert [json.loads(line)["pairs"] for line in out.splitlines()] == [1, 2, 4, 8, 16, 32, 60, 60]
+    expected = OnlineHashing(16, random_state=0).partial_fit_pairs(DATA.A, DATA.B, DATA.similar)
+    assert package.load(model).projection_.tobytes() == expected.projection_.tobytes()
+
+    np.save(tmp_path / "x.npy", np.repeat(DATA.X, 2000, axis=0))  # more codes than a pipe holds
+    encoding = process("encode", model, tmp_path / "x.npy")
+    assert encoding.stdout is not None
+    assert encoding.stdout.readline().strip() == "".join("01"[int(b)] for b in expected.transform(DATA.X[:1])[0])
+    encoding.stdout.close()  # as `head -1` does
+    encoding.stdout = None
+    assert encoding.communicate()[1] == ""
+    assert encoding.returncode == 1
+
+
+def test_failing_and_interrupted_processes(tmp_path: Path) -> None:
+    failing = process("learn", "-", "-o", tmp_path / "m.oh")
+    out, err = failing.communicate("oops\n")
+    assert (failing.returncode, out) == (2, "")
+    assert err == "onlinehash: standard input, line 1: expected a JSON object, got 'oops'.\n"
+
+    pairs = DATA.write_pairs(tmp_path / "p.jsonl")
+    reading = process("learn", pairs, "-", "-o", tmp_path / "m.oh")
+    assert reading.stdout is not None
+    while not reading.stdout.readline().startswith("          32"):
+        assert reading.poll() is None
+    reading.send_signal(signal.SIGINT)  # it waits for standard input, or is about to
+    out, err = reading.communicate()
+    assert reading.returncode == 130
+    assert "Traceback" not in err
+    assert not (tmp_path / "m.oh").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "suggestions"),
+    [("onlinehash in", ["info"]), ("onlinehash learn --res", ["--resume"]), ("onlinehash learn --method MM", ["MMOH"])],
+)
+def test_completion(words: str, suggestions: list[str]) -> None:
+    position = str(len(words.split()) - 1)
+    asking = {"_ONLINEHASH_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": position}
+    completing = process(env=os.environ | asking)
+    out, err = completing.communicate()
+    assert (out.split(), err) == (suggestions, "")
+
+
+def test_the_shell_gets_its_script() -> None:
+    out, err = process(env=os.environ | {"_ONLINEHASH_COMPLETE": "source_bash"}).communicate()
+    assert err == ""
+    assert "_ONLINEHASH_COMPLETE=complete_bash" in out

@@ -1,0 +1,113 @@
+"""`onlinehash encode` gives the codes that the library gives, in every form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onlinehash
+from onlinehash import Codes, MultiModelOnlineHashing, OnlineHashing
+from tests.cli.running import Data, done, refused
+
+DATA = Data.make()
+
+
+@pytest.fixture(params=[1, 3], ids=["one model", "three models"])
+def learner(request: pytest.FixtureRequest) -> Any:
+    models = {} if request.param == 1 else {"n_models": request.param}
+    kind = OnlineHashing if request.param == 1 else MultiModelOnlineHashing
+    return kind(11, random_state=0, **models).partial_fit_pairs(DATA.A, DATA.B, DATA.similar)
+
+
+@pytest.fixture
+def files(tmp_path: Path, learner: Any) -> Iterator[tuple[Path, Path]]:
+    onlinehash.save(learner, tmp_path / "model.oh")
+    np.save(tmp_path / "x.npy", DATA.X)
+    return tmp_path / "model.oh", tmp_path / "x.npy"
+
+
+def text_of(learner: Any) -> list[str]:
+    return ["".join("01"[int(bit)] for bit in row) for row in learner.transform(DATA.X)]
+
+
+def test_files_of_codes(tmp_path: Path, files: tuple[Path, Path], learner: Any) -> None:
+    codes, bits = learner.encode(DATA.X), learner.transform(DATA.X)
+    out = done("encode", *files, "-o", tmp_path / "c.npy").out
+    assert out.startswith("wrote 60 codes of 11 bits")
+    np.testing.assert_array_equal(np.load(tmp_path / "c.npy"), codes.packed)
+    done("encode", *files, "--bits", "-o", tmp_path / "b.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), bits)
+    assert np.load(tmp_path / "b.npy").dtype == np.bool_
+    done("encode", *files, "-o", tmp_path / "c.npz")
+    with np.load(tmp_path / "c.npz") as arrays:
+        rebuilt = Codes(arrays["packed"], int(arrays["n_bits"]), int(arrays["n_models"]))
+    assert rebuilt == codes
+    done("encode", *files, "--bits", "-o", tmp_path / "b.npz")
+    with np.load(tmp_path / "b.npz") as arrays:
+        np.testing.assert_array_equal(arrays["bits"], bits)
+    done("encode", *files, "-o", tmp_path / "c.txt")
+    assert (tmp_path / "c.txt").read_text().splitlines() == text_of(learner)
+    done("encode", *files, "-o", tmp_path / "c.oh")
+    assert onlinehash.load(tmp_path / "c.oh") == codes
+
+
+def test_text_and_json(files: tuple[Path, Path], learner: Any, tmp_path: Path) -> None:
+    assert done("encode", *files).out.splitlines() == text_of(learner)
+    document = done("encode", *files, "--json").document
+    assert document == {
+        "n": 60,
+        "n_bits": 11,
+        "n_models": learner.encode(DATA.X).n_models,
+        "version": learner.version_,
+        "codes": text_of(learner),
+    }
+    document = done("encode", *files, "--json", "-o", tmp_path / "c.npy").document
+    assert document["output"] == str(tmp_path / "c.npy")
+
+
+def test_an_encoder_encodes_too(tmp_path: Path, files: tuple[Path, Path], learner: Any) -> None:
+    onlinehash.save(learner.snapshot(), tmp_path / "e.oh")
+    assert done("encode", tmp_path / "e.oh", files[1]).out.splitlines() == text_of(learner)
+    onlinehash.save(learner.encode(DATA.X), tmp_path / "c.oh")
+    code, message = refused("encode", tmp_path / "c.oh", files[1])
+    assert (code, message) == (2, f"expected a learner or an encoder in {tmp_path / 'c.oh'}, got Codes.")
+
+
+@pytest.mark.parametrize("header", ["p,q,r,s", "p,q,r,s,label", "id,p,q,r,s", "p,q,r,s,kind"])
+def test_labels_and_ids_are_left_alone(files: tuple[Path, Path], learner: Any, header: str) -> None:
+    names = header.split(",")
+    rows = [[*numbers] if "id" not in names else [f"i{k}", *numbers] for k, numbers in enumerate(DATA.X.tolist())]
+    lines = [header, *(",".join(map(str, row + ["z"] * (len(names) - len(row)))) for row in rows)]
+    out = done("encode", files[0], "-", "--format", "csv", stdin="\n".join(lines)).out
+    assert out.splitlines() == text_of(learner)
+
+
+def test_what_encode_refuses(tmp_path: Path, files: tuple[Path, Path]) -> None:
+    model, vectors = files
+    endings = "expected an output that ends in .npy, .npz, .txt, .oh, or -, got "
+    assert refused("encode", model, vectors, "-o", "codes") == (2, f"{endings}'codes'.")
+    assert refused("encode", model, vectors, "-o", "codes.csv") == (2, f"{endings}'codes.csv'.")
+    assert refused("encode", model, vectors, "--bits")[1].startswith("expected --bits with an output")
+    assert refused("encode", model, vectors, "--bits", "-o", "c.oh")[1].startswith("expected --bits with")
+    assert refused("encode", model, vectors, "-o", tmp_path / "no" / "c.npy")[1].endswith("create it first.")
+    assert refused("encode", tmp_path / "no.oh", vectors)[0] == 2
+    np.save(tmp_path / "wide.npy", DATA.A[:, :3])
+    code, message = refused("encode", model, tmp_path / "wide.npy")
+    assert (code, message) == (2, f"{tmp_path / 'wide.npy'}, row 0: expected vectors of 4 numbers, got 3.")
+    assert refused("encode", model, "-", "-o", tmp_path / "c.npy")[1].startswith("expected at least one vector")
+
+
+def test_files_that_are_not_ours(tmp_path: Path, files: tuple[Path, Path]) -> None:
+    whole = files[0].read_bytes()
+    (tmp_path / "half.oh").write_bytes(whole[: len(whole) // 2])
+    code, message = refused("encode", tmp_path / "half.oh", files[1])
+    assert code == 4
+    assert "truncated" in message
+    onlinehash.save(OnlineHashing(8), tmp_path / "fresh.oh")
+    code, message = refused("encode", tmp_path / "fresh.oh", files[1])
+    assert code == 3
+    assert "has seen no data yet" in message

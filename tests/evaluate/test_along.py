@@ -1,0 +1,106 @@
+import copy
+
+import numpy as np
+import pytest
+
+from onlinehash import MultiModelOnlineHashing, OnlineHashing, RbfAnchors, evaluate
+from onlinehash.errors import InvalidInput
+
+rng = np.random.default_rng(0)
+A, B = rng.normal(size=(2, 250, 8))
+SIMILAR = rng.random(250) < 0.4
+
+
+def learner(**options):
+    return MultiModelOnlineHashing(6, n_models=2, random_state=0, **options)
+
+
+def test_rows_tell_what_the_updates_told():
+    rows = list(evaluate.along(learner(), (A, B, SIMILAR), every=100))
+    updates = learner().learn_pairs(A, B, SIMILAR)
+    assert [row.n_pairs for row in rows] == [100, 200, 250]
+    for row in rows:
+        n = row.n_pairs
+        assert row.cumulative_loss == pytest.approx(updates.loss[:n].sum(), abs=1e-9)
+        assert row.update_rate == (updates.step[:n] > 0).any(axis=1).mean()
+        assert row.bits_moved == np.count_nonzero(updates.flips[:n])
+
+
+def test_pair_by_pair_gives_the_same_rows_and_the_same_bytes():
+    whole, single = learner(), learner()
+    fast = list(evaluate.along(whole, (A, B, SIMILAR), every=60))
+    slow = list(evaluate.along(single, zip(A, B, SIMILAR, strict=True), every=60))
+    assert [row.n_pairs for row in slow] == [60, 120, 180, 240, 250]
+    assert fast == slow
+    np.testing.assert_array_equal(whole.projection_, single.projection_)
+
+
+def test_no_row_is_given_twice_when_the_stream_ends_on_one():
+    arrays = A[:200], B[:200], SIMILAR[:200]
+    assert [row.n_pairs for row in evaluate.along(learner(), arrays, every=100)] == [100, 200]
+    triples = list(zip(A, B, SIMILAR, strict=True))[:4]
+    assert [row.n_pairs for row in evaluate.along(learner(), triples, every=2)] == [2, 4]
+    assert list(evaluate.along(learner(), [])) == []
+
+
+def test_what_is_measured_becomes_an_attribute():
+    seen = []
+
+    def measure(model):
+        seen.append(model.n_pairs_seen_)
+        return {"seen": model.n_pairs_seen_, "loss": model.cumulative_loss_}
+
+    rows = list(evaluate.along(learner(), (A, B, SIMILAR), every=100, measure=measure))
+    assert seen == [100, 200, 250] == [row.seen for row in rows]
+    assert [row.loss for row in rows] == [row.cumulative_loss for row in rows]
+    with pytest.raises(AttributeError, match="no 'map'"):
+        _ = rows[0].map
+
+
+def test_rows_count_from_the_first_pair_of_this_stream():
+    model = learner().partial_fit_pairs(A, B, SIMILAR)
+    before = model.cumulative_loss_, model.n_updates_, model.n_bits_moved_
+    (row,) = evaluate.along(model, (A[:50], B[:50], SIMILAR[:50]))
+    assert row.n_pairs == 50
+    assert row.cumulative_loss == pytest.approx(model.cumulative_loss_ - before[0])
+    assert row.update_rate == (model.n_updates_ - before[1]) / 50
+    assert row.bits_moved == model.n_bits_moved_ - before[2]
+
+
+def test_pairs_that_wait_for_anchors_are_counted_when_they_come():
+    model = OnlineHashing(6, features=RbfAnchors(150), random_state=0)
+    first, *_, last = evaluate.along(model, (A, B, SIMILAR), every=50)
+    assert (first.n_pairs, first.cumulative_loss, first.update_rate) == (50, 0, 0)
+    assert last.n_pairs == model.n_pairs_seen_ == 250
+    assert last.cumulative_loss == model.cumulative_loss_ > 0
+
+
+def test_a_copied_row_is_still_a_row():
+    (row,) = evaluate.along(learner(), (A, B, SIMILAR), measure=lambda model: {"half": 0.5})
+    assert copy.deepcopy(row).half == 0.5
+
+
+@pytest.mark.parametrize(
+    ("stream", "every", "message"),
+    [
+        ((A, B), 10, "three arrays"),
+        ((A, B[:3], SIMILAR), 10, "B with 250 entries"),
+        ((A, B, SIMILAR[:3]), 10, "similar with 250 entries"),
+        ((A, B, SIMILAR), 0, "every to be an integer of at least 1"),
+        ([(A[0], B[0])], 10, r"\(a, b, similar\)"),
+        ([3], 10, r"\(a, b, similar\)"),
+    ],
+)
+def test_streams_of_another_shape_are_refused(stream, every, message):
+    with pytest.raises(InvalidInput, match=message):
+        list(evaluate.along(learner(), stream, every=every))
+
+
+def test_arguments_are_checked_when_along_is_called_not_when_it_is_read():
+    with pytest.raises(InvalidInput, match="every"):
+        evaluate.along(learner(), (A, B, SIMILAR), every=1.5)
+
+
+def test_a_measure_may_not_hide_what_a_row_says():
+    with pytest.raises(InvalidInput, match="n_pairs"):
+        list(evaluate.along(learner(), (A, B, SIMILAR), measure=lambda model: {"n_pairs": 1}))

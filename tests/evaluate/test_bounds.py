@@ -1,0 +1,430 @@
+"""The law of the loss: the ledger against the reference, Lemma 1 as an identity, where the theorems hold."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+
+from onlinehash import LSH, MultiModelOnlineHashing, OnlineHashing, RbfAnchors
+from onlinehash.errors import InvalidInput, InvalidParameter, NotReady
+from onlinehash.evaluate import bounds
+from onlinehash.evaluate.bounds import Ledger, Trail
+from tests.reference.online_hashing import ReferenceOnlineHashing, change, square
+
+Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def stream(n: int, d: int, seed: int = 0, similar_share: float = 0.4) -> Pairs:
+    """Random pairs, some of them with a zero vector or twice the same point."""
+    rng = np.random.default_rng(seed)
+    A, B = rng.standard_normal((2, n, d))
+    similar = rng.random(n) < similar_share
+    B[similar] = A[similar] + 0.5 * B[similar]
+    A[rng.random(n) < 0.03] = 0.0
+    B[rng.random(n) < 0.03] = 0.0
+    twice = rng.random(n) < 0.03
+    B[twice] = A[twice]
+    return A, B, similar
+
+
+def learner(n_bits: int, n_models: int = 1, **parameters: Any) -> OnlineHashing:
+    parameters = {"random_state": 0, **parameters}
+    if n_models == 1:
+        return OnlineHashing(n_bits, **parameters)
+    return MultiModelOnlineHashing(n_bits, n_models=n_models, **parameters)
+
+
+@st.composite
+def followed(draw: st.DrawFn) -> tuple[OnlineHashing, Ledger, np.random.Generator]:
+    """A learner of random shape and parameters that has learned a random stream."""
+    n_bits, d, n = draw(st.integers(1, 12)), draw(st.integers(1, 8)), draw(st.integers(1, 60))
+    oh = learner(
+        n_bits,
+        draw(st.sampled_from([1, 1, 3])),
+        C=draw(st.sampled_from([1e-4, 1e-2, 0.1, 1.0, 50.0])),
+        dissimilar_ratio=draw(st.sampled_from([0.4, 0.55, 1.0])),
+        similar_radius=0,
+        centre=draw(st.sampled_from(["none", "running", "burn-in"])),
+        burn_in=20,
+        random_state=draw(st.integers(0, 999)),
+    )
+    seed = draw(st.integers(0, 9999))
+    return oh, bounds.follow(oh, *stream(n, d, seed)), np.random.default_rng(seed)
+
+
+# ---------------------------------------------------------------------- the ledger
+
+
+@pytest.mark.parametrize("n_models", [1, 3])
+@pytest.mark.parametrize("parameters", [{}, {"C": 0.005}, {"similar_radius": 2, "C": 1.0}], ids=str)
+def test_the_ledger_tells_what_the_reference_did(n_models: int, parameters: dict[str, Any]) -> None:
+    W1 = np.random.default_rng(1).standard_normal((n_models, 10, 16))
+    A, B, similar = stream(300, 10)
+    oh = learner(16, n_models, centre="none", init=W1 if n_models > 1 else W1[0], **parameters)
+    ledger = bounds.follow(oh, A, B, similar)
+    reference = ReferenceOnlineHashing(W1, **parameters)
+    records = [reference.step(a, b, 1 if s else -1) for a, b, s in zip(A, B, similar, strict=True)]
+    assert ledger.n_pairs == 300
+    assert ledger.cumulative_loss == pytest.approx(sum(record.loss for record in records))
+    for m, trail in enumerate(ledger.models):
+        at = [t for t, record in enumerate(records) if record.learns[m]]
+        assert len(at) > 20
+        assert any(records[t].tau[m] == 0 for t in at)  # some were skipped
+        np.testing.assert_array_equal(trail.W1, W1[m])
+        np.testing.assert_allclose(trail.W, reference.W[m], atol=1e-9)
+        np.testing.assert_array_equal(trail.R, [records[t].R[m] for t in at])
+        np.testing.assert_allclose(trail.step, [records[t].tau[m] for t in at], atol=1e-9)
+        np.testing.assert_array_equal(trail.points, np.stack([A[at], B[at]], axis=1))
+        learned = [t for t, tau in zip(at, trail.step, strict=True) if tau > 0]
+        np.testing.assert_array_equal(
+            trail.changes[trail.step > 0], [records[t].g[m] - records[t].h[m] for t in learned]
+        )
+        assert not trail.changes[trail.step == 0].any()
+        whole = [change(x, c) for x, c in zip(trail.points, trail.changes, strict=True)]
+        np.testing.assert_allclose(trail.norms(), [square(M) for M in whole])
+        np.testing.assert_allclose(trail.pull(trail.W1), [(M * trail.W1).sum() for M in whole], atol=1e-9)
+        a = np.arange(len(trail), dtype=float)
+        np.testing.assert_allclose(trail.combine(a), np.tensordot(a, whole, 1), atol=1e-9)
+
+
+@given(followed())
+@settings(max_examples=60, deadline=None)
+def test_the_step_is_the_one_of_the_paper(case: Any) -> None:
+    """τ = min(C, ℓ / |M|²), with ℓ recomputed from the ledger; so ℓ ≥ √R, which Theorem 2 needs."""
+    _, ledger, _ = case
+    for trail in ledger.models:
+        own, norms = trail.own_losses(), trail.norms()
+        taken = norms > 0
+        wanted = np.minimum(ledger.C, own[taken] / norms[taken])
+        np.testing.assert_allclose(trail.step[taken], wanted, rtol=1e-6)
+        assert (own >= np.sqrt(trail.R) - 1e-9).all()
+        assert not trail.step[~taken].any()
+
+
+@pytest.mark.parametrize("centre", ["none", "burn-in", "running"])
+@pytest.mark.parametrize("features", [None, RbfAnchors(20, width=3.0)], ids=["plain", "rbf"])
+def test_following_learns_exactly_what_learning_does(centre: str, features: Any) -> None:
+    A, B, similar = stream(300, 6)
+    plain, watched = (learner(8, 2, centre=centre, burn_in=100, features=features) for _ in range(2))
+    plain.partial_fit_pairs(A, B, similar)
+    ledger = bounds.follow(watched, A, B, similar)
+    np.testing.assert_array_equal(plain.projection_, watched.projection_)
+    np.testing.assert_array_equal(plain.mean_, watched.mean_)
+    assert plain.version_ == watched.version_
+    assert ledger.n_pairs == plain.n_pairs_seen_ == 300  # those that waited for anchors too
+    assert ledger.cumulative_loss == pytest.approx(plain.cumulative_loss_)
+    assert ledger.capped_share == pytest.approx(plain.n_capped_ / plain.n_steps_)
+    assert "_learn" not in vars(watched)
+    first = [trail.W1 for trail in ledger.models]
+    fresh = learner(8, 2, centre=centre, features=features).observe(A)
+    np.testing.assert_array_equal(first, fresh.projection_)
+
+
+def test_following_goes_on_from_where_the_learner_is() -> None:
+    A, B, similar = stream(200, 6)
+    oh = learner(8).partial_fit_pairs(A[:100], B[:100], similar[:100])
+    before = oh.projection_
+    ledger = bounds.follow(oh, A[100:], B[100:], similar[100:])
+    np.testing.assert_array_equal(ledger.models[0].W1, before)
+    np.testing.assert_array_equal(ledger.models[0].W, oh.projection_)
+
+
+def test_a_stream_without_loss() -> None:
+    A, _, _ = stream(20, 6)
+    report = bounds.report(bounds.follow(learner(8), A, A, np.ones(20, bool)))
+    assert (report.n_pairs, report.n_losses, report.cumulative_loss, report.safe) == (20, 0, 0.0, 0.0)
+    assert report.is_C_enough
+    assert report.gap == 0
+
+
+def test_a_stream_of_zero_vectors_asks_for_no_C_that_there_is() -> None:
+    zeros = np.zeros((5, 3))
+    ledger = bounds.follow(learner(5, dissimilar_ratio=0.4), zeros, zeros, np.zeros(5, bool))
+    assert ledger.cumulative_loss == 10
+    assert ledger.smallest_C == math.inf
+    assert ledger.capped_share == 0
+    assert bounds.report(ledger).is_C_enough is False
+
+
+# ---------------------------------------------------------------------- Lemma 1
+
+
+@given(followed(), st.sampled_from([0.0, 1.0, 30.0]))
+@settings(max_examples=150, deadline=None)
+def test_the_slack_of_lemma_1_is_the_distance_from_W_to_U(case: Any, size: float) -> None:
+    oh, ledger, rng = case
+    W = oh.projection_.reshape(len(ledger.models), oh.n_features_in_, oh.n_bits)
+    U = size * rng.standard_normal(W.shape)
+    report = bounds.report(ledger, U)
+    distance = ((W - U) ** 2).sum(axis=(1, 2))
+    scale = np.maximum(report.lemma_right, np.abs(report.lemma_left))
+    assert (np.abs(report.slack - distance) <= 1e-8 * scale).all()
+    np.testing.assert_allclose(report.distance, distance, rtol=1e-12)
+    assert (report.lemma_left <= report.lemma_right + 1e-8 * scale).all()
+
+
+def test_lemma_1_in_single_precision() -> None:
+    A, B, similar = (array.astype(np.float32) if array.dtype == float else array for array in stream(500, 10))
+    oh = learner(16)
+    report = bounds.report(bounds.follow(oh, A, B, similar), np.ones((10, 16)))
+    assert oh.projection_.dtype == np.float32
+    np.testing.assert_allclose(report.slack, report.distance, rtol=1e-4)
+
+
+# ---------------------------------------------------------------------- Theorems 2 and 3
+
+
+@given(followed(), st.sampled_from([0.0, 1.0, 30.0]))
+@settings(max_examples=150, deadline=None)
+def test_the_theorems_where_they_hold(case: Any, size: float) -> None:
+    """With C large enough: for every U with the steps' own sum, and with max(0, ℓ_U)."""
+    _, ledger, rng = case
+    U = ledger.models[0].W1 + size * rng.standard_normal(ledger.models[0].W1.shape)
+    report = bounds.report(ledger, U)
+    if report.is_C_enough:
+        assert report.cumulative_loss <= report.stepwise * (1 + 1e-9) + 1e-9
+        assert report.cumulative_loss <= report.safe * (1 + 1e-9) + 1e-9
+    else:  # a larger F² satisfies the condition instead: F² is only asked to be above |M|²
+        largest = max(trail.R.max(initial=0) for trail in ledger.models)
+        F2 = math.sqrt(largest) / report.C
+        assert report.F2 < F2
+        right = F2 * (report.lemma_right + 2 * report.C * report.hinge_loss).sum()
+        assert report.cumulative_loss <= right * (1 + 1e-9) + 1e-9
+    assert report.stepwise <= report.safe * (1 + 1e-9)
+    if report.negative_share == 0 and len(ledger.models) == 1:
+        assert report.printed == pytest.approx(report.safe)
+
+
+def test_pairs_that_teach_nothing_are_covered_by_the_bounds() -> None:
+    """A zero vector called unlike itself costs 0.4 each time; so it does for every U."""
+    oh = OnlineHashing(1, centre="none", init=[[0.2]], C=0.5)
+    X = np.zeros((1000, 1))
+    X[0] = 1.0
+    ledger = bounds.follow(oh, X, X, np.zeros(1000, bool))
+    (trail,) = ledger.models
+    np.testing.assert_allclose(trail.prediction_losses(np.array([[7.0]]))[1:], math.sqrt(0.4))
+    for U in (trail.W1, trail.W):
+        report = bounds.report(ledger, U)
+        assert report.is_C_enough
+        assert report.slack == pytest.approx(report.distance, abs=1e-12)
+        assert report.cumulative_loss == pytest.approx(400)
+        assert 400 <= report.stepwise <= report.safe
+
+
+def test_the_quantities_by_hand() -> None:
+    """One bit, one feature: (2, 2) called dissimilar with W1 = 1, and then (1, 1)."""
+    oh = OnlineHashing(1, centre="none", init=[[1.0]], C=1.0)
+    X = np.array([[2.0], [1.0]])
+    ledger = bounds.follow(oh, X, X, [False, False])
+    root = math.sqrt(0.4)
+    first = (4 + root) / 16  # ℓ = 2 |1 * 2| + √R, M = 2 * -2
+    middle = 1 - 4 * first
+    second = (-2 * middle + root) / 4
+    np.testing.assert_allclose(ledger.models[0].step, [first, second])
+    np.testing.assert_allclose(oh.projection_, middle + 2 * second)
+    assert ledger.F2 == 16
+    assert ledger.smallest_C == pytest.approx(root / 16)
+    report = bounds.report(ledger, [[-3.0]])
+    losses = np.array([-4 * 3 + root, 2 * 3 + root])
+    assert report.prediction_loss == pytest.approx(losses.sum())
+    assert report.hinge_loss == pytest.approx(losses[1])
+    assert report.negative_share == 0.5
+    assert report.lemma_right == pytest.approx(16)
+    assert report.stepwise == pytest.approx(16 * (16 + 2 * (first * losses[0] + second * losses[1])))
+    assert report.safe == pytest.approx(16 * (16 + 2 * losses[1]))
+    assert report.printed == pytest.approx(16 * (16 + 2 * losses.sum()))
+
+
+def test_the_smallest_C_of_the_paper() -> None:
+    """√64 / 479 = 0.017: a lower bound on C, with F² the largest |M|² met."""
+    points = np.zeros((2, 2, 1))
+    points[:, 0, 0] = math.sqrt(479 / 4), 1.0
+    changes = np.zeros((2, 2, 1))
+    changes[:, 0] = 2.0
+    W = np.ones((1, 1))
+    trail = Trail(W, W, points, changes, np.array([9.0, 64.0]), np.zeros(2), np.zeros(2, bool))
+    assert Ledger(2, 0.1, (trail,)).smallest_C == pytest.approx(8 / 479)
+
+
+def test_theorem_3_sums_over_the_models() -> None:
+    ledger = bounds.follow(learner(8, 3), *stream(200, 6))
+    U = np.random.default_rng(0).standard_normal((3, 6, 8))
+    together = bounds.report(ledger, U)
+    single = [Ledger(200, ledger.C, (trail,)) for trail in ledger.models]
+    alone = [bounds.report(one, U_m) for one, U_m in zip(single, U, strict=True)]
+    assert together.cumulative_loss == pytest.approx(sum(report.cumulative_loss for report in alone))
+    assert max(report.F2 for report in alone) == together.F2
+    assert together.safe == pytest.approx(together.F2 * sum(report.safe / report.F2 for report in alone))
+    largest = max(report.printed / report.F2 for report in alone)
+    assert together.printed == pytest.approx(3 * together.F2 * largest)
+    assert together.cumulative_loss <= together.safe
+
+
+# ---------------------------------------------------------------------- the best U in hindsight
+
+
+def primal(trail: Trail, C: float, U: np.ndarray) -> float:
+    return float(((U - trail.W1) ** 2).sum() + 2 * C * np.maximum(trail.prediction_losses(U), 0).sum())
+
+
+@pytest.mark.parametrize("C", [0.02, 0.3])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_the_best_U_against_another_solver(C: float, seed: int) -> None:
+    """The primal itself, with a slack variable for each pair, by sequential quadratic programming."""
+    ledger = bounds.follow(learner(4, C=C), *stream(25, 3, seed))
+    (trail,) = ledger.models
+    Ms = np.array([change(x, c).ravel() for x, c in zip(trail.points, trail.changes, strict=True)])
+    start, roots = trail.W1.ravel(), np.sqrt(trail.R)
+    d, n = start.size, len(trail)
+    assert n > 5
+    solved = minimize(
+        lambda v: ((v[:d] - start) ** 2).sum() + 2 * C * v[d:].sum(),
+        np.concatenate([start, np.maximum(roots - Ms @ start, 0)]),
+        jac=lambda v: np.concatenate([2 * (v[:d] - start), np.full(n, 2 * C)]),
+        bounds=[(None, None)] * d + [(0, None)] * n,
+        constraints={
+            "type": "ineq",
+            "fun": lambda v: v[d:] - (roots - Ms @ v[:d]),
+            "jac": lambda v: np.hstack([Ms, np.eye(n)]),
+        },
+        method="SLSQP",
+        options={"maxiter": 500, "ftol": 1e-12},
+    )
+    assert solved.success
+    best = bounds.best_in_hindsight(ledger)
+    assert best.value == pytest.approx(solved.fun, rel=1e-5)
+    np.testing.assert_allclose(best.U[0].ravel(), solved.x[:d], atol=1e-3)
+    assert best.value == pytest.approx(primal(trail, C, best.U[0]))
+
+
+@given(followed())
+@settings(max_examples=60, deadline=None)
+def test_nothing_is_better_than_the_best_U(case: Any) -> None:
+    _, ledger, rng = case
+    best = bounds.best_in_hindsight(ledger)
+    assert best.dual <= best.value * (1 + 1e-9) + 1e-12
+    assert best.gap < 1e-4
+    others = [trail.W1 for trail in ledger.models], [trail.W for trail in ledger.models]
+    near = best.U + 0.01 * rng.standard_normal(best.U.shape)
+    for U in (*others, near):
+        value = sum(primal(trail, ledger.C, U_m) for trail, U_m in zip(ledger.models, U, strict=True))
+        assert best.dual <= value * (1 + 1e-9) + 1e-12
+
+
+@pytest.mark.parametrize("n_models", [1, 2])
+def test_the_duality_gap_is_small_on_a_longer_stream(n_models: int) -> None:
+    ledger = bounds.follow(learner(32, n_models), *stream(1500, 20))
+    best = bounds.best_in_hindsight(ledger)
+    report = bounds.report(ledger)
+    assert 0 <= best.gap < 1e-6
+    assert report.gap == best.gap
+    assert report.safe == pytest.approx(ledger.F2 * best.value)
+    for trail in ledger.models:  # the learner's pass is a round of coordinate ascent on the same dual
+        V = trail.combine(trail.step)
+        dual = 2 * trail.step @ trail.prediction_losses(trail.W1) - (V**2).sum()
+        assert dual == pytest.approx(trail.step @ (2 * trail.own_losses() - trail.step * trail.norms()))
+        np.testing.assert_allclose(trail.W1 + V, trail.W, atol=1e-9)
+
+
+# ---------------------------------------------------------------------- the paper's scaled U
+
+
+@pytest.mark.parametrize("n_models", [1, 2])
+def test_the_scaled_U_has_losses_that_sum_to_zero(n_models: int) -> None:
+    ledger = bounds.follow(learner(8, n_models), *stream(200, 6))
+    given_U = np.random.default_rng(0).standard_normal((6, 8))
+    scaled = bounds.scaled(ledger, given_U)
+    for trail, U in zip(ledger.models, scaled, strict=True):
+        losses = trail.prediction_losses(U)
+        assert losses.sum() == pytest.approx(0, abs=1e-9 * np.abs(losses).sum())
+        assert losses.min() < 0 < losses.max()
+        gamma = U / given_U
+        np.testing.assert_allclose(gamma, gamma[0, 0])
+
+
+def endless(n: int) -> Ledger:
+    """The point 2 called unlike itself, then the point 1, and so on: a bit that is pushed to and fro."""
+    oh = OnlineHashing(1, centre="none", init=[[0.2]])
+    X = np.where(np.arange(n) % 2, 1.0, 2.0)[:, None]
+    return bounds.follow(oh, X, X, np.zeros(n, bool))
+
+
+def test_the_constant_bound_does_not_follow() -> None:
+    """The scaled U stays where it is, the loss grows by 0.4 with every pair, and C is large enough."""
+    ledgers = endless(100), endless(1000)
+    short, long = (bounds.report(ledger, bounds.scaled(ledger, [[1.0]])) for ledger in ledgers)
+    assert short.is_C_enough
+    assert long.is_C_enough
+    assert (short.cumulative_loss, long.cumulative_loss) == (pytest.approx(40), pytest.approx(400))
+    constant = 16 * (0.2 + math.sqrt(0.4)) ** 2
+    assert (short.printed, long.printed) == (pytest.approx(constant), pytest.approx(constant))
+    assert long.printed < long.cumulative_loss <= long.stepwise <= long.safe
+
+
+def test_theorem_2_as_printed_fails_for_some_U_when_labels_are_random() -> None:
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((2, 1000, 20))
+    oh = learner(16, centre="none")
+    ledger = bounds.follow(oh, A, B, rng.random(1000) < 0.5)
+    (trail,) = ledger.models
+    report = bounds.report(ledger, trail.W1 + ledger.C * trail.combine(np.ones(len(trail))))
+    assert report.is_C_enough
+    assert report.printed < 0 < report.cumulative_loss <= report.stepwise
+
+
+# ---------------------------------------------------------------------- refusals, and the page it prints
+
+
+def test_refusals() -> None:
+    A, B, similar = stream(20, 6)
+    with pytest.raises(InvalidParameter, match="n_rounds=1"):
+        bounds.follow(learner(8, n_rounds=2), A, B, similar)
+    with pytest.raises(InvalidParameter, match="median"):
+        bounds.follow(learner(8, centre="median"), A, B, similar)
+    with pytest.raises(InvalidInput, match="OnlineHashing"):
+        bounds.follow(LSH(8), A, B, similar)  # type: ignore[arg-type]
+    ledger = bounds.follow(learner(8), A, B, similar)
+    for U in (np.ones((8, 6)), np.full((6, 8), np.nan)):
+        with pytest.raises(InvalidInput, match="finite"):
+            bounds.report(ledger, U)
+    with pytest.raises(InvalidInput, match="sum of H - G"):
+        bounds.scaled(ledger, np.zeros((6, 8)))
+
+
+def test_a_refused_stream_leaves_the_learner_as_it_was() -> None:
+    A, B, similar = stream(20, 6)
+    oh = learner(8).partial_fit_pairs(A, B, similar)
+    before = oh.projection_
+    B[3] = np.nan
+    with pytest.raises(InvalidInput):
+        bounds.follow(oh, A, B, similar)
+    np.testing.assert_array_equal(oh.projection_, before)
+    assert "_learn" not in vars(oh)
+
+
+def test_a_feature_map_that_still_waits() -> None:
+    A, B, similar = stream(20, 6)
+    oh = learner(8, features=RbfAnchors(100, width=3.0))
+    with pytest.raises(NotReady):
+        bounds.follow(oh, A, B, similar)
+    ledger = bounds.follow(oh, *stream(60, 6, seed=1))
+    assert ledger.n_pairs == 80  # with those that had waited
+
+
+def test_the_report_reads_like_a_page() -> None:
+    text = str(bounds.report(bounds.follow(learner(8), *stream(200, 6))))
+    assert "200 pairs" in text
+    assert "best U in hindsight (duality gap" in text
+    assert "Theorem 2, safe:" in text
+    assert "VIOLATED" not in text
+    ledger = endless(1000)
+    text = str(bounds.report(ledger, bounds.scaled(ledger, [[1.0]])))
+    assert "a given U" in text
+    assert text.count("VIOLATED") == 1
+    assert "Theorem 3, safe:" in str(bounds.report(bounds.follow(learner(8, 2), *stream(50, 6))))

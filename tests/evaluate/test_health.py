@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+
+from onlinehash import Codes, evaluate
+from onlinehash.errors import InvalidInput
+
+
+def test_the_report_equals_numpys_own_figures():
+    rng = np.random.default_rng(0)
+    bits = rng.random((400, 9)) < np.linspace(0.1, 0.9, 9)
+    bits[:, 1] = bits[:, 0] ^ (rng.random(400) < 0.05)
+    health = evaluate.bit_health(bits)
+    p = bits.mean(axis=0)
+    np.testing.assert_allclose(health.balance, p)
+    correlations = np.abs(np.corrcoef(bits.T.astype(float)))
+    assert health.correlation == pytest.approx(correlations[~np.eye(9, dtype=bool)].mean())
+    assert health.entropy == pytest.approx(np.mean(-p * np.log2(p) - (1 - p) * np.log2(1 - p)))
+
+
+def test_codes_and_booleans_and_blocks_give_the_same_report(monkeypatch):
+    bits = np.random.default_rng(1).random((300, 12)) < 0.5
+    whole = evaluate.bit_health(bits)
+    monkeypatch.setattr("onlinehash.evaluate.health.BLOCK_ROWS", 64)
+    packed = evaluate.bit_health(Codes.from_bits(bits, n_models=3))
+    np.testing.assert_array_equal(whole.balance, packed.balance)
+    assert (whole.correlation, whole.entropy) == (packed.correlation, packed.entropy)
+
+
+@pytest.mark.parametrize(
+    ("ones", "dead"), [(0, True), (1, True), (2, False), (50, False), (98, False), (99, True), (100, True)]
+)
+def test_a_bit_is_dead_below_2_or_above_98_per_cent(ones, dead):
+    bits = np.zeros((100, 2), bool)
+    bits[:ones, 0] = True
+    bits[::2, 1] = True
+    np.testing.assert_array_equal(evaluate.bit_health(bits).dead, [0] if dead else [])
+
+
+def test_constant_bits_have_no_entropy_and_no_say_in_the_correlation():
+    half = np.arange(100) % 2 == 0
+    bits = np.column_stack([half, np.ones(100, bool), half, np.zeros(100, bool)])
+    health = evaluate.bit_health(bits)
+    assert health.entropy == pytest.approx(0.5)
+    assert health.correlation == pytest.approx(1.0)
+    assert evaluate.bit_health(bits[:, 1:2]).correlation == 0.0
+
+
+def test_nothing_to_report_on_is_refused():
+    with pytest.raises(InvalidInput, match="at least one code"):
+        evaluate.bit_health(np.zeros((0, 4), bool))
+    with pytest.raises(InvalidInput, match="boolean array"):
+        evaluate.bit_health(np.zeros((3, 4)))

@@ -1,0 +1,382 @@
+"""Pairs come out of every format as they went in, in order, whatever the block size."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from onlinehash import OnlineHashing, streams
+from onlinehash.errors import InvalidInput, MissingExtra
+
+RNG = np.random.default_rng(5)
+A = RNG.standard_normal((23, 4))
+B = RNG.standard_normal((23, 4))
+SIMILAR = RNG.random(23) < 0.4
+WEIGHT = np.round(RNG.random(23), 3)
+
+
+def write_jsonl(path: Path, weight: bool) -> None:
+    rows = [{"a": a.tolist(), "b": b.tolist(), "similar": bool(s)} for a, b, s in zip(A, B, SIMILAR, strict=True)]
+    for row, w in zip(rows, WEIGHT, strict=True):
+        if weight:
+            row["weight"] = float(w)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def write_wide_csv(path: Path, weight: bool) -> None:
+    names = [f"{side}_{k}" for side in "ab" for k in range(4)] + ["similar"] + ["weight"] * weight
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        for a, b, s, w in zip(A, B, SIMILAR, WEIGHT, strict=True):
+            writer.writerow([*map(repr, map(float, a)), *map(repr, map(float, b)), 1 if s else -1] + [w] * weight)
+
+
+def write_cell_csv(path: Path, weight: bool) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["similar", "B", "A"] + ["weight"] * weight)
+        for a, b, s, w in zip(A, B, SIMILAR, WEIGHT, strict=True):
+            writer.writerow([s, json.dumps(b.tolist()), json.dumps(a.tolist())] + [w] * weight)
+
+
+def write_parquet(path: Path, weight: bool) -> None:
+    columns: dict[str, Any] = {
+        "a": pa.array(A.tolist(), pa.list_(pa.float64())),
+        "b": pa.FixedSizeListArray.from_arrays(B.reshape(-1), 4),
+        "similar": pa.array(SIMILAR),
+    }
+    if weight:
+        columns["weight"] = pa.array(WEIGHT)
+    parquet.write_table(pa.table(columns), path, row_group_size=10)
+
+
+def write_npz(path: Path, weight: bool) -> None:
+    extra = {"weight": WEIGHT} if weight else {}
+    np.savez(path, A=A, B=B, similar=np.where(SIMILAR, 1, -1), other=np.zeros(3), **extra)
+
+
+WRITERS = {
+    "pairs.jsonl": write_jsonl,
+    "pairs.ndjson": write_jsonl,
+    "wide.csv": write_wide_csv,
+    "cells.csv": write_cell_csv,
+    "pairs.parquet": write_parquet,
+    "pairs.pq": write_parquet,
+    "pairs.npz": write_npz,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("size", [1, 7, 23, 1000])
+def test_every_format_gives_the_same_blocks(tmp_path: Path, name: str, size: int) -> None:
+    path = tmp_path / name
+    WRITERS[name](path, weight=True)
+    found = list(streams.blocks(path, size=size))
+    assert max(len(block.similar) for block in found) <= size
+    for column, expected in enumerate((A, B, SIMILAR, WEIGHT)):
+        np.testing.assert_array_equal(np.concatenate([block[column] for block in found]), expected)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_read_gives_pairs_one_by_one(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    WRITERS[name](path, weight=False)
+    found = list(streams.read(path))
+    assert len(found) == 23
+    for (a, b, similar), expected_a, expected_b, expected in zip(found, A, B, SIMILAR, strict=True):
+        assert a.tolist() == expected_a.tolist()
+        assert b.tolist() == expected_b.tolist()
+        assert similar is bool(expected)
+    WRITERS[name](path, weight=True)
+    assert [weight for *_, weight in streams.read(path)] == WEIGHT.tolist()
+
+
+def test_a_learner_takes_what_read_gives(tmp_path: Path) -> None:
+    write_jsonl(tmp_path / "pairs.jsonl", weight=True)
+    one, whole = (OnlineHashing(8, random_state=0) for _ in range(2))
+    for a, b, similar, weight in streams.read(tmp_path / "pairs.jsonl"):
+        one.learn_pair(a, b, similar, weight)
+    whole.partial_fit_pairs(A, B, SIMILAR, WEIGHT)
+    assert one.projection_.tobytes() == whole.projection_.tobytes()
+
+
+def test_float32_stays_float32(tmp_path: Path) -> None:
+    np.savez(tmp_path / "p.npz", A=A.astype(np.float32), B=B.astype(np.float32), similar=SIMILAR)
+    lists = pa.array([a.tolist() for a in A], pa.list_(pa.float32()))
+    parquet.write_table(pa.table({"a": lists, "b": lists, "similar": SIMILAR}), tmp_path / "p.parquet")
+    for name in ("p.npz", "p.parquet"):
+        assert {block.A.dtype for block in streams.blocks(tmp_path / name)} == {np.dtype(np.float32)}
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "npz", "npy"])
+def test_ids_are_looked_up(tmp_path: Path, form: str) -> None:
+    vectors = np.concatenate([A, B])
+    order = RNG.permutation(46)
+    ids = [f"item {k}" for k in order]
+    path = tmp_path / f"vectors.{form}"
+    rows = [vectors[k] for k in order]
+    if form == "jsonl":
+        path.write_text("".join(json.dumps({"id": i, "x": x.tolist()}) + "\n" for i, x in zip(ids, rows, strict=True)))
+    elif form == "csv":
+        lines = [
+            "id,f0,f1,f2,f3",
+            *(",".join([i, *map(repr, x.tolist())]) for i, x in zip(ids, rows, strict=True)),
+        ]
+        path.write_text("\n".join(lines))
+    elif form == "parquet":
+        parquet.write_table(pa.table({"id": ids, "vector": [x.tolist() for x in rows]}), path)
+    elif form == "npz":
+        np.savez(path, id=ids, X=rows)
+    else:
+        np.save(path, vectors)  # a row's number is its id
+    name = "{}".format if form == "npy" else "item {}".format
+    pairs = tmp_path / "pairs.csv"
+    lines = [f"{name(k)},{name(23 + k)},{'similar' if s else 'dissimilar'}" for k, s in enumerate(SIMILAR)]
+    pairs.write_text("\n".join(["id_a,id_b,similar", *lines]))
+    block = next(streams.blocks(pairs, vectors=path))
+    np.testing.assert_array_equal(block.A, A)
+    np.testing.assert_array_equal(block.B, B)
+    np.testing.assert_array_equal(block.similar, SIMILAR)
+    with pytest.raises(InvalidInput, match="names vectors by id"):
+        next(streams.blocks(pairs))
+
+
+def test_ids_of_other_types_are_the_same_ids(tmp_path: Path) -> None:
+    (tmp_path / "v.jsonl").write_text('{"id": 7, "x": [1, 2]}\n{"id": "8", "x": [3, 4]}\n')
+    (tmp_path / "p.jsonl").write_text('{"id_a": "7", "id_b": 8, "similar": true}\n')
+    ((a, b, similar),) = streams.read(tmp_path / "p.jsonl", vectors=tmp_path / "v.jsonl")
+    assert (a.tolist(), b.tolist(), similar) == ([1, 2], [3, 4], True)
+
+
+@pytest.mark.parametrize(
+    ("vectors", "pairs", "message"),
+    [
+        (
+            '{"id": 1, "x": [1]}\n',
+            '{"id_a": 1, "id_b": 2, "similar": true}',
+            r"p.jsonl, line 1: .*id_b.*got 2\.",
+        ),
+        (
+            '{"id": 1, "x": [1]}\n{"id": 1, "x": [2]}',
+            '{"id_a": 1, "id_b": 1, "similar": true}',
+            "different id",
+        ),
+        ('{"id": 1, "x": [1]}\n', '{"a": [1], "b": [2], "similar": true}', r"p.jsonl: expected ids"),
+        ('{"id": 1, "x": [1]}\n', '{"id_a": 1, "similar": true}', r"p.jsonl: expected ids"),
+        ("\n", '{"id_a": 1, "id_b": 1, "similar": true}', "at least one vector"),
+    ],
+)
+def test_ids_that_lead_nowhere(tmp_path: Path, vectors: str, pairs: str, message: str) -> None:
+    (tmp_path / "v.jsonl").write_text(vectors)
+    (tmp_path / "p.jsonl").write_text(pairs)
+    with pytest.raises(InvalidInput, match=message):
+        list(streams.read(tmp_path / "p.jsonl", vectors=tmp_path / "v.jsonl"))
+
+
+@pytest.mark.parametrize("number", ["-1", "2", "1.5", "x"])
+def test_row_numbers_outside_an_npy_are_refused(tmp_path: Path, number: str) -> None:
+    np.save(tmp_path / "v.npy", np.eye(2))
+    (tmp_path / "p.csv").write_text(f"id_a,id_b,similar\n0,1,1\n0,{number},1\n")
+    with pytest.raises(InvalidInput, match=r"p.csv, line 3: expected id_b"):
+        list(streams.read(tmp_path / "p.csv", vectors=tmp_path / "v.npy"))
+
+
+GOOD_WORDS = {
+    True: ["true", "True", "1", "1.0", "+1", "similar"],
+    False: ["false", "False", "-1", "-1.0", "dissimilar"],
+}
+
+
+@pytest.mark.parametrize(("meaning", "word"), [(m, word) for m, words in GOOD_WORDS.items() for word in words])
+def test_words_for_similar(tmp_path: Path, meaning: bool, word: str) -> None:
+    (tmp_path / "p.csv").write_text(f"a_0,b_0,similar\n1,2,{word}\n")
+    assert [similar for *_, similar in streams.read(tmp_path / "p.csv")] == [meaning]
+
+
+@pytest.mark.parametrize("value", [True, 1, 1.0, False, -1, -1.0])
+def test_json_values_for_similar(tmp_path: Path, value: Any) -> None:
+    (tmp_path / "p.jsonl").write_text(json.dumps({"a": [1], "b": [2], "similar": value}))
+    assert [similar for *_, similar in streams.read(tmp_path / "p.jsonl")] == [value > 0]
+
+
+GOOD = '{"a": [1, 2], "b": [3, 4], "similar": true}'
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("nonsense", r"expected a JSON object, got 'nonsense'"),
+        ("[1, 2]", r"expected a JSON object, got '\[1, 2\]'"),
+        ('{"a": [1, 2], "b": [3, 4]}', "expected similar to be true or 1.* got nothing"),
+        ('{"a": [1, 2], "b": [3, 4], "similar": 0}', "not 0, which could also mean unknown.* got 0"),
+        ('{"a": [1, 2], "b": [3, 4], "similar": "yes"}', "got 'yes'"),
+        ('{"a": [1, 2], "similar": true}', "expected a list of numbers for b, got nothing"),
+        ('{"a": [1], "b": [3, 4], "similar": true}', "expected 2 numbers for a as before, got 1"),
+        ('{"a": 7, "b": [3, 4], "similar": true}', "expected a list of numbers for a, got 7"),
+        ('{"a": [], "b": [3, 4], "similar": true}', r"expected a list of numbers for a, got \[\]"),
+        (
+            '{"a": [1, "z"], "b": [3, 4], "similar": true}',
+            r"expected a list of numbers for a, got \[1, 'z'\]",
+        ),
+        ('{"a": [1, [2]], "b": [3, 4], "similar": true}', "expected a list of numbers for a"),
+        ('{"a": [1, NaN], "b": [3, 4], "similar": true}', "expected finite numbers, got nan"),
+        ('{"a": [1, null], "b": [3, 4], "similar": true}', "expected finite numbers, got nan"),
+        ('{"a": [1, 2], "b": [3, 4], "similar": true, "weight": -1}', "finite weight of at least 0, got -1"),
+        (
+            '{"a": [1, 2], "b": [3, 4], "similar": true, "weight": "w"}',
+            "finite weight of at least 0, got 'w'",
+        ),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, line: str, problem: str) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text(f"{GOOD}\n\n{GOOD}\n{line}\n{GOOD}\n")
+    with pytest.raises(InvalidInput, match=rf"p\.jsonl, line 4: .*{problem}") as caught:
+        list(streams.read(path))
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith(".")
+
+
+def test_a_width_that_changes_between_blocks_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    path.write_text(f"{GOOD}\n{GOOD}\n" + '{"a": [1, 2, 3], "b": [3, 4, 5], "similar": true}\n')
+    with pytest.raises(InvalidInput, match="line 3: expected 2 numbers for a, got 3"):
+        list(streams.blocks(path, size=2))
+
+
+def test_a_missing_weight_is_one_and_none_may_come_late(tmp_path: Path) -> None:
+    path = tmp_path / "p.jsonl"
+    weighty = GOOD[:-1] + ', "weight": 3}'
+    path.write_text(f"{weighty}\n{GOOD}\n{GOOD}\n{weighty}\n")
+    for size in (1, 2, 4):
+        assert np.concatenate([b.weight for b in streams.blocks(path, size=size)]).tolist() == [3, 1, 1, 3]
+    path.write_text(f"{GOOD}\n{weighty}\n")
+    with pytest.raises(InvalidInput, match="line 2: expected no weight"):
+        list(streams.blocks(path, size=1))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a_0,b_0,similar\n1,2\n", "line 2: expected 3 cells as in the header, got 2"),
+        ("a_0,b_0,similar\n1,2,1\n\n1,z,1\n", "line 4: expected a number for b_0, got 'z'"),
+        ("a_0,b_0,similar\n1,,1\n", "line 2: expected a number for b_0, got nothing"),
+        ("a_0,b_0,similar\n1,inf,1\n", "line 2: expected finite numbers, got inf"),
+        ("0.5,0.25,1\n1,2,1\n", "line 1: expected a header line"),
+        ("a_0,A_0,similar\n1,2,1\n", "different names, got 'a_0' 2 times"),
+        ("a_0,a_2,b_0,similar\n1,2,3,1\n", "without a gap"),
+        ("a_0,b_0\n1,2\n", "expected a column similar, got the columns a_0, b_0"),
+        ("similar\n1\n", "expected a column a of vectors"),
+        ('a,b,similar\n"[1, 2]",[3,1\n', "line 2: expected a list of numbers for b"),
+        ('a_0,b_0,similar\n1,"2,1\n', "line 2: expected comma-separated values"),
+    ],
+)
+def test_a_bad_csv_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "p.csv").write_text(text)
+    with pytest.raises(InvalidInput, match=problem):
+        list(streams.read(tmp_path / "p.csv"))
+
+
+def test_binary_files_name_the_row(tmp_path: Path) -> None:
+    broken = A.copy()
+    broken[9, 2] = np.nan
+    np.savez(tmp_path / "p.npz", A=A, B=broken, similar=SIMILAR)
+    lists = [a.tolist() for a in A]
+    columns = {"a": lists, "b": [*lists[:9], None, *lists[10:]], "similar": SIMILAR}
+    parquet.write_table(pa.table(columns), tmp_path / "p.parquet")
+    for name, problem in (
+        ("p.npz", "finite numbers, got nan"),
+        ("p.parquet", "list of numbers for b, got nothing"),
+    ):
+        with pytest.raises(InvalidInput, match=rf"{name}, row 9: expected .*{problem}"):
+            list(streams.blocks(tmp_path / name, size=4))
+
+
+@pytest.mark.parametrize("name", ["p.npz", "p.npy", "p.parquet", "p.jsonl", "p.csv"])
+@pytest.mark.parametrize("content", [b"\xff\xfe garbage \x00", b"PK\x03\x04 half a zip\nof two lines"])
+def test_garbage_is_refused_in_one_sentence(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InvalidInput, match=name) as caught:
+        list(streams.read(tmp_path / name))
+    assert "\n" not in str(caught.value)
+
+
+def test_npz_is_checked(tmp_path: Path) -> None:
+    path = tmp_path / "p.npz"
+    np.savez(path, stuff=A)
+    with pytest.raises(InvalidInput, match=r"expected the arrays A, B, similar or X, y, got stuff"):
+        list(streams.read(path))
+    np.savez(path, A=A, B=B[:5], similar=SIMILAR)
+    with pytest.raises(InvalidInput, match="arrays of one length"):
+        list(streams.read(path))
+    np.savez(path, A=A[:, 0], B=B, similar=SIMILAR)
+    with pytest.raises(InvalidInput, match="expected vectors for a, got an array of 1"):
+        list(streams.read(path))
+    np.savez(path, A=A, B=B, similar=SIMILAR.astype(object))
+    with pytest.raises(InvalidInput, match="expected arrays of numbers or text"):
+        list(streams.read(path))
+    np.savez(path, A=A.astype(str), B=B, similar=SIMILAR)
+    with pytest.raises(InvalidInput, match="expected numbers for a"):
+        list(streams.read(path))
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"expected a file at .*none"):
+        list(streams.read(tmp_path / "p.jsonl"))
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(InvalidInput, match="folder"):
+        list(streams.read(tmp_path / "folder.csv"))
+    with pytest.raises(InvalidInput, match=r"expected a file that ends in .csv, .*, got"):
+        list(streams.read(tmp_path / "p.xlsx"))
+    with pytest.raises(InvalidInput, match="expected a format among"):
+        list(streams.read(tmp_path / "p.xlsx", format="xlsx"))
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(f"{GOOD}\n{GOOD}\n"))
+    assert len(list(streams.read("-"))) == 2
+    monkeypatch.setattr(sys, "stdin", io.StringIO("a_0,b_0,similar\n1,2,1\n"))
+    assert [s for *_, s in streams.read("-", format="csv")] == [True]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("oops\n"))
+    with pytest.raises(InvalidInput, match="standard input, line 1: expected a JSON object"):
+        list(streams.read("-"))
+    with pytest.raises(InvalidInput, match="expected jsonl or csv on standard input, got npz"):
+        list(streams.read("-", format="npz"))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("a_0,b_0,similar\n1,2,1\n", encoding="utf-8-sig")
+    assert len(list(streams.read(tmp_path / "p.csv"))) == 1
+
+
+def test_without_pyarrow_the_pip_line_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_parquet(tmp_path / "p.parquet", weight=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"reading parquet needs pyarrow.*pip install 'onlinehash\[parquet\]'"):
+        list(streams.read(tmp_path / "p.parquet"))
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    """Reading ten times the rows takes no more memory (the rows would be 3 MB and 30 MB as objects)."""
+    import tracemalloc
+
+    row = json.dumps({"a": A[0].tolist() * 8, "b": B[0].tolist() * 8, "similar": True}) + "\n"
+    peaks = []
+    for times in (2000, 20000):
+        path = tmp_path / f"{times}.jsonl"
+        path.write_text(row * times)
+        tracemalloc.start()
+        assert sum(len(block.similar) for block in streams.blocks(path, size=256)) == times
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]

@@ -1,0 +1,187 @@
+"""Points, with and without labels, come out of every format as they went in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from onlinehash import streams
+from onlinehash.errors import InvalidInput
+from onlinehash.streams.from_files import read_tables
+from onlinehash.streams.points import PointReader
+
+RNG = np.random.default_rng(6)
+X = RNG.standard_normal((17, 3))
+Y = np.array([f"class {k}" for k in RNG.integers(4, size=17)])
+
+
+def csv_text(header: str, rows: list[list[Any]]) -> str:
+    return "\n".join([header, *(",".join(map(str, row)) for row in rows)])
+
+
+def numbers(x: np.ndarray) -> list[str]:
+    return [repr(v) for v in x.tolist()]
+
+
+def write(path: Path, form: str) -> None:
+    """The same labelled points in many forms."""
+    rows = list(zip(X, Y, strict=True))
+    if form == "jsonl":
+        path.write_text("".join(json.dumps({"x": x.tolist(), "label": y}) + "\n" for x, y in rows))
+    elif form == "jsonl of vector and y":
+        path.write_text("".join(json.dumps({"y": y, "vector": x.tolist()}) + "\n" for x, y in rows))
+    elif form == "jsonl of numbers":
+        path.write_text("".join(json.dumps({"f": x[0], "g": x[1], "h": x[2], "label": y}) + "\n" for x, y in rows))
+    elif form == "csv":
+        path.write_text(csv_text("label,x0,x1,x2", [[y, *numbers(x)] for x, y in rows]))
+    elif form == "csv with ids":
+        path.write_text(csv_text("id,u,v,w,Y", [[k, *numbers(x), y] for k, (x, y) in enumerate(rows)]))
+    elif form == "csv of coordinates":
+        path.write_text(csv_text("x,y,z,label", [[*numbers(x), y] for x, y in rows]))
+    elif form == "csv, last column":
+        path.write_text(csv_text("0,1,2,3", [[*numbers(x), y] for x, y in rows]))
+    elif form == "csv of lists":
+        path.write_text(csv_text("x,label", [['"' + json.dumps(x.tolist()) + '"', y] for x, y in rows]))
+    elif form == "parquet":
+        parquet.write_table(pa.table({"x": X.tolist(), "label": Y.tolist()}), path)
+    elif form == "parquet of numbers":
+        parquet.write_table(pa.table({"p": X[:, 0], "q": X[:, 1], "label": Y.tolist(), "r": X[:, 2]}), path)
+    elif form == "parquet of categories":
+        parquet.write_table(pa.table({"vector": X.tolist(), "y": pa.array(Y).dictionary_encode()}), path)
+    else:
+        np.savez(path, X=X, y=Y)
+
+
+FORMS = {
+    "jsonl": "jsonl",
+    "jsonl of vector and y": "jsonl",
+    "jsonl of numbers": "jsonl",
+    "csv": "csv",
+    "csv with ids": "csv",
+    "csv of coordinates": "csv",
+    "csv, last column": "csv",
+    "csv of lists": "csv",
+    "parquet": "parquet",
+    "parquet of numbers": "parquet",
+    "parquet of categories": "parquet",
+    "npz": "npz",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_every_form_gives_the_same_points(tmp_path: Path, form: str, size: int) -> None:
+    path = tmp_path / f"points.{FORMS[form]}"
+    write(path, form)
+    found = list(streams.points(path, size=size))
+    assert max(len(block.X) for block in found) <= size
+    np.testing.assert_array_equal(np.concatenate([block.X for block in found]), X)
+    np.testing.assert_array_equal(np.concatenate([block.y for block in found]), Y)
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+@pytest.mark.parametrize("labels", ["y.npy", "y.txt"])
+def test_an_npy_takes_labels_from_another_file(tmp_path: Path, size: int, labels: str) -> None:
+    np.save(tmp_path / "x.npy", X.astype(np.float32))
+    if labels == "y.npy":
+        np.save(tmp_path / labels, Y)
+    else:
+        (tmp_path / labels).write_text("\n".join(Y) + "\n")
+    found = list(streams.points(tmp_path / "x.npy", tmp_path / labels, size=size))
+    np.testing.assert_array_equal(np.concatenate([block.X for block in found]), X.astype(np.float32))
+    np.testing.assert_array_equal(np.concatenate([block.y for block in found]), Y)
+    np.save(tmp_path / "short.npy", Y[:-1])
+    with pytest.raises(InvalidInput, match=r"expected 17 labels, one .* row of .*x\.npy"):
+        list(streams.points(tmp_path / "x.npy", tmp_path / "short.npy"))
+
+
+def test_points_without_labels(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    (block,) = streams.points(tmp_path / "x.npy")
+    assert block.y is None
+    (tmp_path / "x.csv").write_text(csv_text("u,v,w", [numbers(x) for x in X]))
+    (block,) = streams.points(tmp_path / "x.csv", labelled=False)
+    np.testing.assert_array_equal(block.X, X)
+    assert block.y is None
+
+
+@pytest.mark.parametrize(("n_features", "is_label"), [(3, False), (2, True)])
+def test_a_known_width_tells_whether_the_last_column_is_a_label(
+    tmp_path: Path, n_features: int, is_label: bool
+) -> None:
+    (tmp_path / "x.csv").write_text(csv_text("u,v,w", [numbers(x) for x in X]))
+    (block,) = map(PointReader(n_features), read_tables(tmp_path / "x.csv"))
+    np.testing.assert_array_equal(block.X, X[:, :n_features])
+    assert (block.y is not None) is is_label
+
+
+def test_columns_keep_the_order_of_the_first_rows(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"u": 1, "v": 2, "label": 0}\n{"v": 4, "label": 0, "u": 3}\n')
+    assert [block.X.tolist() for block in streams.points(path, size=1)] == [[[1, 2]], [[3, 4]]]
+    path.write_text('{"u": 1, "v": 2, "label": 0}\n{"v": 4, "label": 0}\n')
+    with pytest.raises(InvalidInput, match="expected a column u as before, got the columns v, label"):
+        list(streams.points(path, size=1))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('{"x": [1, 2]}', "line 2: expected a number or a text as label, got nothing"),
+        ('{"x": [1, 2], "label": [3]}', r"line 2: expected a number or a text as label, got \[3\]"),
+        ('{"x": [1, 2], "label": NaN}', "line 2: expected a number or a text as label, got nan"),
+        ('{"x": [1], "label": 0}', "line 2: expected 2 numbers for x as before, got 1"),
+        ('{"label": 0}', "line 2: expected a list of numbers for x, got nothing"),
+    ],
+)
+def test_a_bad_point_is_named(tmp_path: Path, text: str, problem: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"x": [1, 2], "label": 0}\n' + text)
+    with pytest.raises(InvalidInput, match=problem):
+        list(streams.points(path))
+
+
+def test_a_width_that_changes_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"x": [1, 2]}\n{"x": [1, 2, 3]}')
+    with pytest.raises(InvalidInput, match="line 2: expected vectors of 2 numbers, got 3"):
+        list(streams.points(path, size=1))
+
+
+def test_a_matrix_is_wanted(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X[0])
+    with pytest.raises(InvalidInput, match=r"expected a matrix with one vector a row, got shape \(3,\)"):
+        list(streams.points(tmp_path / "x.npy"))
+    (tmp_path / "x.csv").write_text("label\n3\n")
+    with pytest.raises(InvalidInput, match="expected a column x of vectors, or columns of numbers"):
+        list(streams.points(tmp_path / "x.csv"))
+    write(tmp_path / "x.parquet", "parquet")
+    np.save(tmp_path / "y.npy", Y)
+    with pytest.raises(InvalidInput, match=r"expected labels inside .*x\.parquet"):
+        list(streams.points(tmp_path / "x.parquet", tmp_path / "y.npy"))
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "npz"])
+def test_the_share_read_grows_to_all(tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"points.{form}"
+    write(path, form)
+    shares = [table.share for table in read_tables(path, size=4)]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
+def test_an_npy_is_mapped_not_loaded(tmp_path: Path) -> None:
+    import tracemalloc
+
+    np.save(tmp_path / "x.npy", np.zeros((100_000, 16)))  # 12.8 MB
+    tracemalloc.start()
+    assert sum(len(block.X) for block in streams.points(tmp_path / "x.npy", size=256)) == 100_000
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000

@@ -130,7 +130,7 @@ Rule = tuple[str, Callable[[Any], bool]]
 def integer(low: int, high: float = math.inf) -> Rule:
     """A whole number from `low` to `high`."""
     text = f"an integer of at least {low}" if high == math.inf else f"an integer from {low} to {high:.0f}"
-    return text, lambda v: isinstance(v, Integral) and not isinstance(v, bool) and low <= v <= high
+    return text, lambda v: isinstance(v, Integral) and not isinstance(v, bool) and low <= int(v) <= high
 
 
 def real(low: float, high: float = math.inf, *, above: bool = False) -> Rule:
@@ -142,8 +142,8 @@ def real(low: float, high: float = math.inf, *, above: bool = False) -> Rule:
         isinstance(v, Real)
         and not isinstance(v, bool)
         and math.isfinite(v)
-        and (v > low if above else v >= low)
-        and v <= high
+        and (float(v) > low if above else float(v) >= low)
+        and float(v) <= high
     )
 
 

@@ -116,5 +116,5 @@ def _checksum(kind: str, plain: Any, arrays: dict[str, np.ndarray]) -> str:
     for name in sorted(arrays):
         array = arrays[name]
         digest.update(f"{name}:{array.dtype.str}:{array.shape}:".encode())
-        digest.update(np.ascontiguousarray(array).view(np.uint8).reshape(-1) if array.size else b"")
+        digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()

@@ -38,14 +38,14 @@ class Centring:
 
     def enter(self, Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Points enter the mean one by one: each less the mean at its turn, and did it move that, bool `(n,)`."""
-        X = aligned_zeros(*Z.shape, self.dtype)
+        X = aligned_zeros(Z.shape, self.dtype)
         moved = np.zeros(len(Z), np.bool_)
         _enter_points(Z, self.total, self.count, self.limit, self.mean, X, moved)
         return X, moved
 
     def centre(self, Z: np.ndarray) -> np.ndarray:
         """Rows less the present mean, padded for the row kernels; the mean stays as it is."""
-        X = aligned_zeros(*Z.shape, self.dtype)
+        X = aligned_zeros(Z.shape, self.dtype)
         X[:, : Z.shape[1]] = Z - self.mean.astype(self.dtype)
         return X
 

@@ -82,7 +82,7 @@ class TransformerMap:
     def check(self, X: np.ndarray) -> None:
         """Refuse rows that a fitted transformer does not take."""
         if self.is_ready:
-            expected = getattr(self.transformer, "n_features_in_", X.shape[1])
+            expected: int = getattr(self.transformer, "n_features_in_", X.shape[1])
             checks.width(X, expected, f"the {type(self.transformer).__name__} given as features")
 
     def partial_fit(self, X: np.ndarray) -> TransformerMap:

@@ -112,7 +112,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         out = np.empty((len(X), len(self._rows)), X.dtype)
         for start in range(0, len(X), 1024):
             stop = min(start + 1024, len(X))
-            shifted = aligned_zeros(stop - start, X.shape[1], X.dtype)
+            shifted = aligned_zeros((stop - start, X.shape[1]), X.dtype)
             norms = _shift_rows(X[start:stop], self._shift, self.normalize, shifted)
             row_dots(self._rows, shifted, 0, stop - start, out[start:stop])
             _kernel_values(out[start:stop], norms, self._norms, -0.5 / self.width_**2)
@@ -157,11 +157,11 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _prepare(self) -> None:
         """What the row kernels want: anchors less their mean (distances then do not cancel), padded, with norms."""
-        padded = aligned_zeros(*self.anchors_.shape, self.dtype_)
+        padded = aligned_zeros(self.anchors_.shape, self.dtype_)
         zero = np.zeros(self.anchors_.shape[1])
         _shift_rows(self.anchors_, zero, self.normalize, padded)
         self._shift = padded[:, : len(zero)].mean(axis=0, dtype=np.float64)
-        self._rows = aligned_zeros(*self.anchors_.shape, self.dtype_)
+        self._rows = aligned_zeros(self.anchors_.shape, self.dtype_)
         self._norms = _shift_rows(self.anchors_, self._shift, self.normalize, self._rows)
 
     def _square_distances(self) -> np.ndarray:

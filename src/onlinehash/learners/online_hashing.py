@@ -166,7 +166,7 @@ class OnlineHashing(Learner):
                 W /= np.linalg.norm(W, axis=1, keepdims=True)
         # One row per bit, all models in one matrix: the kernels read rows, and a step rewrites rows.
         self._W = pad_rows(W.transpose(0, 2, 1).reshape(-1, n_inputs).astype(self.dtype_))
-        self._ahead = aligned_zeros(2 * PAIRS_AHEAD, n_inputs, self.dtype_)  # the kernel's room to work in
+        self._ahead = aligned_zeros((2 * PAIRS_AHEAD, n_inputs), self.dtype_)  # the kernel's room to work in
         self._n_inputs = n_inputs
         self._medians = np.zeros(len(self._W))
         self._spreads = np.zeros(len(self._W))

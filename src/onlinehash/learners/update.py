@@ -37,7 +37,8 @@ class Updates:
 
     loss `(n,)`, step `(n, n_models)`; `flips` `(n, n_columns)` is what the step asked of each column: (g - f) / 2 of
     side a plus three times that of side b, each -1, 0 or +1; `n_moved` `(n,)`: how many columns it moved; `moved`
-    `(n,)`: the mean moved; `pending` `(n,)`.
+    `(n,)`: the mean moved; `pending` `(n,)`; `replayed`: bits that pairs kept back had changed, by the row that learned
+    them.
     """
 
     n_models: int
@@ -48,7 +49,7 @@ class Updates:
     n_moved: np.ndarray
     moved: np.ndarray
     pending: np.ndarray
-    replayed: dict[int, np.ndarray] = field(default_factory=dict)
+    replayed: dict[int, np.ndarray] = field(default_factory=dict, kw_only=True)
 
     @classmethod
     def empty(cls, n: int, n_models: int, n_columns: int) -> Updates:

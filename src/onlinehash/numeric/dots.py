@@ -34,10 +34,10 @@ def padded_width(n: int) -> int:
     return -(-n // ROW_MULTIPLE) * ROW_MULTIPLE
 
 
-def aligned_zeros(n: int, width: int, dtype: Any) -> np.ndarray:
+def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """A matrix of zeros whose rows, padded, begin at a cache line: a vector across two lines costs two loads."""
     dtype = np.dtype(dtype)
-    columns = padded_width(width)
+    n, columns = shape[0], padded_width(shape[1])
     buffer = np.zeros(n * columns * dtype.itemsize + 64, np.uint8)
     start = -buffer.ctypes.data % 64
     return buffer[start : start + n * columns * dtype.itemsize].view(dtype).reshape(n, columns)
@@ -45,7 +45,7 @@ def aligned_zeros(n: int, width: int, dtype: Any) -> np.ndarray:
 
 def pad_rows(X: np.ndarray) -> np.ndarray:
     """A copy of X whose rows end in zeros up to the padded width."""
-    out = aligned_zeros(*X.shape, X.dtype)
+    out = aligned_zeros(X.shape, X.dtype)
     out[:, : X.shape[1]] = X
     return out
 

@@ -49,7 +49,7 @@ class LabelPairing:
         for t in range(n):
             first, second = keys[2 * t], keys[2 * t + 1]
             if self.similar_share is not None:
-                partner = self._partner(first, second)
+                partner = self._partner(first, second, self.similar_share)
                 self._keep(A[t], first)
                 self._keep(B[t], second)
                 if partner is not None:
@@ -58,9 +58,9 @@ class LabelPairing:
         self._count(similar)
         return A, B, similar
 
-    def _partner(self, first: str, second: str) -> tuple[np.ndarray, str] | None:
+    def _partner(self, first: str, second: str, share: float) -> tuple[np.ndarray, str] | None:
         """A stored point that fulfils the wish drawn for this pair, where the two that came do not."""
-        wish = bool(self.rng.random() < self.similar_share)
+        wish = bool(self.rng.random() < share)
         if wish != (first == second):
             for at in reversed(range(len(self.labels))):
                 if (self.labels[at] == second) == wish:

@@ -1,0 +1,148 @@
+"""The demo's report: one page that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.resources import files
+from string import Template
+
+import numpy as np
+
+from onlinehash import __version__
+from onlinehash.demo.charts import Line, line_chart
+from onlinehash.demo.contest import N_ANCHORS, N_BITS, N_MODELS, Outcome, Point
+from onlinehash.demo.digits import Digits
+from onlinehash.demo.pictures import PLACES, neighbours
+from onlinehash.evaluate.pairs import pair_distances
+
+
+def page(outcomes: list[Outcome], digits: Digits, seed: int) -> str:
+    """The whole page as HTML."""
+    lsh, oh, mmoh, wide, plain = outcomes
+    template = Template(files("onlinehash.demo").joinpath("page.html").read_text(encoding="utf-8"))
+    classes = np.bincount(digits.y_base)
+    return template.substitute(
+        version=__version__,
+        seed=seed,
+        n_bits=N_BITS,
+        n_models=N_MODELS,
+        last_place=PLACES[-1],
+        rarest=classes.min(),
+        wide_bits=mmoh.result.bits_per_item,
+        n_base=f"{len(digits.X_base):,}",
+        n_queries=len(digits.X_query),
+        n_pairs=f"{len(digits.stream.similar):,}",
+        n_held_out=f"{len(digits.held_out.similar):,}",
+        chance=f"{classes @ classes / classes.sum() ** 2:.2f}",
+        tiles=_tiles(oh, digits),
+        table=_table(outcomes),
+        map_text=_map_text(oh, plain),
+        map_chart=_curves(outcomes, lambda point: point.map, "mAP along the stream", "mAP"),
+        loss_text=_loss_text(lsh, oh),
+        loss_chart=_curves(
+            [lsh, oh, mmoh, plain],
+            lambda point: point.loss,
+            "Cumulative similarity loss along the stream",
+            "cumulative loss R, bits",
+        ),
+        distance_charts=_distance_charts(oh, digits),
+        neighbours=neighbours(oh, digits),
+        fair_text=f"mAP {wide.result.map_after:.3f}, where MMOH has {mmoh.result.map_after:.3f}.",
+    )
+
+
+def _tiles(oh: Outcome, digits: Digits) -> str:
+    """The figures to remember."""
+    r = oh.result
+    tiles = {
+        "mAP of OH": f"{r.map_before:.2f} → {r.map_after:.2f}",
+        "bytes per picture": f"{digits.X_base[0].nbytes} → {r.bits_per_item // 8}",
+        "pairs learned": f"{len(digits.stream.similar):,}",
+        "time per pair": f"{r.microseconds_per_pair:.1f} µs",
+    }
+    return "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles.items())
+
+
+def _table(outcomes: list[Outcome]) -> str:
+    rows = []
+    for outcome in outcomes:
+        r = outcome.result
+        cells = [
+            _swatch(outcome.contender.style) + r.name,
+            f"{r.bits_per_item}",
+            f"<span>{r.map_before:.3f} →</span> <b>{r.map_after:.3f}</b>",
+            f"<span>{r.auc_before:.3f} →</span> <b>{r.auc_after:.3f}</b>",
+            f"{r.cumulative_loss:,.0f}",
+            f"{r.microseconds_per_pair:.1f}",
+        ]
+        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
+    headings = ("learner", "bits per item", "mAP", "pair AUC", "cumulative loss", "µs per pair")
+    head = "".join(f'<th scope="col">{heading}</th>' for heading in headings)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _swatch(style: str) -> str:
+    """A piece of a contender's line, which makes the table the legend of the charts."""
+    line = '<path class="line" d="M2,5H24"/>'
+    return f'<svg class="swatch {style}" viewBox="0 0 26 10" aria-hidden="true">{line}</svg>'
+
+
+# ------------------------------------------------------------------ curves
+
+
+def _curves(outcomes: list[Outcome], value: Callable[[Point], float], title: str, y_label: str) -> str:
+    lines = [
+        Line(o.contender.name, o.contender.style, [p.n_pairs for p in o.curve], [value(p) for p in o.curve])
+        for o in outcomes
+    ]
+    ends = "; ".join(f"{line.name} goes from {line.y[0]:.4g} to {line.y[-1]:.4g}" for line in lines)
+    return line_chart(lines, title=title, description=f"{ends}.", x_label="pairs learned", y_label=y_label)
+
+
+def _map_text(oh: Outcome, plain: Outcome) -> str:
+    start, end = oh.curve[0].map, oh.curve[-1].map
+    half = next(p.n_pairs for p in oh.curve if p.map >= (start + end) / 2)
+    return (
+        f"OH starts from the random hash functions of LSH, so both begin at {start:.3f}; LSH stays there. "
+        f"Half of what OH gains in the end, it has gained after {half:,} pairs. All but one learn on kernel "
+        f"features: what is hashed are a picture's similarities to {N_ANCHORS} others. On the plain pixels, "
+        f"OH ends at {plain.curve[-1].map:.3f}."
+    )
+
+
+def _loss_text(lsh: Outcome, oh: Outcome) -> str:
+    tenth = max(1, len(oh.curve) // 10)
+    n = oh.curve[tenth].n_pairs
+    first, last = oh.curve[tenth].loss / n, (oh.curve[-1].loss - oh.curve[-1 - tenth].loss) / n
+    never = lsh.curve[-1].loss / lsh.curve[-1].n_pairs
+    return (
+        "A pair costs its similarity loss R: the bits by which the same digit is too far apart, or different "
+        f"ones too near. LSH pays {never:.2f} bits a pair all along; OH {first:.2f} over the first {n:,} "
+        f"pairs and {last:.2f} over the last. A longer code pays more by its length alone and is left out."
+    )
+
+
+def _distance_charts(oh: Outcome, digits: Digits) -> str:
+    """The distribution of held-out distances under the first and the last encoder, on the same scale."""
+    similar = digits.held_out.similar
+    bits = np.arange(oh.after.n_bits + 1)
+    shares = {}
+    for when, encoder in (("before", oh.before), ("after", oh.after)):
+        distances = pair_distances(encoder, digits.held_out.A, digits.held_out.B)[:, 0]
+        for kind, chosen in (("same digit", similar), ("different", ~similar)):
+            shares[when, kind] = np.bincount(distances[chosen], minlength=len(bits)) / chosen.sum()
+    highest = max(float(share.max()) for share in shares.values())
+    styles = {"same digit": "similar", "different": "dissimilar"}
+    return "".join(
+        line_chart(
+            [Line(kind, style, bits.tolist(), shares[when, kind].tolist()) for kind, style in styles.items()],
+            title=f"Distances of held-out pairs {when} learning",
+            description="Share of pairs at each Hamming distance, for the same digit and for different ones.",
+            x_label="Hamming distance, bits",
+            y_label=f"{when} learning: share of pairs",
+            y_values=[0, highest],
+            size=(440, 300),
+            filled=True,
+        )
+        for when in ("before", "after")
+    )

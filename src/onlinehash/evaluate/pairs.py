@@ -12,6 +12,7 @@ from onlinehash.errors import InvalidInput
 from onlinehash.evaluate.ranking import encoder_of
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
+from onlinehash.learners.online_hashing import dissimilar_distance
 
 #: Pairs encoded at once.
 BLOCK_PAIRS = 8192
@@ -109,8 +110,7 @@ def _margins(model: Any, similar_radius: int | None, dissimilar_ratio: float | N
 
 
 def _losses(distances: np.ndarray, similar: np.ndarray, n_bits: int, alpha: int, beta: float) -> np.ndarray:
-    b = beta * n_bits
-    b = round(b) if abs(b - round(b)) < 1e-9 else b  # 0.55 * 100 is 55.00000000000001 in floating point
+    b = dissimilar_distance(beta, n_bits)
     too_far, too_near = np.maximum(0, distances - alpha), np.maximum(0, b - distances)
     return np.where(similar, too_far.min(axis=1), too_near.sum(axis=1)).astype(np.float64)
 

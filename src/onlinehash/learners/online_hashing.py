@@ -123,9 +123,7 @@ class OnlineHashing(Learner):
 
     @property
     def _dissimilar_distance(self) -> float:
-        """b = βr."""
-        b = self.dissimilar_ratio * self.n_bits
-        return float(round(b)) if abs(b - round(b)) < 1e-9 else b
+        return dissimilar_distance(self.dissimilar_ratio, self.n_bits)
 
     # ------------------------------------------------------------------ W
 
@@ -346,6 +344,12 @@ def _learn_pairs(
                     n_moved[t] += flips[t, k] != 0
                 some_row_dots(W, flipped, X, q + 2, n_rows, P)
     return -1
+
+
+def dissimilar_distance(ratio: float, n_bits: int) -> float:
+    """b = βr, an integer where it is one but for rounding."""
+    b = ratio * n_bits
+    return float(round(b)) if abs(b - round(b)) < 1e-9 else b
 
 
 @njit(nogil=True, cache=True)

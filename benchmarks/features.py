@@ -28,8 +28,8 @@ def main() -> None:
 
         seconds = common.best(
             {
-                "map": lambda: anchors.transform(X),  # noqa: B023
-                "sgemm": lambda: X @ A,  # noqa: B023
+                "map": lambda: anchors.transform(X),
+                "sgemm": lambda: X @ A,
                 "numpy": with_numpy,
             },
             args.repeats,

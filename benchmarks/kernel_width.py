@@ -36,9 +36,9 @@ def main(paths: list[str]) -> None:
             values = []
             for seed in range(3):
                 learner = make(seed)
-                turned = [np.roll(array, -1000 * seed, axis=0) for array in (A, B, similar)]  # noqa: B023
+                turned = [np.roll(array, -1000 * seed, axis=0) for array in (A, B, similar)]
                 learner.partial_fit_pairs(*turned)
-                values.append(evaluate.retrieval(learner, queries, base, truth, ["map"])["map"])  # noqa: B023
+                values.append(evaluate.retrieval(learner, queries, base, truth, ["map"])["map"])
             return f"{np.mean(values):.3f} +- {np.std(values):.3f}"
 
         print(Path(path).stem)
@@ -51,7 +51,7 @@ def main(paths: list[str]) -> None:
                 return OnlineHashing(32, features=RbfAnchors(300, width, normalize), random_state=seed)
 
             if normalize:
-                print(f"  {f'{name}, width 1':>28} {score(lambda seed: kernel(seed, 1.0))}")  # noqa: B023
+                print(f"  {f'{name}, width 1':>28} {score(lambda seed: kernel(seed, 1.0))}")
             for factor in FACTORS:
                 with patch.object(rbf_anchors, "AUTO_WIDTH_FACTOR", factor):
                     print(f"  {f'{name}, median x {factor:.2f}':>28} {score(kernel)}", flush=True)

@@ -19,7 +19,7 @@ import numpy as np
 from onlinehash import MultiModelOnlineHashing, OnlineHashing
 
 SIZES = ((512, 64), (300, 32), (960, 128), (2048, 64))
-N_PAIRS = 10_000
+N_PAIRS = 20_000
 PAPER_MICROSECONDS = 1500  # one thread of a Xeon X5650, 2017
 
 
@@ -85,12 +85,12 @@ def main() -> None:
         rate = learner.n_updates_ / learner.n_pairs_seen_
         seconds = common.best(
             {
-                "learn": lambda: OnlineHashing(n_bits, random_state=0).partial_fit_pairs(A, B, similar),  # noqa: B023
-                "sgemm": lambda: [X[k : k + 2000] @ W for k in range(0, len(X), 2000)],  # noqa: B023
+                "learn": lambda: OnlineHashing(n_bits, random_state=0).partial_fit_pairs(A, B, similar),
+                "sgemm": lambda: [X[k : k + 2000] @ W for k in range(0, len(X), 2000)],
                 "models": lambda: MultiModelOnlineHashing(n_bits, random_state=0).partial_fit_pairs(
-                    A[:2000],  # noqa: B023
-                    B[:2000],  # noqa: B023
-                    similar[:2000],  # noqa: B023
+                    A[:2000],
+                    B[:2000],
+                    similar[:2000],
                 ),
             },
             args.repeats,

@@ -89,9 +89,7 @@ def similarities(similar: Any, n: int) -> np.ndarray:
         return np.where(values, 1, -1).astype(np.int8)
     if values.dtype.kind in "iuf" and bool(np.isin(values, (-1, 1)).all()):
         return values.astype(np.int8)
-    raise InvalidInput(
-        f"expected similar to be bools, or +1 for similar and -1 for dissimilar, got {_sample(values)}."
-    )
+    raise InvalidInput(f"expected similar to be bools, or +1 for similar and -1 for dissimilar, got {_sample(values)}.")
 
 
 def weights(sample_weight: Any, n: int) -> np.ndarray:
@@ -138,20 +136,23 @@ def real(low: float, high: float = math.inf, *, above: bool = False) -> Rule:
     text = f"a finite number {'above' if above else 'of at least'} {low:g}"
     if high != math.inf:
         text += f" and at most {high:g}"
-    return text, lambda v: (
-        isinstance(v, Real)
-        and not isinstance(v, bool)
-        and math.isfinite(v)
-        and (float(v) > low if above else float(v) >= low)
-        and float(v) <= high
+    return (
+        text,
+        lambda v: (
+            isinstance(v, Real)
+            and not isinstance(v, bool)
+            and math.isfinite(v)
+            and (float(v) > low if above else float(v) >= low)
+            and float(v) <= high
+        ),
     )
 
 
 def one_of(*choices: Any) -> Rule:
     """One of some strings, or None where it is listed."""
-    return "one of " + ", ".join(repr(c) for c in choices), lambda v: (
-        v is None or isinstance(v, str | bool)
-    ) and v in choices
+    return "one of " + ", ".join(
+        repr(c) for c in choices
+    ), lambda v: (v is None or isinstance(v, str | bool)) and v in choices
 
 
 def either(*rules: Rule) -> Rule:
@@ -163,7 +164,15 @@ def parameters(owner: str, values: dict[str, Any], rules: dict[str, Rule]) -> No
     """Each value keeps its rule; the first that does not raises."""
     for name, (text, test) in rules.items():
         if not test(values[name]):
-            raise InvalidParameter(f"{owner} expects {name} to be {text}, got {values[name]!r}.")
+            raise InvalidParameter(f"{owner} expects {name} to be {text}, got {shown(values[name])}.")
+
+
+def shown(value: Any) -> str:
+    """A value in a message: on one line, and short."""
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype} values and shape {value.shape}"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _numbers(X: Any, name: str) -> np.ndarray:

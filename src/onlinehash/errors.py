@@ -6,7 +6,7 @@
     │   └── InvalidParameter              a constructor argument outside its rule
     ├── UnknownMethod      (KeyError)     a learner's name that the registry does not hold
     ├── NotReady           (ValueError)   nothing learned yet, or a feature map still collects its anchors
-    │   └── NotFitted      (+ scikit-learn's NotFittedError; lives in `learners.base`)
+    │   └── NotFitted      (+ scikit-learn's NotFittedError; lives in `features`, as that is heavy)
     ├── FormatError        (ValueError)   a file that is truncated, foreign, too new or tampered with
     └── MissingExtra       (ImportError)  an optional dependency is absent; the message names the pip line
 

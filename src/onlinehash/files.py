@@ -105,10 +105,11 @@ def _pack(value: Any) -> Any:
         module = type(value).__module__
         if not module.startswith("sklearn."):
             raise InvalidInput(
-                f"cannot save features of type {type(value).__name__}: expected RbfAnchors or a scikit-learn transformer."
+                f"expected features that are RbfAnchors or a scikit-learn transformer to save, "
+                f"got {type(value).__name__}."
             )
-        learned = {k: v for k, v in vars(value).items() if k.endswith("_") and not k.startswith("_")}
         params = value.get_params(deep=False)
+        learned = {k: v for k, v in vars(value).items() if k not in params and k != "feature_names_in_"}
         return {"$sklearn": f"{module}:{type(value).__name__}", "params": _pack(params), "learned": _pack(learned)}
     if isinstance(value, dict):
         return {k: _pack(v) for k, v in value.items()}
@@ -131,15 +132,18 @@ def _unpack(value: Any) -> Any:
 
 def _scikit_learn(value: dict[str, Any]) -> Any:
     """A scikit-learn transformer; nothing else can be named by a file."""
-    from sklearn.base import BaseEstimator, TransformerMixin
+    from sklearn.base import BaseEstimator
 
     module, _, name = value["$sklearn"].partition(":")
     if not module.startswith("sklearn."):
         raise FormatError(f"expected a scikit-learn transformer, got {module}:{name}.")
     cls = getattr(importlib.import_module(module), name)
-    if not (isinstance(cls, type) and issubclass(cls, BaseEstimator) and issubclass(cls, TransformerMixin)):
+    if not (isinstance(cls, type) and issubclass(cls, BaseEstimator) and hasattr(cls, "transform")):
         raise FormatError(f"expected a scikit-learn transformer, got {module}:{name}.")
-    transformer = cls(**_unpack(value["params"]))
+    params = _unpack(value["params"])
+    if params.get("memory") is not None:
+        raise FormatError(f"expected {name} without memory, which would name a folder of pickles to trust.")
+    transformer = cls(**params)
     for attribute, learned in _unpack(value["learned"]).items():
         setattr(transformer, attribute, np.array(learned) if isinstance(learned, np.ndarray) else learned)
     return transformer

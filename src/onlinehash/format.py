@@ -14,7 +14,8 @@ import hashlib
 import json
 import math
 import os
-import tempfile
+import secrets
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,19 +36,18 @@ def write(path: str | os.PathLike[str], kind: str, content: dict[str, Any]) -> N
     header = {"format": FORMAT, "kind": kind, "content": plain, "checksum": _checksum(kind, plain, arrays)}
     data = save(arrays, {KEY: json.dumps(header)})
     target = Path(path)
+    temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-    except OSError as error:
-        raise InvalidInput(f"expected a folder that can be written for {target}, got: {error.strerror}.") from None
-    try:
-        with os.fdopen(handle, "wb") as file:
+        with open(temporary, "xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    except OSError as error:
+        raise InvalidInput(f"expected a file that can be written at {target}, got: {error.strerror}.") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
 
 
 def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
@@ -61,7 +61,9 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
-        raise FormatError(f"expected an onlinehash file, but {path} is truncated or of another kind: {error}.") from None
+        raise FormatError(
+            f"expected an onlinehash file, but {path} is truncated or of another kind: {error}."
+        ) from None
     try:
         header = json.loads(metadata[KEY])
         number, kind, plain, checksum = (header[k] for k in ("format", "kind", "content", "checksum"))
@@ -84,7 +86,10 @@ def _flatten(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "biuf":
             raise InvalidInput(f"cannot save an array of dtype {value.dtype} ({name}).")
-        arrays[name] = np.ascontiguousarray(value)
+        if value.flags.f_contiguous and not value.flags.c_contiguous:  # products round by the layout of their factors
+            arrays[name] = value.T
+            return {"$array": name, "transposed": True}
+        arrays[name] = np.asarray(value, order="C")
         return {"$array": name}
     if isinstance(value, dict):
         return {str(k): _flatten(v, arrays, f"{name}.{k}" if name else str(k)) for k, v in value.items()}
@@ -102,7 +107,8 @@ def _flatten(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
 def _restore(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, dict):
         if "$array" in value:
-            return arrays[value["$array"]]
+            array = arrays[value["$array"]]
+            return array.T if value.get("transposed") else array
         if "$float" in value:
             return float(value["$float"])
         return {k: _restore(v, arrays) for k, v in value.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ def test_any_split_gives_the_same_pairs(cuts: list[int], share: float | None, se
     whole = pairing(share).pairs(X, y)
     stream = pairing(share)
     ends = sorted({0, 20, *cuts})
-    parts = joined([stream.pairs(X[a:b], y[a:b]) for a, b in zip(ends[:-1], ends[1:], strict=True)])
+    parts = joined([stream.pairs(X[a:b], y[a:b]) for a, b in pairwise(ends)])
     assert all(np.array_equal(a, b) for a, b in zip(parts, whole, strict=True))
 
 
@@ -116,8 +117,8 @@ def test_what_counts_as_one_class(one: Any, other: Any, same: bool) -> None:
 
 def test_a_stream_with_hardly_any_similar_pairs_warns_once() -> None:
     points = np.zeros((2002, 2))
+    stream = pairing()
     with pytest.warns(UserWarning, match="only 0 of 1001 pairs .* set similar_share"):
-        stream = pairing()
         stream.pairs(points, np.arange(2002))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -17,17 +17,16 @@ class Codes:
 
     __slots__ = ("_packed", "n_bits", "n_models")
 
-    def __init__(self, packed: np.ndarray, n_bits: int, n_models: int = 1) -> None:
+    def __init__(self, packed: Any, n_bits: int, n_models: int = 1) -> None:
         columns = n_bits * n_models
+        packed = np.asarray(packed)
         if packed.ndim != 2 or packed.dtype != np.uint8 or packed.shape[1] != -(-columns // 8):
             raise InvalidInput(
                 f"expected packed codes of dtype uint8 and shape (n, {-(-columns // 8)}) for {columns} bits, "
-                f"got {packed.dtype} {packed.shape}; pack boolean arrays with Codes.from_bits"
+                f"got {packed.dtype} {packed.shape}; pack boolean arrays with Codes.from_bits."
             )
         if columns % 8 and packed.size and (packed[:, -1] >> (columns % 8)).any():
-            raise InvalidInput(
-                f"expected zero padding after bit {columns}, got set bits; pack with Codes.from_bits"
-            )
+            raise InvalidInput(f"expected zero padding after bit {columns}, got set bits; pack with Codes.from_bits.")
         self._packed = np.array(packed, order="C")
         self._packed.flags.writeable = False
         self.n_bits = n_bits
@@ -40,7 +39,7 @@ class Codes:
         if bits.ndim != 2 or bits.dtype != np.bool_ or bits.shape[1] == 0 or bits.shape[1] % n_models:
             raise InvalidInput(
                 f"expected a boolean array (n, bits) with a multiple of {n_models} columns, "
-                f"got {bits.dtype} {bits.shape}; compare your projections with 0 to get booleans"
+                f"got {bits.dtype} {bits.shape}; compare your projections with 0 to get booleans."
             )
         return cls(np.packbits(bits, axis=1, bitorder="little"), bits.shape[1] // n_models, n_models)
 
@@ -63,7 +62,8 @@ class Codes:
 
     def __getitem__(self, rows: Any) -> Codes:
         if isinstance(rows, int | np.integer):
-            rows = slice(rows, rows + 1 or None)
+            row = range(len(self))[rows]  # an IndexError beyond the end, which also ends iteration
+            rows = slice(row, row + 1)
         return Codes(self._packed[rows], self.n_bits, self.n_models)
 
     def __eq__(self, other: object) -> bool:

@@ -12,7 +12,7 @@ def distance_matrix(queries: Codes, base: Codes) -> np.ndarray:
     """Hamming distances per model, int32 `(n_models, n_queries, n_base)`."""
     if (queries.n_bits, queries.n_models) != (base.n_bits, base.n_models):
         raise InvalidInput(
-            f"expected codes of one width, got {queries!r} and {base!r}; encode both with the same encoder"
+            f"expected codes of one width, got {queries!r} and {base!r}; encode both with the same encoder."
         )
     shape = (queries.n_models, queries.n_bits)
     # An inner product of +-1 values is n_bits - 2 * distance; float32 holds it exactly up to 2**24 bits.
@@ -23,5 +23,7 @@ def distance_matrix(queries: Codes, base: Codes) -> np.ndarray:
 
 def fused_distances(queries: Codes, base: Codes, fusion: str = "min") -> np.ndarray:
     """Distances `(n_queries, n_base)` over all models: the nearest model's (`min`) or their sum (`sum`)."""
+    if fusion not in ("min", "sum"):
+        raise InvalidInput(f"expected fusion to be 'min' or 'sum', got {fusion!r}.")
     distances = distance_matrix(queries, base)
     return distances.min(axis=0) if fusion == "min" else distances.sum(axis=0)

@@ -1,7 +1,18 @@
 """What happens to a vector before it is hashed: an optional feature map, then centring."""
 
 from onlinehash.features.centring import Centring, Medians
+from onlinehash.features.estimators import NotFitted, note_feature_names
 from onlinehash.features.maps import FeatureMap, make_map, same_map, same_values
 from onlinehash.features.rbf_anchors import RbfAnchors
 
-__all__ = ["Centring", "FeatureMap", "Medians", "RbfAnchors", "make_map", "same_map", "same_values"]
+__all__ = [
+    "Centring",
+    "FeatureMap",
+    "Medians",
+    "NotFitted",
+    "RbfAnchors",
+    "make_map",
+    "note_feature_names",
+    "same_map",
+    "same_values",
+]

@@ -41,7 +41,9 @@ def make_map(features: Any) -> FeatureMap | None:
         return clone(features)
     if hasattr(features, "fit") and hasattr(features, "transform") and not isinstance(features, type):
         return TransformerMap(features)
-    raise InvalidParameter(f"expected features to be None, RbfAnchors or a scikit-learn transformer, got {features!r}.")
+    raise InvalidParameter(
+        f"expected features to be None, RbfAnchors or a scikit-learn transformer, got {checks.shown(features)}."
+    )
 
 
 def same_map(a: FeatureMap | None, b: FeatureMap | None) -> bool:
@@ -50,9 +52,11 @@ def same_map(a: FeatureMap | None, b: FeatureMap | None) -> bool:
 
 
 def same_values(a: Any, b: Any) -> bool:
-    """Equality of plain values, arrays, estimators, and dictionaries of them."""
+    """Equality of plain values, arrays, estimators, and any nesting of them."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same_values(a[k], b[k]) for k in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(same_values(*pair) for pair in zip(a, b, strict=True))
     if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
         return np.array_equal(a, b)
     if hasattr(a, "get_params") and hasattr(b, "get_params"):
@@ -71,7 +75,7 @@ class TransformerMap:
         self._collected: list[np.ndarray] = []
         try:
             check_is_fitted(transformer)
-            self.transformer, self.is_ready = copy.deepcopy(transformer), True
+            self.transformer, self.is_ready = _settled(transformer), True
         except NotFittedError:
             self.transformer, self.is_ready = clone(transformer), False
 
@@ -82,21 +86,30 @@ class TransformerMap:
     def check(self, X: np.ndarray) -> None:
         """Refuse rows that a fitted transformer does not take."""
         if self.is_ready:
-            expected: int = getattr(self.transformer, "n_features_in_", X.shape[1])
+            expected: Any = getattr(self.transformer, "n_features_in_", X.shape[1])
             checks.width(X, expected, f"the {type(self.transformer).__name__} given as features")
 
     def partial_fit(self, X: np.ndarray) -> TransformerMap:
         for row in X:
+            if len(self._collected) + 1 == WARM_UP:
+                self._fit([*self._collected, row])
             if not self.is_ready:
                 self._collected.append(row.copy())
-                if len(self._collected) == WARM_UP:
-                    self.start()
         return self
 
     def start(self) -> None:
         if not self.is_ready and self._collected:
-            self.transformer.fit(np.stack(self._collected))
-            self._collected, self.is_ready = [], True
+            self._fit(self._collected)
+
+    def _fit(self, rows: list[np.ndarray]) -> None:
+        try:
+            fitted = clone(self.transformer).fit(np.stack(rows))
+        except (ValueError, TypeError, ArithmeticError) as error:
+            raise InvalidParameter(
+                f"expected features that can be fitted on the first {len(rows)} points, got "
+                f"{checks.shown(self.transformer)}, which says: {' '.join(str(error).split()).rstrip('.')}."
+            ) from None
+        self.transformer, self._collected, self.is_ready = _settled(fitted), [], True
 
     def map_rows(self, X: np.ndarray) -> np.ndarray:
         rows = [np.asarray(self.transformer.transform(X[n : n + 1])) for n in range(len(X))]
@@ -110,3 +123,12 @@ class TransformerMap:
         self.is_ready = state["transformer"] is not None
         if self.is_ready:
             self.transformer = state["transformer"]
+
+
+def _settled(transformer: Any) -> Any:
+    """A copy as a file would give it back: arrays in one piece, and no names of columns, as rows come without."""
+    settled = copy.deepcopy(transformer)
+    for part in (settled, *settled.get_params().values()):
+        if hasattr(part, "get_params"):
+            vars(part).pop("feature_names_in_", None)
+    return settled

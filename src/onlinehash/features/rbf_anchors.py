@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numba import njit
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from onlinehash import checks
+from onlinehash.features.estimators import NotFitted, note_feature_names
 from onlinehash.numeric.dots import aligned_zeros, dot_of_rows, row_dots
 from onlinehash.numeric.exponential import exp_of_nonpositive
 
@@ -41,6 +41,8 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Anchors of your own.
     """
 
+    n_features_in_: int
+
     def __init__(
         self, n_anchors: int = 300, width: float | str = "auto", normalize: bool = False, anchors: Any = None
     ) -> None:
@@ -51,6 +53,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def fit(self, X: Any, y: Any = None) -> RbfAnchors:
         """Forget; take the first distinct rows of X as anchors, all of them if there are fewer than asked for."""
+        self.check(checks.vectors(X))
         self._forget()
         self.partial_fit(X)
         self.start()
@@ -62,8 +65,11 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         rows = checks.vectors(X)
         if first:
             self.check(rows)
-        validate_data(self, X=X, reset=first, skip_check_array=True)
+        else:
+            checks.width(rows, self.n_features_in_, "RbfAnchors")
+        note_feature_names(self, X, first)
         if first:
+            self.n_features_in_ = rows.shape[1]
             self._collected: dict[bytes, np.ndarray] = {}
             self.n_points_seen_ = 0
             self.dtype_ = rows.dtype
@@ -73,7 +79,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             if self.is_ready:
                 break
             self.n_points_seen_ += 1
-            self._collected.setdefault(row.tobytes(), row.copy())
+            self._collected.setdefault((row + 0).tobytes(), row.copy())  # -0 and 0 are one number
             if len(self._collected) == self.n_anchors:
                 self.start()
             elif self.n_points_seen_ >= PATIENCE * self.n_anchors:
@@ -102,9 +108,11 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def transform(self, X: Any) -> np.ndarray:
         """Kernel values `(n, m)`; a row's values do not depend on the other rows."""
-        check_is_fitted(self, "anchors_")
+        if not self.is_ready:
+            raise NotFitted("This RbfAnchors has no anchors yet; call fit, or partial_fit until is_ready.")
         rows = checks.vectors(X, dtype=self.dtype_)
-        validate_data(self, X=X, reset=False, skip_check_array=True)
+        checks.width(rows, self.n_features_in_, "RbfAnchors")
+        note_feature_names(self, X, first=False)
         return self.map_rows(rows)
 
     def map_rows(self, X: np.ndarray) -> np.ndarray:
@@ -196,7 +204,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.n_features_in_ = int(state["n_features"])
         self.dtype_ = np.dtype(state["dtype"])
         self.n_points_seen_ = int(state["n_points_seen"])
-        self._collected = {row.tobytes(): np.array(row) for row in state["collected"]}
+        self._collected = {(row + 0).tobytes(): np.array(row) for row in state["collected"]}
         if "anchors" in state:
             self.anchors_ = np.array(state["anchors"])
             self.width_ = float(state["width"])

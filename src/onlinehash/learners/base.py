@@ -1,34 +1,22 @@
-"""What every learner shares. A method's own file says only what is special to it, through a few hooks:
-
-_rules()                  rules for its parameters, beside the common ones
-_begin(n_inputs, rng)     draw the first hash functions for `n_inputs` centred features
-_learn(A, B, s, w, updates)  learn pairs of features, centred as they come, writing what happened into `updates`
-_functions()              its hash functions now: weights, one row per bit, and thresholds on centred features
-_get/_set_method_state    what it has learned, as arrays and plain values
-"""
+"""`Learner`: the way in from `intake`, the hooks of a method, and here the ways out: codes, snapshots, state."""
 
 from __future__ import annotations
 
 import copy
 import warnings
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numba import njit
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import validate_data
 
 from onlinehash import checks
 from onlinehash.codes import Codes, fused_distances
 from onlinehash.codes.ranking import expected_average_precision
 from onlinehash.errors import InvalidInput, NotReady
-from onlinehash.features import make_map
+from onlinehash.features import NotFitted, make_map, note_feature_names
 from onlinehash.features.centring import MODES
 from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.intake import Intake
-from onlinehash.learners.update import Updates
 from onlinehash.numeric.signs import canonical_dot
 
 COUNTERS = (
@@ -43,19 +31,7 @@ COUNTERS = (
 )
 
 
-class NotFitted(NotReady, NotFittedError):
-    """Nothing was learned or observed yet."""
-
-
-@dataclass(frozen=True)
-class Traits:
-    """What a method learns from, and in what units; the shared tests and the command line go by it."""
-
-    learns_from: str  # "pairs", "labels" or "nothing"
-    unit: str  # "pair", "point", "chunk" or "batch"
-
-
-class Learner(Intake, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Learner(Intake):
     """Base of all learners. Parameters that every method has:
 
     n_bits : int
@@ -77,47 +53,6 @@ class Learner(Intake, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     `n_points_seen_`, `n_updates_` (pairs that moved a function), `n_steps_` and `n_capped_` (steps, and how many of
     them C cut short), `n_bits_moved_`, `cumulative_loss_`.
     """
-
-    traits: ClassVar[Traits]
-
-    #: Does `_learn` itself refuse values that are not finite, with an InvalidInput?
-    _looks_at_values: ClassVar[bool] = False
-
-    # ------------------------------------------------------------------ hooks
-
-    def _rules(self) -> dict[str, checks.Rule]:
-        return {}
-
-    def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
-        raise NotImplementedError
-
-    def _learn(
-        self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates
-    ) -> None:
-        """A method that does not learn from pairs leaves this as it is: both points enter the mean."""
-        changed = self._take_points(np.stack([A, B], axis=1).reshape(-1, A.shape[1]))
-        updates.moved[:] = changed.reshape(-1, 2).any(axis=1)
-
-    def _observe(self, X: np.ndarray) -> np.ndarray:
-        """Centred points without pairs; which of them changed the hash functions, bool `(n,)`."""
-        return np.zeros(len(X), np.bool_)
-
-    def _functions(self) -> tuple[np.ndarray, np.ndarray]:
-        raise NotImplementedError
-
-    def _get_method_state(self) -> dict[str, Any]:
-        raise NotImplementedError
-
-    def _set_method_state(self, state: dict[str, Any]) -> None:
-        raise NotImplementedError
-
-    @property
-    def _n_models(self) -> int:
-        return 1
-
-    @property
-    def _fusion(self) -> str:
-        return "min"
 
     # ------------------------------------------------------------------ codes out
 
@@ -168,10 +103,6 @@ class Learner(Intake, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return self._centring.mean.copy()
 
     @property
-    def _n_columns(self) -> int:
-        return self._n_models * self.n_bits
-
-    @property
     def _n_features_out(self) -> int:
         return self._n_columns
 
@@ -186,9 +117,9 @@ class Learner(Intake, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             "reservoir_size": checks.integer(2),
             "random_state": (
                 "None, an integer of at least 0, or a numpy Generator or RandomState",
-                lambda v: v is None
-                or checks.integer(0)[1](v)
-                or isinstance(v, np.random.Generator | np.random.RandomState),
+                lambda v: (
+                    v is None or checks.integer(0)[1](v) or isinstance(v, np.random.Generator | np.random.RandomState)
+                ),
             ),
         }
         params = self.get_params(deep=False)
@@ -214,17 +145,8 @@ class Learner(Intake, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self._check_ready()
         rows = checks.vectors(X, dtype=self.dtype_)
         checks.width(rows, self.n_features_in_, type(self).__name__)
-        self._note_feature_names(X, first=False)
+        note_feature_names(self, X, first=False)
         return rows
-
-    def _note_feature_names(self, X: Any, first: bool) -> None:
-        """Data frames carry column names, which scikit-learn remembers and compares."""
-        if not (hasattr(X, "columns") or hasattr(self, "feature_names_in_")):
-            return
-        try:
-            validate_data(self, X=X, reset=first, skip_check_array=True)
-        except ValueError as error:
-            raise InvalidInput(str(error)) from None
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "n_features_in_")

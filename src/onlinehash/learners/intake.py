@@ -1,8 +1,8 @@
 """The ways into a learner: pairs, points without pairs, and labelled points.
 
-Whatever comes passes the gate, and a call that is refused changes nothing; then it goes through the feature map and the centring in
-blocks to the method's own step. While the feature map still collects its anchors, events are kept in order and
-replayed once it is ready, so that none is lost.
+Whatever comes passes the gate, and a call that is refused changes nothing; then it goes through the feature map and
+the centring in blocks to the method's own step. While the feature map still collects its anchors, events are kept in
+order and replayed once it is ready, so that none is lost.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, InvalidParameter
-from onlinehash.features import Centring, FeatureMap, make_map, same_values
+from onlinehash.features import Centring, FeatureMap, make_map, note_feature_names, same_values
+from onlinehash.learners.hooks import Hooks
 from onlinehash.learners.update import Update, Updates
 from onlinehash.streams import LabelPairing
 
@@ -25,8 +26,8 @@ MANY_PAIRS = 1000
 BLOCK_PAIRS = 4096
 
 
-class Intake:
-    """Mixed into `Learner`, which declares the hooks and attributes used here."""
+class Intake(Hooks):
+    """What comes in; `Learner` adds what goes out."""
 
     # ------------------------------------------------------------------ pairs
 
@@ -101,10 +102,10 @@ class Intake:
         self._learn(A, B, s, w, updates)
         self.n_points_seen_ += 2 * len(A)
         self.n_pairs_seen_ += len(A)
-        self.version_ += np.count_nonzero(updates.changed())
-        self.n_updates_ += np.count_nonzero(updates.n_moved)
-        self.n_steps_ += np.count_nonzero(updates.step)
-        self.n_capped_ += np.count_nonzero(updates.capped)
+        self.version_ += int(np.count_nonzero(updates.changed()))
+        self.n_updates_ += int(np.count_nonzero(updates.n_moved))
+        self.n_steps_ += int(np.count_nonzero(updates.step))
+        self.n_capped_ += int(np.count_nonzero(updates.capped))
         self.n_bits_moved_ += int(updates.n_moved.sum())
         # One after the other, so that any split of the stream rounds alike.
         self.cumulative_loss_ = float(np.add.accumulate(np.append(self.cumulative_loss_, updates.loss))[-1])
@@ -127,7 +128,7 @@ class Intake:
 
     def _enter_points(self, rows: np.ndarray) -> None:
         Z = rows if self._map is None else self._map.map_rows(rows)
-        self.version_ += np.count_nonzero(self._take_points(Z))
+        self.version_ += int(np.count_nonzero(self._take_points(Z)))
         self.n_points_seen_ += len(rows)
 
     def _take_points(self, Z: np.ndarray) -> np.ndarray:
@@ -142,7 +143,7 @@ class Intake:
         fresh = type(self)(**self.get_params(deep=False))
         fresh.partial_fit(X, y).flush()
         self._forget()
-        vars(self).update({name: value for name, value in vars(fresh).items() if name not in self.get_params()})
+        self.__dict__.update({name: value for name, value in vars(fresh).items() if name not in self.get_params()})
         return self
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -180,7 +181,7 @@ class Intake:
             checks.width(rows, self.n_features_in_, type(self).__name__)
             self._check_same_parameters()
         if X is not None:
-            self._note_feature_names(X, first)
+            note_feature_names(self, X, first)
         if not first:
             return
         feature_map = make_map(self.features)
@@ -216,7 +217,8 @@ class Intake:
             now = getattr(self, name)
             if now is not value and not same_values(now, value):
                 raise InvalidParameter(
-                    f"expected {name} to stay {value!r} while learning goes on, got {now!r}; call fit to begin anew."
+                    f"expected {name} to stay {checks.shown(value)} while learning goes on, "
+                    f"got {checks.shown(now)}; call fit to begin anew."
                 )
 
     @property
@@ -230,12 +232,12 @@ class Intake:
     def _wait(self, a: np.ndarray, b: np.ndarray | None, s: int, w: float) -> None:
         """Keep a pair (or a lone point) for later and offer its points to the feature map."""
         assert self._map is not None
-        self._pending.append((a.copy(), None if b is None else b.copy(), int(s), float(w)))
         for point in (a, b):
             if point is not None and not self._map.is_ready:
                 self._map.partial_fit(point[None])
         if self._map.is_ready:
             self._start(a[None])
+        self._pending.append((a.copy(), None if b is None else b.copy(), int(s), float(w)))
 
     def _replay(self, updates: Updates | None, t: int) -> None:
         """Learn what was kept back, in order; the update of pair t tells what it did."""

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from onlinehash.features import Medians
-from onlinehash.learners.base import Learner, Traits
+from onlinehash.learners.base import Learner
+from onlinehash.learners.hooks import Traits
 from onlinehash.numeric.dots import pad_rows
 
 

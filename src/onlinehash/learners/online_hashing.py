@@ -26,7 +26,8 @@ from numba import njit
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.features.centring import centre_pair, is_finite, track_medians
-from onlinehash.learners.base import Learner, Traits
+from onlinehash.learners.base import Learner
+from onlinehash.learners.hooks import Traits
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import add_row, aligned_zeros, dot_of_rows, pad_rows, row_dots, some_row_dots
 
@@ -113,6 +114,8 @@ class OnlineHashing(Learner):
     def _check_parameters(self, rows: np.ndarray) -> None:
         super()._check_parameters(rows)
         n_inputs = rows.shape[1] if self.features is None else getattr(self.features, "n_anchors", None)
+        if getattr(self.features, "anchors", None) is not None:
+            n_inputs = len(self.features.anchors)
         self._check_init(n_inputs)
         if self.similar_radius >= self._dissimilar_distance:
             warnings.warn(
@@ -146,7 +149,7 @@ class OnlineHashing(Learner):
         if not fits:
             raise InvalidParameter(
                 f"{type(self).__name__} expects init to be 'gaussian', 'unit' or an array of shape "
-                f"{shape}, got {self.init!r}."
+                f"{shape}, got {checks.shown(self.init)}."
             )
         W = W.reshape(self._n_models, -1, self.n_bits)
         if not np.isfinite(W).all() or not W.any(axis=1).all():
@@ -294,10 +297,10 @@ def _learn_pairs(
 ) -> int:
     """Algorithm 1 over pairs (row t of A with row t of B), for one model or several.
 
-    A few pairs are centred into X and projected at once, because W then passes through the cache once for all of them. A step changes
-    few rows of W; those are projected again for the pairs that follow. As every dot product is its own, this is bit
-    for bit the loop that projects each pair when its turn comes. Returns the pair at which a value that is not finite
-    stopped it, or -1.
+    A few pairs are centred into X and projected at once, because W then passes through the cache once for all of
+    them. A step changes few rows of W; those are projected again for the pairs that follow. As every dot product is
+    its own, this is bit for bit the loop that projects each pair when its turn comes. Returns the pair at which a
+    value that is not finite stopped it, or -1.
     """
     bound = np.sqrt(np.finfo(W.dtype).max / A.shape[1])
     r = W.shape[0] // n_models
@@ -416,8 +419,9 @@ def _take_step(
 ) -> tuple[float, bool]:
     """W ← W + τ x (g - f)ᵀ for one model, f = h in the first round; returns τ and whether C cut it short.
 
-    The pair's points are rows q and q + 1 of X, their projections those of P. Row t of `flips` is filled with (g - f) / 2, side i plus three times
-    side j. Each chosen bit is flipped on the side where that costs least; on all other bits g, f and h are the same.
+    The pair's points are rows q and q + 1 of X, their projections those of P. Row t of `flips` is filled with
+    (g - f) / 2, side i plus three times side j. Each chosen bit is flipped on the side where that costs least; on all
+    other bits g, f and h are the same.
     """
     squares = dot_of_rows(X, q, q), dot_of_rows(X, q + 1, q + 1)  # |x_i|², |x_j|²
     loss, norm = math.sqrt(R), 0.0

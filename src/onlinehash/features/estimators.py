@@ -1,0 +1,24 @@
+"""What scikit-learn expects of an estimator, in this library's errors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import validate_data
+
+from onlinehash.errors import InvalidInput, NotReady
+
+
+class NotFitted(NotReady, NotFittedError):
+    """Nothing was learned or observed yet."""
+
+
+def note_feature_names(estimator: Any, X: Any, first: bool) -> None:
+    """Data frames carry column names, which scikit-learn remembers at first and compares later."""
+    if not (hasattr(X, "columns") or hasattr(estimator, "feature_names_in_")):
+        return
+    try:
+        validate_data(estimator, X=X, reset=first, skip_check_array=True)
+    except ValueError as error:
+        raise InvalidInput(" ".join(str(error).split())) from None

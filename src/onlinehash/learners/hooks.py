@@ -1,0 +1,97 @@
+"""What a method says about itself, and what the machinery around it may count on.
+
+A method's own file fills in a few hooks; the rest of a learner (`intake`, `base`) is the same for all:
+
+_rules()                     rules for its parameters, beside the common ones
+_begin(n_inputs, rng)        draw the first hash functions for `n_inputs` centred features
+_learn(A, B, s, w, updates)  learn pairs of features, centred as they come, writing what happened into `updates`
+_observe(X)                  centred points that come without pairs
+_functions()                 its hash functions now: weights, one row per bit, and thresholds on centred features
+_get/_set_method_state       what it has learned, as arrays and plain values
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from onlinehash import checks
+from onlinehash.learners.update import Updates
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a method learns from, and in what units; the shared tests and the command line go by it."""
+
+    learns_from: str  # "pairs", "labels" or "nothing"
+    unit: str  # "pair", "point", "chunk" or "batch"
+
+
+class Hooks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """The hooks of a method, with their defaults, and the parameters and counters that every learner has."""
+
+    traits: ClassVar[Traits]
+
+    #: Does `_learn` itself refuse values that are not finite, with an InvalidInput?
+    _looks_at_values: ClassVar[bool] = False
+
+    n_bits: int
+    features: Any
+    centre: str
+    burn_in: int
+    similar_share: float | None
+    reservoir_size: int
+    random_state: Any
+
+    n_features_in_: int
+    dtype_: np.dtype
+    version_: int
+    n_pairs_seen_: int
+    n_points_seen_: int
+    n_updates_: int
+    n_steps_: int
+    n_capped_: int
+    n_bits_moved_: int
+    cumulative_loss_: float
+
+    def _rules(self) -> dict[str, checks.Rule]:
+        return {}
+
+    def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
+        raise NotImplementedError
+
+    def _learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates) -> None:
+        """A method that does not learn from pairs leaves this as it is: both points enter the mean."""
+        changed = self._take_points(np.stack([A, B], axis=1).reshape(-1, A.shape[1]))
+        updates.moved[:] = changed.reshape(-1, 2).any(axis=1)
+
+    def _take_points(self, Z: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def _observe(self, X: np.ndarray) -> np.ndarray:
+        """Centred points without pairs; which of them changed the hash functions, bool `(n,)`."""
+        return np.zeros(len(X), np.bool_)
+
+    def _functions(self) -> tuple[np.ndarray, np.ndarray]:
+        raise NotImplementedError
+
+    def _get_method_state(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _set_method_state(self, state: dict[str, Any]) -> None:
+        raise NotImplementedError
+
+    @property
+    def _n_models(self) -> int:
+        return 1
+
+    @property
+    def _fusion(self) -> str:
+        return "min"
+
+    @property
+    def _n_columns(self) -> int:
+        return self._n_models * self.n_bits

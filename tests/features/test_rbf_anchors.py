@@ -1,0 +1,219 @@
+"""The paper's kernel map against its formula."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics.pairwise import rbf_kernel
+
+from onlinehash import RbfAnchors
+from onlinehash.errors import InvalidInput, InvalidParameter, NotReady
+from onlinehash.features import same_map
+from tests.support import refused
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((60, 7))
+
+
+def kernel(rows: np.ndarray, anchors: np.ndarray, width: float) -> np.ndarray:
+    return np.exp(-((rows[:, None] - anchors[None]) ** 2).sum(axis=2) / (2 * width**2))
+
+
+def unit(rows: np.ndarray) -> np.ndarray:
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_values() -> None:
+    features = RbfAnchors(20, width=2.5).fit(X)
+    np.testing.assert_allclose(features.transform(X), kernel(X, X[:20], 2.5), rtol=1e-12)
+    np.testing.assert_allclose(features.transform(X), rbf_kernel(X, X[:20], gamma=1 / (2 * 2.5**2)), rtol=1e-12)
+    assert features.width_ == 2.5
+    assert list(features.get_feature_names_out())[:2] == ["rbfanchors0", "rbfanchors1"]
+
+
+def test_values_far_from_the_origin_do_not_cancel() -> None:
+    """|x|² + |a|² - 2 x.a would lose all digits in float32; distances are taken from the anchors' mean."""
+    far = (X + 1000).astype(np.float32)
+    features = RbfAnchors(20, width=2.5).fit(far)
+    np.testing.assert_allclose(
+        features.transform(far), kernel(far.astype(float), far[:20].astype(float), 2.5), rtol=1e-3
+    )
+
+
+def test_normalize() -> None:
+    features = RbfAnchors(20, width=1.0, normalize=True).fit(5 * X)
+    np.testing.assert_allclose(features.transform(3 * X), kernel(unit(X), unit(X[:20]), 1.0), rtol=1e-12)
+    assert np.isfinite(features.transform(np.zeros((1, 7)))).all(), "a zero vector has no direction; it stays zero"
+
+
+def test_the_width_can_come_from_the_anchors() -> None:
+    for normalize in (False, True):
+        features = RbfAnchors(20, normalize=normalize).fit(X)
+        anchors = unit(X[:20]) if normalize else X[:20]
+        distances = np.linalg.norm(anchors[:, None] - anchors[None], axis=2)[np.triu_indices(20, 1)]
+        assert features.width_ == pytest.approx(0.5 * np.median(distances), rel=1e-12)
+
+
+def test_one_anchor_is_enough_for_a_width() -> None:
+    features = RbfAnchors(1).fit(X)
+    assert features.width_ > 0
+    assert features.transform(X[:1])[0, 0] == 1.0
+
+
+def test_anchors_are_the_first_distinct_points() -> None:
+    stream = np.repeat(X[:10], 3, axis=0)
+    features = RbfAnchors(8, width=2.0)
+    for n, row in enumerate(stream):
+        assert features.n_waiting_for == max(0, 8 - len(stream[:n]) // 3 - (n % 3 > 0))
+        features.partial_fit(row[None])
+    assert np.array_equal(features.anchors_, X[:8])
+    assert features.is_ready
+    assert features.n_waiting_for == 0
+
+
+def test_plus_and_minus_zero_are_one_point() -> None:
+    features = RbfAnchors(2, width=1.0).partial_fit(np.array([[0.0], [-0.0], [1.0]]))
+    assert features.anchors_.tolist() == [[0.0], [1.0]]
+
+
+def test_anchors_can_be_given() -> None:
+    anchors = X[50:].copy()
+    features = RbfAnchors(anchors=anchors, width=2.0).fit(X)
+    np.testing.assert_allclose(features.transform(X), kernel(X, X[50:], 2.0), rtol=1e-12)
+    anchors[:] = 0
+    assert np.array_equal(features.anchors_, X[50:]), "they are copied"
+    assert RbfAnchors(anchors=X[50:].tolist()).fit(X).anchors_.shape == (10, 7)
+
+
+@given(st.lists(st.integers(0, 30), max_size=4))
+def test_any_split_gives_the_same_anchors(cuts: list[int]) -> None:
+    ends = sorted({0, 30, *cuts})
+    features = RbfAnchors(25)
+    for start, stop in pairwise(ends):
+        features.partial_fit(X[start:stop])
+    assert same_map(features, RbfAnchors(25).partial_fit(X[:25]))
+
+
+def test_a_map_does_not_change_once_it_is_ready() -> None:
+    features = RbfAnchors(20).fit(X)
+    before = features.transform(X)
+    features.partial_fit(100 + X)
+    assert np.array_equal(features.transform(X), before)
+
+
+def test_fit_forgets_and_takes_what_is_there() -> None:
+    features = RbfAnchors(20).fit(X).fit(X[30:, :3])
+    assert np.array_equal(features.anchors_, X[30:50, :3])
+    assert RbfAnchors(300).fit(X).anchors_.shape == (60, 7)
+
+
+def test_patience_ends() -> None:
+    """After ten times as many points as anchors it starts with the distinct ones it has, and says so."""
+    features = RbfAnchors(6, width=2.0)
+    features.partial_fit(np.tile(X[:3], (19, 1)))
+    features.partial_fit(X[:2])
+    assert not features.is_ready
+    with pytest.warns(UserWarning, match="waited for 60 points and saw 3 distinct"):
+        features.partial_fit(X[:1])
+    assert np.array_equal(features.anchors_, X[:3])
+
+
+@pytest.mark.parametrize(("width", "scale"), [(1e-3, 1.0), (1e3, 1.0), (1.0, 100.0)])
+def test_degenerate_kernels_warn(width: float, scale: float) -> None:
+    with pytest.warns(UserWarning, match="kernel values are degenerate .* use width='auto'"):
+        RbfAnchors(20, width=width).fit(scale * X)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_the_automatic_width_is_never_degenerate(scale: float) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        values = RbfAnchors(20).fit(scale * X).transform(scale * X[20:])
+    assert 0.01 < values.mean() < 0.99
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_a_row_does_not_depend_on_its_company(dtype: Any, normalize: bool) -> None:
+    rows = X.astype(dtype)
+    features = RbfAnchors(13, normalize=normalize).fit(rows)
+    whole = features.transform(rows)
+    assert whole.dtype == dtype
+    for n in range(len(rows)):
+        assert np.array_equal(features.transform(rows[n : n + 1])[0], whole[n])
+    order = rng.permutation(60)
+    assert np.array_equal(features.transform(rows[order]), whole[order])
+    assert np.array_equal(features.transform(np.tile(rows, (40, 1))), np.tile(whole, (40, 1)))
+    assert (whole[np.arange(13), np.arange(13)] > 1 - 1e-5).all(), "an anchor is itself"
+    assert (whole <= 1).all()
+
+
+def test_state_and_pickle() -> None:
+    for n in (5, 40):
+        features = RbfAnchors(20).partial_fit(X[:n])
+        twin = RbfAnchors(20)
+        twin.set_state(features.get_state())
+        unpickled = pickle.loads(pickle.dumps(features))
+        for one in (features, twin, unpickled):
+            one.partial_fit(X[n:])
+        assert same_map(features, twin)
+        assert np.array_equal(features.transform(X), twin.transform(X))
+        assert np.array_equal(features.transform(X), unpickled.transform(X))
+    fresh = RbfAnchors(20)
+    assert fresh.get_state() == {}
+    features.set_state({})
+    assert not features.is_ready
+
+
+def test_maps_are_compared_by_what_they_do() -> None:
+    features = RbfAnchors(20).fit(X)
+    assert same_map(features, clone(features).fit(X))
+    assert not same_map(features, RbfAnchors(20).fit(X[1:]))
+    assert not same_map(features, RbfAnchors(20, width=1.0).fit(X))
+    assert not same_map(features, None)
+    assert same_map(None, None)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"n_anchors": 0},
+        {"n_anchors": 2.5},
+        {"width": 0},
+        {"width": "wide"},
+        {"width": None},
+        {"normalize": 1},
+        {"anchors": np.ones((2, 3))},
+        {"anchors": np.full((2, 7), np.nan)},
+        {"anchors": "some"},
+    ],
+)
+def test_bad_parameters(params: dict[str, Any]) -> None:
+    features = RbfAnchors(**params)
+    error = refused(features.fit, X)
+    assert isinstance(error, InvalidParameter if "anchors" not in params else InvalidInput)
+    assert vars(features) == vars(RbfAnchors(**params))
+
+
+def test_bad_input_changes_nothing() -> None:
+    fresh = RbfAnchors(20)
+    assert isinstance(refused(fresh.transform, X), NotReady)
+    with pytest.raises(NotFittedError):
+        fresh.transform(X)
+    features = RbfAnchors(20).fit(X)
+    before = features.transform(X)
+    for bad in (X[:, :3], X * np.nan, X[0], "rows", X[:0]):
+        for call in (features.transform, features.partial_fit):
+            assert isinstance(refused(call, bad), InvalidInput)
+        if np.shape(bad) != (60, 3):  # fit may choose another width
+            assert isinstance(refused(features.fit, bad), InvalidInput)
+    assert np.array_equal(features.transform(X), before)

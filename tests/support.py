@@ -1,0 +1,174 @@
+"""What several tests share: small learners, the events of a stream, and the bytes of a learner's state."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onlinehash.errors import OnlineHashError
+from onlinehash.learners import registry
+
+LEARNERS = {method.name: method.load() for method in registry.methods()}
+
+#: Small enough for quick tests, and such that a short stream passes burn-in and fills the reservoir.
+SMALL = {"n_bits": 8, "burn_in": 12, "reservoir_size": 6, "n_models": 3, "random_state": 0}
+
+
+def make(name: str, **params: Any) -> Any:
+    """A small learner of the registry."""
+    known = inspect.signature(LEARNERS[name]).parameters
+    return LEARNERS[name](**{k: v for k, v in SMALL.items() if k in known} | params)
+
+
+# ------------------------------------------------------------------ streams of events
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Pairs of points; one alone goes through `learn_pair`."""
+
+    A: np.ndarray
+    B: np.ndarray
+    similar: np.ndarray
+    weight: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.A)
+
+    def part(self, rows: slice) -> Pairs:
+        return Pairs(self.A[rows], self.B[rows], self.similar[rows], self.weight[rows])
+
+    def points(self) -> np.ndarray:
+        return np.concatenate([self.A, self.B])
+
+    def feed(self, learner: Any) -> None:
+        if len(self) == 1:
+            learner.learn_pair(self.A[0], self.B[0], self.similar[0], self.weight[0])
+        else:
+            learner.partial_fit_pairs(self.A, self.B, self.similar, self.weight)
+
+
+@dataclass(frozen=True)
+class Points:
+    """Points without pairs."""
+
+    X: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def part(self, rows: slice) -> Points:
+        return Points(self.X[rows])
+
+    def points(self) -> np.ndarray:
+        return self.X
+
+    def feed(self, learner: Any) -> None:
+        learner.observe(self.X)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Points with labels."""
+
+    X: np.ndarray
+    y: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+    def part(self, rows: slice) -> Labelled:
+        return Labelled(self.X[rows], self.y[rows])
+
+    def points(self) -> np.ndarray:
+        return self.X
+
+    def feed(self, learner: Any) -> None:
+        learner.partial_fit(self.X, self.y)
+
+
+Event = Pairs | Points | Labelled
+
+
+def feed(learner: Any, events: Iterable[Event]) -> Any:
+    """The learner after the events."""
+    for event in events:
+        quietly(event.feed, learner)
+    return learner
+
+
+def quietly(call: Callable[..., Any], *args: Any) -> Any:
+    """Call; warnings about anchors and labels are part of life in a random stream."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return call(*args)
+
+
+def pairs(n: int = 60, d: int = 5, seed: int = 0, dtype: Any = np.float64, shift: float = 1.0) -> Pairs:
+    """Random pairs of points that are not centred."""
+    rng = np.random.default_rng(seed)
+    A, B = (rng.standard_normal((2, n, d)) + shift).astype(dtype)
+    return Pairs(A, B, rng.random(n) < 0.5, np.ones(n))
+
+
+def clusters(n: int, seed: int = 0, n_classes: int = 4, d: int = 16) -> tuple[np.ndarray, np.ndarray]:
+    """Labelled points of far-apart clusters."""
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(1).standard_normal((n_classes, d))
+    y = rng.integers(n_classes, size=n)
+    return centres[y] + 0.02 * rng.standard_normal((n, d)), y
+
+
+# ------------------------------------------------------------------ states
+
+
+def state_bytes(learner: Any) -> bytes:
+    """Everything a learner has learned, as bytes that are equal exactly when the states are."""
+    return as_bytes(learner.get_state())
+
+
+def as_bytes(value: Any) -> bytes:
+    """Any nesting of plain values, arrays and estimators, as bytes."""
+    if isinstance(value, np.ndarray):
+        return f"array {value.dtype.str} {value.shape} ".encode() + value.tobytes()
+    if isinstance(value, dict):
+        return b"{" + b"".join(str(k).encode() + b":" + as_bytes(value[k]) for k in sorted(value, key=str)) + b"}"
+    if isinstance(value, list | tuple):
+        return b"[" + b",".join(map(as_bytes, value)) + b"]"
+    if isinstance(value, bool | np.bool_ | str | None):
+        return repr(value).encode()
+    if isinstance(value, int | np.integer):
+        return f"int {int(value):040d}".encode()  # of one width: sizes of states are compared too
+    if isinstance(value, float | np.floating):
+        return np.float64(value).tobytes()
+    if hasattr(value, "get_params"):
+        return type(value).__name__.encode() + as_bytes(vars(value))
+    raise TypeError(f"no bytes for {type(value)}")
+
+
+# ------------------------------------------------------------------ refusals
+
+
+def refused(call: Callable[..., Any], *args: Any) -> OnlineHashError:
+    """The call raises one of our errors, and its message is a clear sentence on one line."""
+    with pytest.raises(OnlineHashError) as caught:
+        call(*args)
+    message = str(caught.value)
+    assert message.endswith("."), message
+    assert "\n" not in message, message
+    assert 20 < len(message) < 500, message
+    return caught.value
+
+
+def refused_without_a_trace(learner: Any, call: Callable[..., Any], *args: Any) -> OnlineHashError:
+    """The call is refused, and the learner's state is what it was, to the byte."""
+    before = state_bytes(learner)
+    error = refused(call, *args)
+    assert state_bytes(learner) == before, f"the refused call changed the state: {error}"
+    return error

@@ -1,0 +1,61 @@
+"""One tree of errors, as the module draws it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from sklearn.exceptions import NotFittedError
+
+from onlinehash import OnlineHashing, errors
+from onlinehash.features import NotFitted
+
+TREE = {
+    "InvalidInput": ("OnlineHashError", ValueError),
+    "InvalidType": ("InvalidInput", TypeError),
+    "InvalidParameter": ("InvalidInput", ValueError),
+    "UnknownMethod": ("OnlineHashError", KeyError),
+    "NotReady": ("OnlineHashError", ValueError),
+    "FormatError": ("OnlineHashError", ValueError),
+    "MissingExtra": ("OnlineHashError", ImportError),
+}
+
+
+def classes() -> dict[str, type]:
+    return {name: value for name, value in vars(errors).items() if isinstance(value, type)}
+
+
+@pytest.mark.parametrize("name", TREE)
+def test_each_error_is_also_a_built_in_one(name: str) -> None:
+    parent, builtin = TREE[name]
+    assert issubclass(classes()[name], classes()[parent])
+    assert issubclass(classes()[name], builtin)
+
+
+def test_the_drawing_is_complete() -> None:
+    assert set(classes()) == {*TREE, "OnlineHashError"}
+    drawn = set(re.findall(r"[├└]── (\w+)", errors.__doc__))
+    assert drawn == {*TREE, "NotFitted"}
+
+
+def test_each_has_an_exit_code_and_a_status() -> None:
+    for cls in classes().values():
+        assert 1 <= cls.exit_code <= 125
+        assert 400 <= cls.http_status < 600
+    codes = [cls.exit_code for name, cls in classes().items() if name not in ("InvalidType", "InvalidParameter")]
+    assert len(set(codes)) == len(codes) - 1, "only bad input and an unknown name share theirs"
+
+
+def test_not_fitted_is_scikit_learns_too() -> None:
+    assert issubclass(NotFitted, errors.NotReady)
+    assert issubclass(NotFitted, NotFittedError)
+    with pytest.raises(NotFittedError, match="has seen no data yet"):
+        OnlineHashing().transform([[1.0]])
+
+
+def test_messages_print_as_they_are() -> None:
+    assert str(errors.UnknownMethod("expected a method, got 'X'.")) == "expected a method, got 'X'."
+    message = str(errors.MissingExtra("reading parquet files", "pyarrow", "parquet"))
+    assert (
+        message == "reading parquet files needs pyarrow, which is not installed; run: pip install 'onlinehash[parquet]'"
+    )

@@ -1,0 +1,52 @@
+"""Methods by name."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+
+from onlinehash import LSH, MultiModelOnlineHashing, OnlineHashing
+from onlinehash.errors import UnknownMethod
+from onlinehash.learners import registry
+from tests.support import refused
+
+
+@pytest.mark.parametrize(
+    ("name", "cls"),
+    [
+        ("OnlineHashing", OnlineHashing),
+        ("OH", OnlineHashing),
+        ("oh", OnlineHashing),
+        ("MultiModelOnlineHashing", MultiModelOnlineHashing),
+        ("mmoh", MultiModelOnlineHashing),
+        ("lsh", LSH),
+    ],
+)
+def test_names_and_aliases(name: str, cls: type) -> None:
+    assert registry.find(name) is cls
+
+
+def test_an_unknown_name_is_told_the_known_ones() -> None:
+    error = refused(registry.find, "HO")
+    assert isinstance(error, UnknownMethod)
+    for known in ("OnlineHashing (OH)", "MultiModelOnlineHashing (MMOH)", "LSH", "'HO'"):
+        assert known in str(error)
+
+
+def test_names_are_unique_and_are_class_names() -> None:
+    names = [name.lower() for method in registry.methods() for name in (method.name, *method.aliases)]
+    assert len(names) == len(set(names))
+    assert all(method.load().__name__ == method.name for method in registry.methods())
+
+
+def test_others_register_by_an_entry_point(monkeypatch: Any) -> None:
+    theirs = EntryPoint("OURS", "onlinehash.learners.locality_sensitive:LSH", "onlinehash.learners")
+
+    def entry_points(group: str) -> list[EntryPoint]:
+        return [theirs] if group == "onlinehash.learners" else []
+
+    monkeypatch.setattr(registry, "entry_points", entry_points)
+    assert registry.find("ours") is LSH
+    assert registry.methods()[-1].aliases == ("OURS",)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash import format
+from onlinehash import checks, format
 from onlinehash.codes import Codes
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
 from onlinehash.features import RbfAnchors, make_map
@@ -20,11 +20,10 @@ from onlinehash.learners.encoder import Encoder
 def save(thing: Any, path: str | os.PathLike[str]) -> None:
     """Write a learner, an encoder or codes to one file, atomically; no pickle."""
     if isinstance(thing, Learner):
-        content = {
-            "class": type(thing).__name__,
-            "params": {name: _pack(value) for name, value in thing.get_params(deep=False).items()},
-            "state": _pack(thing.get_state()),
-        }
+        params, state = thing.get_params(deep=False), thing.get_state()
+        if state and isinstance(params["random_state"], np.random.Generator | np.random.RandomState):
+            params["random_state"] = state["seed"]  # what was drawn from a generator that others share
+        content = {"class": type(thing).__name__, "params": _pack(params), "state": _pack(state)}
         format.write(path, "learner", content)
     elif isinstance(thing, Encoder):
         format.write(path, "encoder", _pack_encoder(thing))
@@ -44,7 +43,7 @@ def load(path: str | os.PathLike[str]) -> Any:
         return readers[kind](content)
     except OnlineHashError as error:
         raise FormatError(f"{path} does not hold a usable {kind}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ImportError) as error:
         raise FormatError(f"{path} does not hold a usable {kind}: {type(error).__name__} {error}.") from None
 
 
@@ -109,6 +108,8 @@ def _pack(value: Any) -> Any:
                 f"got {type(value).__name__}."
             )
         params = value.get_params(deep=False)
+        if params.get("memory") is not None:
+            raise InvalidInput(f"expected features without memory to save, got {checks.shown(value)}.")
         learned = {k: v for k, v in vars(value).items() if k not in params and k != "feature_names_in_"}
         return {"$sklearn": f"{module}:{type(value).__name__}", "params": _pack(params), "learned": _pack(learned)}
     if isinstance(value, dict):

@@ -104,9 +104,7 @@ def walks(draw: Any, name: str) -> list[Step]:
         "init": draw(st.sampled_from(["gaussian", "unit"])),
         "random_state": draw(st.integers(0, 1000)),
     }
-    params["similar_radius"] = draw(
-        st.integers(0, math.ceil(params["dissimilar_ratio"] * params["n_bits"]) - 1)
-    )
+    params["similar_radius"] = draw(st.integers(0, math.ceil(params["dissimilar_ratio"] * params["n_bits"]) - 1))
     d, n = draw(st.integers(2, 20)), draw(st.integers(1, 30))
     return list(walk(make(name, **params), pairs(n, d, seed=draw(st.integers(0, 1000)))))
 
@@ -143,9 +141,7 @@ def test_every_step_is_what_the_paper_says(name: str, data: Any) -> None:
             C = tau if C is None else C
             assert tau == C
         # The step is the smallest that prefers g by the square root of R: with no cap nothing of the loss is left.
-        expected = np.divide(
-            step.prediction_loss(step.before), step.norm, where=chosen, out=np.zeros(len(chosen))
-        )
+        expected = np.divide(step.prediction_loss(step.before), step.norm, where=chosen, out=np.zeros(len(chosen)))
         np.testing.assert_allclose(step.tau[~step.capped], expected[~step.capped], rtol=1e-9)
         assert (step.tau[step.capped] < expected[step.capped]).all()
         scale = 1 + np.abs(step.projections).max() + step.norm.max()
@@ -208,9 +204,7 @@ def test_a_zero_vector_that_would_have_to_move_is_skipped(name: str) -> None:
     learner = feed(make(name, centre="none"), [pairs()])
     before = learner.projection_.tobytes()
     version = learner.version_
-    distances = (
-        (~learner.transform(pairs(seed=3).A)).reshape(60, -1, 8).sum(axis=2)
-    )  # the bits of zero are all set
+    distances = (~learner.transform(pairs(seed=3).A)).reshape(60, -1, 8).sum(axis=2)  # the bits of zero are all set
     n = int(np.argmax(distances.min(axis=1)))
     update = learner.learn_pair(np.zeros(5), pairs(seed=3).A[n], True)
     assert update.loss == distances[n].min() > 0
@@ -303,9 +297,7 @@ class TestInit:
         learner = make(name, init=W).observe(pairs(dtype=dtype).A)
         assert np.array_equal(learner.projection_, W.astype(dtype))
         feed(learner, [pairs()])
-        assert np.array_equal(W, np.random.default_rng(0).standard_normal(shape)), (
-            "the parameter is not touched"
-        )
+        assert np.array_equal(W, np.random.default_rng(0).standard_normal(shape)), "the parameter is not touched"
 
     def test_behind_a_map(self, name: str) -> None:
         """The number of inputs is what the map gives: also where anchors are given, or fewer come than asked for."""
@@ -329,9 +321,7 @@ def test_a_radius_that_meets_the_ratio_warns(name: str) -> None:
 @pytest.mark.parametrize("name", BOTH)
 def test_a_radius_is_allowed_to_similar_pairs(name: str) -> None:
     stream = pairs(n=200)
-    losses = [
-        make(name, similar_radius=a).learn_pairs(stream.A, stream.B, stream.similar).loss for a in (0, 2)
-    ]
+    losses = [make(name, similar_radius=a).learn_pairs(stream.A, stream.B, stream.similar).loss for a in (0, 2)]
     first = int(np.argmax(stream.similar & (losses[0] > 0)))
     assert losses[1][:first].sum() <= losses[0][:first].sum()
     assert losses[0][first] - losses[1][first] == min(2, losses[0][first])
@@ -359,8 +349,7 @@ def test_the_refined_loss_is_asked_not_learned(name: str) -> None:
     learner = feed(make(name, C=1e6, centre="none"), [stream])
     before = state_bytes(learner)
     values = [
-        learner.refined_loss(a, b, similar)
-        for a, b, similar in zip(stream.A, stream.B, stream.similar, strict=True)
+        learner.refined_loss(a, b, similar) for a, b, similar in zip(stream.A, stream.B, stream.similar, strict=True)
     ]
     assert state_bytes(learner) == before
     assert min(values) > -1e-9

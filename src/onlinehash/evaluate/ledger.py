@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from onlinehash.errors import InvalidInput, InvalidParameter
-from onlinehash.learners.online_hashing import OnlineHashing, similarity_loss
+from onlinehash.learners.online_hashing import OnlineHashing
+from onlinehash.learners.online_hashing_kernels import similarity_loss
 from onlinehash.learners.update import Updates
 
 

@@ -16,23 +16,19 @@ Readings taken where the paper leaves a choice:
 from __future__ import annotations
 
 import copy
-import math
 import warnings
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, InvalidParameter
-from onlinehash.features.centring import centre_pair, is_finite, track_medians
+from onlinehash.features.centring import track_medians
+from onlinehash.learners import online_hashing_kernels as kernels
 from onlinehash.learners.base import Learner
 from onlinehash.learners.hooks import Traits
 from onlinehash.learners.update import Updates
-from onlinehash.numeric.dots import add_row, aligned_zeros, dot_of_rows, pad_rows, row_dots, some_row_dots
-
-#: Pairs projected together before they are learned one by one; what a step changes is projected again.
-PAIRS_AHEAD = 4
+from onlinehash.numeric.dots import aligned_zeros, pad_rows, row_dots
 
 
 class OnlineHashing(Learner):
@@ -167,7 +163,7 @@ class OnlineHashing(Learner):
                 W /= np.linalg.norm(W, axis=1, keepdims=True)
         # One row per bit, all models in one matrix: the kernels read rows, and a step rewrites rows.
         self._W = pad_rows(W.transpose(0, 2, 1).reshape(-1, n_inputs).astype(self.dtype_))
-        self._ahead = aligned_zeros((2 * PAIRS_AHEAD, n_inputs), self.dtype_)  # the kernel's room to work in
+        self._ahead = aligned_zeros((2 * kernels.PAIRS_AHEAD, n_inputs), self.dtype_)  # the kernel's room to work in
         self._n_inputs = n_inputs
         self._medians = np.zeros(len(self._W))
         self._spreads = np.zeros(len(self._W))
@@ -214,32 +210,19 @@ class OnlineHashing(Learner):
         refined: np.ndarray,
     ) -> None:
         centring = self._centring
-        stopped_at = _learn_pairs(
+        stopped_at = kernels.learn_pairs(
             self._W,
             self._ahead,
             A,
             B,
             similar,
             self.C * weights,
-            self._n_models,
-            self.similar_radius,
-            self._dissimilar_distance,
-            self.n_rounds,
-            centring.total,
-            centring.count,
-            centring.limit,
-            centring.mean,
-            self.centre == "median",
-            self._medians,
-            self._spreads,
-            self._median_count,
-            updates.loss,
-            updates.step,
-            updates.capped,
-            updates.flips,
-            updates.n_moved,
-            updates.moved,
-            refined,
+            kernels.Rule(self._n_models, self.similar_radius, self._dissimilar_distance, self.n_rounds),
+            kernels.Mean(centring.total, centring.count, centring.limit, centring.mean),
+            kernels.Medians(self.centre == "median", self._medians, self._spreads, self._median_count),
+            kernels.Trace(
+                updates.loss, updates.step, updates.capped, updates.flips, updates.n_moved, updates.moved, refined
+            ),
         )
         if stopped_at >= 0:
             raise InvalidInput(f"expected finite values, got others in pair {stopped_at}.")
@@ -267,261 +250,7 @@ class OnlineHashing(Learner):
         return float(refined[0])
 
 
-@njit(nogil=True, cache=True)
-def _learn_pairs(
-    W: np.ndarray,
-    X: np.ndarray,
-    A: np.ndarray,
-    B: np.ndarray,
-    similar: np.ndarray,
-    C: np.ndarray,
-    n_models: int,
-    alpha: int,
-    b: float,
-    n_rounds: int,
-    total: np.ndarray,
-    count: np.ndarray,
-    limit: int,
-    mean: np.ndarray,
-    median: bool,
-    medians: np.ndarray,
-    spreads: np.ndarray,
-    median_count: np.ndarray,
-    loss: np.ndarray,
-    step: np.ndarray,
-    capped: np.ndarray,
-    flips: np.ndarray,
-    n_moved: np.ndarray,
-    moved: np.ndarray,
-    refined: np.ndarray,
-) -> int:
-    """Algorithm 1 over pairs (row t of A with row t of B), for one model or several.
-
-    A few pairs are centred into X and projected at once, because W then passes through the cache once for all of
-    them. A step changes few rows of W; those are projected again for the pairs that follow. As every dot product is
-    its own, this is bit for bit the loop that projects each pair when its turn comes. Returns the pair at which a
-    value that is not finite stopped it, or -1.
-    """
-    bound = np.sqrt(np.finfo(W.dtype).max / A.shape[1])
-    r = W.shape[0] // n_models
-    rounded = mean.astype(W.dtype)
-    P = np.empty((2 * PAIRS_AHEAD, W.shape[0]), W.dtype)
-    D, R = np.empty(n_models, np.int64), np.empty(n_models)
-    deltas, chosen = np.empty(r), np.empty(r + 1, np.int64)
-    base = np.empty((r, W.shape[1]), W.dtype)  # rows as they were, where a pair takes several rounds
-    for start in range(0, similar.shape[0], PAIRS_AHEAD):
-        stop = min(start + PAIRS_AHEAD, similar.shape[0])
-        n_rows = 2 * (stop - start)
-        for t in range(start, stop):
-            if not (is_finite(A, t, bound) and is_finite(B, t, bound)):
-                return t
-            q = 2 * (t - start)
-            moved[t] = centre_pair(A, B, t, total, count, limit, mean, rounded, X, q) or median
-        row_dots(W, X, 0, n_rows, P)
-        for t in range(start, stop):
-            s, q = similar[t], 2 * (t - start)
-            if median:
-                track_medians(P, q, medians, spreads, median_count)
-                track_medians(P, q + 1, medians, spreads, median_count)
-                for k in range(W.shape[0]):
-                    P[q, k] -= medians[k]
-                    P[q + 1, k] -= medians[k]
-            nearest = 0
-            for m in range(n_models):
-                D[m] = _distance(P, q, m * r, r)
-                R[m] = similarity_loss(D[m], s, alpha, b)
-                if R[m] < R[nearest]:
-                    nearest = m
-            for m in range(n_models):
-                # A similar pair needs one model that agrees: only the nearest to it learns.
-                if R[m] == 0 or (s > 0 and m != nearest):
-                    continue
-                loss[t] += R[m]
-                n_flips = D[m] - alpha if s > 0 else math.ceil(b - 1e-9) - D[m]
-                infer_flips(P, q, m * r, r, s, n_flips, deltas, chosen)
-                flipped = chosen[:n_flips]
-                step[t, m], capped[t, m] = _take_step(
-                    W, X, q, P, medians, R[m], C[t], n_rounds, flipped, base, flips, t, refined
-                )
-                for k in flipped:
-                    n_moved[t] += flips[t, k] != 0
-                some_row_dots(W, flipped, X, q + 2, n_rows, P)
-    return -1
-
-
 def dissimilar_distance(ratio: float, n_bits: int) -> float:
     """b = βr, an integer where it is one but for rounding."""
     b = ratio * n_bits
     return float(round(b)) if abs(b - round(b)) < 1e-9 else b
-
-
-@njit(nogil=True, cache=True)
-def similarity_loss(distance: int, s: int, alpha: int, b: float) -> float:
-    """R of a pair whose codes are `distance` apart."""
-    return max(0.0, float(distance - alpha)) if s > 0 else max(0.0, b - distance)
-
-
-@njit(nogil=True, cache=True)
-def _distance(P: np.ndarray, q: int, first: int, r: int) -> int:
-    """D of the pair whose projections are rows q and q + 1 of P, in one model's r columns."""
-    distance = 0
-    for k in range(first, first + r):
-        distance += (P[q, k] >= 0) != (P[q + 1, k] >= 0)
-    return distance
-
-
-@njit(nogil=True, cache=True)
-def infer_flips(
-    P: np.ndarray, q: int, first: int, r: int, s: int, n_flips: int, deltas: np.ndarray, chosen: np.ndarray
-) -> None:
-    """Algorithms 2 and 3: the `n_flips` bits of least potential loss among those that are wrong.
-
-    Wrong are the bits that differ in a similar pair, or agree in a dissimilar one; the potential loss of a bit is
-    δ_k = min(|w_kᵀx_i|, |w_kᵀx_j|). Ties go to the lower bit.
-    """
-    n_wrong = 0
-    for k in range(first, first + r):
-        chosen[n_wrong] = k  # written over unless the bit is wrong: cheaper than a branch nobody can predict
-        n_wrong += ((P[q, k] >= 0) != (P[q + 1, k] >= 0)) == (s > 0)
-    if n_wrong == n_flips:  # all of them: nothing to choose (with α = 0, every similar pair)
-        return
-    n = 0
-    for c in range(n_wrong):
-        k = chosen[c]
-        delta = min(abs(P[q, k]), abs(P[q + 1, k]))
-        if n == n_flips:
-            if delta >= deltas[n - 1]:
-                continue
-            n -= 1
-        at = n
-        while at > 0 and deltas[at - 1] > delta:
-            deltas[at], chosen[at] = deltas[at - 1], chosen[at - 1]
-            at -= 1
-        deltas[at], chosen[at] = delta, k
-        n += 1
-
-
-@njit(nogil=True, cache=True)
-def _take_step(
-    W: np.ndarray,
-    X: np.ndarray,
-    q: int,
-    P: np.ndarray,
-    medians: np.ndarray,
-    R: float,
-    C: float,
-    n_rounds: int,
-    chosen: np.ndarray,
-    base: np.ndarray,
-    flips: np.ndarray,
-    t: int,
-    refined: np.ndarray,
-) -> tuple[float, bool]:
-    """W ← W + τ x (g - f)ᵀ for one model, f = h in the first round; returns τ and whether C cut it short.
-
-    The pair's points are rows q and q + 1 of X, their projections those of P. Row t of `flips` is filled with
-    (g - f) / 2, side i plus three times side j. Each chosen bit is flipped on the side where that costs least; on all
-    other bits g, f and h are the same.
-    """
-    squares = dot_of_rows(X, q, q), dot_of_rows(X, q + 1, q + 1)  # |x_i|², |x_j|²
-    loss, norm = math.sqrt(R), 0.0
-    for k in chosen:
-        side = 0 if abs(P[q, k]) <= abs(P[q + 1, k]) else 1
-        flips[t, k] = (1 if side == 0 else 3) * (-1 if P[q + side, k] >= 0 else 1)
-        loss += 2.0 * abs(P[q + side, k])
-        norm += 4.0 * squares[side]
-    if norm == 0.0 or C == 0.0:  # nothing to move, or no weight to move it: W stays, and the best f is h
-        for k in chosen:
-            flips[t, k] = 0
-        if refined.shape[0] > 0:
-            refined[t] += loss
-        return 0.0, False
-    tau, capped = min(C, loss / norm), loss / norm > C
-    if n_rounds > 1 or refined.shape[0] > 0:
-        return _take_rounds(W, X, q, P, medians, R, C, n_rounds, chosen, base, flips, t, refined, tau, capped)
-    _move(W, X, q, tau, chosen, flips, t)
-    return tau, capped
-
-
-@njit(nogil=True, cache=True)
-def _take_rounds(
-    W: np.ndarray,
-    X: np.ndarray,
-    q: int,
-    P: np.ndarray,
-    medians: np.ndarray,
-    R: float,
-    C: float,
-    n_rounds: int,
-    chosen: np.ndarray,
-    base: np.ndarray,
-    flips: np.ndarray,
-    t: int,
-    refined: np.ndarray,
-    tau: float,
-    capped: bool,
-) -> tuple[float, bool]:
-    """The step and then the paper's alternation: g, √R and the starting W stay, f is what the new W predicts."""
-    g = np.empty((2, chosen.shape[0]), np.int64)
-    for c, k in enumerate(chosen):
-        base[c] = W[k]
-        for side in range(2):
-            g[side, c] = (1 if P[q + side, k] >= 0 else -1) + 2 * _part(flips[t, k], side)
-    _move(W, X, q, tau, chosen, flips, t)
-    f = np.empty((2, chosen.shape[0]), np.int64)
-    squares = dot_of_rows(X, q, q), dot_of_rows(X, q + 1, q + 1)
-    between = dot_of_rows(X, q, q + 1)
-    for _ in range(1, n_rounds):
-        _predict(W, X, q, medians, chosen, f)
-        if np.array_equal(f, g):
-            break
-        loss, norm = math.sqrt(R), 0.0
-        for c, k in enumerate(chosen):
-            i, j = (g[0, c] - f[0, c]) // 2, (g[1, c] - f[1, c]) // 2
-            flips[t, k] = i + 3 * j
-            loss -= 2.0 * (i * P[q, k] + j * P[q + 1, k])
-            norm += 4.0 * (abs(i) * squares[0] + abs(j) * squares[1] + 2 * i * j * between)
-            W[k] = base[c]
-        tau, capped = 0.0, False
-        if norm > 0.0:
-            tau, capped = min(C, max(0.0, loss) / norm), loss / norm > C
-        _move(W, X, q, tau, chosen, flips, t)
-    if tau == 0.0:
-        for k in chosen:
-            flips[t, k] = 0
-    if refined.shape[0] > 0:
-        now = _predict(W, X, q, medians, chosen, f)
-        refined[t] += math.sqrt(R) + (np.abs(now) - g * now).sum()
-    return tau, capped
-
-
-@njit(nogil=True, cache=True)
-def _predict(
-    W: np.ndarray, X: np.ndarray, q: int, medians: np.ndarray, chosen: np.ndarray, f: np.ndarray
-) -> np.ndarray:
-    """f = sgn(Wᵀx) on the chosen bits, both sides; returns the projections."""
-    projections = np.empty((X.shape[0], W.shape[0]), W.dtype)
-    some_row_dots(W, chosen, X, q, q + 2, projections)
-    now = np.empty((2, chosen.shape[0]))
-    for c, k in enumerate(chosen):
-        for side in range(2):
-            now[side, c] = projections[q + side, k] - medians[k]
-            f[side, c] = 1 if now[side, c] >= 0 else -1
-    return now
-
-
-@njit(nogil=True, cache=True)
-def _part(flip: int, side: int) -> int:
-    """(g - f) / 2 of one side, out of the number that holds both."""
-    j = 0 if abs(flip) < 2 else (1 if flip > 0 else -1)
-    return j if side == 1 else flip - 3 * j
-
-
-@njit(nogil=True, cache=True)
-def _move(W: np.ndarray, X: np.ndarray, q: int, tau: float, chosen: np.ndarray, flips: np.ndarray, t: int) -> None:
-    """w_k ← w_k + τ (x_i (g_i - f_i) + x_j (g_j - f_j)) for the chosen bits."""
-    for k in chosen:
-        for side in range(2):
-            part = _part(flips[t, k], side)
-            if part != 0:
-                add_row(W, k, 2.0 * tau * part, X, q + side)

@@ -1,0 +1,248 @@
+"""Saving and loading: learners, encoders, codes; and the files of every format so far, kept for ever."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from onlinehash import Codes, Encoder, OnlineHashing, RbfAnchors, format, load, save
+from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.files import _pack
+from tests.support import LEARNERS, as_bytes, clusters, feed, make, pairs, refused, state_bytes
+
+ROWS = pairs(seed=1).A
+KEPT = Path(__file__).parent / "files"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "thing.oh"
+
+
+# ------------------------------------------------------------------ round trips
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("centre", ["burn-in", "running", "median", "none"])
+def test_a_learner(name: str, centre: str, path: Path) -> None:
+    learner = feed(make(name, centre=centre, features=RbfAnchors(7, width=2.0)), [pairs()])
+    save(learner, path)
+    loaded = load(path)
+    assert type(loaded) is type(learner)
+    assert as_bytes(loaded.get_params()) == as_bytes(learner.get_params())
+    assert state_bytes(loaded) == state_bytes(learner)
+    assert loaded.encode(ROWS) == learner.encode(ROWS)
+    assert loaded.version_ == learner.version_
+    assert len(loaded.snapshot().changed_bits(learner.snapshot())) == 0
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_a_learner_that_has_seen_nothing(name: str, path: Path) -> None:
+    save(make(name), path)
+    loaded = load(path)
+    assert loaded.get_state() == {}
+    assert state_bytes(feed(loaded, [pairs()])) == state_bytes(feed(make(name), [pairs()]))
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"init": np.random.default_rng(0).standard_normal((5, 8))},
+        {"init": np.random.default_rng(0).standard_normal((5, 8)).tolist()},
+        {"init": "unit", "C": np.float32(0.3), "n_bits": np.int64(8)},
+        {"features": RbfAnchors(anchors=pairs().A[:4])},
+        {"random_state": 2**70},
+        {"random_state": None},
+        {"similar_share": 0.3},
+    ],
+)
+def test_parameters(params: dict[str, Any], path: Path) -> None:
+    learner = feed(make("OnlineHashing", **params), [pairs()])
+    save(learner, path)
+    loaded = load(path)
+    assert loaded.encode(ROWS) == learner.encode(ROWS)
+    assert as_bytes(loaded.get_params()) == as_bytes(
+        {k: v.item() if isinstance(v, np.generic) else v for k, v in learner.get_params().items()}
+    )
+    assert state_bytes(feed(loaded, [pairs(seed=2)])) == state_bytes(feed(learner, [pairs(seed=2)]))
+
+
+@pytest.mark.parametrize("generator", [np.random.default_rng(3), np.random.RandomState(3)])
+def test_a_shared_generator_is_no_part_of_a_file(generator: Any, path: Path) -> None:
+    """The seed that was drawn from it is."""
+    learner = feed(make("OnlineHashing", random_state=generator), [pairs()])
+    save(learner, path)
+    loaded = load(path)
+    assert isinstance(loaded.random_state, int)
+    assert state_bytes(feed(loaded, [pairs(seed=2)])) == state_bytes(feed(learner, [pairs(seed=2)]))
+    assert learner.random_state is generator
+    X, y = clusters(20)
+    assert state_bytes(loaded.fit(X, y)) == state_bytes(load(path).fit(X, y)), "and one can begin anew from it"
+
+
+def test_a_shared_generator_before_the_first_draw_cannot_be_saved(path: Path) -> None:
+    refused(save, make("OnlineHashing", random_state=np.random.default_rng(0)), path)
+
+
+def test_an_odd_labelled_point_and_the_reservoir(path: Path) -> None:
+    X, y = clusters(41)
+    never_stopped = make("OnlineHashing", similar_share=0.5).partial_fit(X[:21], y[:21])
+    save(never_stopped, path)
+    assert state_bytes(load(path).partial_fit(X[21:], y[21:])) == state_bytes(never_stopped.partial_fit(X[21:], y[21:]))
+
+
+@pytest.mark.parametrize("features", [None, RbfAnchors(7), StandardScaler().fit(ROWS), PCA(2).fit(ROWS)])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_an_encoder(name: str, features: Any, path: Path) -> None:
+    encoder = feed(make(name, features=features), [pairs()]).snapshot()
+    save(encoder, path)
+    loaded = load(path)
+    assert isinstance(loaded, Encoder)
+    assert loaded.encode(ROWS) == encoder.encode(ROWS)
+    assert len(loaded.changed_bits(encoder)) == 0
+    for field in ("n_bits", "n_models", "n_columns", "n_features", "fusion", "version", "method"):
+        assert getattr(loaded, field) == getattr(encoder, field)
+    assert repr(loaded) == repr(encoder)
+    assert not loaded.weights.flags.writeable
+
+
+@pytest.mark.parametrize(("n", "columns", "models"), [(5, 12, 3), (0, 7, 1), (3, 64, 1)])
+def test_codes(n: int, columns: int, models: int, path: Path) -> None:
+    codes = Codes.from_bits(np.random.default_rng(0).random((n, columns)) < 0.5, models)
+    save(codes, path)
+    assert load(path) == codes
+
+
+@pytest.mark.parametrize("thing", [3, None, "learner", np.ones(3), RbfAnchors(3), LogisticRegression()])
+def test_nothing_else_can_be_saved(thing: Any, path: Path) -> None:
+    assert isinstance(refused(save, thing, path), InvalidInput)
+    assert not path.exists()
+
+
+def test_features_with_code_inside_cannot_be_saved(path: Path) -> None:
+    learner = feed(make("OnlineHashing", features=FunctionTransformer(np.sqrt).fit(ROWS)), [])
+    assert isinstance(refused(save, learner, path), InvalidInput)
+
+
+# ------------------------------------------------------------------ files that are not what they claim
+
+
+def learner_content(**changes: Any) -> dict[str, Any]:
+    learner = feed(make("OnlineHashing"), [pairs()])
+    content = {
+        "class": "OnlineHashing",
+        "params": {key: _pack(value) for key, value in learner.get_params(deep=False).items()},
+        "state": learner.get_state(),
+    }
+    return content | changes
+
+
+def sklearn_features(name: str, params: Any, learned: Any) -> dict[str, Any]:
+    params = {"features": {"$sklearn": name, "params": params, "learned": learned}}
+    return {"class": "OnlineHashing", "params": params, "state": {}}
+
+
+PCA_FILE = sklearn_features("sklearn.decomposition._pca:PCA", {"n_components": 2}, {})
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("index", {}),
+        ("", {}),
+        ("learner", {}),
+        ("learner", []),
+        ("learner", learner_content(**{"class": "OfflineHashing"})),
+        ("learner", learner_content(**{"class": 3})),
+        ("learner", learner_content(params={"n_bits": 8, "n_wings": 2})),
+        ("learner", learner_content(params={"n_bits": -1})),
+        ("learner", learner_content(params=None)),
+        ("learner", learner_content(state={"n_features": 5})),
+        ("learner", learner_content(state=[1, 2])),
+        ("encoder", {"weights": 3}),
+        ("codes", {"packed": np.ones((2, 1)), "n_bits": 8, "n_models": 1}),
+        ("codes", {"packed": np.ones((2, 9), np.uint8), "n_bits": 8, "n_models": 1}),
+        ("codes", {"packed": np.full((2, 1), 255, np.uint8), "n_bits": 4, "n_models": 1}),
+        ("learner", sklearn_features("os:system", {"command": "true"}, {})),
+        ("learner", sklearn_features("subprocess:Popen", {"args": "true"}, {})),
+        ("learner", sklearn_features("sklearn.nothing:PCA", {}, {})),
+        ("learner", sklearn_features("sklearn.decomposition._pca:Nothing", {}, {})),
+        ("learner", sklearn_features("sklearn.utils:check_array", {"array": [[1]]}, {})),
+        ("learner", sklearn_features("sklearn.linear_model._logistic:LogisticRegression", {}, {})),
+        ("learner", sklearn_features("sklearn.decomposition._pca:PCA", {"n_wings": 2}, {})),
+        ("learner", sklearn_features("sklearn.pipeline:Pipeline", {"steps": [], "memory": "pickles"}, {})),
+        ("learner", sklearn_features(3, {}, {})),
+    ],
+)
+def test_a_well_formed_file_with_a_strange_content_is_refused(kind: str, content: Any, path: Path) -> None:
+    format.write(path, kind, content)
+    error = refused(load, path)
+    assert isinstance(error, FormatError)
+    assert str(path) in str(error)
+
+
+def test_what_those_files_are_made_from_can_be_loaded(path: Path) -> None:
+    """So that each of them is refused for its strange part."""
+    for content in (learner_content(), PCA_FILE):
+        format.write(path, "learner", content)
+        assert isinstance(load(path), OnlineHashing)
+
+
+def test_a_pipeline_with_a_cache_of_pickles_is_refused_before_it_is_saved(path: Path) -> None:
+    pipeline = Pipeline([("scale", StandardScaler())], memory="folder")
+    learner = feed(make("OnlineHashing", features=pipeline), [])
+    refused(save, learner, path)
+    assert not path.exists()
+
+
+def test_no_file(path: Path) -> None:
+    assert isinstance(refused(load, path), InvalidInput)
+
+
+# ------------------------------------------------------------------ kept files
+
+
+@pytest.mark.parametrize("version", ["v1"])
+def test_kept_files(version: str) -> None:
+    """Loaded by today's code, each gives the codes it gave then, and goes on to where it went then."""
+    folder = KEPT / version
+    rows, A, B = (np.load(folder / f"{name}.npy") for name in ("rows", "A", "B"))
+    similar = np.load(folder / "similar.npy")
+    facts = json.loads((folder / "facts.json").read_text())
+    assert (
+        {path.stem for path in folder.glob("*.oh")}
+        == set(facts)
+        == {
+            "codes",
+            "encoder",
+            "kernel_waiting",
+            "lsh",
+            "mmoh",
+            "oh",
+            "oh_labels",
+        }
+    )
+    for name, fact in facts.items():
+        thing = load(folder / f"{name}.oh")
+        if name == "codes":
+            assert np.array_equal(thing.packed, np.load(folder / "codes.npy"))
+            continue
+        if fact["ready"]:
+            assert np.array_equal(thing.encode(rows).packed, np.load(folder / f"{name}.npy")), name
+        if name == "encoder":
+            continue
+        assert type(thing).__name__ == fact["class"]
+        assert thing.version_ == fact["version"]
+        updates = thing.learn_pairs(A, B, similar)
+        thing.partial_fit(A, similar)
+        assert updates.loss.tolist() == fact["losses"], name
+        assert thing.version_ == fact["version_after"], name
+        assert np.array_equal(thing.encode(rows).packed, np.load(folder / f"{name}_after.npy")), name

@@ -147,6 +147,8 @@ def as_bytes(value: Any) -> bytes:
         return f"int {int(value):040d}".encode()  # of one width: sizes of states are compared too
     if isinstance(value, float | np.floating):
         return np.float64(value).tobytes()
+    if isinstance(value, np.dtype):
+        return str(value).encode()
     if hasattr(value, "get_params"):
         return type(value).__name__.encode() + as_bytes(vars(value))
     raise TypeError(f"no bytes for {type(value)}")

@@ -5,7 +5,7 @@ import os
 import pytest
 from hypothesis import HealthCheck, settings
 
-shared = {"max_examples": 20, "deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+shared = {"max_examples": 25, "deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("here", **shared)
 settings.register_profile("ci", derandomize=True, **shared)
 settings.load_profile("ci" if os.environ.get("CI") else "here")

@@ -378,6 +378,17 @@ def precision_matters_only_at_the_boundary(name: str) -> None:
 
 
 @contract
+def a_pair_of_both_precisions_is_taken_in_the_wider(name: str) -> None:
+    a, b = X[:2]
+    for first, second in ((a.astype(np.float32), b), (a, b.astype(np.float32))):
+        mixed, wide = make(name), make(name)
+        mixed.learn_pair(first, second, True)
+        wide.learn_pair(first.astype(float), second.astype(float), True)
+        assert mixed.dtype_ == np.float64
+        assert state_bytes(mixed) == state_bytes(wide)
+
+
+@contract
 def bools_signs_and_whole_numbers_say_the_same(name: str) -> None:
     stream = pairs()
     plain = state_bytes(feed(make(name), [stream]))

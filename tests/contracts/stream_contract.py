@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import tempfile
 from collections.abc import Iterator
 from itertools import product
@@ -109,6 +111,17 @@ def a_state_is_a_copy(name: str) -> None:
 
 
 @contract
+def copies_go_on_alike(name: str) -> None:
+    """A deep copy and a pickle (as scikit-learn's parallel tools make) are learners of their own."""
+    for features in (None, RbfAnchors(5), RbfAnchors(1000)):
+        learner = feed(make(name, features=features), [pairs()])
+        copies = [copy.deepcopy(learner), pickle.loads(pickle.dumps(learner))]
+        feed(learner, [pairs(seed=1)])
+        for one in copies:
+            assert_equal_learners(feed(one, [pairs(seed=1)]), learner)
+
+
+@contract
 def a_state_can_be_taken_while_waiting(name: str) -> None:
     learner = feed(make(name, features=RbfAnchors(100)), [pairs(n=20)])
     twin = make(name, features=RbfAnchors(100))
@@ -160,6 +173,18 @@ def the_version_grows_exactly_when_codes_could_differ(name: str, data: Any) -> N
             assert now.version > before.version or not changed
             if not changed:
                 assert now.encode(event.points()) == before.encode(event.points())
+
+
+@contract
+def on_plain_data_the_named_bits_are_those_that_change(name: str) -> None:
+    """No bit is named that stays: an index would hash it again for nothing."""
+    stream = pairs()
+    for features, centre in product((None, RbfAnchors(6)), MODES):
+        learner = make(name, features=features, centre=centre).observe(stream.A)
+        for a, b, similar in zip(stream.A, stream.B, stream.similar, strict=True):
+            before = learner.snapshot()
+            update = learner.learn_pair(a, b, similar)
+            assert set(learner.snapshot().changed_bits(before)) == set(update.bits)
 
 
 @contract

@@ -114,6 +114,8 @@ def labels(y: Any, n: int) -> np.ndarray:
         raise InvalidInput(f"expected a vector of labels for y, got shape {values.shape}.")
     same_length("y", len(values), n, "X")
     if values.dtype.kind == "O":
+        if any(v is None or v != v for v in values):
+            raise InvalidInput("Input y contains NaN or None; expected a label for each row.")
         values = np.asarray([str(v) for v in values]) if any(isinstance(v, str) for v in values) else _numbers(y, "y")
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise InvalidInput("Input y contains NaN or infinity (inf); expected a finite label for each row.")
@@ -141,6 +143,7 @@ def real(low: float, high: float = math.inf, *, above: bool = False) -> Rule:
         lambda v: (
             isinstance(v, Real)
             and not isinstance(v, bool)
+            and (not isinstance(v, Integral) or abs(int(v)) < 2**1000)  # which float() takes
             and math.isfinite(v)
             and (float(v) > low if above else float(v) >= low)
             and float(v) <= high

@@ -20,6 +20,11 @@ from onlinehash.learners.encoder import Encoder
 def save(thing: Any, path: str | os.PathLike[str]) -> None:
     """Write a learner, an encoder or codes to one file, atomically; no pickle."""
     if isinstance(thing, Learner):
+        if type(thing) not in (method.load() for method in registry.methods()):
+            raise InvalidInput(
+                f"cannot save {type(thing).__name__}: expected a learner that the registry knows, so that load finds "
+                "it again; register yours by the entry point group onlinehash.learners."
+            )
         params, state = thing.get_params(deep=False), thing.get_state()
         if state and isinstance(params["random_state"], np.random.Generator | np.random.RandomState):
             params["random_state"] = state["seed"]  # what was drawn from a generator that others share
@@ -75,14 +80,20 @@ def _map_parameter(feature_map: Any) -> Any:
 
 def _read_encoder(content: dict[str, Any]) -> Encoder:
     feature_map = make_map(_unpack(content["features"]))
+    weights, n_features, n_models = content["weights"], content["n_features"], content["n_models"]
+    n_inputs: int | None = n_features
     if feature_map is not None:
         feature_map.set_state(_unpack(content["map"]))
+        n_inputs = feature_map.n_outputs
+    rows = len(weights)
+    if weights.ndim != 2 or rows == 0 or rows % n_models or weights.dtype not in (np.float32, np.float64):
+        raise FormatError(f"expected weights for {n_models} models, got {weights.dtype} {weights.shape}.")
     return Encoder(
-        content["weights"],
-        content["thresholds"],
+        format.like(weights, np.zeros((rows, n_inputs or weights.shape[1]), weights.dtype), "weights"),
+        format.like(content["thresholds"], np.zeros(rows), "thresholds"),
         feature_map,
-        content["n_features"],
-        content["n_models"],
+        n_features,
+        n_models,
         content["fusion"],
         content["version"],
         content["method"],

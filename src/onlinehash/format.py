@@ -36,6 +36,8 @@ def write(path: str | os.PathLike[str], kind: str, content: dict[str, Any]) -> N
     header = {"format": FORMAT, "kind": kind, "content": plain, "checksum": _checksum(kind, plain, arrays)}
     data = save(arrays, {KEY: json.dumps(header)})
     target = Path(path)
+    if target.is_dir():
+        raise InvalidInput(f"expected a file's path to write to, got the folder {target}.")
     temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
     try:
         with open(temporary, "xb") as file:
@@ -79,6 +81,16 @@ def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
         return kind, _restore(plain, arrays)
     except (KeyError, TypeError) as error:
         raise FormatError(f"{path} is incomplete: {error} is missing; restore it from a copy.") from None
+
+
+def like(value: Any, expected: np.ndarray, name: str) -> np.ndarray:
+    """A copy of an array out of a file, if it has the shape and dtype it must have, and finite values."""
+    if not isinstance(value, np.ndarray) or value.shape != expected.shape or value.dtype != expected.dtype:
+        got = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise FormatError(f"expected {name} to be {expected.dtype} {expected.shape}, got {got}.")
+    if not np.isfinite(value).all():
+        raise FormatError(f"expected {name} to have finite values, got others.")
+    return np.array(value)
 
 
 def _flatten(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:

@@ -40,6 +40,7 @@ def test_a_learner(model: Path) -> None:
         "pairs": 120,
         "points": 240,
         "pending": 0,
+        "waiting_for": 0,
         "cumulative_loss": learner.cumulative_loss_,
         "loss": learner.cumulative_loss_ / 120,
         "update_rate": learner.n_updates_ / 120,
@@ -88,7 +89,7 @@ def test_a_feature_map_is_named(tmp_path: Path) -> None:
     assert found["parameters"]["features"]["class"] == "RbfAnchors"
     assert found["parameters"]["features"]["width"] == 2.0
     assert found["learned"]["pending"] == 120
-    assert "120 pairs, which wait" in done("info", tmp_path / "m.oh").out
+    assert "120 pairs, until the feature map has met 357 more distinct points" in done("info", tmp_path / "m.oh").out
 
 
 def test_the_health_of_the_bits(tmp_path: Path, model: Path) -> None:

@@ -152,6 +152,37 @@ def test_rbf_alone_has_the_usual_number_of_anchors(tmp_path: Path) -> None:
     assert refused("encode", tmp_path / "m.oh", "-", stdin="")[0] == 3
 
 
+def test_a_feature_map_that_still_waits_is_told_in_words_of_the_command_line(tmp_path: Path) -> None:
+    model, arguments = tmp_path / "m.oh", ["--features", "rbf:1000", "-o", tmp_path / "m.oh"]
+    n_more = 1000 - len(np.unique(np.concatenate([DATA.A, DATA.B]), axis=0))
+    sentence = (
+        f"{model} has no hash functions yet: its feature map waits for {n_more} more distinct points; go on with "
+        f"`onlinehash learn FILES --resume {model} --output {model}`, or learn anew with fewer anchors."
+    )
+    outcome = run("learn", "-", *arguments, stdin=DATA.jsonl())
+    assert (outcome.code, outcome.err) == (0, f"onlinehash: warning: {sentence}\n")
+    outcome = run("learn", "-", *arguments, "--json", stdin=DATA.jsonl())
+    assert json.loads(outcome.err) == {"warning": sentence}
+    assert (outcome.lines[-1]["pending"], outcome.lines[-1]["waiting_for"]) == (60, n_more)
+    pairs = DATA.write_pairs(tmp_path / "p.jsonl")
+    np.save(tmp_path / "x.npy", DATA.X)
+    for command in (["encode", model, tmp_path / "x.npy"], ["info", model, "--pairs", pairs]):
+        assert refused(*command) == (3, sentence)
+    assert f"60 pairs, until the feature map has met {n_more} more distinct points" in done("info", model).out
+    resumed = Data.make(1200).jsonl()
+    assert done("learn", "-", "--resume", model, "-o", model, "--json", stdin=resumed).lines[-1]["waiting_for"] == 0
+
+
+def test_a_method_that_does_not_learn_from_pairs_has_no_loss(tmp_path: Path) -> None:
+    arguments = ["learn", "-", "--method", "LSH", "--bits", 16, "-o", tmp_path / "m.oh"]
+    (last,) = done(*arguments, "--json", stdin=DATA.jsonl()).lines
+    assert last["pairs"] == 60
+    assert [last[name] for name in ("loss", "update_rate", "cumulative_loss")] == [None] * 3
+    for out in (done(*arguments, stdin=DATA.jsonl()).out, done("info", tmp_path / "m.oh").out):
+        (line,) = (line for line in out.splitlines() if line.startswith("loss"))
+        assert line.split(maxsplit=1)[1] == "none, as the method does not learn from pairs"
+
+
 def test_lsh_needs_no_labels(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", DATA.X)
     (tmp_path / "x.csv").write_text("\n".join(["p,q,r,s", *(",".join(map(str, x)) for x in DATA.X.tolist())]))
@@ -237,7 +268,7 @@ def test_limit(tmp_path: Path, limit: int) -> None:
 @pytest.mark.parametrize("cut", [1, 5, 31])
 def test_resume_goes_on_exactly_where_it_stopped(tmp_path: Path, cut: int, features: list[str]) -> None:
     model, whole = tmp_path / "m.oh", tmp_path / "whole.oh"
-    done("learn", "-", "--bits", 16, *features, "-o", model, stdin=DATA.jsonl(slice(0, cut)))
+    assert run("learn", "-", "--bits", 16, *features, "-o", model, stdin=DATA.jsonl(slice(0, cut))).code == 0
     rest = done("learn", "-", "--resume", model, "-o", model, "--json", stdin=DATA.jsonl(slice(cut, None)))
     at_once = done("learn", "-", "--bits", 16, *features, "-o", whole, "--json", stdin=DATA.jsonl())
     same(model, onlinehash.load(whole))

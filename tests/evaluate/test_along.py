@@ -3,7 +3,7 @@ import copy
 import numpy as np
 import pytest
 
-from onlinehash import MultiModelOnlineHashing, OnlineHashing, RbfAnchors, evaluate
+from onlinehash import MultiModelOnlineHashing, OnlineHashing, RbfAnchors, evaluate, streams
 from onlinehash.errors import InvalidInput
 
 rng = np.random.default_rng(0)
@@ -33,6 +33,24 @@ def test_pair_by_pair_gives_the_same_rows_and_the_same_bytes():
     assert [row.n_pairs for row in slow] == [60, 120, 180, 240, 250]
     assert fast == slow
     np.testing.assert_array_equal(whole.projection_, single.projection_)
+
+
+def test_weights_count_one_by_one_and_in_arrays(tmp_path):
+    weight = np.round(rng.random(250), 2)
+    expected = learner().partial_fit_pairs(A, B, SIMILAR, weight).projection_
+    assert not np.array_equal(expected, learner().partial_fit_pairs(A, B, SIMILAR).projection_)
+    np.savez(tmp_path / "p.npz", A=A, B=B, similar=SIMILAR, weight=weight)
+    (block,) = streams.blocks(tmp_path / "p.npz")
+    for stream in (streams.read(tmp_path / "p.npz"), (A, B, SIMILAR, weight), block):
+        model = learner()
+        assert [row.n_pairs for row in evaluate.along(model, stream, every=100)] == [100, 200, 250]
+        np.testing.assert_array_equal(model.projection_, expected)
+
+
+def test_a_block_without_weights_is_a_stream():
+    model = learner()
+    list(evaluate.along(model, streams.Pairs(A, B, SIMILAR, None)))
+    np.testing.assert_array_equal(model.projection_, learner().partial_fit_pairs(A, B, SIMILAR).projection_)
 
 
 def test_no_row_is_given_twice_when_the_stream_ends_on_one():
@@ -88,6 +106,9 @@ def test_a_copied_row_is_still_a_row():
         ((A, B, SIMILAR[:3]), 10, "similar with 250 entries"),
         ((A, B, SIMILAR), 0, "every to be an integer of at least 1"),
         ([(A[0], B[0])], 10, r"\(a, b, similar\)"),
+        ((A, B, SIMILAR, np.ones(3)), 10, "weight with 250 entries"),
+        ((A, B, SIMILAR, None, None), 10, "three arrays"),
+        ([(A[0], B[0], True, 1.0, 0)], 10, r"\(a, b, similar, weight\)"),
         ([3], 10, r"\(a, b, similar\)"),
     ],
 )

@@ -149,7 +149,10 @@ def test_a_stream_of_zero_vectors_asks_for_no_C_that_there_is() -> None:
     assert ledger.cumulative_loss == 10
     assert ledger.smallest_C == math.inf
     assert ledger.capped_share == 0
-    assert bounds.report(ledger).is_C_enough is False
+    report = bounds.report(ledger)
+    assert report.is_C_enough is False
+    assert str(report).count("10.0 > (C is too small) 0.0") == 2
+    assert "printed:  10.0 > (VIOLATED) 0.0" in str(report)
 
 
 # ---------------------------------------------------------------------- Lemma 1

@@ -183,7 +183,7 @@ def test_ids_that_lead_nowhere(tmp_path: Path, vectors: str, pairs: str, message
         list(streams.read(tmp_path / "p.jsonl", vectors=tmp_path / "v.jsonl"))
 
 
-@pytest.mark.parametrize("number", ["-1", "2", "1.5", "x"])
+@pytest.mark.parametrize("number", ["-1", "2", "1.5", "x", "9" * 5000])
 def test_row_numbers_outside_an_npy_are_refused(tmp_path: Path, number: str) -> None:
     np.save(tmp_path / "v.npy", np.eye(2))
     (tmp_path / "p.csv").write_text(f"id_a,id_b,similar\n0,1,1\n0,{number},1\n")
@@ -380,3 +380,30 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]
+
+
+HUGE = "1" + "0" * 400
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (f'{{"a": [1, {HUGE}], "b": [1, 2], "similar": true}}', "a list of numbers for a"),
+        (f'{{"a_0": 1, "b_0": {HUGE}, "similar": true}}', "a number for b_0"),
+        (f'{{"a": [1], "b": [1], "similar": true, "weight": {HUGE}}}', "a finite weight of at least 0"),
+    ],
+)
+def test_a_number_too_large_for_a_float_is_named(tmp_path: Path, line: str, expected: str) -> None:
+    (tmp_path / "p.jsonl").write_text(line + "\n")
+    with pytest.raises(InvalidInput, match=rf"p.jsonl, line 1: expected {expected}, got .*\.\.\.\.$"):
+        list(streams.read(tmp_path / "p.jsonl"))
+
+
+def test_a_csv_may_have_long_cells(tmp_path: Path) -> None:
+    vector = np.random.default_rng(0).random(10_000)
+    with (tmp_path / "p.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["a", "b", "similar"], [vector.tolist(), vector.tolist(), 1]])
+    usual = csv.field_size_limit()
+    ((a, b, _),) = streams.read(tmp_path / "p.csv")
+    assert (a.tolist(), b.tolist()) == (vector.tolist(), vector.tolist())
+    assert csv.field_size_limit() == usual

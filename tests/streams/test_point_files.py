@@ -133,9 +133,9 @@ def test_columns_keep_the_order_of_the_first_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ('{"x": [1, 2]}', "line 2: expected a number or a text as label, got nothing"),
-        ('{"x": [1, 2], "label": [3]}', r"line 2: expected a number or a text as label, got \[3\]"),
-        ('{"x": [1, 2], "label": NaN}', "line 2: expected a number or a text as label, got nan"),
+        ('{"x": [1, 2]}', "line 2: expected a number of 64 bits or a text as label, got nothing"),
+        ('{"x": [1, 2], "label": [3]}', r"line 2: expected a number of 64 bits or a text as label, got \[3\]"),
+        ('{"x": [1, 2], "label": NaN}', "line 2: expected a number of 64 bits or a text as label, got nan"),
         ('{"x": [1], "label": 0}', "line 2: expected 2 numbers for x as before, got 1"),
         ('{"label": 0}', "line 2: expected a list of numbers for x, got nothing"),
     ],
@@ -185,3 +185,26 @@ def test_an_npy_is_mapped_not_loaded(tmp_path: Path) -> None:
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 1_000_000
+
+
+@pytest.mark.parametrize("first", ["5,3,1", "1,2,3", "1,0,2", "5,3,cat", "00,1,2", "0,1,3", "-1,0,1", "9" * 5000])
+def test_a_csv_whose_first_line_is_data_is_refused(tmp_path: Path, first: str) -> None:
+    (tmp_path / "x.csv").write_text(f"{first}\n{first}\n")
+    with pytest.raises(InvalidInput, match=r"x.csv, line 1: expected a header line .*, got the number") as error:
+        list(streams.points(tmp_path / "x.csv"))
+    assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize("header", ["0,1,2", "label,0,1", "label,1,2", "0,1,label", "id,0,1"])
+def test_counts_may_be_names(tmp_path: Path, header: str) -> None:
+    (tmp_path / "x.csv").write_text(f"{header}\n5,6,7\n8,9,7\n")
+    (block,) = streams.points(tmp_path / "x.csv")
+    assert len(block.X) == 2
+
+
+def test_a_label_too_large_for_an_array_is_named(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text('{"x": [1, 2], "label": 1}\n{"x": [1, 2], "label": 1' + "0" * 400 + "}\n")
+    with pytest.raises(
+        InvalidInput, match=r"x.jsonl, line 2: expected a number of 64 bits or a text as label, got 1000"
+    ):
+        list(streams.points(tmp_path / "x.jsonl"))

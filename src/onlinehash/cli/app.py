@@ -137,7 +137,9 @@ def demo(
 ) -> None:
     """Learn to hash handwritten digits and write a report about it."""
     from onlinehash import demo as demonstration
+    from onlinehash.cli import target
 
+    target.check(report)
     results = demonstration.run(report=report, seed=seed, console=output.console(to_stderr=as_json))
     if as_json:
         output.print_json({"report": report, "seed": seed, "results": results})

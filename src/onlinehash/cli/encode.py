@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 import onlinehash
-from onlinehash.cli import output
+from onlinehash.cli import facts, output
+from onlinehash.cli.target import check as check_target
 from onlinehash.codes import Codes
-from onlinehash.errors import InvalidInput
+from onlinehash.errors import InvalidInput, NotReady
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.streams.from_files import read_tables
@@ -28,7 +29,8 @@ def encode(model: str, vectors: str, target: str, as_bits: bool, format: str | N
         raise InvalidInput(f"expected an output that ends in {', '.join(ENDINGS)}, or -, got {target!r}.")
     if as_bits and ending not in (".npy", ".npz"):
         raise InvalidInput(f"expected --bits with an output that ends in .npy or .npz, got {target!r}.")
-    check_folder(target)
+    if target != "-":
+        check_target(target, (model, vectors))
     encoder = load_encoder(model)
     blocks = encode_blocks(encoder, vectors, format)
     if target == "-" and not as_json:
@@ -50,11 +52,19 @@ def encode(model: str, vectors: str, target: str, as_bits: bool, format: str | N
 def load_encoder(path: str) -> Encoder:
     """The hash functions in a file of a learner or an encoder."""
     model = onlinehash.load(path)
-    if isinstance(model, Learner):
-        return model.snapshot()
-    if not isinstance(model, Encoder):
+    if not isinstance(model, Learner | Encoder):
         raise InvalidInput(f"expected a learner or an encoder in {path}, got {type(model).__name__}.")
-    return model
+    return encoder_of(model, path)
+
+
+def encoder_of(model: Learner | Encoder, path: str) -> Encoder:
+    """The hash functions of what a file holds; where there are none yet, the command that leads to them."""
+    if isinstance(model, Encoder):
+        return model
+    try:
+        return model.snapshot()
+    except NotReady:
+        raise NotReady(facts.what_it_needs(model, path)) from None
 
 
 def encode_blocks(encoder: Encoder, vectors: str, format: str | None = None) -> Iterator[Codes]:
@@ -71,12 +81,6 @@ def join(blocks: Iterable[Codes], encoder: Encoder) -> Codes:
     return Codes(np.concatenate(packed), encoder.n_bits, encoder.n_models)
 
 
-def check_folder(target: str) -> None:
-    """Said before the work, not after it: the output can be written."""
-    if not Path(target).parent.is_dir():
-        raise InvalidInput(f"expected a folder for {target}, but {Path(target).parent} is none; create it first.")
-
-
 def text_lines(codes: Codes) -> Iterator[str]:
     """A line of 0 and 1 for each code."""
     digits = codes.bits().astype(np.uint8) + ord("0")
@@ -87,10 +91,12 @@ def _write(codes: Codes, target: str, ending: str, as_bits: bool) -> None:
     if ending == ".oh":
         onlinehash.save(codes, target)
     elif ending == ".txt":
-        with open(target, "w", encoding="ascii") as file:
-            file.writelines(text_lines(codes))
+        with open(target, "w", encoding="ascii") as text:
+            text.writelines(text_lines(codes))
     elif ending == ".npy":
-        np.save(target, codes.bits() if as_bits else codes.packed)
+        with open(target, "wb") as file:  # NumPy would add an ending of its own to a name in capitals
+            np.save(file, codes.bits() if as_bits else codes.packed)
     else:
         sizes: dict[str, Any] = {"n_bits": codes.n_bits, "n_models": codes.n_models}
-        np.savez(target, **sizes | ({"bits": codes.bits()} if as_bits else {"packed": codes.packed}))
+        with open(target, "wb") as file:
+            np.savez(file, **sizes | ({"bits": codes.bits()} if as_bits else {"packed": codes.packed}))

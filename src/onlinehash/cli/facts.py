@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+from onlinehash.features import make_map
 from onlinehash.learners.base import Learner
 
 
 def learned(learner: Learner) -> dict[str, Any]:
-    """Counters over the learner's whole life; nothing for one that has seen no data."""
+    """Counters over the learner's whole life; nothing for one that has seen no data.
+
+    A method that learns from nothing has no loss, which is not the same as a loss of zero.
+    """
     if not hasattr(learner, "n_features_in_"):
         return {}
+    learns = learner.traits.learns_from != "nothing"
     return {
         "n_features": learner.n_features_in_,
         "dtype": str(learner.dtype_),
         "pairs": learner.n_pairs_seen_,
         "points": learner.n_points_seen_,
         "pending": pairs_kept_back(learner),
-        "cumulative_loss": learner.cumulative_loss_,
-        "loss": _share(learner.cumulative_loss_, learner.n_pairs_seen_),
-        "update_rate": _share(learner.n_updates_, learner.n_pairs_seen_),
+        "waiting_for": points_waited_for(learner),
+        "cumulative_loss": learner.cumulative_loss_ if learns else None,
+        "loss": _share(learner.cumulative_loss_, learner.n_pairs_seen_) if learns else None,
+        "update_rate": _share(learner.n_updates_, learner.n_pairs_seen_) if learns else None,
         "bits_moved": learner.n_bits_moved_,
         "steps": learner.n_steps_,
         "capped_share": _share(learner.n_capped_, learner.n_steps_),
@@ -35,9 +41,14 @@ def in_words(numbers: dict[str, Any]) -> dict[str, str]:
         "learned": f"{numbers['pairs']:,} pairs; {numbers['points']:,} points of {numbers['n_features']:,} "
         f"features ({numbers['dtype']})"
     }
-    if numbers["pending"]:
-        words["pending"] = f"{numbers['pending']:,} pairs, which wait until the feature map has its anchors"
-    if numbers["pairs"]:
+    if numbers["waiting_for"]:
+        words["pending"] = (
+            f"{numbers['pending']:,} pairs, until the feature map has met {numbers['waiting_for']:,} "
+            "more distinct points"
+        )
+    if numbers["loss"] is None:
+        words["loss"] = "none, as the method does not learn from pairs"
+    elif numbers["pairs"]:
         words["loss"] = f"{numbers['loss']:.3f} a pair, {numbers['cumulative_loss']:,g} in all"
     if numbers["steps"]:
         words["updates"] = (
@@ -49,7 +60,28 @@ def in_words(numbers: dict[str, Any]) -> dict[str, str]:
 
 def pairs_kept_back(learner: Learner) -> int:
     """Pairs that wait for the feature map's anchors."""
-    return sum(event["b"] is not None for event in learner.get_state().get("pending", ()))
+    return int(getattr(learner, "n_pairs_pending_", 0))
+
+
+def points_waited_for(learner: Learner) -> int:
+    """Distinct points that the feature map still needs before there are hash functions."""
+    feature_map = make_map(learner.features)
+    if feature_map is None:
+        return 0
+    if state := learner.get_state():
+        feature_map.set_state(state["map"])
+    return feature_map.n_waiting_for
+
+
+def what_it_needs(learner: Learner, path: str) -> str:
+    """The one sentence about a learner without hash functions, for people at a command line."""
+    go_on = f"go on with `onlinehash learn FILES --resume {path} --output {path}`"
+    if not hasattr(learner, "n_features_in_"):
+        return f"{path} has no hash functions yet, as it has seen no data yet; {go_on}."
+    return (
+        f"{path} has no hash functions yet: its feature map waits for {points_waited_for(learner):,} more distinct "
+        f"points; {go_on}, or learn anew with fewer anchors."
+    )
 
 
 def _share(part: float, whole: int) -> float:

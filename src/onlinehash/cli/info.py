@@ -10,7 +10,7 @@ import numpy as np
 import onlinehash
 from onlinehash import evaluate
 from onlinehash.cli import facts, output
-from onlinehash.cli.encode import encode_blocks, join
+from onlinehash.cli.encode import encode_blocks, encoder_of, join
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput
 from onlinehash.evaluate import BitHealth, PairReport
@@ -28,9 +28,10 @@ def show(path: str, vectors: str | None, pairs: str | None, as_json: bool) -> No
     document: dict[str, Any] = {"file": path, "bytes": os.path.getsize(path)} | _describe(thing)
     if isinstance(thing, Codes):
         document["bits"] = evaluate.bit_health(thing)
-    elif vectors:
-        encoder = _encoder(thing)
-        document["bits"] = evaluate.bit_health(join(encode_blocks(encoder, vectors), encoder))
+    elif vectors or pairs:
+        encoder = encoder_of(thing, path)
+        if vectors:
+            document["bits"] = evaluate.bit_health(join(encode_blocks(encoder, vectors), encoder))
     if pairs:
         document["held_out"] = _held_out(thing, pairs, vectors)
     if as_json:
@@ -64,10 +65,6 @@ def _describe(thing: Any) -> dict[str, Any]:
         return {"kind": "codes", "n": len(thing)} | sizes
     names = ("method", "n_features", "fusion", "version")
     return {"kind": "encoder"} | sizes | {name: getattr(thing, name) for name in names}
-
-
-def _encoder(thing: Learner | Encoder) -> Encoder:
-    return thing.snapshot() if isinstance(thing, Learner) else thing
 
 
 def _held_out(thing: Learner | Encoder, pairs: str, vectors: str | None) -> dict[str, PairReport]:

@@ -10,8 +10,8 @@ from typing import Any
 
 import onlinehash
 from onlinehash.cli import facts, output
-from onlinehash.cli.encode import check_folder
 from onlinehash.cli.lesson import BlockReader, Lesson
+from onlinehash.cli.target import check as check_target
 from onlinehash.errors import InvalidInput
 from onlinehash.learners.base import Learner
 from onlinehash.streams.from_files import BLOCK_ROWS, read_tables
@@ -30,7 +30,7 @@ def learn(
     """Learn the files in order, tell how it goes, save the learner."""
     if labels is not None and len(files) > 1:
         raise InvalidInput(f"expected one file of vectors for the labels in {labels}, got {len(files)}.")
-    check_folder(target)
+    check_target(target, (*files, vectors, labels))
     size = BLOCK_ROWS if limit is None else min(limit, BLOCK_ROWS)  # a live stream owes no more than that
     # All are opened before the first is learned: a file that is missing is told before the work.
     streams = [read_tables(file, format, size, labels) for file in files]
@@ -82,9 +82,11 @@ class _Teller:
         if self._as_json:
             ending = {"event": "saved", "output": target, "method": name, "seconds": seconds}
             output.print_json(ending | numbers)
-            return
-        words = facts.in_words(numbers) | {"time": f"{seconds:.2f} s", "saved": f"{name}, as {target}"}
-        output.print_columns(list(words.items()))
+        else:
+            words = facts.in_words(numbers) | {"time": f"{seconds:.2f} s", "saved": f"{name}, as {target}"}
+            output.print_columns(list(words.items()))
+        if numbers["waiting_for"]:
+            output.warn(facts.what_it_needs(self._learner, target), self._as_json)
 
 
 @contextmanager

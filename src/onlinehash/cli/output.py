@@ -39,12 +39,17 @@ def complain(error: BaseException, message: str, exit_code: int, as_json: bool) 
     return exit_code
 
 
+def warn(message: str, as_json: bool) -> None:
+    """One sentence on standard error about what went right, but not as one would think."""
+    _tell({"warning": message}, f"warning: {message}", as_json)
+
+
 @contextmanager
 def warnings_told(as_json: bool) -> Iterator[None]:
     """Warnings that are meant for users look like errors do; those among libraries stay unsaid."""
 
     def tell(message: Warning | str, *_: Any, **__: Any) -> None:
-        _tell({"warning": str(message)}, f"warning: {message}", as_json)
+        warn(str(message), as_json)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -36,6 +36,8 @@ class Codes:
     def from_bits(cls, bits: Any, n_models: int = 1) -> Codes:
         """Pack a boolean array `(n, n_models * n_bits)`."""
         bits = np.asarray(bits)
+        if n_models < 1:
+            raise InvalidInput(f"expected at least one model, got n_models={n_models}.")
         if bits.ndim != 2 or bits.dtype != np.bool_ or bits.shape[1] == 0 or bits.shape[1] % n_models:
             raise InvalidInput(
                 f"expected a boolean array (n, bits) with a multiple of {n_models} columns, "

@@ -39,8 +39,9 @@ class Row:
 def along(learner: Learner, stream: Any, every: int = 1000, measure: Measure | None = None) -> Iterator[Row]:
     """Learn a stream, giving a `Row` after each `every` pairs and after the last one.
 
-    stream: any iterable of `(a, b, similar)`, learned pair by pair; or a tuple of three arrays
-        `(A, B, similar)`, learned in blocks, which is much faster and gives the same bytes.
+    stream: any iterable of `(a, b, similar)` or `(a, b, similar, weight)`, such as `streams.read` gives, learned
+        pair by pair; or a tuple of arrays `(A, B, similar)` or `(A, B, similar, weight)`, learned in blocks, which
+        is much faster and gives the same bytes.
     measure: called with the learner for each row; a mapping such as `{"map": 0.5}` can be read as `row.map`.
     """
     checks.parameters("along", {"every": every}, {"every": checks.integer(1)})
@@ -66,19 +67,23 @@ def _counters(learner: Learner) -> list[float]:
 
 
 def _arrays(stream: tuple[Any, ...]) -> tuple[Any, ...]:
-    if len(stream) != 3:
-        raise InvalidInput(f"expected a tuple of three arrays (A, B, similar) as stream, got {len(stream)}.")
-    A, B, similar = stream
+    if len(stream) not in (3, 4):
+        raise InvalidInput(
+            f"expected a tuple of three arrays (A, B, similar) as stream, or of four with weight, got {len(stream)}."
+        )
+    A, B, similar, weight = (*stream, None)[:4]
     checks.same_length("B", len(B), len(A), "A")
     checks.same_length("similar", len(similar), len(A), "A and B")
-    return stream
+    if weight is not None:
+        checks.same_length("weight", len(weight), len(A), "A and B")
+    return A, B, similar, weight
 
 
-def _learn_blocks(learner: Learner, stream: tuple[Any, Any, Any], every: int) -> Iterator[int]:
-    A, B, similar = stream
+def _learn_blocks(learner: Learner, stream: tuple[Any, ...], every: int) -> Iterator[int]:
+    A, B, similar, weight = stream
     for start in range(0, len(A), every):
         rows = slice(start, start + every)
-        learner.partial_fit_pairs(A[rows], B[rows], similar[rows])
+        learner.partial_fit_pairs(A[rows], B[rows], similar[rows], None if weight is None else weight[rows])
         yield len(A[rows])
 
 
@@ -86,10 +91,14 @@ def _learn_one_by_one(learner: Learner, stream: Iterable[Any], every: int) -> It
     n = 0
     for pair in stream:
         try:
-            a, b, similar = pair
-        except (TypeError, ValueError):
-            raise InvalidInput(f"expected (a, b, similar) from the stream, got {type(pair).__name__}.") from None
-        learner.learn_pair(a, b, similar)
+            n_values = len(pair)
+        except TypeError:
+            n_values = 0
+        if n_values not in (3, 4):
+            raise InvalidInput(
+                f"expected (a, b, similar) or (a, b, similar, weight) from the stream, got {type(pair).__name__}."
+            )
+        learner.learn_pair(*pair)
         n += 1
         if n == every:
             yield n

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from onlinehash.format import like
 from onlinehash.numeric.dots import aligned_zeros, row_dots
 
 MODES = ("burn-in", "running", "median", "none")
@@ -43,6 +44,13 @@ class Centring:
         _enter_points(Z, self.total, self.count, self.limit, self.mean, X, moved)
         return X, moved
 
+    def enter_pairs(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Both points of a pair enter the mean, then both are centred, pair by pair; and which pairs moved it."""
+        X = aligned_zeros((2 * len(A), A.shape[1]), self.dtype)
+        moved = np.zeros(len(A), np.bool_)
+        _enter_pairs(A, B, self.total, self.count, self.limit, self.mean, X, moved)
+        return X[0::2, : A.shape[1]], X[1::2, : A.shape[1]], moved
+
     def centre(self, Z: np.ndarray) -> np.ndarray:
         """Rows less the present mean, padded for the row kernels; the mean stays as it is."""
         X = aligned_zeros(Z.shape, self.dtype)
@@ -53,7 +61,8 @@ class Centring:
         return {"total": self.total, "count": self.count, "mean": self.mean}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self.total, self.count, self.mean = (np.array(state[k]) for k in ("total", "count", "mean"))
+        for name in ("total", "count", "mean"):
+            setattr(self, name, like(state[name], getattr(self, name), name))
 
 
 class Medians:
@@ -75,7 +84,8 @@ class Medians:
         return {"values": self.values, "spreads": self.spreads, "count": self.count}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self.values, self.spreads, self.count = (np.array(state[k]) for k in ("values", "spreads", "count"))
+        for name in ("values", "spreads", "count"):
+            setattr(self, name, like(state[name], getattr(self, name), f"medians.{name}"))
 
 
 # The kernels take whole arrays and a row's number: a view of each row would cost as much as the arithmetic on it.
@@ -167,6 +177,22 @@ def centre_pair(
     for i in range(rounded.shape[0]):
         X[q + 1, i] = B[t, i] - rounded[i]
     return moved
+
+
+@njit(nogil=True, cache=True)
+def _enter_pairs(
+    A: np.ndarray,
+    B: np.ndarray,
+    total: np.ndarray,
+    count: np.ndarray,
+    limit: int,
+    mean: np.ndarray,
+    X: np.ndarray,
+    moved: np.ndarray,
+) -> None:
+    rounded = mean.astype(X.dtype)
+    for t in range(A.shape[0]):
+        moved[t] = centre_pair(A, B, t, total, count, limit, mean, rounded, X, 2 * t)
 
 
 @njit(nogil=True, cache=True)

@@ -25,6 +25,8 @@ class FeatureMap(Protocol):
     def is_ready(self) -> bool: ...
     @property
     def n_waiting_for(self) -> int: ...
+    @property
+    def n_outputs(self) -> int | None: ...
     def check(self, X: np.ndarray) -> None: ...
     def partial_fit(self, X: np.ndarray) -> Any: ...
     def start(self) -> None: ...
@@ -33,12 +35,16 @@ class FeatureMap(Protocol):
     def set_state(self, state: dict[str, Any]) -> None: ...
 
 
-def make_map(features: Any) -> FeatureMap | None:
-    """A fresh map from the learner's `features` parameter, which itself is never touched."""
+def make_map(features: Any, dtype: Any = np.float64) -> FeatureMap | None:
+    """A map of its own from the learner's `features` parameter, which is never touched; a fitted one stays fitted."""
     if features is None:
         return None
     if isinstance(features, RbfAnchors):
-        return clone(features)
+        anchors: RbfAnchors = clone(features)
+        if features.is_ready:
+            given = {"anchors": features.anchors_.astype(dtype), "dtype": str(np.dtype(dtype)), "collected": []}
+            anchors.set_state({**features.get_state(), **given})
+        return anchors
     if hasattr(features, "fit") and hasattr(features, "transform") and not isinstance(features, type):
         return TransformerMap(features)
     raise InvalidParameter(
@@ -83,6 +89,11 @@ class TransformerMap:
     def n_waiting_for(self) -> int:
         return 0 if self.is_ready else WARM_UP - len(self._collected)
 
+    @property
+    def n_outputs(self) -> int | None:
+        """Not known before a row was mapped."""
+        return None
+
     def check(self, X: np.ndarray) -> None:
         """Refuse rows that a fitted transformer does not take."""
         if self.is_ready:
@@ -112,8 +123,11 @@ class TransformerMap:
         self.transformer, self._collected, self.is_ready = _settled(fitted), [], True
 
     def map_rows(self, X: np.ndarray) -> np.ndarray:
-        rows = [np.asarray(self.transformer.transform(X[n : n + 1])) for n in range(len(X))]
-        return np.ascontiguousarray(np.concatenate(rows), dtype=X.dtype)
+        rows = [self.transformer.transform(X[n : n + 1]) for n in range(len(X))]
+        rows = [row.toarray() if hasattr(row, "toarray") else np.asarray(row) for row in rows]
+        with np.errstate(over="ignore"):
+            mapped = np.ascontiguousarray(np.concatenate(rows), dtype=X.dtype)
+        return checks.finite(mapped, f"what {type(self.transformer).__name__} makes of the data")
 
     def get_state(self) -> dict[str, Any]:
         return {"collected": self._collected, "transformer": self.transformer if self.is_ready else None}

@@ -11,7 +11,9 @@ from numba import njit
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from onlinehash import checks
+from onlinehash.errors import FormatError
 from onlinehash.features.estimators import NotFitted, note_feature_names
+from onlinehash.format import like
 from onlinehash.numeric.dots import aligned_zeros, dot_of_rows, row_dots
 from onlinehash.numeric.exponential import exp_of_nonpositive
 
@@ -53,7 +55,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def fit(self, X: Any, y: Any = None) -> RbfAnchors:
         """Forget; take the first distinct rows of X as anchors, all of them if there are fewer than asked for."""
-        self.check(checks.vectors(X))
+        self._check_parameters(checks.vectors(X))
         self._forget()
         self.partial_fit(X)
         self.start()
@@ -64,7 +66,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         first = not hasattr(self, "n_features_in_")
         rows = checks.vectors(X)
         if first:
-            self.check(rows)
+            self._check_parameters(rows)
         else:
             checks.width(rows, self.n_features_in_, "RbfAnchors")
         note_feature_names(self, X, first)
@@ -101,6 +103,11 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """How many more distinct points are needed."""
         return 0 if self.is_ready else self.n_anchors - len(getattr(self, "_collected", ()))
 
+    @property
+    def n_outputs(self) -> int | None:
+        """How many features a vector gets, once that is known."""
+        return len(self.anchors_) if self.is_ready else None
+
     def start(self) -> None:
         """Make the points collected so far the anchors."""
         if not self.is_ready and self._collected:
@@ -127,7 +134,12 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return out
 
     def check(self, X: np.ndarray) -> None:
-        """Refuse bad parameters, and anchors that are no points of the space of X."""
+        """Refuse rows that a fitted map does not take, bad parameters, and anchors of another space."""
+        if self.is_ready:
+            checks.width(X, self.n_features_in_, "the RbfAnchors given as features")
+        self._check_parameters(X)
+
+    def _check_parameters(self, X: np.ndarray) -> None:
         checks.parameters(
             "RbfAnchors",
             self.get_params(deep=False),
@@ -204,17 +216,22 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.n_features_in_ = int(state["n_features"])
         self.dtype_ = np.dtype(state["dtype"])
         self.n_points_seen_ = int(state["n_points_seen"])
-        self._collected = {(row + 0).tobytes(): np.array(row) for row in state["collected"]}
+        point = np.zeros(self.n_features_in_, self.dtype_)
+        rows = [like(row, point, "a collected point") for row in state["collected"]]
+        self._collected = {(row + 0).tobytes(): row for row in rows}
         if "anchors" in state:
-            self.anchors_ = np.array(state["anchors"])
+            shape = (len(state["anchors"]), self.n_features_in_)
+            self.anchors_ = like(state["anchors"], np.zeros(shape, self.dtype_), "anchors")
             self.width_ = float(state["width"])
+            if not (len(self.anchors_) and math.isfinite(self.width_) and self.width_ > 0):
+                raise FormatError(f"expected anchors and a positive width, got {shape} and {self.width_}.")
             self._prepare()
 
 
 @njit(nogil=True, cache=True)
 def _shift_rows(X: np.ndarray, shift: np.ndarray, normalize: bool, out: np.ndarray) -> np.ndarray:
     """out = X (scaled to unit length if asked) - shift, in padded rows; returns the squared lengths of the results."""
-    norms = np.empty(X.shape[0], X.dtype)
+    norms = np.empty(X.shape[0])
     for n in range(X.shape[0]):
         for i in range(X.shape[1]):
             out[n, i] = X[n, i]
@@ -234,5 +251,5 @@ def _kernel_values(products: np.ndarray, x_norms: np.ndarray, a_norms: np.ndarra
     """products[n, k] = x.a becomes exp(factor |x - a|²)."""
     for n in range(products.shape[0]):
         for k in range(products.shape[1]):
-            square = np.float64(x_norms[n]) + np.float64(a_norms[k]) - 2.0 * np.float64(products[n, k])
+            square = x_norms[n] + a_norms[k] - 2.0 * np.float64(products[n, k])
             products[n, k] = exp_of_nonpositive(factor * max(square, 0.0))

@@ -12,9 +12,10 @@ from numba import njit
 from onlinehash import checks
 from onlinehash.codes import Codes, fused_distances
 from onlinehash.codes.ranking import expected_average_precision
-from onlinehash.errors import InvalidInput, NotReady
+from onlinehash.errors import FormatError, InvalidInput, NotReady
 from onlinehash.features import NotFitted, make_map, note_feature_names
 from onlinehash.features.centring import MODES
+from onlinehash.format import like
 from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.intake import Intake
 from onlinehash.numeric.signs import canonical_dot
@@ -50,8 +51,8 @@ class Learner(Intake):
         Seed of everything random.
 
     Learned: `n_features_in_`, `dtype_`, `mean_`, `version_` (grows whenever `encode` could differ), `n_pairs_seen_`,
-    `n_points_seen_`, `n_updates_` (pairs that moved a function), `n_steps_` and `n_capped_` (steps, and how many of
-    them C cut short), `n_bits_moved_`, `cumulative_loss_`.
+    `n_pairs_pending_` (kept back for a feature map), `n_points_seen_`, `n_updates_` (pairs that moved a function),
+    `n_steps_` and `n_capped_` (steps, and how many of them C cut short), `n_bits_moved_`, `cumulative_loss_`.
     """
 
     # ------------------------------------------------------------------ codes out
@@ -125,7 +126,7 @@ class Learner(Intake):
         params = self.get_params(deep=False)
         checks.parameters(type(self).__name__, params, {k: rules[k] for k in rules if k in params})
         checks.parameters(type(self).__name__, params, self._rules())  # which may depend on the common ones
-        feature_map = make_map(self.features)
+        feature_map = make_map(self.features, rows.dtype)
         if feature_map is not None:
             feature_map.check(rows)
 
@@ -134,6 +135,7 @@ class Learner(Intake):
             raise NotFitted(
                 f"This {type(self).__name__} has seen no data yet; call fit, partial_fit_pairs, learn_pair or observe."
             )
+        self._check_same_parameters()
         if not self._is_ready:
             assert self._map is not None
             raise NotReady(
@@ -183,22 +185,31 @@ class Learner(Intake):
         self._forget()
         if not state:
             return
+        if state["dtype"] not in ("float32", "float64") or not isinstance(state["seed"], int):
+            raise FormatError(f"expected float32 or float64 and a seed, got {state['dtype']} and {state['seed']}.")
         rows = np.zeros((1, state["n_features"]), state["dtype"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they were given when the stream began
-            self._open(rows)
-        self._seed = state["seed"]
+            self._check_parameters(rows)
+        self._lay_out_state(rows, state["seed"])
         for name in COUNTERS:
-            setattr(self, name, state["counters"][name])
+            value, kind = state["counters"][name], type(getattr(self, name))
+            if type(value) is not kind or not value >= 0:
+                raise FormatError(f"expected {name} to be {kind.__name__} of at least 0, got {value!r}.")
+            setattr(self, name, value)
         if state["feature_names"]:
             self.feature_names_in_ = np.array(state["feature_names"], dtype=object)
         if self._map is not None:
             self._map.set_state(state["map"])
-        self._pending = [(p["a"], p["b"], p["similar"], p["weight"]) for p in state["pending"]]
+        point = np.zeros(rows.shape[1], rows.dtype)
+        for event in state["pending"]:
+            a, b = (None if event[side] is None else like(event[side], point, "a pending point") for side in "ab")
+            self._pending.append((a, b, int(event["similar"]), float(event["weight"])))  # type: ignore[arg-type]
+        self.n_pairs_pending_ = sum(event[1] is not None for event in self._pending)
         self._pairing.set_state(state["pairing"])
         if "centring" in state:
-            if not self._is_ready:
-                self._start(rows)
+            n_inputs = self.n_features_in_ if self._map is None else self._map.n_outputs
+            self._start_with(n_inputs or len(state["centring"]["mean"]))
             self._centring.set_state(state["centring"])
             self._set_method_state(state["method"])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from onlinehash.numeric.signs import signs
 BLOCK_ROWS = 4096
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Encoder:
     """`bit k of x = [ w_k . z(x) >= b_k ]`, with z the feature map.
 
@@ -22,25 +24,20 @@ class Encoder:
     `version_` at the moment of the snapshot.
     """
 
-    def __init__(
-        self,
-        weights: np.ndarray,
-        thresholds: np.ndarray,
-        feature_map: FeatureMap | None,
-        n_features: int,
-        n_models: int,
-        fusion: str,
-        version: int,
-        method: str,
-    ) -> None:
-        self.weights = _frozen(weights)
-        self.thresholds = _frozen(thresholds)
-        self.feature_map = feature_map
-        self.n_features = n_features
-        self.n_models = n_models
-        self.fusion = fusion
-        self.version = version
-        self.method = method
+    weights: np.ndarray
+    thresholds: np.ndarray
+    feature_map: FeatureMap | None
+    n_features: int
+    n_models: int
+    fusion: str
+    version: int
+    method: str
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "thresholds"):
+            array = np.array(getattr(self, name), order="C")
+            array.flags.writeable = False
+            object.__setattr__(self, name, array)
 
     @property
     def n_bits(self) -> int:
@@ -81,9 +78,3 @@ class Encoder:
     def __repr__(self) -> str:
         models = f", n_models={self.n_models}" if self.n_models > 1 else ""
         return f"Encoder(method={self.method!r}, n_bits={self.n_bits}{models}, version={self.version})"
-
-
-def _frozen(array: np.ndarray) -> np.ndarray:
-    array = np.array(array, order="C")
-    array.flags.writeable = False
-    return array

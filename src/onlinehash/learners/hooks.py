@@ -4,7 +4,7 @@ A method's own file fills in a few hooks; the rest of a learner (`intake`, `base
 
 _rules()                     rules for its parameters, beside the common ones
 _begin(n_inputs, rng)        draw the first hash functions for `n_inputs` centred features
-_learn(A, B, s, w, updates)  learn pairs of features, centred as they come, writing what happened into `updates`
+_learn(A, B, s, w, updates)  learn pairs of centred features, writing what happened into `updates`
 _observe(X)                  centred points that come without pairs
 _functions()                 its hash functions now: weights, one row per bit, and thresholds on centred features
 _get/_set_method_state       what it has learned, as arrays and plain values
@@ -20,6 +20,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 
 from onlinehash import checks
 from onlinehash.learners.update import Updates
+from onlinehash.numeric.dots import pad_rows
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,12 @@ class Hooks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     traits: ClassVar[Traits]
 
-    #: Does `_learn` itself refuse values that are not finite, with an InvalidInput?
-    _looks_at_values: ClassVar[bool] = False
+    #: Does `_learn` take features as they are, centre them itself, and refuse values that are not finite with an
+    #: InvalidInput? Then one pass over a large batch does what otherwise takes three.
+    _takes_raw_pairs: ClassVar[bool] = False
+
+    #: Is a step an array, one per model?
+    _per_model: ClassVar[bool] = False
 
     n_bits: int
     features: Any
@@ -56,6 +61,7 @@ class Hooks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     n_capped_: int
     n_bits_moved_: int
     cumulative_loss_: float
+    n_pairs_pending_: int
 
     def _rules(self) -> dict[str, checks.Rule]:
         return {}
@@ -64,15 +70,12 @@ class Hooks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         raise NotImplementedError
 
     def _learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates) -> None:
-        """A method that does not learn from pairs leaves this as it is: both points enter the mean."""
-        changed = self._take_points(np.stack([A, B], axis=1).reshape(-1, A.shape[1]))
-        updates.moved[:] = changed.reshape(-1, 2).any(axis=1)
-
-    def _take_points(self, Z: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
+        """A method that does not learn from pairs leaves this as it is: they are two points."""
+        changed = self._observe(pad_rows(np.stack([A, B], axis=1).reshape(-1, A.shape[1])))
+        updates.moved |= changed.reshape(-1, 2).any(axis=1)
 
     def _observe(self, X: np.ndarray) -> np.ndarray:
-        """Centred points without pairs; which of them changed the hash functions, bool `(n,)`."""
+        """Centred points without pairs, in padded rows; which of them changed the hash functions, bool `(n,)`."""
         return np.zeros(len(X), np.bool_)
 
     def _functions(self) -> tuple[np.ndarray, np.ndarray]:
@@ -87,6 +90,11 @@ class Hooks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     @property
     def _n_models(self) -> int:
         return 1
+
+    @property
+    def _has_given_functions(self) -> bool:
+        """Did the user give the first hash functions, which then must fit the features?"""
+        return False
 
     @property
     def _fusion(self) -> str:

@@ -8,13 +8,14 @@ order and replayed once it is ready, so that none is lost.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, InvalidParameter
-from onlinehash.features import Centring, FeatureMap, make_map, note_feature_names, same_values
+from onlinehash.features import Centring, FeatureMap, RbfAnchors, make_map, note_feature_names, same_values
 from onlinehash.learners.hooks import Hooks
 from onlinehash.learners.update import Update, Updates
 from onlinehash.streams import LabelPairing
@@ -55,40 +56,58 @@ class Intake(Hooks):
         as much as a fifth of the learning; where it meets one that is not finite, the blocks before are taken back.
         """
         dtype = self._dtype_so_far
+        frame, columns = A, [list(X.columns) for X in (A, B) if hasattr(X, "columns")]
         A, B = checks.matrix(A, "A", dtype), checks.matrix(B, "B", dtype)
+        if len(columns) == 2 and columns[0] != columns[1]:
+            raise InvalidInput(f"expected A and B to have the same columns, got {columns[0]} and {columns[1]}.")
         checks.same_length("B", len(B), len(A), "A")
         checks.width(B, A.shape[1], "its partner A", "B")
         s = checks.similarities(similar, len(A))
         w = checks.weights(sample_weight, len(A))
         if A.dtype != B.dtype:
             A, B = A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)
-        checked = not self._looks_at_values or self.features is not None or len(A) < MANY_PAIRS
-        if checked:
+        unchecked = self._takes_raw_pairs and self.features is None and len(A) >= MANY_PAIRS
+        if not unchecked:
             checks.finite(A, "A")
             checks.finite(B, "B")
-        before = None if checked else self.get_state()
-        self._open(A)
-        for start in range(0, len(A), BLOCK_PAIRS):
-            rows = slice(start, start + BLOCK_PAIRS)
-            try:
-                updates = self._pass_pairs(A[rows], B[rows], s[rows], w[rows])
-            except InvalidInput:
-                if before is not None:
-                    self.set_state(before)
-                    checks.finite(A, "A")  # one of them names the row
+        with self._undone_if_refused(unchecked or self._map_may_refuse):
+            self._open(A, frame)
+            for start in range(0, len(A), BLOCK_PAIRS):
+                rows = slice(start, start + BLOCK_PAIRS)
+                try:
+                    updates = self._pass_pairs(A[rows], B[rows], s[rows], w[rows])
+                except InvalidInput:
+                    checks.finite(A, "A")  # names the row, where the kernel stopped at one
                     checks.finite(B, "B")
-                raise
-            yield updates
+                    raise
+                yield updates
+
+    @contextmanager
+    def _undone_if_refused(self, at_risk: bool) -> Iterator[None]:
+        """A call that fails after it began to learn puts the state back; `at_risk`: can that happen at all?"""
+        before = self.get_state() if at_risk else None
+        try:
+            yield
+        except Exception:
+            if before is not None:
+                self.set_state(before)
+            raise
+
+    @property
+    def _map_may_refuse(self) -> bool:
+        """A map may fail on a row or when it is fitted, or start with fewer outputs than a given `init` has rows."""
+        foreign = not isinstance(self.features, RbfAnchors | None)
+        return foreign or (self.features is not None and not self._is_ready and self._has_given_functions)
 
     def _pass_pairs(self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray) -> Updates:
         """Checked pairs: kept back while the feature map waits, learned once it is ready."""
-        updates = Updates.empty(len(A), self._n_models, self._n_columns)
+        updates = Updates.empty(len(A), self._n_models, self._n_columns, self._per_model)
         t = 0
         while t < len(A) and not self._is_ready:
             self._wait(A[t], B[t], s[t], w[t])
             if self._is_ready:
                 self._replay(updates, t)
-            updates.pending[t] = sum(event[1] is not None for event in self._pending)
+            updates.pending[t] = self.n_pairs_pending_
             t += 1
         if t == 0:
             self._learn_block(A, B, s, w, updates)
@@ -99,6 +118,8 @@ class Intake(Hooks):
     def _learn_block(self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, updates: Updates) -> None:
         if self._map is not None:
             A, B = self._map.map_rows(A), self._map.map_rows(B)
+        if not self._takes_raw_pairs:
+            A, B, updates.moved[:] = self._centring.enter_pairs(A, B)
         self._learn(A, B, s, w, updates)
         self.n_points_seen_ += 2 * len(A)
         self.n_pairs_seen_ += len(A)
@@ -115,26 +136,23 @@ class Intake(Hooks):
     def observe(self, X: Any) -> Self:
         """Points without pairs: they feed the feature map's anchors and the mean."""
         rows = checks.vectors(X, dtype=self._dtype_so_far)
-        self._open(rows, X)
-        t = 0
-        while t < len(rows) and not self._is_ready:
-            self._wait(rows[t], None, 0, 0.0)
-            if self._is_ready:
-                self._replay(None, 0)
-            t += 1
-        for start in range(t, len(rows), 2 * BLOCK_PAIRS):
-            self._enter_points(rows[start : start + 2 * BLOCK_PAIRS])
+        with self._undone_if_refused(self._map_may_refuse):
+            self._open(rows, X)
+            t = 0
+            while t < len(rows) and not self._is_ready:
+                self._wait(rows[t], None, 0, 0.0)
+                if self._is_ready:
+                    self._replay(None, 0)
+                t += 1
+            for start in range(t, len(rows), 2 * BLOCK_PAIRS):
+                self._enter_points(rows[start : start + 2 * BLOCK_PAIRS])
         return self
 
     def _enter_points(self, rows: np.ndarray) -> None:
         Z = rows if self._map is None else self._map.map_rows(rows)
-        self.version_ += int(np.count_nonzero(self._take_points(Z)))
-        self.n_points_seen_ += len(rows)
-
-    def _take_points(self, Z: np.ndarray) -> np.ndarray:
-        """Points of feature space enter the mean, and centred the method; which of them changed a bit's function."""
         X, moved = self._centring.enter(Z)
-        return moved | self._observe(X)
+        self.version_ += int(np.count_nonzero(moved | self._observe(X)))
+        self.n_points_seen_ += len(rows)
 
     # ------------------------------------------------------------------ labels
 
@@ -162,18 +180,19 @@ class Intake(Hooks):
                 "pass one label for each row of X, or use partial_fit_pairs."
             )
         labels = checks.labels(y, len(rows))
-        self._open(rows, X)
-        for start in range(0, len(rows), 2 * BLOCK_PAIRS):
-            block = slice(start, start + 2 * BLOCK_PAIRS)
-            A, B, s = self._pairing.pairs(rows[block], labels[block])
-            if len(A):
-                self._pass_pairs(A, B, s, np.ones(len(A)))
+        with self._undone_if_refused(self._map_may_refuse):
+            self._open(rows, X)
+            for start in range(0, len(rows), 2 * BLOCK_PAIRS):
+                block = slice(start, start + 2 * BLOCK_PAIRS)
+                A, B, s = self._pairing.pairs(rows[block], labels[block])
+                if len(A):
+                    self._pass_pairs(A, B, s, np.ones(len(A)))
         return self
 
     # ------------------------------------------------------------------ the first call, and waiting for anchors
 
     def _open(self, rows: np.ndarray, X: Any = None) -> None:
-        """On the first rows: check parameters and lay out the state; on later ones: check the width."""
+        """On the first rows: check parameters and begin; on later ones: check the width."""
         first = not hasattr(self, "n_features_in_")
         if first:
             self._check_parameters(rows)
@@ -182,17 +201,22 @@ class Intake(Hooks):
             self._check_same_parameters()
         if X is not None:
             note_feature_names(self, X, first)
-        if not first:
-            return
-        feature_map = make_map(self.features)
+        if first:
+            self._lay_out_state(rows, _seed(self.random_state))
+            if self._map is None or self._map.is_ready:
+                self._start(rows)
+
+    def _lay_out_state(self, rows: np.ndarray, seed: int) -> None:
+        """Everything but the hash functions, for rows of this width and dtype."""
         self._parameters = self.get_params(deep=False)
         self.n_features_in_ = rows.shape[1]
         self.dtype_ = rows.dtype
         self.version_ = self.n_pairs_seen_ = self.n_points_seen_ = 0
         self.n_updates_ = self.n_steps_ = self.n_capped_ = self.n_bits_moved_ = 0
         self.cumulative_loss_ = 0.0
-        self._seed = _seed(self.random_state)
-        self._map: FeatureMap | None = feature_map
+        self.n_pairs_pending_ = 0
+        self._seed = seed
+        self._map: FeatureMap | None = make_map(self.features, rows.dtype)
         self._pending: list[tuple[np.ndarray, np.ndarray | None, int, float]] = []
         self._cache: dict[str, Any] = {}
         self._pairing = LabelPairing(
@@ -202,12 +226,12 @@ class Intake(Hooks):
             self.n_features_in_,
             self.dtype_,
         )
-        if feature_map is None or feature_map.is_ready:
-            self._start(rows)
 
     def _start(self, rows: np.ndarray) -> None:
         """The feature map is ready (or there is none): draw the first hash functions."""
-        n_inputs = self.n_features_in_ if self._map is None else self._map.map_rows(rows[:1]).shape[1]
+        self._start_with(self.n_features_in_ if self._map is None else self._map.map_rows(rows[:1]).shape[1])
+
+    def _start_with(self, n_inputs: int) -> None:
         self._begin(n_inputs, np.random.default_rng([self._seed, 0]))
         self._centring = Centring(self.centre, self.burn_in, n_inputs, self.dtype_)
 
@@ -238,10 +262,11 @@ class Intake(Hooks):
         if self._map.is_ready:
             self._start(a[None])
         self._pending.append((a.copy(), None if b is None else b.copy(), int(s), float(w)))
+        self.n_pairs_pending_ += b is not None
 
     def _replay(self, updates: Updates | None, t: int) -> None:
         """Learn what was kept back, in order; the update of pair t tells what it did."""
-        pending, self._pending = self._pending, []
+        pending, self._pending, self.n_pairs_pending_ = self._pending, [], 0
         for a, b, s, w in pending:
             if b is None:
                 self._enter_points(a[None])

@@ -38,14 +38,9 @@ class MultiModelOnlineHashing(OnlineHashing):
         As in `OnlineHashing`.
     features, centre, burn_in, similar_share, reservoir_size, random_state
         As for every learner: see `Learner`.
-
-    Attributes
-    ----------
-    projection_ : array of shape (n_models, n_inputs, n_bits)
-        The models' matrices (a copy).
     """
 
-    projection_ndim = 3
+    _per_model = True
 
     def __init__(
         self,

@@ -23,15 +23,14 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, InvalidParameter
-from onlinehash.features.centring import track_medians
 from onlinehash.learners import online_hashing_kernels as kernels
-from onlinehash.learners.base import Learner
 from onlinehash.learners.hooks import Traits
+from onlinehash.learners.linear import LinearLearner
 from onlinehash.learners.update import Updates
-from onlinehash.numeric.dots import aligned_zeros, pad_rows, row_dots
+from onlinehash.numeric.dots import aligned_zeros
 
 
-class OnlineHashing(Learner):
+class OnlineHashing(LinearLearner):
     """Learns r hash functions `h(x) = sgn(Wᵀx)` from similar and dissimilar pairs, one pair at a time.
 
     A similar pair should have codes at most α apart, a dissimilar one at least βr. When a pair does not, the codes
@@ -60,15 +59,10 @@ class OnlineHashing(Learner):
         W¹: independent normal values, columns of unit length, or your own (n_inputs is the number of features).
     features, centre, burn_in, similar_share, reservoir_size, random_state
         As for every learner: see `Learner`.
-
-    Attributes
-    ----------
-    projection_ : array of shape (n_inputs, n_bits)
-        W (a copy).
     """
 
     traits = Traits(learns_from="pairs", unit="pair")
-    _looks_at_values = True
+    _takes_raw_pairs = True
 
     def __init__(
         self,
@@ -112,7 +106,7 @@ class OnlineHashing(Learner):
         n_inputs = rows.shape[1] if self.features is None else getattr(self.features, "n_anchors", None)
         if getattr(self.features, "anchors", None) is not None:
             n_inputs = len(self.features.anchors)
-        self._check_init(n_inputs)
+        self._check_init(n_inputs, rows.dtype)
         if self.similar_radius >= self._dissimilar_distance:
             warnings.warn(
                 f"similar_radius={self.similar_radius} is not below dissimilar_ratio * n_bits = "
@@ -124,76 +118,46 @@ class OnlineHashing(Learner):
     def _dissimilar_distance(self) -> float:
         return dissimilar_distance(self.dissimilar_ratio, self.n_bits)
 
-    # ------------------------------------------------------------------ W
+    # ------------------------------------------------------------------ W¹
 
-    def _check_init(self, n_inputs: int | None) -> np.ndarray | None:
+    @property
+    def _has_given_functions(self) -> bool:
+        return not isinstance(self.init, str)
+
+    def _check_init(self, n_inputs: int | None, dtype: np.dtype) -> np.ndarray | None:
         """A given W¹ as `(n_models, n_inputs, n_bits)`; None where it is to be drawn."""
         if isinstance(self.init, str) and self.init in ("gaussian", "unit"):
             return None
-        shape = (
-            *((self._n_models,) if self.projection_ndim == 3 else ()),
-            n_inputs or "n_inputs",
-            self.n_bits,
-        )
+        shape = (*((self._n_models,) if self._per_model else ()), n_inputs or "n_inputs", self.n_bits)
         try:
-            W = np.asarray(self.init, dtype=np.float64)
-            fits = len(W.shape) == len(shape) and all(
+            with np.errstate(over="ignore"):
+                W = np.asarray(self.init, dtype=np.float64).astype(dtype)
+            fits = W.ndim == len(shape) and all(
                 want in (got, "n_inputs") for want, got in zip(shape, W.shape, strict=True)
             )
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             fits = False
         if not fits:
             raise InvalidParameter(
-                f"{type(self).__name__} expects init to be 'gaussian', 'unit' or an array of shape "
-                f"{shape}, got {checks.shown(self.init)}."
+                f"{type(self).__name__} expects init to be 'gaussian', 'unit' or an array of shape {shape}, got "
+                f"{checks.shown(self.init)}."
             )
         W = W.reshape(self._n_models, -1, self.n_bits)
         if not np.isfinite(W).all() or not W.any(axis=1).all():
             raise InvalidParameter(
-                f"{type(self).__name__} expects init to have finite values and no zero column, got "
+                f"{type(self).__name__} expects init to be finite and without a zero column in {dtype}, got "
                 f"{np.count_nonzero(~W.any(axis=1))} zero columns; a bit without a direction has no margin."
             )
         return W
 
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
-        W = self._check_init(n_inputs)
+        W = self._check_init(n_inputs, self.dtype_)
         if W is None:
             W = rng.standard_normal((self._n_models, n_inputs, self.n_bits))
             if self.init == "unit":
                 W /= np.linalg.norm(W, axis=1, keepdims=True)
-        # One row per bit, all models in one matrix: the kernels read rows, and a step rewrites rows.
-        self._W = pad_rows(W.transpose(0, 2, 1).reshape(-1, n_inputs).astype(self.dtype_))
+        self._lay_out(W)
         self._ahead = aligned_zeros((2 * kernels.PAIRS_AHEAD, n_inputs), self.dtype_)  # the kernel's room to work in
-        self._n_inputs = n_inputs
-        self._medians = np.zeros(len(self._W))
-        self._spreads = np.zeros(len(self._W))
-        self._median_count = np.zeros(1, np.int64)
-
-    projection_ndim = 2
-
-    @property
-    def projection_(self) -> np.ndarray:
-        self._check_ready()
-        W = self._W[:, : self._n_inputs].reshape(self._n_models, self.n_bits, self._n_inputs).transpose(0, 2, 1)
-        return W[0].copy() if self.projection_ndim == 2 else W.copy()
-
-    def _functions(self) -> tuple[np.ndarray, np.ndarray]:
-        return self._W[:, : self._n_inputs], self._medians
-
-    def _get_method_state(self) -> dict[str, Any]:
-        W = np.ascontiguousarray(self._W[:, : self._n_inputs])
-        return {
-            "W": W,
-            "medians": self._medians,
-            "spreads": self._spreads,
-            "median_count": self._median_count,
-        }
-
-    def _set_method_state(self, state: dict[str, Any]) -> None:
-        self._W = pad_rows(state["W"])
-        self._medians, self._spreads, self._median_count = (
-            np.array(state[name]) for name in ("medians", "spreads", "median_count")
-        )
 
     # ------------------------------------------------------------------ learning
 
@@ -209,7 +173,7 @@ class OnlineHashing(Learner):
         updates: Updates,
         refined: np.ndarray,
     ) -> None:
-        centring = self._centring
+        centring, medians = self._centring, self._medians
         stopped_at = kernels.learn_pairs(
             self._W,
             self._ahead,
@@ -219,22 +183,13 @@ class OnlineHashing(Learner):
             self.C * weights,
             kernels.Rule(self._n_models, self.similar_radius, self._dissimilar_distance, self.n_rounds),
             kernels.Mean(centring.total, centring.count, centring.limit, centring.mean),
-            kernels.Medians(self.centre == "median", self._medians, self._spreads, self._median_count),
+            kernels.Thresholds(self.centre == "median", medians.values, medians.spreads, medians.count),
             kernels.Trace(
                 updates.loss, updates.step, updates.capped, updates.flips, updates.n_moved, updates.moved, refined
             ),
         )
         if stopped_at >= 0:
             raise InvalidInput(f"expected finite values, got others in pair {stopped_at}.")
-
-    def _observe(self, X: np.ndarray) -> np.ndarray:
-        if self.centre != "median":
-            return super()._observe(X)
-        projections = np.empty((len(X), len(self._W)), self.dtype_)
-        row_dots(self._W, X, 0, len(X), projections)
-        for n in range(len(X)):
-            track_medians(projections, n, self._medians, self._spreads, self._median_count)
-        return np.ones(len(X), np.bool_)
 
     def refined_loss(self, a: Any, b: Any, similar: Any, sample_weight: float = 1.0) -> float:
         """max_f H(W', f) - G(W') + √R, with W' what learning this pair would make of W. Nothing is learned.

@@ -37,7 +37,7 @@ class Mean(NamedTuple):
     mean: np.ndarray
 
 
-class Medians(NamedTuple):
+class Thresholds(NamedTuple):
     """Thresholds on centred features, one per row of W: zero unless they follow the medians."""
 
     follow: bool
@@ -68,7 +68,7 @@ def learn_pairs(
     C: np.ndarray,
     rule: Rule,
     centre: Mean,
-    medians: Medians,
+    medians: Thresholds,
     trace: Trace,
 ) -> int:
     """Algorithm 1 over pairs (row t of A with row t of B), for one model or several.

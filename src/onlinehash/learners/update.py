@@ -38,7 +38,7 @@ class Updates:
     loss `(n,)`, step `(n, n_models)`; `flips` `(n, n_columns)` is what the step asked of each column: (g - f) / 2 of
     side a plus three times that of side b, each -1, 0 or +1; `n_moved` `(n,)`: how many columns it moved; `moved`
     `(n,)`: the mean moved; `pending` `(n,)`; `replayed`: bits that pairs kept back had changed, by the row that learned
-    them.
+    them; `per_model`: an `Update`'s step is an array even for one model.
     """
 
     n_models: int
@@ -50,9 +50,10 @@ class Updates:
     moved: np.ndarray
     pending: np.ndarray
     replayed: dict[int, np.ndarray] = field(default_factory=dict, kw_only=True)
+    per_model: bool = field(default=False, kw_only=True)
 
     @classmethod
-    def empty(cls, n: int, n_models: int, n_columns: int) -> Updates:
+    def empty(cls, n: int, n_models: int, n_columns: int, per_model: bool = False) -> Updates:
         return cls(
             n_models,
             np.zeros(n),
@@ -62,13 +63,15 @@ class Updates:
             np.zeros(n, np.int64),
             np.zeros(n, np.bool_),
             np.zeros(n, np.int64),
+            per_model=per_model,
         )
 
     @classmethod
     def join(cls, blocks: list[Updates]) -> Updates:
         """Blocks of one stream, one after the other."""
         columns = zip(*(block._arrays() for block in blocks), strict=True)
-        joined = cls(blocks[0].n_models, *(np.concatenate(column) for column in columns))
+        arrays = (np.concatenate(column) for column in columns)
+        joined = cls(blocks[0].n_models, *arrays, per_model=blocks[0].per_model)
         start = 0
         for block in blocks:
             joined.replayed.update({start + t: bits for t, bits in block.replayed.items()})
@@ -80,7 +83,7 @@ class Updates:
 
     def view(self, rows: slice) -> Updates:
         """Some rows, sharing memory."""
-        return Updates(self.n_models, *(array[rows] for array in self._arrays()))
+        return Updates(self.n_models, *(array[rows] for array in self._arrays()), per_model=self.per_model)
 
     def _arrays(self) -> tuple[np.ndarray, ...]:
         return (self.loss, self.step, self.capped, self.flips, self.n_moved, self.moved, self.pending)
@@ -98,10 +101,12 @@ class Updates:
 
     def changed(self) -> np.ndarray:
         """Which pairs changed any bit's function, bool `(n,)`."""
-        return self.moved | (self.n_moved > 0)
+        changed = self.moved | (self.n_moved > 0)
+        changed[[t for t, bits in self.replayed.items() if len(bits)]] = True
+        return changed
 
     def __getitem__(self, t: int) -> Update:
-        step: Any = self.step[t].copy() if self.n_models > 1 else float(self.step[t, 0])
+        step: Any = self.step[t].copy() if self.per_model else float(self.step[t, 0])
         return Update(float(self.loss[t]), step, self.bits(t), int(self.pending[t]))
 
     def __iter__(self) -> Iterator[Update]:

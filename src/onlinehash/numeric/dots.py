@@ -64,7 +64,7 @@ def _make_tile(n_w: int, n_x: int, gather: bool = False) -> Any:
     @intrinsic
     def tile(typingctx: Any, W: Any, rows: Any, k: Any, X: Any, p: Any, out: Any) -> Any:
         def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-            vector, fma, bytes_ = _vectors_of(context, b, signature.args[0])
+            vector, fma, bytes_ = _vectors_of(context, b, signature.args[0].dtype)
             lanes = vector.count
             W_, rows_, X_, out_ = (context.make_array(signature.args[a])(context, b, args[a]) for a in (0, 1, 3, 5))
             k_, p_ = args[2], args[4]
@@ -109,7 +109,7 @@ def _add_row(typingctx: Any, W: Any, k: Any, factor: Any, X: Any, p: Any) -> Any
     """W[k] += factor * X[p], by fused multiply-add."""
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        vector, fma, bytes_ = _vectors_of(context, b, signature.args[0])
+        vector, fma, bytes_ = _vectors_of(context, b, signature.args[0].dtype)
         W_, X_ = (context.make_array(signature.args[a])(context, b, args[a]) for a in (0, 3))
         width = b.extract_value(W_.shape, 1)
         w_row, x_row = (b.gep(array.data, [b.mul(at, width)]) for array, at in ((W_, args[1]), (X_, args[4])))
@@ -131,31 +131,34 @@ add_row: Any = intrinsic(_add_row)
 
 
 def _dot_of_rows(typingctx: Any, X: Any, i: Any, j: Any) -> Any:
-    """X[i] . X[j], for the occasional product."""
+    """X[i] . X[j] in float64, for the occasional product: the square of a small float32 must not vanish."""
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        vector, fma, bytes_ = _vectors_of(context, b, signature.args[0])
+        vector, _, bytes_ = _vectors_of(context, b, signature.args[0].dtype)
+        wide, fma, _ = _vectors_of(context, b, types.float64, vector.count)
         X_ = context.make_array(signature.args[0])(context, b, args[0])
         width = b.extract_value(X_.shape, 1)
         lanes = ir.Constant(width.type, vector.count)
         rows = [b.gep(X_.data, [b.mul(at, width)]) for at in args[1:]]
-        total = cgutils.alloca_once_value(b, ir.Constant(vector, None))
+        total = cgutils.alloca_once_value(b, ir.Constant(wide, None))
         with cgutils.for_range(b, b.udiv(width, lanes)) as loop:
             x, y = (_load(b, vector, row, b.mul(loop.index, lanes), bytes_) for row in rows)
+            if wide != vector:
+                x, y = b.fpext(x, wide), b.fpext(y, wide)
             b.store(b.call(fma, [x, y, b.load(total)]), total)
-        return b.extract_element(_fold(b, [b.load(total)], vector.count)[0], ir.Constant(ir.IntType(32), 0))
+        return b.extract_element(_fold(b, [b.load(total)], wide.count)[0], ir.Constant(ir.IntType(32), 0))
 
-    return X.dtype(X, i, j), codegen
+    return types.float64(X, i, j), codegen
 
 
 dot_of_rows: Any = intrinsic(_dot_of_rows)
 
 
-def _vectors_of(context: Any, b: Any, array_type: Any) -> tuple[Any, Any, int]:
-    """The vector type for an array's values, its fused multiply-add, and the bytes of one value."""
-    real = context.get_data_type(array_type.dtype)
+def _vectors_of(context: Any, b: Any, dtype: Any, lanes: int | None = None) -> tuple[Any, Any, int]:
+    """The vector type for values of a dtype, its fused multiply-add, and the bytes of one value."""
+    real = context.get_data_type(dtype)
     bytes_ = context.get_abi_sizeof(real)
-    vector = ir.VectorType(real, 64 // bytes_)
+    vector = ir.VectorType(real, lanes or 64 // bytes_)
     name = f"llvm.fma.v{vector.count}f{8 * bytes_}"
     return vector, cgutils.get_or_insert_function(b.module, ir.FunctionType(vector, [vector] * 3), name), bytes_
 

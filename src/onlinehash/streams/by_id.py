@@ -51,4 +51,6 @@ class VectorsById:
     def _row(self, key: str) -> int | None:
         if self._rows is not None:
             return self._rows.get(key)
-        return int(key) if key.isdecimal() and int(key) < len(self._X) else None
+        # Python refuses to read a number of thousands of digits.
+        is_row = key.isdecimal() and len(key) < 20 and int(key) < len(self._X)
+        return int(key) if is_row else None

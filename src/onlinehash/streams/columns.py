@@ -51,7 +51,7 @@ def matrix(table: Table, names: Sequence[str]) -> np.ndarray:
         return _finite(table, np.stack(columns, axis=1), names[0])
     try:
         values = np.array(columns, np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         values = np.array(
             [_each(table, column, float, f"a number for {name}") for name, column in zip(names, columns, strict=True)]
         )
@@ -75,7 +75,7 @@ def weights(table: Table) -> np.ndarray | None:
 
 def labels(table: Table, name: str) -> np.ndarray:
     """A column of labels: numbers, bools or text."""
-    return np.array(_each(table, table.columns[name], _label, f"a number or a text as {name}"))
+    return np.array(_each(table, table.columns[name], _storable_label, f"a number of 64 bits or a text as {name}"))
 
 
 def identities(table: Table, name: str) -> list[str]:
@@ -91,7 +91,7 @@ def _each(table: Table, values: Any, convert: Callable[[Any], Any], expected: st
     for row, value in enumerate(values):
         try:
             converted.append(convert(value))
-        except (TypeError, ValueError, RecursionError):
+        except (TypeError, ValueError, OverflowError, RecursionError):
             raise table.error(row, f"expected {expected}, got {_shown(value)}") from None
     return converted
 
@@ -121,6 +121,12 @@ def _label(value: Any) -> Any:
     if not isinstance(value, str | int | float | np.generic) or value == "" or value != value:
         raise ValueError
     return value
+
+
+def _storable_label(value: Any) -> Any:
+    if isinstance(value, int) and value.bit_length() > 64:
+        raise OverflowError
+    return _label(value)
 
 
 def _finite(table: Table, values: np.ndarray, name: str) -> np.ndarray:

@@ -15,6 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from onlinehash.errors import FormatError
+from onlinehash.format import like
+
 #: After this many pairs, a stream with hardly any similar ones deserves a warning.
 ENOUGH_PAIRS = 1000
 FEW_SIMILAR = 0.01
@@ -102,10 +105,13 @@ class LabelPairing:
     def set_state(self, state: dict[str, Any]) -> None:
         self.rng.bit_generator.state = state["rng"]
         waiting = state["waiting"]
-        self.waiting = None if waiting is None else (np.array(waiting["x"]), waiting["label"])
-        self.points = np.array(state["points"])
-        self.labels = list(state["labels"])
-        self.n_points, self.n_pairs, self.n_similar = state["counts"]
+        point = np.zeros(self.points.shape[1], self.points.dtype)
+        self.waiting = None if waiting is None else (like(waiting["x"], point, "the waiting point"), waiting["label"])
+        self.points = like(state["points"], self.points, "the reservoir")
+        self.labels = [str(label) for label in state["labels"]]
+        self.n_points, self.n_pairs, self.n_similar = (int(count) for count in state["counts"])
+        if len(self.labels) > len(self.points):
+            raise FormatError(f"expected at most {len(self.points)} labels in the reservoir, got {len(self.labels)}.")
 
 
 def _key(label: Any) -> str:

@@ -30,8 +30,9 @@ class Pairs(NamedTuple):
 
 
 def read(path: FilePath, vectors: FilePath | None = None, format: str | None = None) -> Iterator[tuple[Any, ...]]:
-    """The pairs of a file one by one, `(a, b, similar)`, with a fourth value where the file has weights.
+    """The pairs of a file one by one: `(a, b, similar)`, or `(a, b, similar, weight)` where the file has weights.
 
+    Both are what `learn_pair(*pair)` takes; a file gives the one or the other for all of its pairs.
     `vectors` is the file of vectors by id, for pairs that name ids.
     """
     for block in blocks(path, vectors, format):

@@ -16,6 +16,9 @@ from onlinehash.streams.tables import Table, lower_names
 
 STANDARD_INPUT = "-"
 
+#: The longest cell of a csv: the csv module would stop at 131,072, which is a vector of some thousand numbers.
+LONGEST_CELL = 2**31 - 1
+
 
 def read_jsonl(path: str, size: int) -> Iterator[Table]:
     """One JSON object a line; a key that a line lacks is None there."""
@@ -34,8 +37,10 @@ def read_csv(path: str, size: int) -> Iterator[Table]:
     with _open(path) as text:
         rows = _csv_rows(text)
         number, header = next(rows, (0, []))
-        for cell in filter(_is_decimal, header):
-            raise text.error(number, f"expected a header line with the names of the columns, got the number {cell}")
+        numbers_in_it = [cell.strip() for cell in header if _is_number(cell)]
+        if numbers_in_it and not _are_counts(numbers_in_it, all_of_it=len(numbers_in_it) == len(header)):
+            got = f"the number {numbers_in_it[0][:60]}"
+            raise text.error(number, f"expected a header line with the names of the columns, got {got}")
         names = lower_names(header, text.name)
         for numbers, lines in _batches(rows, size):
             table = Table(text.name, "csv", "line", numbers, {}, text.share)
@@ -97,12 +102,18 @@ def _json_objects(text: _Text) -> Iterator[tuple[int, dict[str, Any]]]:
 
 def _csv_rows(text: _Text) -> Iterator[tuple[int, list[str]]]:
     rows = csv.reader(text.lines(), strict=True)
-    try:
-        for cells in rows:
-            if cells:
-                yield rows.line_num, cells
-    except csv.Error as error:
-        raise text.error(rows.line_num, f"expected comma-separated values, got: {error}") from None
+    while True:
+        usual = csv.field_size_limit(LONGEST_CELL)  # of the whole program, so only while a row is read
+        try:
+            cells = next(rows, None)
+        except csv.Error as error:
+            raise text.error(rows.line_num, f"expected comma-separated values, got: {error}") from None
+        finally:
+            csv.field_size_limit(usual)
+        if cells is None:
+            return
+        if cells:
+            yield rows.line_num, cells
 
 
 def _batches(rows: Iterator[tuple[int, Any]], size: int) -> Iterator[tuple[list[int], list[Any]]]:
@@ -110,10 +121,15 @@ def _batches(rows: Iterator[tuple[int, Any]], size: int) -> Iterator[tuple[list[
         yield [number for number, _ in batch], [row for _, row in batch]
 
 
-def _is_decimal(cell: str) -> bool:
-    """A number that is no count: no header holds it, while `0`, `1`, ... are the names that pandas gives."""
+def _is_number(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:
         return False
-    return not cell.strip().isdigit()
+    return True
+
+
+def _are_counts(numbers: list[str], all_of_it: bool) -> bool:
+    """0, 1, 2, ... are the names that pandas gives, also 1, 2, ... beside a name; other numbers are data, no header."""
+    starts = (0,) if all_of_it else (0, 1)
+    return any(numbers == [str(start + k) for k in range(len(numbers))] for start in starts)

@@ -1,0 +1,53 @@
+"""Hash functions that are signs of projections: what LSH, Online Hashing and their like share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onlinehash.features.centring import Medians
+from onlinehash.format import like
+from onlinehash.learners.base import Learner
+from onlinehash.numeric.dots import pad_rows
+
+
+class LinearLearner(Learner):
+    """`h(x) = sgn(Wᵀx - b)` of centred features x; b is zero unless `centre="median"`.
+
+    A method lays out its first W in `_begin` and changes rows of `_W` as it learns. Rows are the bits of all models,
+    one after the other: the kernels read rows, and a step rewrites rows.
+
+    Attributes
+    ----------
+    projection_ : array of shape (n_inputs, n_bits), or (n_models, n_inputs, n_bits)
+        W (a copy).
+    """
+
+    def _lay_out(self, W: np.ndarray) -> None:
+        """The first hash functions, `(n_models, n_inputs, n_bits)`."""
+        self._n_inputs = W.shape[1]
+        self._W = pad_rows(W.transpose(0, 2, 1).reshape(-1, self._n_inputs).astype(self.dtype_))
+        self._medians = Medians(len(self._W))
+
+    @property
+    def projection_(self) -> np.ndarray:
+        """W (a copy)."""
+        self._check_ready()
+        W = self._W[:, : self._n_inputs].reshape(self._n_models, self.n_bits, self._n_inputs).transpose(0, 2, 1)
+        return W.copy() if self._per_model else W[0].copy()
+
+    def _observe(self, X: np.ndarray) -> np.ndarray:
+        if self.centre == "median":
+            self._medians.enter(self._W, X)
+        return np.full(len(X), self.centre == "median")
+
+    def _functions(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._W[:, : self._n_inputs], self._medians.values
+
+    def _get_method_state(self) -> dict[str, Any]:
+        return {"W": np.ascontiguousarray(self._W[:, : self._n_inputs]), "medians": self._medians.get_state()}
+
+    def _set_method_state(self, state: dict[str, Any]) -> None:
+        self._W = pad_rows(like(state["W"], self._W[:, : self._n_inputs], "W"))
+        self._medians.set_state(state["medians"])

@@ -1,0 +1,123 @@
+"""No command destroys what it reads, or finds out after the work that it cannot write."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onlinehash as package
+from onlinehash import OnlineHashing
+from tests.cli.running import Data, done, refused
+
+DATA = Data.make()
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Every kind of input under a name that could be an output too."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("pairs.npz", A=DATA.A, B=DATA.B, similar=DATA.similar)
+    rows = [f"{k},{k + 1},{DATA.y[k] == DATA.y[k + 1]}" for k in range(20)]
+    Path("ids.csv").write_text("\n".join(["id_a,id_b,similar", *rows]))
+    np.save("x.npy", DATA.X)
+    np.save("y.npy", DATA.y)
+    os.symlink("x.npy", "link.npy")
+    Path("taken.npy").mkdir()
+    package.save(OnlineHashing(8, random_state=0).partial_fit_pairs(DATA.A, DATA.B, DATA.similar), "m.oh")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "source", "target"),
+    [
+        ("learn pairs.npz", "pairs.npz", "pairs.npz"),
+        ("learn x.npy --labels y.npy", "x.npy", "./x.npy"),
+        ("learn x.npy --labels y.npy", "y.npy", "y.npy"),
+        ("learn ids.csv --vectors x.npy", "x.npy", "link.npy"),
+        ("learn pairs.npz --resume m.oh", "pairs.npz", "pairs.npz"),
+        ("encode m.oh x.npy", "x.npy", "x.npy"),
+        ("encode m.oh link.npy", "link.npy", "x.npy"),
+        ("encode m.oh x.npy", "m.oh", "m.oh"),
+    ],
+)
+def test_an_output_that_is_an_input_is_refused(folder: Path, command: str, source: str, target: str) -> None:
+    before = Path(source).read_bytes()
+    message = f"expected an output other than the input {source}, got {target}; choose another name."
+    assert refused(*command.split(), "-o", target) == (2, message)
+    assert Path(source).read_bytes() == before
+
+
+def test_the_file_behind_standard_input_is_an_input(folder: Path) -> None:
+    pairs = DATA.write_pairs(folder / "p.jsonl")
+    with pairs.open() as file:
+        command = [sys.executable, "-m", "onlinehash", "learn", "-", "-o", str(pairs)]
+        ended = subprocess.run(command, stdin=file, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("onlinehash: expected an output other than the input -, got ")
+    assert pairs.read_text() == DATA.jsonl()
+
+
+def test_a_resumed_model_may_be_replaced(folder: Path) -> None:
+    done("learn", "pairs.npz", "--resume", "m.oh", "-o", "m.oh")
+    assert package.load("m.oh").n_pairs_seen_ == 120
+
+
+def never(*_: Any, **__: Any) -> None:
+    raise AssertionError("the work began")
+
+
+COMMANDS = ["learn pairs.npz -o", "encode m.oh x.npy -o", "demo --report"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_output_that_cannot_be_written_is_told_before_the_work(
+    folder: Path, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from onlinehash import demo
+
+    monkeypatch.setattr(OnlineHashing, "partial_fit_pairs", never)
+    monkeypatch.setattr(demo, "run", never)
+    arguments = command.split()
+    assert refused(*arguments, "taken.npy") == (
+        2,
+        "expected a file to write, but taken.npy is a folder; name a file in it.",
+    )
+    assert refused(*arguments, "no/c.npy") == (
+        2,
+        "expected a folder for no/c.npy, but no is none; create it first.",
+    )
+    Path("old.npy").write_text("old")
+    for locked, target in ((Path(), "c.npy"), (Path("old.npy"), "old.npy")):
+        with monkeypatch.context() as patch:  # a test that runs as root may write everywhere
+            patch.setattr(os, "access", lambda path, mode, locked=locked: mode != os.W_OK or Path(path) != locked)
+            assert refused(*arguments, target) == (
+                2,
+                f"expected a file that can be written, but {target} or its folder is locked.",
+            )
+
+
+@pytest.mark.parametrize("command", ["learn pairs.npz -o", "demo --report"])
+def test_a_dash_is_no_file(folder: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from onlinehash import demo
+
+    monkeypatch.setattr(demo, "run", never)
+    message = "expected the name of a file to write, got -, which stands for no file."
+    assert refused(*command.split(), "-") == (2, message)
+    assert not Path("-").exists()
+
+
+def test_encode_prints_to_a_dash(folder: Path) -> None:
+    assert done("encode", "m.oh", "x.npy", "-o", "-").out == done("encode", "m.oh", "x.npy").out
+    assert not Path("-").exists()
+
+
+@pytest.mark.parametrize("target", ["C.NPY", "C.NPZ"])
+def test_a_name_in_capitals_is_kept(folder: Path, target: str) -> None:
+    done("encode", "m.oh", "x.npy", "-o", target)
+    assert [path.name for path in folder.glob("C.*")] == [target]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import sys
 import tempfile
 from pathlib import Path
 
@@ -25,7 +26,8 @@ def main() -> None:
             path = Path(folder) / "model.oh"
             onlinehash.save(learner, path)
             arrays = sum(value.nbytes for value in _arrays(learner.get_state()))
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+            unit = 2**20 if sys.platform == "darwin" else 2**10  # bytes there, kibibytes elsewhere
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
             print(f"{learner.n_pairs_seen_:>12,} {arrays:>12,} {peak:>16.1f}   (file: {path.stat().st_size:,} bytes)")
 
 

@@ -1,4 +1,4 @@
-"""Online hashing: short binary codes learned from a stream of similar and dissimilar pairs, kept searchable.
+"""Online hashing: short binary codes learned from a stream of similar and dissimilar pairs.
 
     from onlinehash import OnlineHashing
 

@@ -188,7 +188,7 @@ def _numbers(X: Any, name: str) -> np.ndarray:
             array = array.astype(np.float64)
     except TypeError as error:
         raise InvalidType(f"expected numbers for {name}, got an object: {error}.") from None
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise InvalidInput(f"expected numbers for {name}, got: {error}.") from None
     if array.dtype.kind == "c":
         raise InvalidInput(f"Complex data not supported: expected real numbers for {name}.")

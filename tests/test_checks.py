@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from onlinehash import checks
+from onlinehash import OnlineHashing, checks
 from onlinehash.errors import InvalidInput, InvalidParameter, InvalidType
 from tests.support import refused
 
@@ -217,3 +217,10 @@ def test_widths_and_lengths() -> None:
     assert "X has 3 features, but Thing is expecting 4" in str(refused(checks.width, np.ones((2, 3)), 4, "Thing"))
     checks.same_length("B", 3, 3, "A")
     assert "B with 4 entries" in str(refused(checks.same_length, "B", 3, 4, "A"))
+
+
+def test_a_warning_points_at_the_line_that_called() -> None:
+    learner = OnlineHashing(8, similar_radius=4)
+    with pytest.warns(UserWarning, match="similar_radius=4") as caught:
+        learner.learn_pair([1.0, 2], [2.0, 1], True)
+    assert caught[0].filename == __file__

@@ -6,6 +6,8 @@ Every function returns a checked value or raises one sentence (expected, got, wh
 from __future__ import annotations
 
 import math
+import sys
+import warnings
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
@@ -176,6 +178,14 @@ def shown(value: Any) -> str:
         return f"an array of {value.dtype} values and shape {value.shape}"
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def warn(message: str) -> None:
+    """A UserWarning that points at the caller's line outside this package."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and str(frame.f_globals.get("__name__", "")).startswith("onlinehash"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)
 
 
 def _numbers(X: Any, name: str) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -85,10 +84,9 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             if len(self._collected) == self.n_anchors:
                 self.start()
             elif self.n_points_seen_ >= PATIENCE * self.n_anchors:
-                warnings.warn(
+                checks.warn(
                     f"RbfAnchors waited for {self.n_points_seen_} points and saw {len(self._collected)} distinct "
                     f"ones; it starts with these as anchors instead of {self.n_anchors}.",
-                    stacklevel=2,
                 )
                 self.start()
         return self
@@ -169,10 +167,9 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if len(distances):
             mean = float(np.exp(-0.5 * (distances / self.width_) ** 2).mean())
             if not 0.01 <= mean <= 0.99:
-                warnings.warn(
+                checks.warn(
                     f"RbfAnchors: kernel values are degenerate (mean {mean:.3g} among the anchors, expected 0.01 to "
                     f"0.99) at width {self.width_:.3g}; use width='auto', or normalize=True with width=1.",
-                    stacklevel=2,
                 )
 
     def _prepare(self) -> None:

@@ -16,7 +16,6 @@ Readings taken where the paper leaves a choice:
 from __future__ import annotations
 
 import copy
-import warnings
 from typing import Any
 
 import numpy as np
@@ -108,10 +107,9 @@ class OnlineHashing(LinearLearner):
             n_inputs = len(self.features.anchors)
         self._check_init(n_inputs, rows.dtype)
         if self.similar_radius >= self._dissimilar_distance:
-            warnings.warn(
+            checks.warn(
                 f"similar_radius={self.similar_radius} is not below dissimilar_ratio * n_bits = "
                 f"{self._dissimilar_distance:g}: some distances are right for similar and dissimilar pairs alike.",
-                stacklevel=5,
             )
 
     @property

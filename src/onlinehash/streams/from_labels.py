@@ -10,11 +10,11 @@ fixed size) that does, the most recently stored of them; where there is none, th
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
+from onlinehash import checks
 from onlinehash.errors import FormatError
 from onlinehash.format import like
 
@@ -87,10 +87,9 @@ class LabelPairing:
         self.n_pairs += len(similar)
         self.n_similar += int((similar > 0).sum())
         if before < ENOUGH_PAIRS <= self.n_pairs and self.n_similar < FEW_SIMILAR * self.n_pairs:
-            warnings.warn(
+            checks.warn(
                 f"only {self.n_similar} of {self.n_pairs} pairs made from the labels are similar, which teaches "
                 f"little; set similar_share, for instance to 0.3.",
-                stacklevel=4,
             )
 
     def get_state(self) -> dict[str, Any]:

@@ -28,6 +28,13 @@ def read(path: Path) -> tuple[np.ndarray, np.ndarray]:
         return X.astype(np.float32), file["y"]
 
 
+def split(path: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The first 20,000 rows (fewer of a smaller set) as stream and database, all later ones; with their labels."""
+    X, y = read(path)
+    n = min(20_000, len(X) - 500) // 2 * 2
+    return X[:n], y[:n], X[n:], y[n:]
+
+
 def clusters(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Ten overlapping classes in a 24-dimensional subspace of d dimensions: hard enough to keep learners busy."""
     rng = np.random.default_rng(seed)

@@ -26,11 +26,9 @@ def main(paths: list[str]) -> None:
     if not paths:
         sys.exit(__doc__)
     for path in paths:
-        X, y = common.read(Path(path))
-        n = min(20_000, len(X) - 500) // 2 * 2
-        base, queries = X[:n], X[n : n + 500]
-        truth = evaluate.same_label(y[n : n + 500], y[:n])
-        A, B, similar = common.pairs(base, y[:n])
+        base, labels, later, later_labels = common.split(Path(path))
+        queries, truth = later[:500], evaluate.same_label(later_labels[:500], labels)
+        A, B, similar = common.pairs(base, labels)
 
         def score(make: object, truth: object = truth, queries: np.ndarray = queries) -> str:
             values = []

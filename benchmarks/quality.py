@@ -44,17 +44,16 @@ def main(paths: list[str]) -> None:
     if not paths:
         sys.exit(__doc__)
     for path in paths:
-        X, y = common.read(Path(path))
-        n = min(20_000, len(X) - 500) // 2 * 2
-        base, queries, truth = X[:n], X[n : n + 500], evaluate.same_label(y[n : n + 500], y[:n])
-        held_out = common.pairs(X[n : n + 4000], y[n : n + 4000])
+        base, labels, later, later_labels = common.split(Path(path))
+        queries, truth = later[:500], evaluate.same_label(later_labels[:500], labels)
+        held_out = common.pairs(later[:4000], later_labels[:4000])
 
         def show(name: str, make: Callable[[int], Any], share: float | None = None, wrong: float = 0.0) -> None:
             maps, orders = [], []
             for seed in range(3):
                 rng = np.random.default_rng(seed)
-                pairing = LabelPairing(share, 512, rng, X.shape[1], X.dtype)
-                A, B, s = pairing.pairs(np.roll(base, -2000 * seed, axis=0), np.roll(y[:n], -2000 * seed))
+                pairing = LabelPairing(share, 512, rng, base.shape[1], base.dtype)
+                A, B, s = pairing.pairs(np.roll(base, -2000 * seed, axis=0), np.roll(labels, -2000 * seed))
                 s = np.where(rng.random(len(s)) < wrong, -s, s)
                 learner = make(seed).partial_fit_pairs(A, B, s)
                 maps.append(evaluate.retrieval(learner, queries, base, truth, ["map"])["map"])

@@ -236,7 +236,7 @@ def _take_rounds(
     """The step and then the paper's alternation: g, √R and the starting W stay, f is what the new W predicts."""
     g = np.empty((2, chosen.shape[0]), np.int64)
     for c, k in enumerate(chosen):
-        base[c] = W[k]
+        _copy_row(W, k, base, c)
         for side in range(2):
             g[side, c] = (1 if P[q + side, k] >= 0 else -1) + 2 * _part(flips[t, k], side)
     _move(W, X, q, tau, chosen, flips, t)
@@ -245,7 +245,10 @@ def _take_rounds(
     between = dot_of_rows(X, q, q + 1)
     for _ in range(1, n_rounds):
         _predict(W, X, q, medians, chosen, f)
-        if np.array_equal(f, g):
+        n_right = 0
+        for c in range(chosen.shape[0]):
+            n_right += f[0, c] == g[0, c] and f[1, c] == g[1, c]
+        if n_right == chosen.shape[0]:
             break
         loss, norm = math.sqrt(R), 0.0
         for c, k in enumerate(chosen):
@@ -253,7 +256,7 @@ def _take_rounds(
             flips[t, k] = i + 3 * j
             loss -= 2.0 * (i * P[q, k] + j * P[q + 1, k])
             norm += 4.0 * (abs(i) * squares[0] + abs(j) * squares[1] + 2 * i * j * between)
-            W[k] = base[c]
+            _copy_row(base, c, W, k)
         tau, capped = 0.0, False
         if norm > 0.0:
             tau, capped = min(C, max(0.0, loss) / norm), loss / norm > C
@@ -263,7 +266,10 @@ def _take_rounds(
             flips[t, k] = 0
     if refined.shape[0] > 0:
         now = _predict(W, X, q, medians, chosen, f)
-        refined[t] += math.sqrt(R) + (np.abs(now) - g * now).sum()
+        refined[t] += math.sqrt(R)
+        for c in range(chosen.shape[0]):
+            for side in range(2):
+                refined[t] += abs(now[side, c]) - g[side, c] * now[side, c]
     return tau, capped
 
 
@@ -280,6 +286,12 @@ def _predict(
             now[side, c] = projections[q + side, k] - medians[k]
             f[side, c] = 1 if now[side, c] >= 0 else -1
     return now
+
+
+@njit(nogil=True, cache=True)
+def _copy_row(source: np.ndarray, n: int, target: np.ndarray, m: int) -> None:
+    for i in range(source.shape[1]):
+        target[m, i] = source[n, i]
 
 
 @njit(nogil=True, cache=True)

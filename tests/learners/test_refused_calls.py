@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
+from sklearn.kernel_approximation import RBFSampler
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from onlinehash import LSH, Encoder, MultiModelOnlineHashing, OnlineHashing, RbfAnchors
-from onlinehash.errors import InvalidInput, InvalidParameter
+from onlinehash.errors import FormatError, InvalidInput, InvalidParameter
 from onlinehash.learners.base import Learner
 from onlinehash.learners.hooks import Traits
 from tests.support import state_bytes
@@ -182,3 +183,87 @@ def test_a_method_is_given_centred_features() -> None:
         mean = points[: 2 * t + 2].mean(axis=0)
         np.testing.assert_allclose(learner.seen[0][t], A[t] - mean, atol=1e-12)
         np.testing.assert_allclose(learner.seen[1][t], B[t] - mean, atol=1e-12)
+
+
+def test_a_refusal_of_changed_parameters_leaves_the_learner_as_it_was() -> None:
+    learner = OnlineHashing(8, random_state=0).partial_fit_pairs(A, B, SIMILAR)
+    codes = learner.encode(A)
+    for name, value in (("n_bits", 4), ("C", 0.9), ("features", PCA(2).fit(A))):
+        kept = getattr(learner, name)
+        learner.set_params(**{name: value})
+        for _ in range(2):
+            with pytest.raises(InvalidParameter, match=f"expected {name} to stay"):
+                learner.partial_fit_pairs(A, B, SIMILAR)
+            with pytest.raises(InvalidParameter, match=f"expected {name} to stay"):
+                learner.learn_pair(A[0], B[0], True)
+        learner.set_params(**{name: kept})
+    assert learner.encode(A) == codes
+
+
+def test_a_features_object_that_was_changed_is_noticed() -> None:
+    learner = OnlineHashing(8, features=RbfAnchors(20), random_state=0).partial_fit_pairs(A, B, SIMILAR)
+    learner.set_params(features__normalize=True)
+    with pytest.raises(InvalidParameter, match="expected features to stay"):
+        learner.encode(A)
+
+
+def test_flush_is_undone_when_refused() -> None:
+    learner = OnlineHashing(8, features=RbfAnchors(20), init=RNG.standard_normal((20, 8)))
+    learner.learn_pair(A[0], B[0], True)
+    before = state_bytes(learner)
+    with pytest.raises(InvalidParameter, match="init"):
+        learner.flush()
+    assert state_bytes(learner) == before
+    learner.observe(A[:30])
+    assert learner.n_pairs_seen_ == 1
+
+
+def test_no_pair_is_lost_when_warnings_are_errors() -> None:
+    learner = OnlineHashing(8, features=RbfAnchors(20, width=1e-3), random_state=0)
+    learner.partial_fit_pairs(A[:9], B[:9], SIMILAR[:9])
+    before = state_bytes(learner)
+    with pytest.raises(UserWarning, match="degenerate"):
+        learner.learn_pair(A[9], B[9], True)
+    assert state_bytes(learner) == before
+
+
+OTHERS = {
+    "other bits": lambda: OnlineHashing(8, random_state=0),
+    "another class": lambda: LSH(16, random_state=0),
+    "several models": lambda: MultiModelOnlineHashing(4, n_models=4, random_state=0),
+    "a map": lambda: OnlineHashing(16, features=RbfAnchors(5), random_state=0),
+    "a map that waits": lambda: OnlineHashing(16, features=RbfAnchors(9000), random_state=0),
+    "another centring": lambda: OnlineHashing(16, centre="none", random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_state_of_another_learner_is_refused(name: str) -> None:
+    learner = OnlineHashing(16, random_state=1).partial_fit_pairs(A, B, SIMILAR)
+    other = OTHERS[name]().partial_fit_pairs(A, B, SIMILAR)
+    before = state_bytes(learner)
+    with pytest.raises(FormatError):
+        learner.set_state(other.get_state())
+    with pytest.raises(FormatError):
+        learner.set_state({"a": 1})
+    assert state_bytes(learner) == before
+
+
+def test_a_transformer_without_a_seed_takes_the_learners() -> None:
+    def learned() -> OnlineHashing:
+        learner = OnlineHashing(8, features=RBFSampler(n_components=20), random_state=0)
+        return learner.partial_fit_pairs(A[:200], B[:200], SIMILAR[:200])
+
+    assert learned().encode(A) == learned().encode(A)
+
+
+def test_turned_columns_of_b_are_refused() -> None:
+    frame = pd.DataFrame(A[:10], columns=list("abcde"))
+    learner = OnlineHashing(8, random_state=0).observe(frame)
+    with pytest.raises(InvalidInput, match="the same columns"):
+        learner.partial_fit_pairs(frame, frame.iloc[:, ::-1], SIMILAR[:10])
+
+
+def test_errors_of_learn_pair_name_its_own_arguments() -> None:
+    with pytest.raises(InvalidInput, match=r"^b contains NaN"):
+        OnlineHashing(8).learn_pair([1.0], [np.nan], True)

@@ -2,7 +2,7 @@
 
 from onlinehash.features.centring import Centring, Medians
 from onlinehash.features.estimators import NotFitted, note_feature_names
-from onlinehash.features.maps import FeatureMap, make_map, same_map, same_values
+from onlinehash.features.maps import FeatureMap, make_map, same_map, same_parameters
 from onlinehash.features.rbf_anchors import RbfAnchors
 
 __all__ = [
@@ -14,5 +14,5 @@ __all__ = [
     "make_map",
     "note_feature_names",
     "same_map",
-    "same_values",
+    "same_parameters",
 ]

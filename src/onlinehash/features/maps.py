@@ -35,7 +35,7 @@ class FeatureMap(Protocol):
     def set_state(self, state: dict[str, Any]) -> None: ...
 
 
-def make_map(features: Any, dtype: Any = np.float64) -> FeatureMap | None:
+def make_map(features: Any, dtype: Any = np.float64, seed: int = 0) -> FeatureMap | None:
     """A map of its own from the learner's `features` parameter, which is never touched; a fitted one stays fitted."""
     if features is None:
         return None
@@ -46,7 +46,7 @@ def make_map(features: Any, dtype: Any = np.float64) -> FeatureMap | None:
             anchors.set_state({**features.get_state(), **given})
         return anchors
     if hasattr(features, "fit") and hasattr(features, "transform") and not isinstance(features, type):
-        return TransformerMap(features)
+        return TransformerMap(features, seed)
     raise InvalidParameter(
         f"expected features to be None, RbfAnchors or a scikit-learn transformer, got {checks.shown(features)}."
     )
@@ -70,6 +70,17 @@ def same_values(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
+def same_parameters(a: Any, b: Any) -> bool:
+    """`same_values`, except that of estimators only the parameters count, not what they have learned."""
+    if hasattr(a, "get_params") and hasattr(b, "get_params"):
+        return type(a) is type(b) and same_parameters(a.get_params(deep=False), b.get_params(deep=False))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same_parameters(a[k], b[k]) for k in a)
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(same_parameters(*pair) for pair in zip(a, b, strict=True))
+    return a is b or same_values(a, b)
+
+
 class TransformerMap:
     """A scikit-learn transformer as a feature map.
 
@@ -77,13 +88,15 @@ class TransformerMap:
     one at a time: scikit-learn's own products depend on how many rows go in together, and a learner's must not.
     """
 
-    def __init__(self, transformer: Any) -> None:
+    def __init__(self, transformer: Any, seed: int = 0) -> None:
         self._collected: list[np.ndarray] = []
         try:
             check_is_fitted(transformer)
             self.transformer, self.is_ready = _settled(transformer), True
         except NotFittedError:
             self.transformer, self.is_ready = clone(transformer), False
+            unseeded = {k for k, v in transformer.get_params().items() if k.endswith("random_state") and v is None}
+            self.transformer.set_params(**dict.fromkeys(unseeded, seed % 2**32))  # so that it fits alike anywhere
 
     @property
     def n_waiting_for(self) -> int:

@@ -166,6 +166,8 @@ class Learner(Intake):
         if not hasattr(self, "n_features_in_"):
             return {}
         state: dict[str, Any] = {
+            "class": type(self).__name__,
+            "centre": self.centre,
             "n_features": self.n_features_in_,
             "dtype": str(self.dtype_),
             "seed": self._seed,
@@ -182,9 +184,19 @@ class Learner(Intake):
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take the place of the learner whose `get_state` this was; its parameters must be this one's."""
-        self._forget()
-        if not state:
-            return
+        fresh = type(self)(**self.get_params(deep=False))
+        try:
+            if state:
+                fresh._restore(state)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            name, problem = type(self).__name__, str(error).rstrip(".")
+            raise FormatError(f"expected a state of {name} with these parameters, got: {problem}.") from None
+        self._adopt(fresh)
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """`set_state` for a learner that has seen nothing."""
+        if (state["class"], state["centre"]) != (type(self).__name__, self.centre):
+            raise FormatError(f"one of {state['class']} with centre={state['centre']!r}.")
         if state["dtype"] not in ("float32", "float64") or not isinstance(state["seed"], int):
             raise FormatError(f"expected float32 or float64 and a seed, got {state['dtype']} and {state['seed']}.")
         rows = np.zeros((1, state["n_features"]), state["dtype"])
@@ -199,8 +211,12 @@ class Learner(Intake):
             setattr(self, name, value)
         if state["feature_names"]:
             self.feature_names_in_ = np.array(state["feature_names"], dtype=object)
+        if (self._map is None) != (state["map"] is None):
+            raise FormatError("one with another feature map.")
         if self._map is not None:
             self._map.set_state(state["map"])
+        if (self._map is None or self._map.is_ready) != ("centring" in state):
+            raise FormatError("one whose feature map and hash functions do not fit together.")
         point = np.zeros(rows.shape[1], rows.dtype)
         for event in state["pending"]:
             a, b = (None if event[side] is None else like(event[side], point, "a pending point") for side in "ab")
@@ -212,11 +228,6 @@ class Learner(Intake):
             self._start_with(n_inputs or len(state["centring"]["mean"]))
             self._centring.set_state(state["centring"])
             self._set_method_state(state["method"])
-
-    def _forget(self) -> None:
-        """Nothing was learned: the next call begins anew. What scikit-learn keeps on an estimator stays."""
-        for name in [name for name in vars(self) if name.endswith("_") or name == "_centring"]:
-            delattr(self, name)
 
 
 @njit(nogil=True, cache=True)

@@ -7,15 +7,18 @@ order and replayed once it is ready, so that none is lost.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, InvalidParameter
-from onlinehash.features import Centring, FeatureMap, RbfAnchors, make_map, note_feature_names, same_values
+from onlinehash.features import Centring, FeatureMap, RbfAnchors, make_map, note_feature_names, same_parameters
+from onlinehash.features.centring import Medians
 from onlinehash.learners.hooks import Hooks
 from onlinehash.learners.update import Update, Updates
 from onlinehash.streams import LabelPairing
@@ -37,7 +40,8 @@ class Intake(Hooks):
 
         `sample_weight` scales C, the most one pair may move the hash functions.
         """
-        return next(self._take_pairs(checks.row(a, "a"), checks.row(b, "b"), similar, sample_weight))[0]
+        rows = checks.row(a, "a"), checks.row(b, "b")
+        return next(self._take_pairs(*rows, similar, sample_weight, names=("a", "b")))[0]
 
     def partial_fit_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Self:
         """Learn many pairs, row t of A with row t of B: bit for bit the loop over `learn_pair`."""
@@ -49,29 +53,35 @@ class Intake(Hooks):
         """`partial_fit_pairs`, returning what each pair did."""
         return Updates.join(list(self._take_pairs(A, B, similar, sample_weight)))
 
-    def _take_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any) -> Iterator[Updates]:
+    def _take_pairs(
+        self, A: Any, B: Any, similar: Any, sample_weight: Any, names: tuple[str, str] = ("A", "B")
+    ) -> Iterator[Updates]:
         """Check everything, then learn it block by block.
 
         A method whose kernel looks at the values as they pass spares large batches a pass of their own, which costs
         as much as a fifth of the learning; where it meets one that is not finite, the blocks before are taken back.
         """
         dtype = self._dtype_so_far
-        frame, columns = A, [list(X.columns) for X in (A, B) if hasattr(X, "columns")]
-        A, B = checks.matrix(A, "A", dtype), checks.matrix(B, "B", dtype)
+        frames, columns = (A, B), [list(X.columns) for X in (A, B) if hasattr(X, "columns")]
+        A, B = (checks.matrix(X, name, dtype) for X, name in zip(frames, names, strict=True))
         if len(columns) == 2 and columns[0] != columns[1]:
             raise InvalidInput(f"expected A and B to have the same columns, got {columns[0]} and {columns[1]}.")
-        checks.same_length("B", len(B), len(A), "A")
-        checks.width(B, A.shape[1], "its partner A", "B")
+        checks.same_length(names[1], len(B), len(A), names[0])
+        checks.width(B, A.shape[1], f"its partner {names[0]}", names[1])
         s = checks.similarities(similar, len(A))
         w = checks.weights(sample_weight, len(A))
         if A.dtype != B.dtype:
             A, B = A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)
         unchecked = self._takes_raw_pairs and self.features is None and len(A) >= MANY_PAIRS
+        if unchecked and isinstance(self.random_state, np.random.Generator | np.random.RandomState):
+            unchecked = hasattr(self, "n_features_in_")  # what is drawn from a generator cannot be put back
         if not unchecked:
-            checks.finite(A, "A")
-            checks.finite(B, "B")
+            checks.finite(A, names[0])
+            checks.finite(B, names[1])
         with self._undone_if_refused(unchecked or self._map_may_refuse):
-            self._open(A, frame)
+            self._open(A, frames[0])
+            if hasattr(frames[1], "columns"):
+                note_feature_names(self, frames[1], first=False)
             for start in range(0, len(A), BLOCK_PAIRS):
                 rows = slice(start, start + BLOCK_PAIRS)
                 try:
@@ -84,20 +94,24 @@ class Intake(Hooks):
 
     @contextmanager
     def _undone_if_refused(self, at_risk: bool) -> Iterator[None]:
-        """A call that fails after it began to learn puts the state back; `at_risk`: can that happen at all?"""
-        before = self.get_state() if at_risk else None
+        """A call that fails after it began to learn puts everything back; `at_risk`: can that happen at all?"""
+        before: dict[str, Any] = {}
+        if at_risk:
+            parameters = self.get_params(deep=False)
+            before = {name: value if name in parameters else _kept(value) for name, value in vars(self).items()}
         try:
             yield
         except Exception:
-            if before is not None:
-                self.set_state(before)
+            if at_risk:
+                for name in set(vars(self)) - set(before):
+                    delattr(self, name)
+                self.__dict__.update(before)
             raise
 
     @property
     def _map_may_refuse(self) -> bool:
-        """A map may fail on a row or when it is fitted, or start with fewer outputs than a given `init` has rows."""
-        foreign = not isinstance(self.features, RbfAnchors | None)
-        return foreign or (self.features is not None and not self._is_ready and self._has_given_functions)
+        """A transformer of others may fail on any row; any map may while it waits, when it starts."""
+        return self.features is not None and not (isinstance(self.features, RbfAnchors) and self._is_ready)
 
     def _pass_pairs(self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray) -> Updates:
         """Checked pairs: kept back while the feature map waits, learned once it is ready."""
@@ -160,9 +174,14 @@ class Intake(Hooks):
         """Forget, then learn from labelled points as `partial_fit` does. A call that is refused forgets nothing."""
         fresh = type(self)(**self.get_params(deep=False))
         fresh.partial_fit(X, y).flush()
-        self._forget()
-        self.__dict__.update({name: value for name, value in vars(fresh).items() if name not in self.get_params()})
+        self._adopt(fresh)
         return self
+
+    def _adopt(self, fresh: Self) -> None:
+        """Take over what a learner of the same parameters has learned; what scikit-learn keeps on this one stays."""
+        for name in [name for name in vars(self) if name.endswith("_") or name == "_centring"]:
+            delattr(self, name)
+        self.__dict__.update({name: value for name, value in vars(fresh).items() if name not in self.get_params()})
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Go on learning from labelled points.
@@ -208,7 +227,10 @@ class Intake(Hooks):
 
     def _lay_out_state(self, rows: np.ndarray, seed: int) -> None:
         """Everything but the hash functions, for rows of this width and dtype."""
-        self._parameters = self.get_params(deep=False)
+        self._parameters = {
+            name: clone(value) if hasattr(value, "get_params") else value  # estimators can be changed from outside
+            for name, value in self.get_params(deep=False).items()
+        }
         self.n_features_in_ = rows.shape[1]
         self.dtype_ = rows.dtype
         self.version_ = self.n_pairs_seen_ = self.n_points_seen_ = 0
@@ -216,7 +238,7 @@ class Intake(Hooks):
         self.cumulative_loss_ = 0.0
         self.n_pairs_pending_ = 0
         self._seed = seed
-        self._map: FeatureMap | None = make_map(self.features, rows.dtype)
+        self._map: FeatureMap | None = make_map(self.features, rows.dtype, seed)
         self._pending: list[tuple[np.ndarray, np.ndarray | None, int, float]] = []
         self._cache: dict[str, Any] = {}
         self._pairing = LabelPairing(
@@ -239,7 +261,7 @@ class Intake(Hooks):
         """What was learned has the shape that the parameters gave it, so they stay."""
         for name, value in self._parameters.items():
             now = getattr(self, name)
-            if now is not value and not same_values(now, value):
+            if now is not value and not same_parameters(now, value):
                 raise InvalidParameter(
                     f"expected {name} to stay {checks.shown(value)} while learning goes on, "
                     f"got {checks.shown(now)}; call fit to begin anew."
@@ -279,10 +301,24 @@ class Intake(Hooks):
         """Start a feature map that still waits, with the anchors it has."""
         if hasattr(self, "n_features_in_") and not self._is_ready and self._pending:
             assert self._map is not None
-            self._map.start()
-            self._start(self._pending[0][0][None])
-            self._replay(None, 0)
+            with self._undone_if_refused(True):
+                self._map.start()
+                self._start(self._pending[0][0][None])
+                self._replay(None, 0)
         return self
+
+
+def _kept(value: Any) -> Any:
+    """What an attribute is now, safe from later learning; what never changes in place is not copied."""
+    if isinstance(value, np.ndarray | Centring | Medians | LabelPairing):
+        return copy.deepcopy(value)
+    if isinstance(value, list):
+        return list(value)
+    if getattr(value, "is_ready", None) is False:  # a map that still collects
+        value = copy.copy(value)
+        vars(value).update({name: copy.copy(part) for name, part in vars(value).items() if name == "_collected"})
+        return value
+    return {} if isinstance(value, dict) and "encoder" in value else value
 
 
 def _seed(random_state: Any) -> int:

@@ -7,9 +7,7 @@ order and replayed once it is ready, so that none is lost.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -18,8 +16,8 @@ from sklearn.base import clone
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.features import Centring, FeatureMap, RbfAnchors, make_map, note_feature_names, same_parameters
-from onlinehash.features.centring import Medians
 from onlinehash.learners.hooks import Hooks
+from onlinehash.learners.undo import undone_if_refused
 from onlinehash.learners.update import Update, Updates
 from onlinehash.streams import LabelPairing
 
@@ -78,7 +76,7 @@ class Intake(Hooks):
         if not unchecked:
             checks.finite(A, names[0])
             checks.finite(B, names[1])
-        with self._undone_if_refused(unchecked or self._map_may_refuse):
+        with undone_if_refused(self, unchecked or self._map_may_refuse):
             self._open(A, frames[0])
             if hasattr(frames[1], "columns"):
                 note_feature_names(self, frames[1], first=False)
@@ -91,22 +89,6 @@ class Intake(Hooks):
                     checks.finite(B, "B")
                     raise
                 yield updates
-
-    @contextmanager
-    def _undone_if_refused(self, at_risk: bool) -> Iterator[None]:
-        """A call that fails after it began to learn puts everything back; `at_risk`: can that happen at all?"""
-        before: dict[str, Any] = {}
-        if at_risk:
-            parameters = self.get_params(deep=False)
-            before = {name: value if name in parameters else _kept(value) for name, value in vars(self).items()}
-        try:
-            yield
-        except Exception:
-            if at_risk:
-                for name in set(vars(self)) - set(before):
-                    delattr(self, name)
-                self.__dict__.update(before)
-            raise
 
     @property
     def _map_may_refuse(self) -> bool:
@@ -150,7 +132,7 @@ class Intake(Hooks):
     def observe(self, X: Any) -> Self:
         """Points without pairs: they feed the feature map's anchors and the mean."""
         rows = checks.vectors(X, dtype=self._dtype_so_far)
-        with self._undone_if_refused(self._map_may_refuse):
+        with undone_if_refused(self, self._map_may_refuse):
             self._open(rows, X)
             t = 0
             while t < len(rows) and not self._is_ready:
@@ -199,7 +181,7 @@ class Intake(Hooks):
                 "pass one label for each row of X, or use partial_fit_pairs."
             )
         labels = checks.labels(y, len(rows))
-        with self._undone_if_refused(self._map_may_refuse):
+        with undone_if_refused(self, self._map_may_refuse):
             self._open(rows, X)
             for start in range(0, len(rows), 2 * BLOCK_PAIRS):
                 block = slice(start, start + 2 * BLOCK_PAIRS)
@@ -301,24 +283,11 @@ class Intake(Hooks):
         """Start a feature map that still waits, with the anchors it has."""
         if hasattr(self, "n_features_in_") and not self._is_ready and self._pending:
             assert self._map is not None
-            with self._undone_if_refused(True):
+            with undone_if_refused(self, True):
                 self._map.start()
                 self._start(self._pending[0][0][None])
                 self._replay(None, 0)
         return self
-
-
-def _kept(value: Any) -> Any:
-    """What an attribute is now, safe from later learning; what never changes in place is not copied."""
-    if isinstance(value, np.ndarray | Centring | Medians | LabelPairing):
-        return copy.deepcopy(value)
-    if isinstance(value, list):
-        return list(value)
-    if getattr(value, "is_ready", None) is False:  # a map that still collects
-        value = copy.copy(value)
-        vars(value).update({name: copy.copy(part) for name, part in vars(value).items() if name == "_collected"})
-        return value
-    return {} if isinstance(value, dict) and "encoder" in value else value
 
 
 def _seed(random_state: Any) -> int:

@@ -15,6 +15,7 @@ TREE = {
     "InvalidType": ("InvalidInput", TypeError),
     "InvalidParameter": ("InvalidInput", ValueError),
     "UnknownMethod": ("OnlineHashError", KeyError),
+    "UnknownId": ("OnlineHashError", KeyError),
     "NotReady": ("OnlineHashError", ValueError),
     "FormatError": ("OnlineHashError", ValueError),
     "MissingExtra": ("OnlineHashError", ImportError),
@@ -43,7 +44,7 @@ def test_each_has_an_exit_code_and_a_status() -> None:
         assert 1 <= cls.exit_code <= 125
         assert 400 <= cls.http_status < 600
     codes = [cls.exit_code for name, cls in classes().items() if name not in ("InvalidType", "InvalidParameter")]
-    assert len(set(codes)) == len(codes) - 1, "only bad input and an unknown name share theirs"
+    assert len(set(codes)) == len(codes) - 2, "only bad input and unknown names share theirs"
 
 
 def test_not_fitted_is_scikit_learns_too() -> None:

@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from onlinehash import Codes, Encoder, OnlineHashing, RbfAnchors, format, load, save
 from onlinehash.errors import FormatError, InvalidInput
-from onlinehash.files import _pack
+from onlinehash.files import _pack, _pack_encoder
 from tests.support import LEARNERS, as_bytes, clusters, feed, make, pairs, refused, state_bytes
 
 ROWS = pairs(seed=1).A
@@ -114,11 +114,56 @@ def test_an_encoder(name: str, features: Any, path: Path) -> None:
     assert not loaded.weights.flags.writeable
 
 
-@pytest.mark.parametrize(("n", "columns", "models"), [(5, 12, 3), (0, 7, 1), (3, 64, 1)])
-def test_codes(n: int, columns: int, models: int, path: Path) -> None:
+@pytest.mark.parametrize("mapped", [False, True], ids=["read", "mapped"])
+@pytest.mark.parametrize(("n", "columns", "models"), [(5, 12, 3), (0, 7, 1), (3, 64, 1), (64, 13, 1), (200, 4096, 2)])
+def test_codes(n: int, columns: int, models: int, mapped: bool, path: Path) -> None:
     codes = Codes.from_bits(np.random.default_rng(0).random((n, columns)) < 0.5, models)
     save(codes, path)
-    assert load(path) == codes
+    loaded = load(path, mmap=mapped)
+    assert loaded == codes
+    assert loaded.checked() == codes
+    save(loaded, path)  # also over the file in which it lies
+    assert load(path) == loaded == codes
+
+
+def test_mapped_codes_stay_in_the_file(path: Path) -> None:
+    """They lie at cache lines, and of their padding only the last block's is looked at."""
+    save(Codes.from_bits(np.zeros((200, 12), bool)), path)
+    mapped, read = load(path, mmap=True).planes, load(path).planes
+    assert mapped.ctypes.data % 64 == 0
+    with open(path, "r+b") as file:
+        file.seek(-mapped.nbytes, 2)
+        file.write(b"\x01")
+    assert (mapped[0, 0, 0], read[0, 0, 0]) == (1, 0)
+    assert "checksum" in str(refused(load, path))
+
+
+def test_a_set_bit_of_padding_is_found(path: Path) -> None:
+    """Anywhere in codes that are read; in mapped ones in the last block."""
+    for block, row in ((0, 3), (3, 3), (3, 10)):
+        planes = np.zeros((4, 2, 64), np.uint8)
+        planes[block, 1, row] = 16 if row < 8 else 1
+        format.write(path, "codes", {"planes": planes, "n": 200, "n_bits": 12, "n_models": 1})
+        assert isinstance(refused(load, path), FormatError)
+        if block == 3:
+            assert isinstance(refused(load, path, True), FormatError)
+        else:
+            assert len(load(path, mmap=True)) == 200
+
+
+@pytest.mark.parametrize("features", [None, RbfAnchors(7), RbfAnchors(anchors=ROWS[:4]), PCA(2).fit(ROWS)])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learners_and_encoders_are_copied_out_of_a_mapped_file(name: str, features: Any, path: Path) -> None:
+    """So they go on, whatever becomes of it."""
+    learner = feed(make(name, features=features), [pairs()])
+    save(learner, path)
+    loaded = load(path, mmap=True)
+    path.write_bytes(bytes(path.stat().st_size))
+    save(learner.snapshot(), path)
+    encoder = load(path, mmap=True)
+    path.write_bytes(bytes(path.stat().st_size))
+    assert encoder.encode(ROWS) == loaded.encode(ROWS) == learner.encode(ROWS)
+    assert state_bytes(feed(loaded, [pairs(seed=2)])) == state_bytes(feed(learner, [pairs(seed=2)]))
 
 
 @pytest.mark.parametrize("thing", [3, None, "learner", np.ones(3), RbfAnchors(3), LogisticRegression()])
@@ -145,6 +190,14 @@ def learner_content(**changes: Any) -> dict[str, Any]:
     return content | changes
 
 
+def codes_content(**changes: Any) -> dict[str, Any]:
+    return {"planes": np.zeros((1, 1, 64), np.uint8), "n": 2, "n_bits": 8, "n_models": 1} | changes
+
+
+def encoder_content(**changes: Any) -> dict[str, Any]:
+    return _pack_encoder(feed(make("OnlineHashing"), [pairs()]).snapshot()) | changes
+
+
 def sklearn_features(name: str, params: Any, learned: Any) -> dict[str, Any]:
     params = {"features": {"$sklearn": name, "params": params, "learned": learned}}
     return {"class": "OnlineHashing", "params": params, "state": {}}
@@ -157,6 +210,7 @@ PCA_FILE = sklearn_features("sklearn.decomposition._pca:PCA", {"n_components": 2
     ("kind", "content"),
     [
         ("index", {}),
+        ("shelf", {}),
         ("", {}),
         ("learner", {}),
         ("learner", []),
@@ -171,6 +225,26 @@ PCA_FILE = sklearn_features("sklearn.decomposition._pca:PCA", {"n_components": 2
         ("codes", {"packed": np.ones((2, 1)), "n_bits": 8, "n_models": 1}),
         ("codes", {"packed": np.ones((2, 9), np.uint8), "n_bits": 8, "n_models": 1}),
         ("codes", {"packed": np.full((2, 1), 255, np.uint8), "n_bits": 4, "n_models": 1}),
+        ("codes", {"packed": [[1], [2]], "n_bits": 8, "n_models": 1}),
+        ("codes", {"packed": np.ones((2, 1), np.uint8), "n_bits": 8.0, "n_models": 1}),
+        ("codes", codes_content(planes=np.zeros((1, 2, 64), np.uint8))),
+        ("codes", codes_content(planes=np.zeros((1, 1, 64), np.int8))),
+        ("codes", codes_content(planes="planes")),
+        ("codes", codes_content(planes=np.full((1, 1, 64), 255, np.uint8))),
+        ("codes", codes_content(n=65)),
+        ("codes", codes_content(n=2.0)),
+        ("codes", codes_content(n=True)),
+        ("codes", codes_content(n=-5, planes=np.zeros((0, 1, 64), np.uint8))),
+        ("codes", codes_content(n=10**30)),
+        ("codes", codes_content(n_bits=0)),
+        ("codes", codes_content(n_bits="8")),
+        ("codes", codes_content(n_bits=2**40)),
+        ("codes", codes_content(n_models=None)),
+        ("codes", {}),
+        ("encoder", encoder_content(n_models=0)),
+        ("encoder", encoder_content(n_features="5")),
+        ("encoder", encoder_content(n_features=2**40)),
+        ("encoder", encoder_content(weights=np.array(1.0))),
         ("learner", sklearn_features("os:system", {"command": "true"}, {})),
         ("learner", sklearn_features("subprocess:Popen", {"args": "true"}, {})),
         ("learner", sklearn_features("sklearn.nothing:PCA", {}, {})),
@@ -184,9 +258,10 @@ PCA_FILE = sklearn_features("sklearn.decomposition._pca:PCA", {"n_components": 2
 )
 def test_a_well_formed_file_with_a_strange_content_is_refused(kind: str, content: Any, path: Path) -> None:
     format.write(path, kind, content)
-    error = refused(load, path)
-    assert isinstance(error, FormatError)
-    assert str(path) in str(error)
+    for mapped in (False, True):
+        error = refused(load, path, mapped)
+        assert isinstance(error, FormatError)
+        assert str(path) in str(error)
 
 
 def test_what_those_files_are_made_from_can_be_loaded(path: Path) -> None:
@@ -194,6 +269,9 @@ def test_what_those_files_are_made_from_can_be_loaded(path: Path) -> None:
     for content in (learner_content(), PCA_FILE):
         format.write(path, "learner", content)
         assert isinstance(load(path), OnlineHashing)
+    for kind, content, cls in (("codes", codes_content(), Codes), ("encoder", encoder_content(), Encoder)):
+        format.write(path, kind, content)
+        assert isinstance(load(path), cls)
 
 
 def test_a_pipeline_with_a_cache_of_pickles_is_refused_before_it_is_saved(path: Path) -> None:
@@ -210,8 +288,9 @@ def test_no_file(path: Path) -> None:
 # ------------------------------------------------------------------ kept files
 
 
+@pytest.mark.parametrize("mapped", [False, True], ids=["read", "mapped"])
 @pytest.mark.parametrize("version", ["v1"])
-def test_kept_files(version: str) -> None:
+def test_kept_files(version: str, mapped: bool) -> None:
     """Loaded by today's code, each gives the codes it gave then, and goes on to where it went then."""
     folder = KEPT / version
     rows, A, B = (np.load(folder / f"{name}.npy") for name in ("rows", "A", "B"))
@@ -231,12 +310,12 @@ def test_kept_files(version: str) -> None:
         }
     )
     for name, fact in facts.items():
-        thing = load(folder / f"{name}.oh")
+        thing = load(folder / f"{name}.oh", mmap=mapped)
         if name == "codes":
-            assert np.array_equal(thing.packed, np.load(folder / "codes.npy"))
+            assert np.array_equal(thing.to_faiss(), np.load(folder / "codes.npy"))
             continue
         if fact["ready"]:
-            assert np.array_equal(thing.encode(rows).packed, np.load(folder / f"{name}.npy")), name
+            assert np.array_equal(thing.encode(rows).to_faiss(), np.load(folder / f"{name}.npy")), name
         if name == "encoder":
             continue
         assert type(thing).__name__ == fact["class"]
@@ -245,4 +324,4 @@ def test_kept_files(version: str) -> None:
         thing.partial_fit(A, similar)
         assert updates.loss.tolist() == fact["losses"], name
         assert thing.version_ == fact["version_after"], name
-        assert np.array_equal(thing.encode(rows).packed, np.load(folder / f"{name}_after.npy")), name
+        assert np.array_equal(thing.encode(rows).to_faiss(), np.load(folder / f"{name}_after.npy")), name

@@ -1,19 +1,26 @@
-"""The file format: what goes in comes out, and what is no such file gets one clear sentence."""
+"""The file format: what goes in comes out, read or mapped, and writing takes little memory and is all or nothing."""
 
 from __future__ import annotations
 
 import json
+import mmap
 import os
-import struct
+import subprocess
+import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from safetensors.numpy import save as save_tensors
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as numpy_strategies
+from safetensors import safe_open
 
-from onlinehash import format
-from onlinehash.errors import FormatError, InvalidInput
+from onlinehash import container, format
+from onlinehash.errors import InvalidInput
+from tests.edited_files import header_of, ours_of
 from tests.support import as_bytes, refused
 
 CONTENT: dict[str, Any] = {
@@ -29,8 +36,11 @@ CONTENT: dict[str, Any] = {
         np.asfortranarray(np.arange(6.0).reshape(2, 3)),
         np.arange(12.0)[::3],
         np.array([np.nan, np.inf]),
+        np.arange(128, dtype=np.uint8).reshape(2, 1, 64),
+        np.arange(3, dtype=np.float16),
     ],
 }
+BOTH_WAYS = pytest.mark.parametrize("mapped", [False, True], ids=["read", "mapped"])
 
 
 @pytest.fixture
@@ -40,36 +50,48 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def sentence(path: Path) -> str:
-    error = refused(format.read, path)
-    assert isinstance(error, FormatError)
-    return str(error)
-
-
-def header_of(data: bytes) -> tuple[dict[str, Any], bytes]:
-    """The safetensors header and the bytes of the arrays."""
-    (size,) = struct.unpack("<Q", data[:8])
-    return json.loads(data[8 : 8 + size]), data[8 + size :]
-
-
-def with_header(header: dict[str, Any], rest: bytes) -> bytes:
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text + rest
-
-
-def test_what_goes_in_comes_out(path: Path) -> None:
-    kind, content = format.read(path)
+@BOTH_WAYS
+def test_what_goes_in_comes_out(path: Path, mapped: bool) -> None:
+    kind, content = format.read(path, mapped)
     assert kind == "thing"
     assert as_bytes(content) == as_bytes(CONTENT)
 
 
-def test_the_layout_of_arrays_comes_back(path: Path) -> None:
+@BOTH_WAYS
+def test_the_layout_of_arrays_comes_back(path: Path, mapped: bool) -> None:
     """Products round by the layout of their factors."""
-    _, content = format.read(path)
+    _, content = format.read(path, mapped)
     assert content["arrays"][4].flags.f_contiguous
     assert not content["arrays"][4].flags.c_contiguous
     assert content["nested"]["list"][0]["array"].flags.c_contiguous
+
+
+dtypes = st.sampled_from(list(container.NAMES)).flatmap(lambda dtype: st.sampled_from([dtype, dtype.newbyteorder(">")]))
+steps = st.sampled_from([slice(None), slice(None, None, -1), slice(None, None, 2), slice(1, None)])
+
+
+@given(
+    array=numpy_strategies.arrays(dtypes, numpy_strategies.array_shapes(min_dims=0, max_dims=4, min_side=0)),
+    step=steps,
+    turned=st.booleans(),
+)
+def test_any_array_comes_back(array: np.ndarray, step: slice, turned: bool, tmp_path_factory: Any) -> None:
+    """Of any shape, byte order and layout, also in pieces of a few items."""
+    if array.ndim:
+        array = array[..., step]
+    if turned:
+        array = array.T
+    path = tmp_path_factory.getbasetemp() / "any.oh"
+    piece, container.PIECE = container.PIECE, 24
+    try:
+        format.write(path, "thing", {"x": array})
+    finally:
+        container.PIECE = piece
+    for mapped in (False, True):
+        found = format.read(path, mapped)[1]["x"]
+        assert found.dtype == array.dtype.newbyteorder("<")
+        assert found.shape == array.shape
+        assert found.tobytes() == array.astype(found.dtype).tobytes()
 
 
 def test_nan_comes_back(tmp_path: Path) -> None:
@@ -82,9 +104,46 @@ def test_numpy_scalars_and_tuples_become_plain(tmp_path: Path) -> None:
     assert format.read(tmp_path / "a")[1] == {"x": [0.5, 3, True, "a"]}
 
 
+def test_names_that_would_be_equal(tmp_path: Path) -> None:
+    content = {"a.b": np.ones(2), "a": {"b": np.zeros(3)}, "__metadata__": np.arange(4)}
+    format.write(tmp_path / "a", "thing", content)
+    assert as_bytes(format.read(tmp_path / "a")[1]) == as_bytes(content)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        object(),
+        {1, 2},
+        1j,
+        np.array(["a"]),
+        np.array([1j]),
+        np.array([None]),
+        np.zeros(2, np.longdouble),
+        np.zeros(2, [("a", "i4")]),
+        b"bytes",
+        np.datetime64(0, "s"),
+        {"$array": "x"},
+        [{"$float": "inf"}],
+    ],
+)
+def test_what_cannot_be_written_is_refused_and_nothing_is_left(value: Any, tmp_path: Path) -> None:
+    assert isinstance(refused(format.write, tmp_path / "a", "thing", {"x": value}), InvalidInput)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_header_that_nobody_could_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container, "LONGEST_HEADER", 1000)
+    assert isinstance(refused(format.write, tmp_path / "a", "thing", {"x": "x" * 1000}), InvalidInput)
+    assert list(tmp_path.iterdir()) == []
+
+
+# ------------------------------------------------------------------ the file
+
+
 def test_it_is_a_safetensors_file_with_a_json_header(path: Path) -> None:
     header, _ = header_of(path.read_bytes())
-    ours = json.loads(header["__metadata__"]["onlinehash"])
+    ours = ours_of(header)
     assert ours["format"] == format.FORMAT == 1
     assert ours["kind"] == "thing"
     assert ours["content"]["numbers"][5] == {"$float": "inf"}
@@ -92,114 +151,121 @@ def test_it_is_a_safetensors_file_with_a_json_header(path: Path) -> None:
     assert "nested.list.0.array" in header
 
 
-@pytest.mark.parametrize(
-    "value", [object(), {1, 2}, 1j, np.array(["a"]), np.array([1j]), np.array([None]), b"bytes", np.datetime64(0, "s")]
-)
-def test_what_cannot_be_written_is_refused_and_nothing_is_left(value: Any, tmp_path: Path) -> None:
-    assert isinstance(refused(format.write, tmp_path / "a", "thing", {"x": value}), InvalidInput)
-    assert list(tmp_path.iterdir()) == []
+def test_the_safetensors_library_reads_it(path: Path) -> None:
+    with safe_open(path, framework="numpy") as file:
+        assert json.loads(file.metadata()["onlinehash"])["kind"] == "thing"
+        found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+    expected = {f"arrays.{i}": array for i, array in enumerate(CONTENT["arrays"])}
+    expected["arrays.4"] = expected["arrays.4"].T
+    expected["nested.list.0.array"] = CONTENT["nested"]["list"][0]["array"]
+    assert as_bytes(found) == as_bytes(expected)
 
 
-@pytest.mark.parametrize("keep", [0, 1, 7, 8, 9, 100, 0.3, 0.6, 0.9, -64, -8, -1])
-def test_truncated(path: Path, keep: float) -> None:
+def test_arrays_begin_where_a_processor_likes_them(path: Path) -> None:
+    """Those of whole cache lines at a cache line, the others at a multiple of their items' size."""
     data = path.read_bytes()
-    path.write_bytes(data[: int(keep * len(data)) if isinstance(keep, float) else keep])
-    assert "truncated or of another kind" in sentence(path)
+    header, rest = header_of(data)
+    del header["__metadata__"]
+    assert (len(data) - len(rest)) % 64 == 0
+    sizes = set()
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        line = 64 if (end - begin) % 64 == 0 else container.TYPES[entry["dtype"]].itemsize
+        assert begin % line == 0, name
+        sizes.add(line)
+    assert sizes == {1, 2, 8, 64}
+    planes = format.read(path, mmap=True)[1]["arrays"][7]
+    assert planes.ctypes.data % 64 == 0
 
 
-def test_longer_than_it_should_be(path: Path) -> None:
-    path.write_bytes(path.read_bytes() + b"more")
-    assert "truncated or of another kind" in sentence(path)
-
-
-@pytest.mark.parametrize(
-    "data",
-    [b"", b"PK\x03\x04" + bytes(100), b"\x80\x04\x95", b"{}", bytes(8), bytes(1000), b"\xff" * 1000, "naïve".encode()],
-)
-def test_foreign_bytes(path: Path, data: bytes) -> None:
+def test_a_mapped_file_is_not_read(path: Path) -> None:
+    """Its arrays are read-only views of it, and their bytes are not compared with the checksum."""
+    _, content = format.read(path, mmap=True)
+    array = content["arrays"][7]
+    assert not array.flags.writeable
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    assert isinstance(base.obj if isinstance(base, memoryview) else base, mmap.mmap)
+    data = bytearray(path.read_bytes())
+    at = data.index(CONTENT["arrays"][7].tobytes())
+    data[at] = 99
     path.write_bytes(data)
-    sentence(path)
+    assert format.read(path, mmap=True)[1]["arrays"][7][0, 0, 0] == 99
 
 
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        None,
-        {"format": "pt"},
-        {"onlinehash": "no json"},
-        {"onlinehash": "3"},
-        {"onlinehash": "[]"},
-        {"onlinehash": "null"},
-        {"onlinehash": "{}"},
-        {"onlinehash": '{"format": 1}'},
-    ],
-)
-def test_foreign_safetensors(path: Path, metadata: Any) -> None:
-    path.write_bytes(save_tensors({"weights": np.ones(3)}, metadata))
-    assert "a file of something else" in sentence(path)
+def test_a_read_file_is_in_memory_and_ours(path: Path) -> None:
+    _, content = format.read(path)
+    content["arrays"][7][:] = 0
+    assert as_bytes(format.read(path)[1]) == as_bytes(CONTENT)
 
 
-def test_foreign_safetensors_of_types_that_numpy_lacks(path: Path) -> None:
-    header = {"w": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}
-    path.write_bytes(with_header(header, bytes(4)))
-    sentence(path)
+# ------------------------------------------------------------------ memory
+
+MEGABYTE = 2**20
 
 
-@pytest.mark.parametrize("number", [2, 99, 0, "1", None])
-def test_another_format(path: Path, number: Any) -> None:
-    header, rest = header_of(path.read_bytes())
-    ours = json.loads(header["__metadata__"]["onlinehash"])
-    ours["format"] = number
-    header["__metadata__"]["onlinehash"] = json.dumps(ours)
-    path.write_bytes(with_header(header, rest))
-    assert f"has format {number}, and this version of onlinehash reads format 1" in sentence(path)
+def test_writing_takes_little_memory(tmp_path: Path) -> None:
+    """However large the arrays, and whatever their layout; measured from outside."""
+    script = """
+import resource, sys
+import numpy as np
+from onlinehash import format
+unit = 1 if sys.platform == "darwin" else 1024
+big = np.ones((100, 2**20), np.uint8)
+arrays = {"plain": big, "turned": big.reshape(2**20, 100).T, "parts": big[:, ::16], "swapped": big.view(">f8")}
+format.write(sys.argv[1], "thing", {"x": np.ones(9)})
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+format.write(sys.argv[1], "thing", arrays)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * unit)
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "a")], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr
+    assert (tmp_path / "a").stat().st_size > 300 * MEGABYTE
+    assert int(run.stdout) < 10 * MEGABYTE
 
 
-@pytest.mark.parametrize(("field", "value"), [("kind", "other"), ("content", {}), ("checksum", "0" * 64), ("kind", [])])
-def test_a_tampered_header(path: Path, field: str, value: Any) -> None:
-    header, rest = header_of(path.read_bytes())
-    ours = json.loads(header["__metadata__"]["onlinehash"])
-    ours[field] = value
-    header["__metadata__"]["onlinehash"] = json.dumps(ours)
-    path.write_bytes(with_header(header, rest))
-    assert "was changed after it was written" in sentence(path)
+@BOTH_WAYS
+def test_reading_takes_the_memory_of_the_arrays_or_none(mapped: bool, tmp_path: Path) -> None:
+    format.write(tmp_path / "a", "thing", {"x": np.zeros(20 * MEGABYTE, np.uint8)})
+    tracemalloc.start()
+    try:
+        _, content = format.read(tmp_path / "a", mapped)
+        assert content["x"].size == 20 * MEGABYTE
+        assert tracemalloc.get_traced_memory()[1] < (1 if mapped else 21) * MEGABYTE
+    finally:
+        tracemalloc.stop()
 
 
-def test_a_tampered_value_in_the_header(path: Path) -> None:
-    data = path.read_bytes()
-    assert data.count(b"1e+300") == 1
-    path.write_bytes(data.replace(b"1e+300", b"2e+300"))
-    assert "was changed after it was written" in sentence(path)
+def test_a_file_larger_than_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    format.write(tmp_path / "a", "thing", {"x": np.ones(3)})
+
+    def full(*args: Any, **kwargs: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(container, "read_arrays", full)
+    assert "mmap=True" in str(refused(format.read, tmp_path / "a"))
+    assert format.read(tmp_path / "a", mmap=True)[1]["x"].tolist() == [1, 1, 1]
 
 
-def test_a_tampered_array(path: Path) -> None:
-    """One bit of any byte of any array."""
-    data = path.read_bytes()
-    _, arrays = header_of(data)
-    for at in range(len(data) - len(arrays), len(data), 7):
-        changed = bytearray(data)
-        changed[at] ^= 1
-        path.write_bytes(changed)
-        assert "was changed after it was written" in sentence(path)
-
-
-def test_arrays_that_changed_places(path: Path) -> None:
-    header, rest = header_of(path.read_bytes())
-    header["arrays.3"], header["arrays.2"] = header["arrays.2"], header["arrays.3"]
-    path.write_bytes(with_header(header, rest))
-    sentence(path)
-
-
-def test_a_header_that_names_an_array_that_is_not_there(path: Path) -> None:
-    plain = {"x": {"$array": "gone"}}
-    ours = {"format": 1, "kind": "thing", "content": plain, "checksum": format._checksum("thing", plain, {})}
-    path.write_bytes(save_tensors({}, {"onlinehash": json.dumps(ours)}))
-    assert "incomplete" in sentence(path)
+# ------------------------------------------------------------------ all or nothing
 
 
 def test_no_file(tmp_path: Path) -> None:
     for path in (tmp_path / "none.oh", tmp_path):
         assert isinstance(refused(format.read, path), InvalidInput)
+
+
+def test_a_file_that_may_not_be_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def locked(*args: Any, **kwargs: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("builtins.open", locked)
+    error = refused(format.read, path)
+    assert isinstance(error, InvalidInput)
+    assert "Permission denied" in str(error)
 
 
 def test_no_folder(tmp_path: Path) -> None:
@@ -210,23 +276,53 @@ def test_a_folder_in_the_way(tmp_path: Path) -> None:
     assert isinstance(refused(format.write, tmp_path, "thing", {}), InvalidInput)
 
 
-def test_writing_is_all_or_nothing(path: Path, monkeypatch: Any) -> None:
+@pytest.mark.parametrize(
+    ("error", "seen"), [(KeyboardInterrupt(), KeyboardInterrupt), (OSError(28, "No space left"), InvalidInput)]
+)
+def test_writing_is_all_or_nothing(path: Path, monkeypatch: pytest.MonkeyPatch, error: Any, seen: Any) -> None:
     """A crash while writing leaves the old file, and no litter."""
     before = path.read_bytes()
 
     def crash(*args: Any) -> None:
-        raise KeyboardInterrupt
+        raise error
 
     monkeypatch.setattr(os, "fsync", crash)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(seen):
         format.write(path, "thing", {"x": 1})
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
 
 
+def test_file_and_folder_are_on_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file before it gets its name, and then the folder, which holds the name."""
+    events: list[Any] = []
+    replace, fsync = os.replace, os.fsync
+
+    def note_replace(source: Any, target: Any) -> None:
+        events.append("replace")
+        replace(source, target)
+
+    def note_sync(descriptor: int) -> None:
+        events.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "replace", note_replace)
+    monkeypatch.setattr(os, "fsync", note_sync)
+    format.write(path, "thing", {"x": 1})
+    assert events == [path.stat().st_ino, "replace", path.parent.stat().st_ino]
+
+
 def test_writing_replaces(path: Path) -> None:
     format.write(str(path), "other", {"x": 1})
     assert format.read(str(path)) == ("other", {"x": 1})
+
+
+def test_a_mapped_file_can_be_replaced_by_what_it_holds(path: Path) -> None:
+    """Neither the old views nor the new file suffer."""
+    _, content = format.read(path, mmap=True)
+    format.write(path, "thing", {"first": content["arrays"][7], "rest": content})
+    assert as_bytes(content) == as_bytes(CONTENT)
+    assert as_bytes(format.read(path)[1]["rest"]) == as_bytes(CONTENT)
 
 
 def test_the_file_has_the_permissions_of_a_new_file(path: Path) -> None:

@@ -19,7 +19,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "Codes": "onlinehash.codes",
     "Encoder": "onlinehash.learners.encoder",
+    "FlatIndex": "onlinehash.index.flat",
+    "Hits": "onlinehash.index.hits",
     "LSH": "onlinehash.learners.locality_sensitive",
+    "MultiIndex": "onlinehash.index.multi_index",
     "MultiModelOnlineHashing": "onlinehash.learners.multi_model",
     "OnlineHashing": "onlinehash.learners.online_hashing",
     "RbfAnchors": "onlinehash.features",
@@ -33,6 +36,9 @@ __all__ = [
     "LSH",
     "Codes",
     "Encoder",
+    "FlatIndex",
+    "Hits",
+    "MultiIndex",
     "MultiModelOnlineHashing",
     "OnlineHashing",
     "RbfAnchors",
@@ -49,6 +55,9 @@ if TYPE_CHECKING:
     from onlinehash.codes import Codes
     from onlinehash.features import RbfAnchors
     from onlinehash.files import load, save
+    from onlinehash.index.flat import FlatIndex
+    from onlinehash.index.hits import Hits
+    from onlinehash.index.multi_index import MultiIndex
     from onlinehash.learners.encoder import Encoder
     from onlinehash.learners.locality_sensitive import LSH
     from onlinehash.learners.multi_model import MultiModelOnlineHashing

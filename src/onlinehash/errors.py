@@ -5,6 +5,7 @@
     │   ├── InvalidType    (TypeError)    values that are no numbers at all
     │   └── InvalidParameter              a constructor argument outside its rule
     ├── UnknownMethod      (KeyError)     a learner's name that the registry does not hold
+    ├── UnknownId          (KeyError)     an id that no item of the index has
     ├── NotReady           (ValueError)   nothing learned yet, or a feature map still collects its anchors
     │   └── NotFitted      (+ scikit-learn's NotFittedError; lives in `features`, as that is heavy)
     ├── FormatError        (ValueError)   a file that is truncated, foreign, too new or tampered with
@@ -39,6 +40,16 @@ class InvalidParameter(InvalidInput):
 
 class UnknownMethod(OnlineHashError, KeyError):
     """No learner of that name."""
+
+    exit_code = 2
+    http_status = 404
+
+    def __str__(self) -> str:  # KeyError would print the message in quotes
+        return str(self.args[0])
+
+
+class UnknownId(OnlineHashError, KeyError):
+    """No item of that id. Nothing was changed."""
 
     exit_code = 2
     http_status = 404

@@ -1,24 +1,32 @@
-"""`save` and `load` of anything this library makes: learners, encoders, codes."""
+"""`save` and `load` of anything this library makes: learners, encoders, codes, indexes."""
 
 from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from onlinehash import checks, format
 from onlinehash.codes import Codes
+from onlinehash.codes.layout import LANES
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
 from onlinehash.features import RbfAnchors, make_map
+from onlinehash.index.base import Index
+from onlinehash.index.flat import FlatIndex
+from onlinehash.index.multi_index import MultiIndex
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 
+INDEXES: dict[str, type[Index]] = {"FlatIndex": FlatIndex, "MultiIndex": MultiIndex}
+
 
 def save(thing: Any, path: str | os.PathLike[str]) -> None:
-    """Write a learner, an encoder or codes to one file, atomically; no pickle."""
+    """Write a learner, an encoder, codes or an index to one file, atomically; no pickle."""
     if isinstance(thing, Learner):
         if type(thing) not in (method.load() for method in registry.methods()):
             raise InvalidInput(
@@ -33,23 +41,41 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
     elif isinstance(thing, Encoder):
         format.write(path, "encoder", _pack_encoder(thing))
     elif isinstance(thing, Codes):
-        format.write(path, "codes", {"packed": thing.packed, "n_bits": thing.n_bits, "n_models": thing.n_models})
+        format.write(path, "codes", _pack_codes(thing))
+    elif type(thing) in INDEXES.values():
+        format.write(path, "index", _pack_index(thing))
     else:
-        raise InvalidInput(f"expected a learner, an encoder or codes to save, got {type(thing).__name__}.")
+        raise InvalidInput(f"expected a learner, an encoder, codes or an index to save, got {type(thing).__name__}.")
 
 
-def load(path: str | os.PathLike[str]) -> Any:
-    """Read what `save` wrote; a learner goes on exactly where it stopped."""
-    kind, content = format.read(path)
-    readers = {"learner": _read_learner, "encoder": _read_encoder, "codes": _read_codes}
+def load(path: str | os.PathLike[str], mmap: bool = False) -> Any:
+    """Read what `save` wrote; a learner goes on exactly where it stopped.
+
+    With `mmap` the large arrays of codes and indexes stay in the file, read-only: a file of any size opens at once, the
+    system fetches what is looked at, and their bytes are not compared with the file's checksum. Until they are gone
+    nothing may write into that file; `save` puts a new one in its place, which does no harm. Learners and encoders are
+    small, and are copied into memory anyhow.
+    """
+    kind, content = format.read(path, mmap)
+    readers: dict[str, Callable[[dict[str, Any]], Any]] = {
+        "learner": _read_learner,
+        "encoder": _read_encoder,
+        "codes": partial(_read_codes, mapped=mmap),
+        "index": partial(_read_index, mapped=mmap),
+    }
     if kind not in readers:
-        raise FormatError(f"expected one of {', '.join(readers)} in {path}, got {kind!r}; upgrade onlinehash.")
+        raise FormatError(
+            f"expected one of {', '.join(readers)} in {path}, got {checks.shown(kind)}; upgrade onlinehash."
+        )
     try:
         return readers[kind](content)
     except OnlineHashError as error:
-        raise FormatError(f"{path} does not hold a usable {kind}: {error}") from None
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, ImportError) as error:
-        raise FormatError(f"{path} does not hold a usable {kind}: {type(error).__name__} {error}.") from None
+        problem = str(error)
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, ImportError, RecursionError) as error:
+        problem = f"{checks.shown(error)}."
+    except MemoryError:
+        problem = "it asks for more memory than there is."
+    raise FormatError(f"{path} does not hold a usable {kind}: {problem}")
 
 
 def _read_learner(content: dict[str, Any]) -> Learner:
@@ -80,7 +106,7 @@ def _map_parameter(feature_map: Any) -> Any:
 
 def _read_encoder(content: dict[str, Any]) -> Encoder:
     feature_map = make_map(_unpack(content["features"]))
-    weights, n_features, n_models = content["weights"], content["n_features"], content["n_models"]
+    weights, n_features, n_models = content["weights"], _whole(content, "n_features"), _whole(content, "n_models")
     n_inputs: int | None = n_features
     if feature_map is not None:
         feature_map.set_state(_unpack(content["map"]))
@@ -100,8 +126,47 @@ def _read_encoder(content: dict[str, Any]) -> Encoder:
     )
 
 
-def _read_codes(content: dict[str, Any]) -> Codes:
-    return Codes(content["packed"], content["n_bits"], content["n_models"])
+def _pack_codes(codes: Codes) -> dict[str, Any]:
+    return {"planes": codes.planes, "n": len(codes), "n_bits": codes.n_bits, "n_models": codes.n_models}
+
+
+def _read_codes(content: dict[str, Any], mapped: bool) -> Codes:
+    n_bits, n_models = (_whole(content, name) for name in ("n_bits", "n_models"))
+    if "packed" in content:  # the first files of this format held rows
+        return Codes.from_faiss(content["packed"], n_bits, n_models)
+    return _checked(Codes.from_planes(content["planes"], _whole(content, "n"), n_bits, n_models), mapped)
+
+
+def _checked(codes: Codes, mapped: bool) -> Codes:
+    """Codes whose padding is zero; of mapped ones only the last block is looked at, for all would be the whole file."""
+    n = len(codes)
+    last = codes.planes[-1:], min(n, (n - 1) % LANES + 1), codes.n_bits, codes.n_models
+    (Codes.from_planes(*last) if mapped else codes).checked()
+    return codes
+
+
+def _pack_index(index: Index) -> dict[str, Any]:
+    state = index.get_state()
+    return {
+        "class": type(index).__name__,
+        "state": state | {"items": state["items"] | {"codes": _pack_codes(state["items"]["codes"])}},
+        "encoder": None if index.encoder is None else _pack_encoder(index.encoder),
+    }
+
+
+def _read_index(content: dict[str, Any], mapped: bool) -> Index:
+    state, encoder = content["state"], content["encoder"]
+    items = state["items"] | {"codes": _read_codes(state["items"]["codes"], mapped)}
+    cls = INDEXES[content["class"]]
+    return cls.from_state(state | {"items": items}, None if encoder is None else _read_encoder(encoder))
+
+
+def _whole(content: dict[str, Any], name: str) -> int:
+    """A number of things, which a file can claim to be anything."""
+    value = content[name]
+    if type(value) is not int or value < 0:
+        raise FormatError(f"expected {name} to be a whole number of at least 0, got {checks.shown(value)}.")
+    return value
 
 
 # ------------------------------------------------------------------ estimators inside parameters and state
@@ -131,6 +196,7 @@ def _pack(value: Any) -> Any:
 
 
 def _unpack(value: Any) -> Any:
+    """What was packed; arrays are copies, so that none keeps a mapped file open, or is read-only."""
     if isinstance(value, dict):
         if "$rbf_anchors" in value:
             return RbfAnchors(**_unpack(value["$rbf_anchors"]))
@@ -139,7 +205,7 @@ def _unpack(value: Any) -> Any:
         return {k: _unpack(v) for k, v in value.items()}
     if isinstance(value, list):
         return [_unpack(v) for v in value]
-    return value
+    return np.array(value) if isinstance(value, np.ndarray) else value
 
 
 def _scikit_learn(value: dict[str, Any]) -> Any:
@@ -157,5 +223,5 @@ def _scikit_learn(value: dict[str, Any]) -> Any:
         raise FormatError(f"expected {name} without memory, which would name a folder of pickles to trust.")
     transformer = cls(**params)
     for attribute, learned in _unpack(value["learned"]).items():
-        setattr(transformer, attribute, np.array(learned) if isinstance(learned, np.ndarray) else learned)
+        setattr(transformer, attribute, learned)
     return transformer

@@ -2,10 +2,11 @@
 
 The header is one JSON object under the metadata key `onlinehash`:
 
-    {"format": 1, "kind": "learner", "content": {...}, "checksum": "..."}
+    {"format": 1, "kind": "learner", "content": {...}, "checksum": "...", "outline": "..."}
 
 `content` is any nesting of plain values; an array in it is written as `{"$array": "name"}` and lies in the file under
-that name. The checksum covers the header's content and the bytes of every array. docs/file-format.md has the details.
+that name. The checksum covers the content and the bytes of every array. The outline covers all that the header says and
+no array's bytes, so a large file can be mapped and still be checked. docs/file-format.md has the details.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import hashlib
 import json
 import math
 import os
-import secrets
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from onlinehash import checks, container
+from onlinehash.atomic import replacing
 from onlinehash.errors import FormatError, InvalidInput
 
 FORMAT = 1
@@ -28,59 +29,56 @@ KEY = "onlinehash"
 
 
 def write(path: str | os.PathLike[str], kind: str, content: dict[str, Any]) -> None:
-    """Write atomically: a reader sees the old file or the new one, and a crash leaves one of them."""
-    from safetensors.numpy import save
+    """Write atomically: a reader sees the old file or the new one, and a crash leaves one of them.
 
+    Arrays go to the file in pieces, so this takes a few megabytes however large they are; one of them may be a mapping
+    of the very file that is replaced.
+    """
     arrays: dict[str, np.ndarray] = {}
     plain = _flatten(content, arrays, "")
+    entries = container.plan(arrays)
     header = {"format": FORMAT, "kind": kind, "content": plain, "checksum": _checksum(kind, plain, arrays)}
-    data = save(arrays, {KEY: json.dumps(header)})
-    target = Path(path)
-    if target.is_dir():
-        raise InvalidInput(f"expected a file's path to write to, got the folder {target}.")
-    temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
+    header["outline"] = _outline(header, entries)
     try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except OSError as error:
-        raise InvalidInput(f"expected a file that can be written at {target}, got: {error.strerror}.") from None
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
+        head = container.header_bytes(entries, {KEY: json.dumps(header)})
+    except ValueError as error:
+        raise InvalidInput(f"cannot save so much outside arrays: {error}; make arrays of it.") from None
+    with replacing(path) as file:
+        file.write(head)
+        for name in entries:
+            for piece in container.pieces(arrays[name]):
+                file.write(piece)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
-    """The kind and the content; one clear error for a file that is truncated, foreign, too new or changed."""
-    from safetensors import SafetensorError, safe_open
+def read(path: str | os.PathLike[str], mmap: bool = False) -> tuple[str, dict[str, Any]]:
+    """The kind and the content; one clear error for a file that is truncated, foreign, too new or changed.
 
+    With `mmap` the arrays are read-only, and views of the file: opening it takes no time or memory, and all is checked
+    but the arrays' bytes. A file that was written before there were outlines is read, and checked, completely.
+    """
     if not Path(path).is_file():
         raise InvalidInput(f"expected a file at {path}, got none.")
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError) as error:
+        with open(path, "rb") as file:
+            found = container.read_header(file)
+            header = _our_header(found, path)
+            if mmap and "outline" in header:
+                arrays = container.map_arrays(file, found)
+            else:
+                arrays = container.read_arrays(file, found, writeable=not mmap)
+                if header["checksum"] != _checksum(header["kind"], header["content"], arrays):
+                    raise _changed(path, "checksum")
+    except FormatError:
+        raise
+    except OSError as error:
+        raise InvalidInput(f"expected a file that can be read at {path}, got: {error.strerror}.") from None
+    except MemoryError:
+        raise InvalidInput(f"expected memory for all of {path}, got less; open it with mmap=True.") from None
+    except (ValueError, RecursionError) as error:
         raise FormatError(
             f"expected an onlinehash file, but {path} is truncated or of another kind: {error}."
         ) from None
-    try:
-        header = json.loads(metadata[KEY])
-        number, kind, plain, checksum = (header[k] for k in ("format", "kind", "content", "checksum"))
-    except (KeyError, TypeError, ValueError):
-        raise FormatError(f"expected an onlinehash header in {path}, which is a file of something else.") from None
-    if number != FORMAT:
-        raise FormatError(
-            f"{path} has format {number}, and this version of onlinehash reads format {FORMAT}; upgrade onlinehash."
-        )
-    if checksum != _checksum(kind, plain, arrays):
-        raise FormatError(f"{path} was changed after it was written (its checksum differs); restore it from a copy.")
-    try:
-        return kind, _restore(plain, arrays)
-    except (KeyError, TypeError) as error:
-        raise FormatError(f"{path} is incomplete: {error} is missing; restore it from a copy.") from None
+    return _content(header, arrays, path)
 
 
 def like(value: Any, expected: np.ndarray, name: str) -> np.ndarray:
@@ -93,17 +91,65 @@ def like(value: Any, expected: np.ndarray, name: str) -> np.ndarray:
     return np.array(value)
 
 
+# ------------------------------------------------------------------ the header
+
+
+def _our_header(found: container.Header, path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The JSON object, if it has every field, our format number, and the outline (where there is one) of this file."""
+    try:
+        header: dict[str, Any] = json.loads(found.metadata[KEY])
+        number, *_ = (header[field] for field in ("format", "kind", "content", "checksum"))
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise FormatError(f"expected an onlinehash header in {path}, which is a file of something else.") from None
+    if number != FORMAT:
+        raise FormatError(
+            f"{path} has format {checks.shown(number)}, and this version of onlinehash reads format {FORMAT}; "
+            "upgrade onlinehash."
+        )
+    if "outline" in header and header["outline"] != _outline(header, found.entries):
+        raise _changed(path, "outline")
+    return header
+
+
+def _changed(path: str | os.PathLike[str], what: str) -> FormatError:
+    return FormatError(f"{path} was changed after it was written (its {what} differs); restore it from a copy.")
+
+
+def _checksum(kind: str, plain: Any, arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 over the content and the bytes of all arrays."""
+    digest = hashlib.sha256(json.dumps([kind, plain], sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name}:{container.stored(array.dtype).str}:{array.shape}:".encode())
+        for piece in container.pieces(array):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _outline(header: dict[str, Any], entries: dict[str, dict[str, Any]]) -> str:
+    """SHA-256 over all that a file's header says: our fields but this one, and what arrays there are, and where."""
+    fields = {name: value for name, value in header.items() if name != "outline"}
+    return hashlib.sha256(json.dumps([fields, entries], sort_keys=True).encode()).hexdigest()
+
+
+# ------------------------------------------------------------------ the content
+
+
 def _flatten(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
     """Plain JSON for any nesting of plain values; arrays are put aside under a name that says where they belong."""
     if isinstance(value, np.ndarray):
-        if value.dtype.kind not in "biuf":
+        if container.stored(value.dtype) not in container.NAMES:
             raise InvalidInput(f"cannot save an array of dtype {value.dtype} ({name}).")
+        while name in arrays or name == container.METADATA:  # {"a.b": x, "a": {"b": y}}
+            name += "_"
         if value.flags.f_contiguous and not value.flags.c_contiguous:  # products round by the layout of their factors
-            arrays[name] = value.T
+            arrays[name] = np.asarray(value.T)
             return {"$array": name, "transposed": True}
-        arrays[name] = np.asarray(value, order="C")
+        arrays[name] = np.asarray(value)
         return {"$array": name}
     if isinstance(value, dict):
+        if "$array" in value or "$float" in value:
+            raise InvalidInput(f"cannot save {name or 'this'}: its key $array or $float means something else in files.")
         return {str(k): _flatten(v, arrays, f"{name}.{k}" if name else str(k)) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_flatten(v, arrays, f"{name}.{i}") for i, v in enumerate(value)]
@@ -114,6 +160,21 @@ def _flatten(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise InvalidInput(f"cannot save {name or 'this'}: expected numbers, text or arrays, got {type(value).__name__}.")
+
+
+def _content(
+    header: dict[str, Any], arrays: dict[str, np.ndarray], path: str | os.PathLike[str]
+) -> tuple[str, dict[str, Any]]:
+    """The kind and the content of a file whose sums are right, which anybody can compute."""
+    kind = header["kind"]
+    try:
+        content = _restore(header["content"], arrays)
+        if isinstance(kind, str) and isinstance(content, dict):
+            return kind, content
+        problem = f"a kind and content that are {type(kind).__name__} and {type(content).__name__}"
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        problem = checks.shown(error)
+    raise FormatError(f"{path} is incomplete or no work of onlinehash ({problem}); restore it from a copy.")
 
 
 def _restore(value: Any, arrays: dict[str, np.ndarray]) -> Any:
@@ -127,12 +188,3 @@ def _restore(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, list):
         return [_restore(v, arrays) for v in value]
     return value
-
-
-def _checksum(kind: str, plain: Any, arrays: dict[str, np.ndarray]) -> str:
-    digest = hashlib.sha256(json.dumps([kind, plain], sort_keys=True).encode())
-    for name in sorted(arrays):
-        array = arrays[name]
-        digest.update(f"{name}:{array.dtype.str}:{array.shape}:".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()

@@ -65,6 +65,11 @@ def test_command_lines_that_make_no_sense() -> None:
         ("learn",): "Missing argument",
         ("learn", "p.jsonl"): "Missing option '--output'",
         ("info", "a.oh", "b.oh"): "Got unexpected extra argument",
+        ("index", "x.npy"): "Missing option '--output'",
+        ("index", "x.npy", "-o", "i.oh", "--kind", "tree"): "Invalid value for '--kind'",
+        ("index", "x.npy", "-o", "i.oh", "--fusion", "max"): "Invalid value for '--fusion'",
+        ("search", "i.oh", "x.npy", "-k", "-1"): "Invalid value for '-k'",
+        ("search", "i.oh", "x.npy", "--radius", "-1"): "Invalid value for '--radius'",
     }.items():
         code, told = refused(*arguments)
         assert code == 2
@@ -146,14 +151,16 @@ def test_the_commands_of_the_document_run(tmp_path: Path, monkeypatch: pytest.Mo
     data.write_pairs(Path("pairs.jsonl"), slice(0, 100))
     data.write_pairs(Path("more.jsonl"), slice(100, 150))
     np.save("vectors.npy", data.X)
+    np.save("queries.npy", data.A[:3])
     np.save("labels.npy", data.y)
+    Path("ids.txt").write_text("".join(f"item{k}\n" for k in range(200)))
     rows = [f"{k},{k + 1},{data.y[k] == data.y[k + 1]}" for k in range(150)]
     for name in ("id-pairs.csv", "held-out.csv"):
         Path(name).write_text("\n".join(["id_a,id_b,similar", *rows]))
     labelled = [",".join(map(str, [*x, y])) for x, y in zip(data.X.tolist(), data.y.tolist(), strict=True)]
     Path("labelled.csv").write_text("\n".join(["p,q,r,s,label", *labelled]))
     lines = re.findall(r"^onlinehash .*$", DOCUMENT.read_text(), flags=re.MULTILINE)
-    assert len(lines) >= 12
+    assert len(lines) >= 20
     for line in lines:
         done(*shlex.split(line)[1:])
 
@@ -212,7 +219,11 @@ def test_failing_and_interrupted_processes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("words", "suggestions"),
-    [("onlinehash in", ["info"]), ("onlinehash learn --res", ["--resume"]), ("onlinehash learn --method MM", ["MMOH"])],
+    [
+        ("onlinehash in", ["index", "info"]),
+        ("onlinehash learn --res", ["--resume"]),
+        ("onlinehash learn --method MM", ["MMOH"]),
+    ],
 )
 def test_completion(words: str, suggestions: list[str]) -> None:
     position = str(len(words.split()) - 1)

@@ -38,13 +38,13 @@ def test_files_of_codes(tmp_path: Path, files: tuple[Path, Path], learner: Any) 
     codes, bits = learner.encode(DATA.X), learner.transform(DATA.X)
     out = done("encode", *files, "-o", tmp_path / "c.npy").out
     assert out.startswith("wrote 60 codes of 11 bits")
-    np.testing.assert_array_equal(np.load(tmp_path / "c.npy"), codes.packed)
+    np.testing.assert_array_equal(np.load(tmp_path / "c.npy"), codes.to_faiss())
     done("encode", *files, "--bits", "-o", tmp_path / "b.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), bits)
     assert np.load(tmp_path / "b.npy").dtype == np.bool_
     done("encode", *files, "-o", tmp_path / "c.npz")
     with np.load(tmp_path / "c.npz") as arrays:
-        rebuilt = Codes(arrays["packed"], int(arrays["n_bits"]), int(arrays["n_models"]))
+        rebuilt = Codes.from_faiss(arrays["packed"], int(arrays["n_bits"]), int(arrays["n_models"]))
     assert rebuilt == codes
     done("encode", *files, "--bits", "-o", tmp_path / "b.npz")
     with np.load(tmp_path / "b.npz") as arrays:

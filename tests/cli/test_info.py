@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 import onlinehash
-from onlinehash import LSH, OnlineHashing, RbfAnchors, evaluate
+from onlinehash import (
+    LSH,
+    FlatIndex,
+    MultiIndex,
+    MultiModelOnlineHashing,
+    OnlineHashing,
+    RbfAnchors,
+    container,
+    evaluate,
+)
 from tests.cli.running import Data, done, refused
 
 DATA = Data.make(200)
@@ -81,6 +90,51 @@ def test_other_files(tmp_path: Path) -> None:
     code, message = refused("info", tmp_path / "c.oh", "--pairs", "p.jsonl")
     assert code == 2
     assert "got codes in" in message
+
+
+def test_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    learner = MultiModelOnlineHashing(9, n_models=2, random_state=0)
+    encoder = learner.partial_fit_pairs(DATA.A, DATA.B, DATA.similar).snapshot()
+    index = MultiIndex(encoder.encode(DATA.X), [f"i{k}" for k in range(200)], fusion="sum", encoder=encoder)
+    onlinehash.save(index, tmp_path / "i.oh")
+    onlinehash.save(FlatIndex(taught().encode(DATA.X)), tmp_path / "f.oh")
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("the whole file was read")
+
+    monkeypatch.setattr(container, "read_arrays", never)
+    assert done("info", tmp_path / "i.oh", "--json").document == {
+        "file": str(tmp_path / "i.oh"),
+        "bytes": (tmp_path / "i.oh").stat().st_size,
+        "kind": "index",
+        "class": "MultiIndex",
+        "n": 200,
+        "n_bits": 9,
+        "n_models": 2,
+        "fusion": "sum",
+        "n_tables": index.n_tables,
+        "ids": "strings",
+        "encoder": {"method": "MultiModelOnlineHashing", "n_features": 4, "version": encoder.version},
+    }
+    facts = dict(line.split(maxsplit=1) for line in done("info", tmp_path / "i.oh").out.splitlines())
+    del facts["file"]
+    assert facts == {
+        "index": "MultiIndex of 200 items, 9 bits for each of 2 models",
+        "fusion": "sum",
+        "tables": str(index.n_tables),
+        "ids": "strings",
+        "encoder": f"MultiModelOnlineHashing of 4 features, version {encoder.version}",
+    }
+    facts = dict(line.split(maxsplit=1) for line in done("info", tmp_path / "f.oh").out.splitlines())
+    del facts["file"]
+    assert facts == {
+        "index": "FlatIndex of 200 items, 12 bits",
+        "ids": "row numbers",
+        "encoder": "none, so only codes can be searched for",
+    }
+    code, message = refused("info", tmp_path / "i.oh", "--vectors", "x.npy")
+    assert code == 2
+    assert "got an index in" in message
 
 
 def test_a_feature_map_is_named(tmp_path: Path) -> None:

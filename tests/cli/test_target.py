@@ -29,6 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     np.save("y.npy", DATA.y)
     os.symlink("x.npy", "link.npy")
     Path("taken.npy").mkdir()
+    Path("q.csv").write_text("p,q,r,s\n1,2,3,4\n")
     package.save(OnlineHashing(8, random_state=0).partial_fit_pairs(DATA.A, DATA.B, DATA.similar), "m.oh")
     return tmp_path
 
@@ -44,6 +45,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("encode m.oh x.npy", "x.npy", "x.npy"),
         ("encode m.oh link.npy", "link.npy", "x.npy"),
         ("encode m.oh x.npy", "m.oh", "m.oh"),
+        ("index x.npy --model m.oh", "x.npy", "link.npy"),
+        ("index x.npy --model m.oh", "m.oh", "m.oh"),
+        ("index x.npy --model m.oh --ids y.npy", "y.npy", "y.npy"),
+        ("search i.oh q.csv", "q.csv", "q.csv"),
     ],
 )
 def test_an_output_that_is_an_input_is_refused(folder: Path, command: str, source: str, target: str) -> None:
@@ -72,7 +77,7 @@ def never(*_: Any, **__: Any) -> None:
     raise AssertionError("the work began")
 
 
-COMMANDS = ["learn pairs.npz -o", "encode m.oh x.npy -o", "demo --report"]
+COMMANDS = ["learn pairs.npz -o", "encode m.oh x.npy -o", "index x.npy --model m.oh -o", "demo --report"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -82,6 +87,7 @@ def test_an_output_that_cannot_be_written_is_told_before_the_work(
     from onlinehash import demo
 
     monkeypatch.setattr(OnlineHashing, "partial_fit_pairs", never)
+    monkeypatch.setattr(OnlineHashing, "snapshot", never)
     monkeypatch.setattr(demo, "run", never)
     arguments = command.split()
     assert refused(*arguments, "taken.npy") == (
@@ -102,7 +108,7 @@ def test_an_output_that_cannot_be_written_is_told_before_the_work(
             )
 
 
-@pytest.mark.parametrize("command", ["learn pairs.npz -o", "demo --report"])
+@pytest.mark.parametrize("command", ["learn pairs.npz -o", "index x.npy --model m.oh -o", "demo --report"])
 def test_a_dash_is_no_file(folder: Path, command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from onlinehash import demo
 

@@ -2,76 +2,159 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
 from onlinehash import Codes
+from onlinehash.codes import layout
 from onlinehash.errors import InvalidInput
+from tests.codes.drawn import WIDTHS, Drawn, drawn
 from tests.support import refused
 
-matrices = arrays.arrays(bool, st.tuples(st.integers(0, 9), st.integers(1, 40)))
+
+def planes_by_hand(case: Drawn) -> np.ndarray:
+    """The layout spelled out: planes[block, j, lane] is byte j of code 64 * block + lane."""
+    bits, n_bits, n_models = case
+    per_model = -(-n_bits // 8)
+    planes = np.zeros((-(-len(bits) // 64), n_models * per_model, 64), np.uint8)
+    for i, column in np.argwhere(bits):
+        model, bit = divmod(column, n_bits)
+        planes[i // 64, model * per_model + bit // 8, i % 64] |= 1 << bit % 8
+    return planes
 
 
-@given(bits=matrices)
-def test_bits_come_back(bits: np.ndarray) -> None:
-    codes = Codes.from_bits(bits)
-    assert codes.n_bits == codes.n_columns == bits.shape[1]
-    assert len(codes) == len(bits)
+# ------------------------------------------------------------------ what they hold
+
+
+@given(case=drawn())
+def test_bits_come_back(case: Drawn) -> None:
+    codes = Codes.from_bits(case.bits, case.n_models)
+    assert (codes.n_bits, codes.n_models, codes.n_columns) == (case.n_bits, case.n_models, case.bits.shape[1])
+    assert len(codes) == len(case.bits)
     assert codes.bits().dtype == bool
-    assert np.array_equal(codes.bits(), bits)
-    assert codes.packed.shape == (len(bits), -(-bits.shape[1] // 8))
-    assert codes == Codes(codes.packed, codes.n_bits)
+    assert np.array_equal(codes.bits(), case.bits)
 
 
-def test_column_zero_is_the_lowest_bit_of_byte_zero() -> None:
-    bits = np.zeros((1, 12), bool)
-    bits[0, [0, 9]] = True
-    assert Codes.from_bits(bits).packed.tolist() == [[1, 2]]
+@given(case=drawn((0, 1, 65)).filter(lambda case: case.bits.size < 4000))
+def test_they_lie_in_planes(case: Drawn) -> None:
+    """Of cache lines, padding and the lanes after the last code being zero."""
+    codes = Codes.from_bits(case.bits, case.n_models)
+    expected = planes_by_hand(case)
+    assert np.array_equal(codes.planes, expected)
+    assert (codes.n_planes, codes.nbytes) == (expected.shape[1], expected.nbytes)
+    assert len(codes) == 0 or codes.planes.ctypes.data % 64 == 0
+    assert codes.checked() is codes
+    assert Codes.from_planes(expected, len(case.bits), case.n_bits, case.n_models) == codes
 
 
-@given(bits=matrices)
-def test_padding_is_zero(bits: np.ndarray) -> None:
-    packed = Codes.from_bits(bits).packed
-    assert not np.unpackbits(packed, axis=1, bitorder="little")[:, bits.shape[1] :].any()
+@pytest.mark.parametrize("n_bits", WIDTHS)
+def test_every_column_is_a_bit_of_its_own(n_bits: int) -> None:
+    places = layout.places(np.arange(2 * n_bits), n_bits)
+    columns = np.unique(np.linspace(0, 2 * n_bits - 1, 70).astype(int))
+    bits = np.zeros((len(columns), 2 * n_bits), bool)
+    bits[np.arange(len(columns)), columns] = True
+    rows = np.unpackbits(Codes.from_bits(bits, 2).rows(), axis=1, bitorder="little")
+    assert np.array_equal(np.argwhere(rows), np.column_stack([np.arange(len(columns)), places[columns]]))
 
 
-def test_models() -> None:
+@given(case=drawn())
+def test_rows_begin_each_model_at_a_byte(case: Drawn) -> None:
+    bits, n_bits, n_models = case
+    parts = [np.packbits(bits[:, m * n_bits : (m + 1) * n_bits], axis=1, bitorder="little") for m in range(n_models)]
+    assert np.array_equal(Codes.from_bits(bits, n_models).rows(), np.concatenate(parts, axis=1))
+
+
+@given(case=drawn())
+def test_popcount(case: Drawn) -> None:
+    counts = Codes.from_bits(case.bits, case.n_models).popcount()
+    assert counts.dtype == np.int64
+    assert np.array_equal(counts, case.bits.sum(axis=1))
+
+
+def test_bits_of_any_layout() -> None:
+    bits = np.random.default_rng(0).random((70, 24)) < 0.5
+    for same in (np.asfortranarray(bits), np.repeat(bits, 2, axis=0)[::2], np.repeat(bits, 2, axis=1)[:, ::2]):
+        assert Codes.from_bits(same, 2) == Codes.from_bits(bits, 2)
+
+
+def test_what_they_say() -> None:
     codes = Codes.from_bits(np.ones((2, 12), bool), n_models=3)
-    assert (codes.n_bits, codes.n_models, codes.n_columns) == (4, 3, 12)
-    assert codes != Codes.from_bits(np.ones((2, 12), bool))
     assert repr(codes) == "Codes(n=2, n_bits=4, n_models=3)"
     assert repr(codes[:1]) == "Codes(n=1, n_bits=4, n_models=3)"
-
-
-def test_indexing() -> None:
-    bits = np.eye(5, dtype=bool)
-    codes = Codes.from_bits(bits)
-    for rows in (slice(1, 4), slice(None, None, -1), np.array([3, 0, 3]), [0, 1], bits[0], slice(7, 9)):
-        assert np.array_equal(codes[rows].bits(), bits[rows])
-    for row in (0, 4, -1, -5, np.int64(2)):
-        assert np.array_equal(codes[row].bits(), bits[[row]])
-    assert [code.bits().tolist() for code in codes] == [[row] for row in bits.tolist()]
-    for row in (5, -6):
-        with pytest.raises(IndexError):
-            codes[row]
+    assert repr(Codes.from_bits(np.ones((2, 12), bool))) == "Codes(n=2, n_bits=12)"
 
 
 def test_codes_do_not_change() -> None:
     packed = np.array([[3], [1]], np.uint8)
-    codes = Codes(packed, 2)
+    codes = Codes.from_faiss(packed, 2)
     packed[:] = 0
     assert codes.bits().tolist() == [[True, True], [True, False]]
     with pytest.raises(ValueError, match="read-only"):
-        codes.packed[0, 0] = 1
-    codes.bits()[:] = False
+        codes.planes[0, 0, 0] = 1
+    with pytest.raises(AttributeError):
+        codes.planes = packed  # type: ignore[misc]
+    for copy in (codes.bits(), codes.rows(), codes.to_faiss(), codes.to_packbits()):
+        copy[:] = 0
     assert codes.bits().any()
     with pytest.raises(TypeError):
         hash(codes)
+
+
+# ------------------------------------------------------------------ as a sequence
+
+
+@given(case=drawn(), data=st.data())
+def test_slices(case: Drawn, data: Any) -> None:
+    codes, n = Codes.from_bits(case.bits, case.n_models), len(case.bits)
+    rows = data.draw(st.slices(n), label="rows")
+    assert codes[rows] == Codes.from_bits(case.bits[rows], case.n_models)
+
+
+@given(case=drawn((1, 64, 130)), data=st.data())
+def test_rows_by_number_and_by_mask(case: Drawn, data: Any) -> None:
+    codes, n = Codes.from_bits(case.bits, case.n_models), len(case.bits)
+    numbers = data.draw(st.lists(st.integers(-n, n - 1), max_size=100), label="numbers")
+    for rows in (np.array(numbers, np.int64), np.random.default_rng(0).random(n) < 0.5):
+        found = codes[rows]
+        assert found == Codes.from_bits(case.bits[rows], case.n_models)
+        assert found.checked() is found
+    for row in numbers[:3]:
+        assert codes[row] == codes[np.int64(row)] == Codes.from_bits(case.bits[[row]], case.n_models)
+
+
+def test_iteration_and_the_ends() -> None:
+    bits = np.eye(5, dtype=bool)
+    codes = Codes.from_bits(bits)
+    assert [code.bits().tolist() for code in codes] == [[row] for row in bits.tolist()]
+    assert codes[[0, 1]] == codes[:2]
+    for row in (5, -6, np.array([5])):
+        with pytest.raises(IndexError):
+            codes[row]
+    assert isinstance(refused(codes.__getitem__, np.array([[0, 1]])), InvalidInput)
+
+
+@given(case=drawn(), data=st.data())
+def test_parts_concatenated(case: Drawn, data: Any) -> None:
+    codes, n = Codes.from_bits(case.bits, case.n_models), len(case.bits)
+    cuts = [0, *sorted(data.draw(st.lists(st.integers(0, n), max_size=4), label="cuts")), n]
+    whole = Codes.concatenate([codes[a:b] for a, b in itertools.pairwise(cuts)])
+    assert whole == codes
+    assert whole.checked() is whole
+
+
+def test_what_does_not_concatenate() -> None:
+    bits = np.ones((2, 12), bool)
+    for parts in (
+        [],
+        [Codes.from_bits(bits), Codes.from_bits(bits, 2)],
+        [Codes.from_bits(bits[:, :n]) for n in (3, 4)],
+    ):
+        assert isinstance(refused(Codes.concatenate, parts), InvalidInput)
 
 
 def test_equality() -> None:
@@ -80,6 +163,33 @@ def test_equality() -> None:
     assert codes != Codes.from_bits(~np.eye(4, dtype=bool))
     assert codes != codes[:2]
     assert codes != np.eye(4, dtype=bool)
+    assert codes != Codes.from_bits(np.eye(4, dtype=bool), 2)
+    assert codes != Codes.from_bits(np.pad(np.eye(4, dtype=bool), ((0, 0), (0, 1)))), "equal bytes, another width"
+    assert codes != Codes.from_bits(np.pad(np.eye(4, dtype=bool), ((0, 1), (0, 0)))), "equal bytes, another length"
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.parametrize(
+    "bits", [np.zeros((2, 3)), np.zeros(3, bool), np.zeros((2, 0), bool), [[0, 1]], np.ones((1, 5), bool)]
+)
+def test_what_is_no_matrix_of_bits_is_refused(bits: Any) -> None:
+    assert isinstance(refused(Codes.from_bits, bits, 2), InvalidInput)
+
+
+@pytest.mark.parametrize(("n_bits", "n_models"), [(4096, 1), (1, 65_534), (4095, 16)])
+def test_the_longest_codes(n_bits: int, n_models: int) -> None:
+    assert Codes.from_bits(np.ones((1, n_bits * n_models), bool), n_models).popcount().tolist() == [n_bits * n_models]
+    for more in ((n_bits + 1, n_models), (n_bits, n_models + 1)):
+        if more != (4096, 2):
+            assert isinstance(refused(Codes.from_bits, np.zeros((1, more[0] * more[1]), bool), more[1]), InvalidInput)
+
+
+@pytest.mark.parametrize("n_models", [0, -1])
+def test_no_models_are_refused(n_models: int) -> None:
+    assert isinstance(refused(Codes.from_bits, np.zeros((1, 8), bool), n_models), InvalidInput)
+    assert isinstance(refused(Codes.from_faiss, np.zeros((1, 1), np.uint8), 8, n_models), InvalidInput)
 
 
 @pytest.mark.parametrize(
@@ -89,15 +199,45 @@ def test_equality() -> None:
         (np.zeros(2, np.uint8), 8),
         (np.zeros((2, 1), np.int64), 8),
         (np.full((2, 1), 255, np.uint8), 7),
+        (np.zeros((2, 0), np.uint8), 0),
         ([[1], [0]], 8),
     ],
 )
-def test_bytes_that_are_no_codes_are_refused(packed: Any, n_bits: int) -> None:
-    assert isinstance(refused(Codes, packed, n_bits), InvalidInput)
+@pytest.mark.parametrize("unpack", [Codes.from_faiss, Codes.from_packbits])
+def test_bytes_that_are_no_codes_are_refused(unpack: Any, packed: Any, n_bits: int) -> None:
+    assert isinstance(refused(unpack, packed, n_bits), InvalidInput)
+
+
+@given(case=drawn((1, 63, 64, 65)), data=st.data())
+def test_a_set_bit_of_padding_is_refused(case: Drawn, data: Any) -> None:
+    """In any plane of any block: after the last bit of a model, or after the last code."""
+    bits, n_bits, n_models = case
+    planes = Codes.from_bits(bits, n_models).planes.copy()
+    is_padding = np.ones((64 * len(planes), 8 * planes.shape[1]), bool)
+    is_padding[: len(bits), layout.places(np.arange(bits.shape[1]), n_bits)] = False
+    padding = np.argwhere(is_padding)
+    if len(padding):
+        row, place = padding[data.draw(st.integers(0, len(padding) - 1), label="which")]
+        planes[row // 64, place // 8, row % 64] |= np.uint8(1 << place % 8)
+        tampered = Codes.from_planes(planes, len(bits), n_bits, n_models)
+        assert isinstance(refused(tampered.checked), InvalidInput)
 
 
 @pytest.mark.parametrize(
-    "bits", [np.zeros((2, 3)), np.zeros(3, bool), np.zeros((2, 0), bool), [[0, 1]], np.ones((1, 5), bool)]
+    "planes",
+    [
+        np.zeros((2, 2, 64), np.uint8),
+        np.zeros((1, 3, 64), np.uint8),
+        np.zeros((1, 2, 32), np.uint8),
+        np.zeros((1, 2, 64), np.int8),
+        np.zeros((2, 2, 64), np.uint8)[::2][:, ::-1],
+        np.zeros((1, 64, 2), np.uint8).transpose(0, 2, 1),
+    ],
 )
-def test_what_is_no_matrix_of_bits_is_refused(bits: Any) -> None:
-    assert isinstance(refused(Codes.from_bits, bits, 2), InvalidInput)
+def test_planes_of_another_shape_are_refused(planes: np.ndarray) -> None:
+    assert isinstance(refused(Codes.from_planes, planes, 5, 12), InvalidInput)
+
+
+@pytest.mark.parametrize("texts", [[], ["01", "012"], ["0", "01"], [""], ["0 "], [3], [None], ["01", "٠١"]])
+def test_texts_that_are_no_codes_are_refused(texts: list[Any]) -> None:
+    assert isinstance(refused(Codes.from_pgvector, texts), InvalidInput)

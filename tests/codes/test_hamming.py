@@ -3,33 +3,63 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinehash import Codes
 from onlinehash.codes import distance_matrix, fused_distances
 from onlinehash.errors import InvalidInput
+from tests.codes.drawn import WIDTHS, Drawn, drawn
 from tests.support import refused
 
 
-@given(n_bits=st.integers(1, 70), n_models=st.integers(1, 4), seed=st.integers(0, 99))
-def test_distances_count_the_bits_that_differ(n_bits: int, n_models: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    queries, base = (rng.random((n, n_models, n_bits)) < 0.5 for n in (5, 7))
-    a, b = (Codes.from_bits(bits.reshape(len(bits), -1), n_models) for bits in (queries, base))
-    expected = (queries[:, None] != base[None]).sum(axis=3).transpose(2, 0, 1)
-    found = distance_matrix(a, b)
-    assert found.dtype == np.int32
+def by_counting(queries: np.ndarray, base: np.ndarray, n_models: int) -> np.ndarray:
+    """`(n_models, n_queries, n_base)`."""
+    q, b = (bits.reshape(len(bits), n_models, bits.shape[1] // n_models) for bits in (queries, base))
+    return np.array([[(query != b).sum(axis=2) for query in q]]).reshape(len(q), len(b), n_models).transpose(2, 0, 1)
+
+
+def assert_distances(queries: np.ndarray, base: np.ndarray, n_models: int) -> None:
+    a, b = Codes.from_bits(queries, n_models), Codes.from_bits(base, n_models)
+    expected, found = by_counting(queries, base, n_models), distance_matrix(a, b)
+    assert found.dtype == np.uint16
     assert np.array_equal(found, expected)
     assert np.array_equal(fused_distances(a, b, "min"), expected.min(axis=0))
     assert np.array_equal(fused_distances(a, b, "sum"), expected.sum(axis=0))
     assert np.array_equal(fused_distances(a, b), expected.min(axis=0))
 
 
+@given(case=drawn(), n_queries=st.sampled_from([0, 1, 5]))
+def test_distances_count_the_bits_that_differ(case: Drawn, n_queries: int) -> None:
+    queries = np.random.default_rng(0).random((n_queries, case.bits.shape[1])) < 0.5
+    assert_distances(queries, case.bits, case.n_models)
+
+
+@pytest.mark.parametrize("n_models", [1, 3])
+@pytest.mark.parametrize("n_bits", WIDTHS)
+def test_the_nearest_and_the_farthest(n_bits: int, n_models: int) -> None:
+    """Distances from 0 to all bits, where a count of too few bits would overflow."""
+    columns = n_bits * n_models
+    base = np.zeros((70, columns), bool)
+    for i in range(1, 70):
+        base[i, : round(columns * i / 69)] = True
+    assert_distances(np.array([[False] * columns, [True] * columns]), base, n_models)
+
+
+def test_the_most_columns_there_can_be() -> None:
+    """Sums of 65,534 fit 16 bits."""
+    zeros = np.zeros((1, 65_534), bool)
+    a, b = Codes.from_bits(zeros, 32_767), Codes.from_bits(~zeros, 32_767)
+    assert fused_distances(a, b, "sum").tolist() == [[65_534]]
+    assert fused_distances(a, b, "min").tolist() == [[2]]
+
+
 def test_codes_of_two_widths_do_not_compare() -> None:
     bits = np.ones((2, 12), bool)
     for other in (Codes.from_bits(bits[:, :11]), Codes.from_bits(bits, 3)):
-        assert isinstance(refused(distance_matrix, Codes.from_bits(bits), other), InvalidInput)
+        for measure in (distance_matrix, fused_distances):
+            assert isinstance(refused(measure, Codes.from_bits(bits), other), InvalidInput)
 
 
 def test_an_unknown_fusion_is_refused() -> None:

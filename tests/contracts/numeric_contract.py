@@ -152,7 +152,7 @@ def digests() -> dict[str, str]:
             rows = pairs(n=5000, d=33, seed=2, dtype=np.float32).A
             if features is None:
                 rows[: 3 * encoder.n_columns] = rows_at_the_boundary(encoder)
-            digest.update(encoder.encode(rows).packed.tobytes())
+            digest.update(encoder.encode(rows).to_faiss().tobytes())
             found[f"{name} {features}"] = digest.hexdigest()
     return found
 

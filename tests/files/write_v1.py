@@ -45,18 +45,18 @@ def main() -> None:
         save(thing, FOLDER / f"{name}.oh")
         facts[name] = fact = {}
         if name == "codes":
-            np.save(FOLDER / "codes.npy", thing.packed)
+            np.save(FOLDER / "codes.npy", thing.to_faiss())
             continue
         fact["ready"] = name != "kernel_waiting"
         if fact["ready"]:
-            np.save(FOLDER / f"{name}.npy", thing.encode(rows).packed)
+            np.save(FOLDER / f"{name}.npy", thing.encode(rows).to_faiss())
         if name == "encoder":
             continue
         fact["class"], fact["version"] = type(thing).__name__, thing.version_
         fact["losses"] = thing.learn_pairs(A, B, similar).loss.tolist()
         thing.partial_fit(A, similar)
         fact["version_after"] = thing.version_
-        np.save(FOLDER / f"{name}_after.npy", thing.encode(rows).packed)
+        np.save(FOLDER / f"{name}_after.npy", thing.encode(rows).to_faiss())
     (FOLDER / "facts.json").write_text(json.dumps(facts, indent=1) + "\n")
 
 

@@ -66,3 +66,93 @@ def test_some_columns_are_the_same_bits() -> None:
     bits = hashing.transform(X)
     for columns in ([0], [5, 2], list(range(24))[::-1], []):
         assert np.array_equal(hashing.bits_of(X, np.array(columns, int)), bits[:, columns])
+
+
+@pytest.mark.parametrize("features", [None, RbfAnchors(7)])
+@pytest.mark.parametrize(
+    ("name", "n_bits"), [("OnlineHashing", 13), ("OnlineHashing", 16), ("MultiModelOnlineHashing", 5)]
+)
+def test_codes_are_the_packed_bits(name: str, n_bits: int, features: Any) -> None:
+    hashing = feed(make(name, n_bits=n_bits, features=features), [pairs()]).snapshot()
+    for n in (1, 63, 64, 65, 200):
+        rows = pairs(n=n, seed=2).A
+        codes = hashing.encode(rows).checked()
+        assert codes == Codes.from_bits(hashing.transform(rows), hashing.n_models)
+        assert codes == Codes.concatenate([hashing.encode(row[None]) for row in rows])
+
+
+def test_any_rows_give_the_codes_of_their_values() -> None:
+    hashing = feed(make("OnlineHashing"), [pairs()]).snapshot()
+    codes = hashing.encode(X)
+    read_only = X.copy()
+    read_only.flags.writeable = False
+    for rows in (read_only, np.asfortranarray(X), np.repeat(X, 2, axis=0)[::2], X.tolist()):
+        assert hashing.encode(rows) == codes
+
+
+@pytest.mark.parametrize("features", [None, RbfAnchors(7)])
+def test_blocks_of_mapped_rows_change_nothing(features: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashing = feed(make("OnlineHashing", features=features), [pairs()]).snapshot()
+    rows = pairs(n=300, seed=2).A
+    codes = hashing.encode(rows)
+    monkeypatch.setattr("onlinehash.learners.encoder.BLOCK_ROWS", 128)
+    assert hashing.encode(rows) == codes
+
+
+@pytest.mark.parametrize("features", [None, RbfAnchors(7)])
+@pytest.mark.parametrize("name", ["OnlineHashing", "MultiModelOnlineHashing"])
+def test_recoding_what_changed_is_encoding_anew(name: str, features: Any) -> None:
+    learner = feed(make(name, n_bits=21, features=features), [pairs(n=100)])
+    rows = pairs(n=150, seed=2).A
+    changed = []
+    for seed in range(3, 8):
+        old = learner.snapshot()
+        codes = old.encode(rows)
+        feed(learner, [pairs(n=1, seed=seed)])
+        new = learner.snapshot()
+        columns = new.changed_bits(old)
+        changed.append(len(columns))
+        before = codes.planes.copy()
+        assert new.recode(codes, rows, columns) == new.encode(rows)
+        assert new.recode(codes, rows, columns[::-1].tolist()) == new.encode(rows)
+        assert np.array_equal(codes.planes, before)
+    assert any(0 < n < learner.snapshot().n_columns for n in changed)
+
+
+def test_recoding_touches_no_other_column() -> None:
+    hashing = encoder(np.eye(12), np.zeros(12), n_models=2)
+    rows = np.random.default_rng(0).standard_normal((70, 12))
+    wrong = Codes.from_bits(~hashing.transform(rows), n_models=2)
+    for columns in ([], [0], [5, 6], [11, 2, 7]):
+        expected = wrong.bits()
+        expected[:, columns] ^= True
+        assert np.array_equal(hashing.recode(wrong, rows, columns).checked().bits(), expected)
+
+
+@pytest.mark.parametrize("columns", [[3], [-1], [0.5], [[0]], 0, ["a"], [True]])
+def test_recoding_other_columns_is_refused(columns: Any) -> None:
+    hashing = encoder(np.ones((3, 2)), np.zeros(3))
+    refused(hashing.recode, hashing.encode([[1, 2]]), [[1, 2]], columns)
+
+
+@pytest.mark.parametrize("rows", [[[1, 2]], [[1, 2, 3]] * 2, [[1, np.nan]] * 2, [1, 2]])
+def test_recoding_other_rows_is_refused(rows: Any) -> None:
+    hashing = encoder(np.ones((3, 2)), np.zeros(3))
+    for columns in ([0], []):
+        refused(hashing.recode, hashing.encode([[1, 2], [3, 4]]), rows, columns)
+
+
+@pytest.mark.parametrize(("n_bits", "n_models"), [(5, 1), (2, 3), (6, 2)])
+def test_recoding_codes_of_another_width_is_refused(n_bits: int, n_models: int) -> None:
+    hashing = encoder(np.ones((6, 2)), np.zeros(6))
+    codes = Codes.from_bits(np.ones((1, n_bits * n_models), bool), n_models)
+    refused(hashing.recode, codes, [[1, 2]], [0])
+
+
+@pytest.mark.parametrize("features", [None, RbfAnchors(7)])
+def test_rows_that_are_not_finite_are_refused_by_number(features: Any) -> None:
+    learner = feed(make("OnlineHashing", features=features), [pairs()])
+    rows = np.ones((5000, 5))
+    rows[4321, 2] = np.nan
+    for call in (learner.encode, learner.transform, learner.snapshot().encode, learner.snapshot().transform):
+        assert "NaN in row 4321" in str(refused(call, rows))

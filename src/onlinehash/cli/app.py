@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, NoReturn, cast
+from typing import Annotated, Literal, NoReturn, cast
 
 import typer
 
@@ -22,6 +22,7 @@ Format = Annotated[
     str | None,
     typer.Option(help="jsonl, csv, parquet, npz or npy, where the file's name does not say.", show_default=False),
 ]
+AnyFormat = Annotated[str | None, typer.Option(help="As for `encode`, or for codes oh or txt.", show_default=False)]
 
 
 def _method_names() -> list[str]:
@@ -110,6 +111,63 @@ def encode(
     from onlinehash.cli import encode
 
     encode.encode(model, vectors, output, bits, format, as_json)
+
+
+@app.command()
+def index(
+    source: Annotated[
+        str,
+        typer.Argument(metavar="INPUT", help="A file of vectors or codes; - is standard input.", show_default=False),
+    ],
+    output: Annotated[str, typer.Option("--output", "-o", help="Where to save the index.", show_default=False)],
+    model: Annotated[
+        str | None,
+        typer.Option(help="The model that makes codes of vectors; the index keeps it.", show_default=False),
+    ] = None,
+    kind: Annotated[
+        Literal["flat", "multi"] | None,
+        typer.Option(help="A scan of all codes, or tables.", show_default="by the number and length of the codes"),
+    ] = None,
+    ids: Annotated[
+        str | None,
+        typer.Option(help="The ids: npy, text with one a line, or a column's name.", show_default="column id, or rows"),
+    ] = None,
+    fusion: Annotated[
+        Literal["min", "sum"] | None,
+        typer.Option(help="Which distance counts for several models.", show_default="the model's, or min"),
+    ] = None,
+    format: AnyFormat = None,
+    as_json: Json = False,
+) -> None:
+    """Make an index of vectors or codes."""
+    from onlinehash.cli import index
+
+    index.index(source, output, model, kind, ids, fusion, format, as_json)
+
+
+@app.command()
+def search(
+    index: Annotated[str, typer.Argument(help="An index that `index` saved.", show_default=False)],
+    queries: Annotated[
+        str, typer.Argument(help="A file of vectors or codes; - is standard input.", show_default=False)
+    ],
+    k: Annotated[
+        int | None, typer.Option("-k", min=0, help="How many of the nearest to find.", show_default="10")
+    ] = None,
+    radius: Annotated[
+        int | None, typer.Option(min=0, help="Find all within this distance instead.", show_default=False)
+    ] = None,
+    jobs: Annotated[int, typer.Option(help="Threads that share the work; -1: one for each CPU.")] = 1,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="A .csv, .npz or .parquet file; - prints a table.")
+    ] = "-",
+    format: AnyFormat = None,
+    as_json: Json = False,
+) -> None:
+    """Find the nearest items of an index."""
+    from onlinehash.cli import search
+
+    search.search(index, queries, k, radius, jobs, output, format, as_json)
 
 
 @app.command()

@@ -37,7 +37,7 @@ def encode(model: str, vectors: str, target: str, as_bits: bool, format: str | N
         for block in blocks:
             sys.stdout.writelines(text_lines(block))
         return
-    codes = join(blocks, encoder)
+    codes = join(blocks)
     if ending:
         _write(codes, target, ending, as_bits)
     summary = {"n": len(codes), "n_bits": codes.n_bits, "n_models": codes.n_models}
@@ -73,18 +73,17 @@ def encode_blocks(encoder: Encoder, vectors: str, format: str | None = None) -> 
     return (encoder.encode(read_points(table).X) for table in read_tables(vectors, format))
 
 
-def join(blocks: Iterable[Codes], encoder: Encoder) -> Codes:
+def join(blocks: Iterable[Codes]) -> Codes:
     """Blocks of codes as one."""
-    packed = [block.packed for block in blocks]
-    if not packed:
+    parts = list(blocks)
+    if not parts:
         raise InvalidInput("expected at least one vector to encode, got none.")
-    return Codes(np.concatenate(packed), encoder.n_bits, encoder.n_models)
+    return Codes.concatenate(parts)
 
 
 def text_lines(codes: Codes) -> Iterator[str]:
     """A line of 0 and 1 for each code."""
-    digits = codes.bits().astype(np.uint8) + ord("0")
-    return (row.tobytes().decode() + "\n" for row in digits)
+    return (line + "\n" for line in codes.to_pgvector())
 
 
 def _write(codes: Codes, target: str, ending: str, as_bits: bool) -> None:
@@ -95,8 +94,8 @@ def _write(codes: Codes, target: str, ending: str, as_bits: bool) -> None:
             text.writelines(text_lines(codes))
     elif ending == ".npy":
         with open(target, "wb") as file:  # NumPy would add an ending of its own to a name in capitals
-            np.save(file, codes.bits() if as_bits else codes.packed)
+            np.save(file, codes.bits() if as_bits else codes.to_faiss())
     else:
         sizes: dict[str, Any] = {"n_bits": codes.n_bits, "n_models": codes.n_models}
         with open(target, "wb") as file:
-            np.savez(file, **sizes | ({"bits": codes.bits()} if as_bits else {"packed": codes.packed}))
+            np.savez(file, **sizes | ({"bits": codes.bits()} if as_bits else {"packed": codes.to_faiss()}))

@@ -1,10 +1,11 @@
-"""What a learner has learned so far, in plain numbers."""
+"""What a learner has learned so far, and what an index holds, in plain numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from onlinehash.features import make_map
+from onlinehash.index.base import Index
 from onlinehash.learners.base import Learner
 
 
@@ -86,3 +87,36 @@ def what_it_needs(learner: Learner, path: str) -> str:
 
 def _share(part: float, whole: int) -> float:
     return part / whole if whole else 0.0
+
+
+def indexed(index: Index) -> dict[str, Any]:
+    """What an index is, without a look at its items."""
+    items, encoder = index.get_state()["items"], index.encoder
+    return {
+        "class": type(index).__name__,
+        "n": len(index),
+        "n_bits": items["codes"].n_bits,
+        "n_models": items["codes"].n_models,
+        "fusion": index.fusion,
+        "n_tables": getattr(index, "n_tables", 0),
+        "ids": items["ids"]["kind"],
+        "encoder": encoder and {name: getattr(encoder, name) for name in ("method", "n_features", "version")},
+    }
+
+
+def index_in_words(numbers: dict[str, Any]) -> dict[str, str]:
+    """The same for people."""
+    models = f" for each of {numbers['n_models']} models" if numbers["n_models"] > 1 else ""
+    words = {"index": f"{numbers['class']} of {numbers['n']:,} items, {numbers['n_bits']} bits{models}"}
+    if models:
+        words["fusion"] = numbers["fusion"]
+    if numbers["n_tables"]:
+        each = " for each model" if models and numbers["fusion"] == "min" else ""
+        words["tables"] = f"{numbers['n_tables']}{each}"
+    encoder = numbers["encoder"]
+    return words | {
+        "ids": "row numbers" if numbers["ids"] == "range" else numbers["ids"],
+        "encoder": f"{encoder['method']} of {encoder['n_features']:,} features, version {encoder['version']:,}"
+        if encoder
+        else "none, so only codes can be searched for",
+    }

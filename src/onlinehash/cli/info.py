@@ -14,6 +14,7 @@ from onlinehash.cli.encode import encode_blocks, encoder_of, join
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput
 from onlinehash.evaluate import BitHealth, PairReport
+from onlinehash.index.base import Index
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.streams.from_files import read_tables
@@ -22,16 +23,19 @@ from onlinehash.streams.pairs import PairReader
 
 def show(path: str, vectors: str | None, pairs: str | None, as_json: bool) -> None:
     """Tell what is in a file; on vectors, the health of its bits; on held-out pairs, whether it helps."""
-    thing = onlinehash.load(path)
-    if isinstance(thing, Codes) and (vectors or pairs):
-        raise InvalidInput(f"expected a learner or an encoder to report on vectors or pairs, got codes in {path}.")
+    thing = onlinehash.load(path, mmap=True)
+    if not isinstance(thing, Index):  # which may be huge; all else is read, and checked, completely
+        thing = onlinehash.load(path)
+    if isinstance(thing, Codes | Index) and (vectors or pairs):
+        got = "codes" if isinstance(thing, Codes) else "an index"
+        raise InvalidInput(f"expected a learner or an encoder to report on vectors or pairs, got {got} in {path}.")
     document: dict[str, Any] = {"file": path, "bytes": os.path.getsize(path)} | _describe(thing)
     if isinstance(thing, Codes):
         document["bits"] = evaluate.bit_health(thing)
     elif vectors or pairs:
         encoder = encoder_of(thing, path)
         if vectors:
-            document["bits"] = evaluate.bit_health(join(encode_blocks(encoder, vectors), encoder))
+            document["bits"] = evaluate.bit_health(join(encode_blocks(encoder, vectors)))
     if pairs:
         document["held_out"] = _held_out(thing, pairs, vectors)
     if as_json:
@@ -60,6 +64,8 @@ def _describe(thing: Any) -> dict[str, Any]:
             "parameters": parameters,
             "learned": facts.learned(thing),
         }
+    if isinstance(thing, Index):
+        return {"kind": "index"} | facts.indexed(thing)
     sizes = {"n_bits": thing.n_bits, "n_models": thing.n_models}
     if isinstance(thing, Codes):
         return {"kind": "codes", "n": len(thing)} | sizes
@@ -91,6 +97,8 @@ def _in_words(document: dict[str, Any]) -> dict[str, str]:
         parameters = ", ".join(f"{name}={value!r}" for name, value in document["parameters"].items())
         words |= {"learner": document["class"], "parameters": parameters}
         words |= facts.in_words(document["learned"])
+    elif document["kind"] == "index":
+        words |= facts.index_in_words(document)
     else:
         skipped = ("file", "bytes", "kind", "bits", "held_out")
         words[document["kind"]] = ", ".join(f"{k}={v}" for k, v in document.items() if k not in skipped)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import onlinehash
 from onlinehash.cli import facts, output
 from onlinehash.cli.lesson import BlockReader, Lesson
+from onlinehash.cli.progress import progress_bar
 from onlinehash.cli.target import check as check_target
 from onlinehash.errors import InvalidInput
 from onlinehash.learners.base import Learner
@@ -38,11 +37,11 @@ def learn(
     lesson = Lesson(learner, limit)
     tell = _Teller(learner, as_json)
     began = time.perf_counter()
-    with _progress_bar(len(files)) as show_progress:
+    with progress_bar(len(files)) as show_progress:
         for number, table in ((number, table) for number, tables in enumerate(streams) for table in tables):
             for row in lesson.take(read_block(table)):
                 tell.row(row)
-            show_progress(None if table.share is None else number + table.share, lesson.n_pairs)
+            show_progress(None if table.share is None else number + table.share, f"{lesson.n_pairs:,} pairs")
             if lesson.is_over:
                 break
     if lesson.is_empty:
@@ -87,24 +86,3 @@ class _Teller:
             output.print_columns(list(words.items()))
         if numbers["waiting_for"]:
             output.warn(facts.what_it_needs(self._learner, target), self._as_json)
-
-
-@contextmanager
-def _progress_bar(n_files: int) -> Iterator[Callable[[float | None, int], None]]:
-    """A bar on standard error, where that is a terminal; told the files done (or None) and the pairs."""
-    if not sys.stderr.isatty():
-        yield lambda files_done, pairs: None
-        return
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    console = output.console(to_stderr=True)
-    # On a terminal, lines go through the bar, which writes them above itself; a file gets them as they are.
-    with Progress(*columns, console=console, redirect_stdout=sys.stdout.isatty(), transient=True) as progress:
-        task = progress.add_task("starting", total=None)
-
-        def show(files_done: float | None, pairs: int) -> None:
-            total = None if files_done is None else n_files
-            progress.update(task, description=f"{pairs:,} pairs", total=total, completed=files_done or 0)
-
-        yield show

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
+from onlinehash.codes import layout
 from onlinehash.errors import InvalidInput
+
+#: The longest code of one model, and of all models together (distances are counted in 16 bits).
+MAX_BITS, MAX_COLUMNS = 4096, 65_534
 
 
 class Codes:
-    """`n` binary codes of `n_bits` bits (`n_models * n_bits` columns), eight columns to a byte; padding is always zero.
+    """`n` binary codes of `n_bits` bits for each of `n_models` models; padding is always zero.
 
-    Column 0 is the lowest bit of byte 0. Codes do not change; indexing by a slice or an array gives other Codes.
+    Codes do not change; indexing by a slice or an array gives other Codes. `planes` is how they lie in memory (see
+    `layout`). They come from booleans (`from_bits`) and from the packed layouts of others: FAISS, NumPy's `packbits`
+    and pgvector's `bit` type, and go back to them. In those the columns of all models follow one another without gaps.
     """
 
-    __slots__ = ("_packed", "n_bits", "n_models")
+    __slots__ = ("_n", "_planes", "n_bits", "n_models")
 
-    def __init__(self, packed: Any, n_bits: int, n_models: int = 1) -> None:
-        columns = n_bits * n_models
-        packed = np.asarray(packed)
-        if packed.ndim != 2 or packed.dtype != np.uint8 or packed.shape[1] != -(-columns // 8):
-            raise InvalidInput(
-                f"expected packed codes of dtype uint8 and shape (n, {-(-columns // 8)}) for {columns} bits, "
-                f"got {packed.dtype} {packed.shape}; pack boolean arrays with Codes.from_bits."
-            )
-        if columns % 8 and packed.size and (packed[:, -1] >> (columns % 8)).any():
-            raise InvalidInput(f"expected zero padding after bit {columns}, got set bits; pack with Codes.from_bits.")
-        self._packed = np.array(packed, order="C")
-        self._packed.flags.writeable = False
-        self.n_bits = n_bits
-        self.n_models = n_models
+    _n: int
+    _planes: np.ndarray
+    n_bits: int
+    n_models: int
 
     @classmethod
     def from_bits(cls, bits: Any, n_models: int = 1) -> Codes:
@@ -43,36 +40,172 @@ class Codes:
                 f"expected a boolean array (n, bits) with a multiple of {n_models} columns, "
                 f"got {bits.dtype} {bits.shape}; compare your projections with 0 to get booleans."
             )
-        return cls(np.packbits(bits, axis=1, bitorder="little"), bits.shape[1] // n_models, n_models)
+        n_bits = bits.shape[1] // n_models
+        _check_width(n_bits, n_models)
+        rows = np.packbits(bits.reshape(len(bits), n_models, n_bits), axis=2, bitorder="little")
+        return cls._from_rows(rows.reshape(len(bits), rows.shape[1] * rows.shape[2]), n_bits, n_models)
+
+    @classmethod
+    def from_planes(cls, planes: np.ndarray, n: int, n_bits: int, n_models: int = 1) -> Codes:
+        """Codes that lie in planes already; they are kept, not copied, and must not change any more."""
+        _check_width(n_bits, n_models)
+        shape = (-(-n // layout.LANES), n_models * layout.planes_per_model(n_bits), layout.LANES)
+        if planes.shape != shape or planes.dtype != np.uint8 or not planes.flags.c_contiguous:
+            raise InvalidInput(f"expected contiguous planes of dtype uint8 {shape}, got {planes.dtype} {planes.shape}.")
+        codes = cls.__new__(cls)
+        codes._planes = planes.view()
+        codes._planes.flags.writeable = False
+        codes._n, codes.n_bits, codes.n_models = n, n_bits, n_models
+        return codes
+
+    def checked(self) -> Codes:
+        """Themselves, if their padding is zero, as it must be; what comes from elsewhere may be otherwise."""
+        used = self.n_bits % 8
+        padding = self._planes[:, layout.planes_per_model(self.n_bits) - 1 :: layout.planes_per_model(self.n_bits)]
+        lanes = len(self) % layout.LANES
+        if (used and (padding >> np.uint8(used)).any()) or (lanes and self._planes[-1, :, lanes:].any()):
+            raise InvalidInput(
+                f"expected zero padding after bit {self.n_bits}, got set bits; pack with Codes.from_bits."
+            )
+        return self
+
+    @classmethod
+    def from_packbits(
+        cls, packed: Any, n_bits: int, n_models: int = 1, bitorder: Literal["big", "little"] = "big"
+    ) -> Codes:
+        """Codes packed by `np.packbits(bits, axis=1, bitorder=bitorder)`, uint8 `(n, ceil(n_models * n_bits / 8))`."""
+        _check_width(n_bits, n_models)
+        columns, packed = n_bits * n_models, np.asarray(packed)
+        if packed.ndim != 2 or packed.dtype != np.uint8 or packed.shape[1] != -(-columns // 8):
+            raise InvalidInput(
+                f"expected packed codes of dtype uint8 and shape (n, {-(-columns // 8)}) for {columns} bits, "
+                f"got {packed.dtype} {packed.shape}; pack boolean arrays with Codes.from_bits."
+            )
+        if bitorder == "little" and _bytes_are_shared_alike(n_bits, n_models):
+            return cls._from_rows(packed, n_bits, n_models).checked()
+        bits = np.unpackbits(packed, axis=1, bitorder=bitorder).view(np.bool_)
+        if bits[:, columns:].any():
+            raise InvalidInput(f"expected zero padding after bit {columns}, got set bits; pack with Codes.from_bits.")
+        return cls.from_bits(bits[:, :columns], n_models)
+
+    @classmethod
+    def from_faiss(cls, packed: Any, n_bits: int, n_models: int = 1) -> Codes:
+        """Codes in the rows of FAISS's binary indexes: column 0 is the lowest bit of byte 0."""
+        return cls.from_packbits(packed, n_bits, n_models, "little")
+
+    @classmethod
+    def from_pgvector(cls, texts: Iterable[Any], n_models: int = 1) -> Codes:
+        """Codes as PostgreSQL writes its type `bit(n)`, one text of 0 and 1 each, or pgvector's `Bit` objects."""
+        lines = [text.to_text() if hasattr(text, "to_text") else text for text in texts]
+        widths = {len(line) if isinstance(line, str) and not line.strip("01") else 0 for line in lines}
+        if len(widths) != 1 or 0 in widths:
+            raise InvalidInput("expected texts of 0 and 1, all of one length and at least one, got something else.")
+        digits = np.frombuffer("".join(lines).encode(), np.uint8).reshape(len(lines), -1)
+        return cls.from_bits(digits == ord("1"), n_models)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Codes]) -> Codes:
+        """Codes of one width, one after the other."""
+        if not parts or len({(part.n_bits, part.n_models) for part in parts}) != 1:
+            raise InvalidInput(
+                f"expected codes of one width to concatenate, got {', '.join(map(repr, parts)) or 'none'}."
+            )
+        n, at = sum(map(len, parts)), 0
+        planes = layout.aligned_planes(n, parts[0].n_planes)
+        for part in parts:
+            layout.copy_codes(part._planes, 0, len(part), planes, at)
+            at += len(part)
+        return cls.from_planes(planes, n, parts[0].n_bits, parts[0].n_models)
+
+    @classmethod
+    def _from_rows(cls, rows: np.ndarray, n_bits: int, n_models: int) -> Codes:
+        planes = layout.aligned_planes(*rows.shape)
+        layout.put_rows(np.ascontiguousarray(rows), planes, 0)
+        return cls.from_planes(planes, len(rows), n_bits, n_models)
+
+    # -------------------------------------------------------------------------------------------- what they are
 
     @property
-    def packed(self) -> np.ndarray:
-        """The bytes, `(n, ceil(columns / 8))`, read-only."""
-        return self._packed
+    def planes(self) -> np.ndarray:
+        """The bytes, `(n_blocks, n_planes, 64)`, read-only."""
+        return self._planes
+
+    @property
+    def n_planes(self) -> int:
+        """Bytes per item."""
+        return int(self._planes.shape[1])
 
     @property
     def n_columns(self) -> int:
         """Bits per item over all models."""
         return self.n_bits * self.n_models
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return self._planes.nbytes
+
     def bits(self) -> np.ndarray:
         """Booleans `(n, n_models * n_bits)`."""
-        return np.unpackbits(self._packed, axis=1, count=self.n_columns, bitorder="little").astype(np.bool_)
+        rows = self.rows().reshape(len(self), self.n_models, layout.planes_per_model(self.n_bits))
+        bits = np.unpackbits(rows, axis=2, count=self.n_bits, bitorder="little")
+        return bits.reshape(len(self), self.n_columns).view(np.bool_)
+
+    def popcount(self) -> np.ndarray:
+        """How many bits are set in each code, `(n,)`."""
+        counts = np.bitwise_count(self._planes).sum(axis=1, dtype=np.int64)
+        return counts.reshape(-1)[: len(self)]
+
+    def rows(self) -> np.ndarray:
+        """The bytes code by code, `(n, n_planes)`; each model begins at a byte of its own, column 0 is a lowest bit."""
+        rows = np.empty((len(self), self.n_planes), np.uint8)
+        layout.get_rows(self._planes, 0, rows)
+        return rows
+
+    def to_packbits(self, bitorder: Literal["big", "little"] = "big") -> np.ndarray:
+        """What `np.packbits(codes.bits(), axis=1, bitorder=bitorder)` gives."""
+        if bitorder == "little" and _bytes_are_shared_alike(self.n_bits, self.n_models):
+            return self.rows()
+        return np.packbits(self.bits(), axis=1, bitorder=bitorder)
+
+    def to_faiss(self) -> np.ndarray:
+        """Rows for FAISS's binary indexes of dimension `8 * ceil(n_columns / 8)`."""
+        return self.to_packbits("little")
+
+    def to_pgvector(self) -> list[str]:
+        """Texts of 0 and 1, as PostgreSQL reads its type `bit(n)`."""
+        text = (self.bits().view(np.uint8) + ord("0")).tobytes().decode()
+        return [text[start : start + self.n_columns] for start in range(0, len(text), self.n_columns)]
+
+    # -------------------------------------------------------------------------------------------- as a sequence
 
     def __len__(self) -> int:
-        return len(self._packed)
+        return self._n
 
     def __getitem__(self, rows: Any) -> Codes:
         if isinstance(rows, int | np.integer):
             row = range(len(self))[rows]  # an IndexError beyond the end, which also ends iteration
             rows = slice(row, row + 1)
-        return Codes(self._packed[rows], self.n_bits, self.n_models)
+        if isinstance(rows, slice) and rows.step in (None, 1):
+            start, stop, _ = rows.indices(len(self))
+            n = max(stop - start, 0)
+            if n == len(self):
+                return self
+            planes = layout.aligned_planes(n, self.n_planes)
+            layout.copy_codes(self._planes, start, n, planes, 0)
+        else:
+            positions = np.arange(len(self))[rows]
+            if positions.ndim != 1:
+                raise InvalidInput(f"expected rows to be a number, a slice or a vector, got shape {positions.shape}.")
+            n, planes = len(positions), layout.aligned_planes(len(positions), self.n_planes)
+            layout.gather_codes(self._planes, positions, planes)
+        return Codes.from_planes(planes, n, self.n_bits, self.n_models)
 
     def __eq__(self, other: object) -> bool:
         return (
             isinstance(other, Codes)
-            and (self.n_bits, self.n_models) == (other.n_bits, other.n_models)
-            and np.array_equal(self._packed, other._packed)
+            and (self._n, self.n_bits, self.n_models) == (other._n, other.n_bits, other.n_models)
+            and np.array_equal(self._planes, other._planes)
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -80,3 +213,16 @@ class Codes:
     def __repr__(self) -> str:
         models = f", n_models={self.n_models}" if self.n_models > 1 else ""
         return f"Codes(n={len(self)}, n_bits={self.n_bits}{models})"
+
+
+def _check_width(n_bits: int, n_models: int) -> None:
+    if not 1 <= n_bits <= MAX_BITS or n_models < 1 or n_bits * n_models > MAX_COLUMNS:
+        raise InvalidInput(
+            f"expected codes of 1 to {MAX_BITS} bits, and at most {MAX_COLUMNS} over all models, "
+            f"got {n_models} times {n_bits}."
+        )
+
+
+def _bytes_are_shared_alike(n_bits: int, n_models: int) -> bool:
+    """Does packing all columns without gaps put the same bits into the same bytes as packing each model?"""
+    return n_models == 1 or n_bits % 8 == 0

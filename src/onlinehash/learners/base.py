@@ -77,11 +77,11 @@ class Learner(Intake):
 
     def transform(self, X: Any) -> np.ndarray:
         """Bits, bool `(n, n_models * n_bits)`, for people."""
-        return self.snapshot().bits_of(self._check_rows(X))
+        return self.encode(X).bits()
 
     def encode(self, X: Any) -> Codes:
         """Packed `Codes`, for machines."""
-        return Codes.from_bits(self.snapshot().bits_of(self._check_rows(X)), self._n_models)
+        return self.snapshot().codes_of(self._check_shape(X))  # which looks at the values too
 
     def score(self, X: Any, y: Any) -> float:
         """Tie-aware mean average precision: each row searches among the others for its label."""
@@ -144,8 +144,11 @@ class Learner(Intake):
             )
 
     def _check_rows(self, X: Any) -> np.ndarray:
+        return checks.finite(self._check_shape(X))
+
+    def _check_shape(self, X: Any) -> np.ndarray:
         self._check_ready()
-        rows = checks.vectors(X, dtype=self.dtype_)
+        rows = checks.matrix(X, dtype=self.dtype_)
         checks.width(rows, self.n_features_in_, type(self).__name__)
         note_feature_names(self, X, first=False)
         return rows

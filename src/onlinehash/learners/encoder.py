@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.codes import Codes
+from onlinehash.codes import Codes, layout
+from onlinehash.errors import InvalidInput
 from onlinehash.features import FeatureMap, same_map
-from onlinehash.numeric.signs import signs
+from onlinehash.numeric.signs import sign_planes
 
-#: Rows taken through feature map and product at once.
+#: Rows taken through the feature map at once: a whole number of blocks of codes.
 BLOCK_ROWS = 4096
 
 
@@ -51,22 +52,75 @@ class Encoder:
 
     def transform(self, X: Any) -> np.ndarray:
         """Booleans `(n, n_models * n_bits)`, for people."""
-        rows = checks.vectors(X, dtype=self.weights.dtype)
-        checks.width(rows, self.n_features, f"this encoder of {self.method}")
-        return self.bits_of(rows)
+        return self.encode(X).bits()
 
     def encode(self, X: Any) -> Codes:
         """Packed `Codes`, for machines."""
-        return Codes.from_bits(self.transform(X), self.n_models)
+        return self.codes_of(self._check_rows(X))
+
+    def recode(self, codes: Codes, X: Any, columns: Any) -> Codes:
+        """The codes of the rows X with some columns encoded anew, at the cost of these columns.
+
+        After learning, `new.recode(old.encode(X), X, new.changed_bits(old))` is `new.encode(X)`.
+        """
+        rows = self._check_rows(X)
+        if (codes.n_bits, codes.n_models) != (self.n_bits, self.n_models):
+            raise InvalidInput(f"expected codes as {self!r} makes them, got {codes!r}; encode the rows with it.")
+        checks.same_length("codes", len(codes), len(rows), "X")
+        columns = self._check_columns(columns)
+        planes = layout.aligned_planes(len(codes), codes.n_planes)
+        planes[...] = codes.planes
+        self.encode_into(rows, columns, planes)
+        return Codes.from_planes(planes, len(codes), self.n_bits, self.n_models)
+
+    def codes_of(self, rows: np.ndarray, columns: np.ndarray | None = None) -> Codes:
+        """The codes of rows of the right kind and width; of some columns only where asked, the other bits zero."""
+        planes = layout.aligned_planes(len(rows), self.n_models * layout.planes_per_model(self.n_bits))
+        self.encode_into(rows, columns, planes)
+        return Codes.from_planes(planes, len(rows), self.n_bits, self.n_models)
 
     def bits_of(self, rows: np.ndarray, columns: np.ndarray | None = None) -> np.ndarray:
-        """The bits of rows that have passed the gate; of some columns only where asked, the same bits either way."""
-        weights = self.weights if columns is None else np.ascontiguousarray(self.weights[columns])
-        thresholds = self.thresholds if columns is None else self.thresholds[columns]
+        """The bits of such rows; of some columns only where asked, the same bits either way."""
+        bits = self.codes_of(rows, columns).bits()
+        return bits if columns is None else bits[:, columns]
+
+    def encode_into(
+        self, rows: np.ndarray, columns: np.ndarray | None, planes: np.ndarray, first_block: int = 0
+    ) -> None:
+        """Write bits of such rows, of all columns or of some, into planes from a block on; all other bits stay.
+
+        Rows that are not finite are refused when they are met: planes in use want rows that were looked at before.
+        """
+        weights, thresholds = self.weights, self.thresholds
+        if columns is None:
+            columns = np.arange(self.n_columns)
+        else:
+            weights, thresholds = weights[columns], thresholds[columns]
+        places = layout.places(columns, self.n_bits)
         if self.feature_map is None:
-            return signs(rows, weights, thresholds)
-        blocks = (rows[start : start + BLOCK_ROWS] for start in range(0, len(rows), BLOCK_ROWS))
-        return np.concatenate([signs(self.feature_map.map_rows(b), weights, thresholds) for b in blocks])
+            sign_planes(rows, weights, thresholds, places, planes, first_block)
+            return
+        checks.finite(rows)
+        for start in range(0, len(rows), BLOCK_ROWS):
+            features = self.feature_map.map_rows(rows[start : start + BLOCK_ROWS])
+            sign_planes(features, weights, thresholds, places, planes, first_block + start // layout.LANES)
+
+    def _check_rows(self, X: Any) -> np.ndarray:
+        """All but the look at the values, which `encode_into` takes while they are in the cache."""
+        rows = checks.matrix(X, dtype=self.weights.dtype)
+        checks.width(rows, self.n_features, f"this encoder of {self.method}")
+        return rows
+
+    def _check_columns(self, columns: Any) -> np.ndarray:
+        numbers = np.asarray(columns)
+        if numbers.size == 0:
+            numbers = numbers.astype(np.int64)
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or ((numbers < 0) | (numbers >= self.n_columns)).any():
+            raise InvalidInput(
+                f"expected columns to be a vector of numbers from 0 to {self.n_columns - 1}, "
+                f"got {checks.shown(columns)}; `changed_bits` gives such."
+            )
+        return numbers.astype(np.int64)
 
     def changed_bits(self, older: Encoder) -> np.ndarray:
         """The columns whose hash function differs from the older encoder's."""

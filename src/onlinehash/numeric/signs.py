@@ -1,9 +1,10 @@
-"""Signs of `Z @ W.T - thresholds`, by a BLAS product, under the numeric law.
+"""Signs of `Z @ W.T - thresholds`, by a BLAS product, under the numeric law, packed as codes.
 
 The product is as fast as the machine multiplies, but its last digits depend on the shape of the call. A projection
 farther from its threshold than the product's rounding error has a certain sign; the few that are nearer are decided
 by one canonical dot product (fixed order, twice the working precision), so that a row's bits are the same alone, in
-any batch, in any order, for any set of columns and with any number of threads.
+any batch, in any order, for any set of columns and with any number of threads. Before that, a plain product in double
+precision is asked under the same rule: it makes nearly all of single precision's doubts certain, and is quicker.
 """
 
 from __future__ import annotations
@@ -11,8 +12,14 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-#: Rows multiplied at once: bounds the memory of encoding to this many rows of projections.
-BLOCK_ROWS = 4096
+from onlinehash import checks
+from onlinehash.numeric.octets import OCTET, compare_octet
+
+#: Rows multiplied at once: few enough that they are still in the second-level cache when their projections are looked
+#: at; a whole number of blocks of codes.
+BLOCK_ROWS = 512
+
+_DOUBLE_EPS = float(np.finfo(np.float64).eps)
 
 
 @njit(nogil=True, cache=True)
@@ -36,49 +43,153 @@ def canonical_dot(w: np.ndarray, x: np.ndarray) -> float:
     return total + lost
 
 
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _norm(x: np.ndarray) -> float:
+    """|x| in the precision of x, summed in any order."""
+    total = x.dtype.type(0)
+    for i in range(x.shape[0]):
+        total += x[i] * x[i]
+    return np.sqrt(np.float64(total))
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _double_dot(w: np.ndarray, x: np.ndarray) -> float:
+    """w . x in double precision and in any order."""
+    total = 0.0
+    for i in range(w.shape[0]):
+        total += np.float64(w[i]) * np.float64(x[i])
+    return total
+
+
 @njit(nogil=True, cache=True)
-def _decide(
+def _decide(octet: int, W: np.ndarray, first: int, z: np.ndarray, functions: np.ndarray, error: float) -> int:
+    """The signs of an octet once its doubtful ones are known; `error` is that of a product in double precision."""
+    signs = octet & ((1 << OCTET) - 1)
+    for j in range(OCTET):
+        if octet >> (OCTET + j) & 1:
+            k = first + j
+            gap = _double_dot(W[k], z) - functions[0, k]
+            if abs(gap) > error * functions[1, k] + functions[2, k]:
+                positive = gap >= 0.0
+            else:
+                positive = canonical_dot(W[k], z) >= functions[0, k]
+            signs = signs & ~(1 << j) | positive << j
+    return signs
+
+
+@njit(nogil=True, cache=True)
+def _spread(signs: int, places: np.ndarray, first: int, count: int) -> int:
+    """The bits of consecutive columns, each put to its place in the plane."""
+    out = 0
+    for j in range(count):
+        out |= (signs >> j & 1) << places[first + j] % OCTET
+    return out
+
+
+@njit(nogil=True, cache=True)
+def _describe(W: np.ndarray, thresholds: np.ndarray, smallest_norm: float, underflow: float) -> np.ndarray:
+    """What a comparison needs of each function, one a row: thresholds, norms, and the error that no vector adds to."""
+    n = W.shape[0]
+    functions = np.zeros((3, n + OCTET - 1))
+    for k in range(n):
+        functions[0, k] = thresholds[k]
+        functions[1, k] = _norm(W[k]) + smallest_norm
+        functions[2, k] = 1e-15 * abs(thresholds[k]) + underflow
+    return functions
+
+
+@njit(nogil=True, cache=True)
+def _runs(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Runs of columns that follow one another in a plane: where each begins (and the last ends), and its bits."""
+    starts = np.empty(places.shape[0] + 1, np.int64)
+    masks = np.zeros(places.shape[0], np.int64)
+    n = 0
+    for k in range(places.shape[0]):
+        if k == 0 or places[k] // OCTET != places[k - 1] // OCTET or places[k] <= places[k - 1]:
+            starts[n] = k
+            n += 1
+        masks[n - 1] |= 1 << places[k] % OCTET
+    starts[n] = places.shape[0]
+    return starts[: n + 1], masks[:n]
+
+
+@njit(nogil=True, cache=True)
+def _pack(
     projections: np.ndarray,
     Z: np.ndarray,
     W: np.ndarray,
-    thresholds: np.ndarray,
-    z_errors: np.ndarray,
-    w_norms: np.ndarray,
-    underflow: float,
-    out: np.ndarray,
+    functions: np.ndarray,
+    places: np.ndarray,
+    eps: float,
+    smallest_norm: float,
+    planes: np.ndarray,
+    first_block: int,
+) -> bool:
+    """Write the bits of the rows Z, whose projections are given; are the squares of all rows finite?"""
+    starts, masks = _runs(places)
+    lanes, finite = planes.shape[2], True
+    reach = np.empty(lanes)
+    for start in range(0, Z.shape[0], lanes):
+        block, n = first_block + start // lanes, min(lanes, Z.shape[0] - start)
+        for lane in range(n):
+            norm = _norm(Z[start + lane])
+            finite &= norm < np.inf
+            reach[lane] = (Z.shape[1] + 2) * (norm + smallest_norm)
+        for i in range(masks.shape[0]):
+            first, count = starts[i], starts[i + 1] - starts[i]
+            line, others = planes[block, places[first] // OCTET], ~masks[i]
+            used = (1 << count) - 1
+            in_one_piece = masks[i] == used  # as the columns of a run come in order
+            used |= used << OCTET
+            for lane in range(n):
+                octet = used & compare_octet(projections, start + lane, first, eps * reach[lane], functions)
+                if octet >= 1 << OCTET:
+                    octet = _decide(octet, W, first, Z[start + lane], functions, _DOUBLE_EPS * reach[lane])
+                if not in_one_piece:
+                    octet = _spread(octet, places, first, count)
+                line[lane] = line[lane] & others | octet
+    return finite
+
+
+def sign_planes(
+    Z: np.ndarray, W: np.ndarray, thresholds: np.ndarray, places: np.ndarray, planes: np.ndarray, first_block: int = 0
 ) -> None:
-    """out = (projections >= thresholds), the doubtful ones decided by the canonical dot product."""
-    for n in range(Z.shape[0]):
-        for k in range(W.shape[0]):
-            gap = np.float64(projections[n, k]) - thresholds[k]
-            out[n, k] = gap >= 0.0
-            if not abs(gap) > z_errors[n] * w_norms[k] + 1e-15 * abs(thresholds[k]) + underflow:
-                out[n, k] = canonical_dot(W[k], Z[n]) >= thresholds[k]
+    """Bit `places[k]` of code n in the planes = is the projection of row n on row k of W at or above threshold k?
 
-
-def signs(Z: np.ndarray, W: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
-    """Booleans `(n, k)`: is the projection of row n on row k of W at or above the threshold k?
-
-    Z is `(n, d)` and W `(k, d)`, C-contiguous and of one dtype; thresholds are float64.
+    Z is `(n, d)` and W `(k, d)`, C-contiguous and of one dtype; thresholds are float64. Planes are `(blocks, bytes,
+    codes in a block)`; row 0 becomes the first code of `first_block`, a place is 8 * byte + bit, and other bits stay.
+    Rows that are not finite are refused as `checks.finite` does, when they are met.
     """
     # |computed - exact| <= d eps/2 |z| |w| for any order of summation, plus d times the smallest number for products
-    # that underflow; the factor 2 covers second-order terms and the rounding of the norms themselves.
-    limits = np.finfo(Z.dtype)
-    width = Z.shape[1] + 2
+    # that underflow; the factor 2 covers second-order terms and the rounding of the norms themselves. These are of the
+    # same precision, so that where |z| |w| is finite no sum overflows on its way, and where it is not all is in doubt.
+    limits, width = np.finfo(Z.dtype), Z.shape[1] + 2
     smallest_norm = float(np.sqrt(width * limits.tiny))
-    w_norms = np.sqrt(np.einsum("kd,kd->k", W, W, dtype=np.float64))
-    out = np.empty((Z.shape[0], W.shape[0]), dtype=np.bool_)
-    for start in range(0, Z.shape[0], BLOCK_ROWS):
+    Z, W, thresholds = (_read_only(array) for array in (Z, W, thresholds))
+    functions = _describe(W, thresholds, smallest_norm, width * float(limits.smallest_subnormal))
+    products = np.zeros(min(len(Z), BLOCK_ROWS) * len(W) + OCTET - 1, Z.dtype)
+    for start in range(0, len(Z), BLOCK_ROWS):
         block = Z[start : start + BLOCK_ROWS]
-        z_norms = np.sqrt(np.einsum("nd,nd->n", block, block)).astype(np.float64) + smallest_norm
-        _decide(
-            block @ W.T,
+        projections = products[: len(block) * len(W)].reshape(len(block), len(W))
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.matmul(block, W.T, out=projections)
+        finite = _pack(
+            projections,
             block,
             W,
-            thresholds,
-            width * float(limits.eps) * z_norms,
-            w_norms,
-            width * float(limits.smallest_subnormal),
-            out[start : start + BLOCK_ROWS],
+            functions,
+            places,
+            float(limits.eps),
+            smallest_norm,
+            planes,
+            first_block + start // planes.shape[2],
         )
-    return out
+        if not finite:
+            checks.finite(Z)
+
+
+def _read_only(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written, for the kernels to be compiled for one kind of array."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,142 @@
+"""Exact k nearest codes by a scan: FlatIndex beside FAISS, usearch and NumPy, and beside a plain read of memory.
+
+One thread for everybody, in CPU seconds; then two threads of ours, by the clock on the wall. Gpair/s are billions of
+distances in a second. FAISS is taken in the faster of its two modes (heap, counting).
+"""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+    os.environ[variable] = "1"
+
+import argparse
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import common
+import grown
+import numpy as np
+
+from onlinehash import Codes, FlatIndex
+
+try:
+    import faiss
+except ImportError:
+    faiss = None
+try:
+    from usearch.index import MetricKind
+    from usearch.index import search as usearch_search
+except ImportError:
+    usearch_search = None
+
+#: Sizes at which NumPy and usearch are shown too: they take seconds a query at ten times as many.
+SMALL = 1_000_000
+BATCH = 100
+
+
+def main() -> None:
+    args = arguments()
+    print(common.machine())
+    print(f"{'codes':>12} {'bits':>5} {'queries':>8} {'ours ms':>8} {'Gpair/s':>8} {'GB/s':>6} {'of a read':>9} "
+          f"{'FAISS ms':>9} {'times':>6} {'2 threads':>10}  others")  # fmt: skip
+    results = []
+    for n in map(int, args.sizes):
+        for n_bits in args.bits:
+            codes = grown.uniform(n, n_bits) if args.uniform else grown.grown(args.data, n, n_bits)
+            queries = grown.uniform(BATCH, n_bits, seed=1) if args.uniform else grown.grown(args.data, BATCH, n_bits, 1)
+            for n_queries in (1, BATCH):
+                row = measured(codes, queries[:n_queries], args.k, args.repeats)
+                results.append(row)
+                print(shown(row), flush=True)
+    if args.json:
+        args.json.write_text(json.dumps({"machine": common.machine(), "rows": results}, indent=1))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=float, nargs="+", default=[1e6, 1e7])
+    parser.add_argument("--bits", type=int, nargs="+", default=[16, 24, 48, 64, 96, 128, 192, 256])
+    parser.add_argument("-k", type=int, default=10)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--uniform", action=argparse.BooleanOptionalAction, default=True, help="or codes of --data")
+    parser.add_argument("--data", type=Path, help="npz with X, for codes of real vectors")
+    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    return parser.parse_args()
+
+
+def measured(codes: Codes, queries: Codes, k: int, repeats: int) -> dict[str, float]:
+    """Seconds of everybody on the same codes and queries, and the answers compared."""
+    index, two = FlatIndex(codes), FlatIndex(codes, n_jobs=2)
+    contenders: dict[str, Callable[[], object]] = {"ours": lambda: index.search(queries, k)}
+    if faiss is not None:
+        contenders |= faiss_modes(codes, queries, k)
+    if len(codes) <= SMALL:
+        contenders |= slow_ones(codes, queries, k)
+    words = np.ones(len(codes) * codes.n_planes // 8 + 1, np.uint64)
+    contenders["read"] = lambda: words.sum()
+    seconds = common.best(contenders, repeats, time.process_time)
+    walls = common.best({"one": contenders["ours"], "two": lambda: two.search(queries, k)}, repeats)
+    pairs = len(codes) * len(queries)
+    peers = {name: value for name, value in seconds.items() if name.startswith("faiss")}
+    return {
+        "codes": len(codes),
+        "bits": codes.n_bits,
+        "queries": len(queries),
+        "ours": seconds["ours"],
+        "gpairs": pairs / seconds["ours"] / 1e9,
+        "of_a_read": seconds["read"] / seconds["ours"],
+        "faiss": min(peers.values(), default=float("nan")),
+        "two_threads": walls["one"] / walls["two"],
+    } | {name: value for name, value in seconds.items() if name in ("NumPy", "usearch", *peers)}
+
+
+def faiss_modes(codes: Codes, queries: Codes, k: int) -> dict[str, Callable[[], object]]:
+    """FAISS's exact binary index, by heaps and by counting."""
+    rows, asked = codes.to_faiss(), queries.to_faiss()
+    modes: dict[str, Callable[[], object]] = {}
+    ours = FlatIndex(codes).search(queries, k).distances
+    for name, use_heap in (("faiss heap", True), ("faiss counting", False)):
+        index = faiss.IndexBinaryFlat(8 * rows.shape[1])
+        index.add(rows)
+        index.use_heap = use_heap
+        assert np.array_equal(index.search(asked, k)[0], ours)
+        modes[name] = lambda index=index: index.search(asked, k)
+    return modes
+
+
+def slow_ones(codes: Codes, queries: Codes, k: int) -> dict[str, Callable[[], object]]:
+    """NumPy's `bitwise_count` with a partition, and usearch's exact search, for up to ten queries."""
+    few = queries[:10].to_faiss()
+    rows = codes.to_faiss()
+    width = next(size for size in (8, 4, 2, 1) if rows.shape[1] % size == 0)
+    words, asked = rows.view(f"u{width}"), few.view(f"u{width}")
+
+    def by_numpy() -> None:
+        for query in asked:
+            distances = np.bitwise_count(words ^ query).sum(axis=1, dtype=np.uint16)
+            np.argpartition(distances, k)[:k]
+
+    runs: dict[str, Callable[[], object]] = {"NumPy": by_numpy}
+    if usearch_search is not None:
+        runs["usearch"] = lambda: usearch_search(rows, few[:1], k, MetricKind.Hamming, exact=True, threads=1)
+    return runs
+
+
+def shown(row: dict[str, float]) -> str:
+    others = [f"FAISS {name[6:]} {1e3 * row[name]:.2f} ms" for name in row if name.startswith("faiss ")]
+    for name, n_queries in (("NumPy", min(row["queries"], 10)), ("usearch", 1)):
+        if name in row:
+            others.append(f"{name} {1e3 * row[name] / n_queries:.1f} ms a query")
+    return (
+        f"{row['codes']:>12,} {row['bits']:>5} {row['queries']:>8} {1e3 * row['ours']:>8.2f} {row['gpairs']:>8.2f} "
+        f"{row['gpairs'] * -(-row['bits'] // 8):>6.1f} {row['of_a_read']:>9.0%} {1e3 * row['faiss']:>9.2f} "
+        f"{row['faiss'] / row['ours']:>6.1f} {row['two_threads']:>10.2f}  {', '.join(others)}"
+    )
+
+
+if __name__ == "__main__":
+    main()

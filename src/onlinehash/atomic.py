@@ -1,0 +1,43 @@
+"""Files that are there whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from onlinehash.errors import InvalidInput
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A new file beside the path, which takes its place when all of it is on the disk; or, on any error, nothing."""
+    target = Path(path)
+    if target.is_dir():
+        raise InvalidInput(f"expected a file's path to write to, got the folder {target}.")
+    temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
+    try:
+        with open(temporary, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        raise InvalidInput(f"expected a file that can be written at {target}, got: {error.strerror}.") from None
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+    _sync_folder(target.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """The new name too is on the disk, where the system lets one ask for it."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

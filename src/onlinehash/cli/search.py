@@ -1,0 +1,142 @@
+"""`onlinehash search`: the nearest items of an index for vectors or codes."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+import onlinehash
+from onlinehash import checks
+from onlinehash.cli import facts, inputs, output
+from onlinehash.cli.progress import progress_bar
+from onlinehash.cli.target import check as check_target
+from onlinehash.codes import Codes
+from onlinehash.errors import InvalidInput, InvalidParameter, MissingExtra
+from onlinehash.index.base import Index
+from onlinehash.index.hits import Hits
+from onlinehash.streams.from_files import BLOCK_ROWS
+
+ENDINGS = (".csv", ".npz", ".parquet")
+
+#: How many neighbours where nothing is said.
+NEIGHBOURS = 10
+
+
+def search(
+    path: str,
+    queries: str,
+    k: int | None,
+    radius: int | None,
+    jobs: int,
+    target: str,
+    format: str | None,
+    as_json: bool,
+) -> None:
+    """Search an index for the vectors or codes of a file, and print or write what is found."""
+    if k is not None and radius is not None:
+        raise InvalidParameter(f"expected -k or --radius, got both: -k {k} and --radius {radius}.")
+    rule = checks.either(checks.integer(1), checks.integer(-1, -1))
+    checks.parameters("search", {"--jobs": jobs}, {"--jobs": rule})
+    if target != "-":
+        _check_ending(target)
+        check_target(target, (path, queries))
+    index = load_index(path)
+    index.n_jobs = jobs
+    answers = _answers(index, queries, format, k, radius)
+    if target != "-":
+        _write_file(answers, target, as_json)
+    elif as_json:
+        for query, hits in enumerate(answers):
+            output.print_json({"query": query, "ids": hits.ids, "distances": hits.distances})
+    else:
+        _print_table(answers)
+
+
+def load_index(path: str) -> Index:
+    """The index in a file, which stays there."""
+    index = onlinehash.load(path, mmap=True)
+    if not isinstance(index, Index):
+        raise InvalidInput(
+            f"expected an index in {path}, got {type(index).__name__}; make one with `onlinehash index`."
+        )
+    return index
+
+
+def _answers(index: Index, queries: str, format: str | None, k: int | None, radius: int | None) -> Iterator[Hits]:
+    """The hits of each query, found block by block."""
+    numbers = facts.indexed(index)
+    width = inputs.Width(numbers["n_bits"], numbers["n_models"])
+    n = 0
+    with progress_bar() as show_progress:
+        for block in inputs.read_blocks(queries, format, index.encoder, width):
+            for start in range(0, len(block.codes), BLOCK_ROWS):
+                codes = block.codes[start : start + BLOCK_ROWS]
+                yield from _search(index, codes, k, radius)
+                n += len(codes)
+                read = (start + len(codes)) / len(block.codes)  # only a file that is one block has more than one round
+                show_progress(None if block.share is None else block.share * read, f"{n:,} queries")
+
+
+def _search(index: Index, codes: Codes, k: int | None, radius: int | None) -> Iterator[Hits]:
+    if radius is not None:
+        return iter(index.within(codes, radius))
+    hits = index.search(codes, NEIGHBOURS if k is None else k)
+    return (Hits(*row) for row in zip(*hits, strict=True))
+
+
+def _print_table(answers: Iterator[Hits]) -> None:
+    """A line for each hit; ids come last, as they are as long as they like."""
+    line = "{:>9}  {:>6}  {:>8}  {}".format
+    for query, hits in enumerate(answers):
+        if query == 0:
+            print(line("query", "rank", "distance", "id"))
+        for rank, (id, distance) in enumerate(zip(hits.ids.tolist(), hits.distances.tolist(), strict=True), 1):
+            print(line(query, rank, distance, id))
+
+
+# ------------------------------------------------------------------ files of hits
+
+
+def _check_ending(target: str) -> None:
+    ending = Path(target).suffix.lower()
+    if ending not in ENDINGS:
+        raise InvalidInput(f"expected an output that ends in {', '.join(ENDINGS)}, or -, got {target!r}.")
+    if ending == ".parquet":
+        try:
+            import pyarrow  # noqa: F401
+        except ImportError:
+            raise MissingExtra("writing parquet", "pyarrow", "parquet") from None
+
+
+def _write_file(answers: Iterator[Hits], target: str, as_json: bool) -> None:
+    found = list(answers)
+    counts = [len(hits.ids) for hits in found]
+    columns = {
+        "query": np.repeat(np.arange(len(found)), counts),
+        "rank": np.concatenate([np.arange(1, count + 1) for count in counts]),
+        "distance": np.concatenate([hits.distances for hits in found]),
+        "id": np.concatenate([hits.ids for hits in found]),
+    }
+    ending = Path(target).suffix.lower()
+    if ending == ".parquet":
+        import pyarrow
+        from pyarrow import parquet
+
+        parquet.write_table(pyarrow.table(columns), target)
+    elif ending == ".npz":
+        if columns["id"].dtype == object:  # which only pickle could write
+            columns["id"] = columns["id"].astype(str)
+        with open(target, "wb") as file:  # NumPy would add an ending of its own to a name in capitals
+            np.savez(file, **columns)  # type: ignore[arg-type]
+    else:
+        with open(target, "w", encoding="utf-8", newline="") as text:
+            writer = csv.writer(text)
+            writer.writerow(columns)
+            writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    if as_json:
+        output.print_json({"n": len(found), "hits": sum(counts), "output": target})
+    else:
+        print(f"wrote {sum(counts):,} hits of {len(found):,} queries to {target}")

@@ -1,0 +1,1 @@
+"""Exact search over codes: the flat scan and multi-index hashing."""

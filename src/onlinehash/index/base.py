@@ -1,0 +1,173 @@
+"""What the indexes share: items that come, change and go, and searches that answer with `Hits`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy as np
+
+from onlinehash import checks
+from onlinehash.codes import Codes, check_same_width, fused_planes
+from onlinehash.errors import InvalidInput
+from onlinehash.index.hits import Hits
+from onlinehash.index.items import Items
+from onlinehash.learners.encoder import Encoder
+
+#: The share of dead positions at which an index is made compact.
+DEAD_SHARE = 0.25
+
+
+class Index(ABC):
+    """Exact search over codes, in the order of (distance, insertion).
+
+    `codes` may have several models; `fusion` says which distance counts then: the nearest model's (`min`) or the sum
+    (`sum`). `ids` are integers or strings, one for each code, all different; without them items are numbered from 0.
+    With the `encoder` the codes came from, an index also answers vectors. `n_jobs` threads share the work of a search
+    (-1: one for each CPU); the answers do not depend on it.
+    """
+
+    def __init__(
+        self, codes: Codes, ids: Any = None, n_jobs: int = 1, *, fusion: str = "min", encoder: Encoder | None = None
+    ) -> None:
+        self._set_up(Items(codes, ids), n_jobs, fusion, encoder)
+        self._replaced(None)
+
+    def _set_up(self, items: Items, n_jobs: int, fusion: str, encoder: Encoder | None) -> None:
+        rule = checks.either(checks.integer(1), checks.integer(-1, -1))
+        checks.parameters(type(self).__name__, {"n_jobs": n_jobs}, {"n_jobs": rule})
+        if encoder is not None and (encoder.n_bits, encoder.n_models) != (items.n_bits, items.n_models):
+            raise InvalidInput(f"expected the encoder that made the codes, got {encoder!r} for {items.all_codes()!r}.")
+        self._n_models, self._per_model = fused_planes(items.all_codes(), fusion)
+        self._items, self.n_jobs, self.fusion, self.encoder = items, n_jobs, fusion, encoder
+
+    # ------------------------------------------------------------------------------------------------ searching
+
+    def search(self, queries: Any, k: int) -> Hits:
+        """The k nearest items of each query, fewer where there are not as many.
+
+        Queries are Codes, booleans (one code `(bits,)` or several `(n, bits)`) or, with an encoder, vectors.
+        """
+        checks.parameters("search", {"k": k}, {"k": checks.integer(0)})
+        codes, one = self._codes_of(queries)
+        k = min(int(k), len(self))
+        if k and len(codes):
+            distances, positions = self._nearest(codes, k)
+        else:
+            distances, positions = np.empty((len(codes), k), np.uint16), np.empty((len(codes), k), np.int64)
+        hits = self._hits(distances, positions)
+        return Hits(hits.ids[0], hits.distances[0]) if one else hits
+
+    def within(self, queries: Any, radius: int) -> Any:
+        """All items at a distance of at most `radius`: Hits for one query, a list of Hits for several."""
+        checks.parameters("within", {"radius": radius}, {"radius": checks.integer(0)})
+        codes, one = self._codes_of(queries)
+        found = self._within(codes, min(int(radius), 8 * self._per_model)) if len(self) else []
+        nothing = np.empty(0, np.uint16), np.empty(0, np.int64)
+        hits = [self._hits(*pair) for pair in found or [nothing] * len(codes)]
+        return hits[0] if one else hits
+
+    def _hits(self, distances: np.ndarray, positions: np.ndarray) -> Hits:
+        return Hits(self._items.ids.at(positions), distances.astype(np.int32))
+
+    def _codes_of(self, queries: Any) -> tuple[Codes, bool]:
+        """Queries as Codes, and whether there is only one, without a dimension for it."""
+        if isinstance(queries, Codes):
+            check_same_width(queries, self._items.at(np.empty(0, np.int64)))
+            return queries, False
+        array = np.asarray(queries)
+        if array.dtype != np.bool_ and self.encoder is None:
+            raise InvalidInput(
+                f"expected Codes or booleans to search for, got {checks.shown(queries)}; "
+                "an index that was given its encoder also takes vectors."
+            )
+        rows = array[None] if array.ndim == 1 else array
+        if array.dtype != np.bool_ and self.encoder is not None:
+            return self.encoder.encode(rows), array.ndim == 1
+        codes = Codes.from_bits(rows, self._items.n_models)
+        return self._codes_of(codes)[0], array.ndim == 1
+
+    @abstractmethod
+    def _nearest(self, queries: Codes, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and positions `(n_queries, k)`, 0 < k <= len(self)."""
+
+    @abstractmethod
+    def _within(self, queries: Codes, radius: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Distances and positions of each query, in order."""
+
+    # ------------------------------------------------------------------------------------------------ items
+
+    def add(self, codes: Codes, ids: Any = None) -> None:
+        """New items, after those that are there; ids that are known already are refused."""
+        self._touched(self._items.add(codes, ids))
+
+    def update(self, ids: Any, codes: Codes) -> None:
+        """New codes for known items, which keep their place in the order of insertion."""
+        self._touched(self._items.update(ids, codes))
+
+    def remove(self, ids: Any) -> None:
+        """Forget known items."""
+        self._touched(self._items.remove(ids))
+        if self._items.n_dead > DEAD_SHARE * self._items.n_positions:
+            self._items.compact()
+            self._replaced(None)
+
+    def replace(self, codes: Codes, encoder: Encoder | None = None) -> None:
+        """New codes for all items, in the order of insertion: what a changed hash function asks for."""
+        moved = self._items.n_dead > 0
+        columns = self._items.replace(codes)
+        self.encoder = encoder
+        self._replaced(None if moved else columns)
+
+    @abstractmethod
+    def _touched(self, positions: np.ndarray) -> None:
+        """These positions were added, changed or died."""
+
+    @abstractmethod
+    def _replaced(self, columns: np.ndarray | None) -> None:
+        """All codes may have changed, in these columns; None: positions too."""
+
+    # ------------------------------------------------------------------------------------------------ files
+
+    def get_state(self) -> dict[str, Any]:
+        """Codes, plain values and arrays, from which `from_state` makes the same index; the encoder left aside."""
+        return {"items": self._items.get_state(), "n_jobs": self.n_jobs, "fusion": self.fusion}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], encoder: Encoder | None) -> Self:
+        """The index that had this state. Its arrays are used as they are, and may be a file's."""
+        index = cls.__new__(cls)
+        index._set_up(Items.from_state(state["items"]), state["n_jobs"], state["fusion"], encoder)
+        index._restore(state)
+        return index
+
+    @abstractmethod
+    def _restore(self, state: dict[str, Any]) -> None:
+        """What a kind of index keeps besides."""
+
+    # ------------------------------------------------------------------------------------------------ what it holds
+
+    @property
+    def codes(self) -> Codes:
+        """The items' codes, in the order of insertion."""
+        return self._items.codes()
+
+    @property
+    def ids(self) -> np.ndarray:
+        """The items' ids, in the order of insertion."""
+        return self._items.ids.at(self._items.positions())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, ids left aside."""
+        return self._items.nbytes
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._items.ids
+
+    def __repr__(self) -> str:
+        models = f", n_models={self._items.n_models}, fusion={self.fusion!r}" if self._items.n_models > 1 else ""
+        return f"{type(self).__name__}(n={len(self)}, n_bits={self._items.n_bits}{models})"

@@ -1,0 +1,271 @@
+"""`Ids`: which id is at which position of an index, and which position has an id."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onlinehash import checks
+from onlinehash.errors import FormatError, InvalidInput, UnknownId
+from onlinehash.index import keys as arrays
+from onlinehash.index.ids_kernels import Keys, empty_table, enter, has_room, look_up
+from onlinehash.index.keys import appended, are_texts, read_only
+
+_NAMES = {False: "integers", True: "strings"}
+_NO_TABLE = np.empty(0, np.uint32)
+
+
+class Ids:
+    """All integers of 64 bits, or all strings, at positions that count the insertions from 0.
+
+    As long as position i has the id i, nothing is stored. What finds an id is made when it is first asked for: a hash
+    table, or nothing if the integers rise. A forgotten id stays at its position until `keep`, and can be used again.
+    Any number of threads may read while none changes anything.
+    """
+
+    def __init__(self) -> None:
+        self._n = 0
+        self._next = 0  # the number of an item that comes without an id: one above the largest that ever was
+        self._keys: Keys | None = None  # with room at the end; None as long as position i has the id i
+        self._dead = np.empty(0, np.bool_)  # for each position, with room at the end; empty as long as none is
+        self._table: np.ndarray | None = None  # None until it is needed; `_NO_TABLE` if the integers rise
+
+    @classmethod
+    def of(cls, ids: Any, n: int) -> Ids:
+        """The ids of n items; None numbers them from 0."""
+        new = cls()
+        new.extend(ids, n)
+        return new
+
+    def __len__(self) -> int:
+        return self._n
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory or mapped."""
+        tables = () if self._table is None else (self._table,)
+        return sum(array.nbytes for array in (*(self._keys or ()), self._dead, *tables))
+
+    # ------------------------------------------------------------------------------------------------ reading
+
+    def at(self, positions: np.ndarray) -> np.ndarray:
+        """The ids at some positions, in their shape: int64, or str objects."""
+        if self._keys is None:
+            return np.array(positions, np.int64)
+        return arrays.shown_at(self._keys, np.asarray(positions, np.int64))
+
+    def find(self, ids: Any) -> np.ndarray:
+        """The positions of an id, or of several different ones."""
+        asked = arrays.given([ids] if isinstance(ids, str | int | np.integer) else ids)
+        found = self._positions(asked)
+        if found.min(initial=0) < 0:
+            unknown = _shown(asked, int(found.argmin()))
+            raise UnknownId(f"expected the id of an item, got {unknown}, which none has; ids here are {self._kind}.")
+        in_order = np.sort(found)
+        again = in_order[1:][in_order[1:] == in_order[:-1]]
+        if len(again):
+            raise InvalidInput(f"expected ids that are all different, got {checks.shown(self._one(again[0]))} twice.")
+        return found
+
+    def __contains__(self, id: object) -> bool:
+        if not isinstance(id, str | int | np.integer):
+            return False
+        try:
+            return bool(self._positions(arrays.given([id]))[0] >= 0)
+        except InvalidInput:
+            return False
+
+    def _positions(self, asked: Keys) -> np.ndarray:
+        """The living position of each id, -1 where there is none."""
+        found = np.full(arrays.count(asked), -1)
+        if are_texts(asked) != self._are_texts or self._n == 0:
+            return found
+        if self._keys is None:
+            known = (asked.numbers >= 0) & (asked.numbers < self._n)
+            found[known] = asked.numbers[known]
+        elif len(table := self._lookup()):
+            look_up(table, self._frozen(), arrays.frozen(asked, len(found)), found)
+        else:
+            numbers = self._keys.numbers[: self._n]
+            places = np.minimum(np.searchsorted(numbers, asked.numbers), self._n - 1)
+            known = numbers[places] == asked.numbers
+            found[known] = places[known]
+        if len(self._dead):
+            found[self._dead[found]] = -1  # what was not found stays so, whichever position -1 is
+        return found
+
+    def _lookup(self) -> np.ndarray:
+        """The table, complete before other threads can see it."""
+        table = self._table
+        if table is None:
+            keys = self._frozen()
+            if not are_texts(keys) and arrays.rise(keys.numbers):
+                table = _NO_TABLE
+            else:
+                table = empty_table(self._n)
+                again = enter(table, keys, read_only(self._dead), 0, self._n)
+                if again >= 0:
+                    raise FormatError(
+                        f"expected ids that are all different, got {checks.shown(self._one(again))} twice; "
+                        "restore the file of this index."
+                    )
+            self._table = table
+        return table
+
+    def _frozen(self) -> Keys:
+        """The ids, without room."""
+        return arrays.of_numbers(np.arange(self._n)) if self._keys is None else arrays.frozen(self._keys, self._n)
+
+    def _one(self, position: int) -> Any:
+        return self.at(np.array([position])).tolist()[0]
+
+    @property
+    def _are_texts(self) -> bool:
+        return self._keys is not None and are_texts(self._keys)
+
+    @property
+    def _kind(self) -> str:
+        return _NAMES[self._are_texts]
+
+    @property
+    def _undecided(self) -> bool:
+        """Whether there never was an id, so that the first ones may be of either kind."""
+        return self._keys is None and self._next == 0
+
+    # ------------------------------------------------------------------------------------------------ changes
+
+    def extend(self, ids: Any, n: int) -> None:
+        """n new positions; without ids, integers go on after the largest that ever was."""
+        if ids is None and (n == 0 or (self._keys is None and self._next == self._n)):
+            self._grow(None, n, self._next + n)
+            return
+        new = self._numbered_on(n) if ids is None else self._checked(ids, n)
+        if n == 0:
+            return
+        if are_texts(new):
+            self._grow(new, n, 0)
+            return
+        after = int(new.numbers.max()) + 1
+        counts_on = self._keys is None and np.array_equal(new.numbers, np.arange(self._n, self._n + n))
+        self._grow(None if counts_on else new, n, after if self._undecided else max(after, self._next))
+
+    def _numbered_on(self, n: int) -> Keys:
+        if self._are_texts:
+            raise InvalidInput(f"expected {n} strings as ids, got none; only integers can be numbered on.")
+        if self._next + n - 1 > arrays.LARGEST:
+            raise InvalidInput(f"expected ids for {n} items, as there are no integers of 64 bits after the largest id.")
+        return arrays.of_numbers(np.arange(n) + self._next)
+
+    def _checked(self, ids: Any, n: int) -> Keys:
+        """A user's new ids, if each is different from the others and from those that are alive."""
+        new = arrays.given(ids)
+        if arrays.count(new) != n:
+            raise InvalidInput(f"expected an id for each of {n} items, got {arrays.count(new)} ids.")
+        if n and not self._undecided and are_texts(new) != self._are_texts:
+            raise InvalidInput(f"expected {self._kind} as ids, as before, got {_NAMES[are_texts(new)]}.")
+        again = arrays.repeated(new)
+        if again >= 0:
+            raise InvalidInput(f"expected ids that are all different, got {_shown(new, again)} twice.")
+        found = self._positions(new)
+        if found.max(initial=-1) >= 0:
+            known = _shown(new, int(found.argmax()))
+            raise InvalidInput(f"expected new ids, got {known}, which an item has already; update or remove that item.")
+        return new
+
+    def _grow(self, new: Keys | None, n: int, next_number: int) -> None:
+        """n more positions, with new ids or (None) with their own numbers; what can fail comes before the change."""
+        start, stop = self._n, self._n + n
+        keys = self._keys
+        if new is not None:
+            keys = new if start == 0 else arrays.joined(self._keys or self._frozen(), start, new)
+        dead = appended(self._dead, start, np.zeros(n, np.bool_)) if len(self._dead) else self._dead
+        table = None if keys is None else self._table_after(keys, dead, start, stop)
+        self._n, self._next, self._keys, self._dead, self._table = stop, next_number, keys, dead, table
+
+    def _table_after(self, keys: Keys, dead: np.ndarray, start: int, stop: int) -> np.ndarray | None:
+        """The table with new positions in it; None where a new one has to be made."""
+        table = self._table
+        if table is None:
+            return None
+        if len(table) == 0:
+            return table if arrays.rise(keys.numbers[max(start - 1, 0) : stop]) else None
+        fits = has_room(table, stop) and enter(table, arrays.frozen(keys, stop), read_only(dead), start, stop) < 0
+        return table if fits else None
+
+    def forget(self, positions: np.ndarray) -> None:
+        """The ids at these positions die."""
+        if len(self._dead) == 0:
+            self._dead = np.zeros(self._n, np.bool_)
+        elif not self._dead.flags.writeable:
+            self._dead = self._dead.copy()
+        self._dead[positions] = True
+
+    def keep(self, positions: np.ndarray) -> None:
+        """Only these positions stay, which ascend, and are counted anew."""
+        n, keys = len(positions), None
+        if self._keys is not None:
+            keys = arrays.taken(self._frozen(), positions)
+        elif n and positions[-1] != n - 1:  # some before the last were left out
+            keys = arrays.of_numbers(self.at(positions))
+        dead = self._dead[positions] if len(self._dead) else self._dead
+        self._n, self._keys = n, keys
+        self._dead = dead if dead.any() else dead[:0]
+        self._table = _NO_TABLE if self._table is not None and len(self._table) == 0 else None
+
+    # ------------------------------------------------------------------------------------------------ copies
+
+    def copy(self) -> Ids:
+        """The same ids, which change apart from these; the arrays are shared, as what they hold stays as it is."""
+        twin = Ids()
+        twin._n, twin._next = self._n, self._next
+        twin._keys = None if self._keys is None else self._frozen()
+        twin._dead = self._dead.copy()
+        twin._table = None if self._table is None else self._table.copy()
+        return twin
+
+    def state(self) -> dict[str, Any]:
+        """Plain values and arrays for a file, which later changes leave as they are."""
+        state: dict[str, Any] = {"kind": "range" if self._keys is None else self._kind, "next": self._next}
+        if self._keys is not None:
+            keys = self._frozen()
+            state |= {"data": keys.data, "offsets": keys.offsets} if self._are_texts else {"numbers": keys.numbers}
+        if len(self._dead):
+            state["dead"] = self._dead[: self._n].copy()
+        return state
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any], n: int) -> Ids:
+        """The ids of n positions out of a file, whose arrays are used as they are."""
+        new = cls()
+        new._n = n
+        kind = state.get("kind")
+        if kind == "integers":
+            new._keys = arrays.of_numbers(_array(state, "numbers", np.int64, n))
+        elif kind == "strings":
+            offsets = _array(state, "offsets", np.int64, n + 1)
+            if offsets[0] != 0 or not (offsets[1:] >= offsets[:-1]).all():
+                raise FormatError("expected the offsets of ids to begin at 0 and never to fall, got others.")
+            new._keys = arrays.of_texts(_array(state, "data", np.uint8, int(offsets[-1])), offsets)
+        elif kind != "range":
+            raise FormatError(f"expected ids of the kind range, integers or strings, got {checks.shown(kind)}.")
+        if "dead" in state:
+            new._dead = read_only(_array(state, "dead", np.bool_, n))
+        number, least = state.get("next"), n if kind == "range" else -arrays.LARGEST
+        if type(number) is not int or not least <= number <= arrays.LARGEST + 1:
+            raise FormatError(f"expected a free number as the next of {n} ids, got {checks.shown(number)}.")
+        new._next = number
+        return new
+
+
+def _shown(keys: Keys, i: int) -> str:
+    return checks.shown(arrays.shown_at(keys, np.array([i])).tolist()[0])
+
+
+def _array(state: dict[str, Any], name: str, dtype: type, n: int) -> np.ndarray:
+    """An array out of a file, if it is what it must be."""
+    value = state.get(name)
+    if not isinstance(value, np.ndarray) or value.shape != (n,) or value.dtype != dtype:
+        got = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise FormatError(f"expected {name} of the ids to be {np.dtype(dtype)} {(n,)}, got {got}.")
+    return np.ascontiguousarray(value)

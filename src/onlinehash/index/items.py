@@ -1,0 +1,191 @@
+"""The items of an index: codes at positions in the order of insertion, their ids, and which of them are alive."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onlinehash.codes import Codes, check_same_width
+from onlinehash.codes.layout import LANES, aligned_planes, copy_codes, gather_codes, places, scatter_codes
+from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.index.ids import Ids
+
+_ALL_LANES = np.uint64(2**64 - 1)
+
+
+class Items:
+    """Codes that can grow, change and die in place.
+
+    Positions are never reused, so that the order of positions is the order of insertion; a removed item leaves a dead
+    position behind until `compact`. The codes given at first are shared, not copied, until something changes.
+    """
+
+    def __init__(self, codes: Codes, ids: Any = None) -> None:
+        if not isinstance(codes, Codes):
+            raise InvalidInput(
+                f"expected Codes to index, got {type(codes).__name__}; pack booleans with Codes.from_bits."
+            )
+        self.n_bits, self.n_models = codes.n_bits, codes.n_models
+        self.ids = ids if isinstance(ids, Ids) else Ids.of(ids, len(codes))
+        self._hold(codes)
+
+    def _hold(self, codes: Codes) -> None:
+        """These codes, and no others, all alive."""
+        self.n_positions, self.n_dead = len(codes), 0
+        self._planes, self._owned = codes.planes, False
+        self._alive = np.full(len(codes.planes), _ALL_LANES)
+        if len(codes) % LANES:
+            self._alive[-1] = (1 << len(codes) % LANES) - 1
+
+    def __len__(self) -> int:
+        return self.n_positions - self.n_dead
+
+    @property
+    def planes(self) -> np.ndarray:
+        """The planes of all positions, read-only."""
+        planes = self._planes[: self.n_blocks]
+        planes.flags.writeable = False
+        return planes
+
+    @property
+    def alive(self) -> np.ndarray:
+        """A mask of living lanes for each block."""
+        return self._alive[: self.n_blocks]
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks in use."""
+        return -(-self.n_positions // LANES)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, ids left aside."""
+        return self._planes.nbytes + self._alive.nbytes
+
+    def positions(self) -> np.ndarray:
+        """The living positions, ascending."""
+        if self.n_dead == 0:
+            return np.arange(self.n_positions)
+        lanes = np.unpackbits(self.alive.view(np.uint8), bitorder="little")  # little-endian, as all machines we run on
+        return np.flatnonzero(lanes)
+
+    def codes(self) -> Codes:
+        """The living items' codes, in the order of insertion."""
+        if self.n_dead == 0 and not self._owned:
+            return self.all_codes()
+        return self.at(self.positions())
+
+    def all_codes(self) -> Codes:
+        """The codes of all positions, dead ones too, as they are until the next change."""
+        return Codes.from_planes(self.planes, self.n_positions, self.n_bits, self.n_models)
+
+    def at(self, positions: np.ndarray) -> Codes:
+        """The codes at some positions."""
+        planes = aligned_planes(len(positions), self._planes.shape[1])
+        gather_codes(self.planes, positions, planes)
+        return Codes.from_planes(planes, len(positions), self.n_bits, self.n_models)
+
+    def places(self, columns: np.ndarray) -> np.ndarray:
+        """Where columns lie within the bytes of a code, as bit numbers."""
+        return places(columns, self.n_bits)
+
+    # ------------------------------------------------------------------------------------------------ changes
+
+    def add(self, codes: Codes, ids: Any) -> np.ndarray:
+        """New items at the end; their positions."""
+        self._check(codes)
+        self.ids.extend(ids, len(codes))
+        positions = np.arange(self.n_positions, self.n_positions + len(codes))
+        self._own(self.n_positions + len(codes))
+        copy_codes(codes.planes, 0, len(codes), self._planes, self.n_positions)
+        set_lanes(self._alive, positions)
+        self.n_positions += len(codes)
+        return positions
+
+    def update(self, ids: Any, codes: Codes) -> np.ndarray:
+        """New codes for known items, which keep their place; their positions."""
+        self._check(codes)
+        positions = self.ids.find(ids)
+        if len(positions) != len(codes):
+            raise InvalidInput(f"expected a code for each of {len(positions)} ids, got {len(codes)}.")
+        self._own(self.n_positions)
+        scatter_codes(codes.planes, positions, self._planes)
+        return positions
+
+    def remove(self, ids: Any) -> np.ndarray:
+        """Known items die; their positions."""
+        positions = self.ids.find(ids)
+        self.ids.forget(positions)
+        dead = np.zeros_like(self._alive)
+        set_lanes(dead, positions)
+        self._alive = self._alive & ~dead
+        self.n_dead += len(positions)
+        return positions
+
+    def compact(self) -> None:
+        """Dead positions go; the living keep their order."""
+        if self.n_dead:
+            living = self.positions()
+            codes = self.at(living)
+            self.ids.keep(living)
+            self._hold(codes)
+
+    def replace(self, codes: Codes) -> np.ndarray:
+        """New codes for all living items, in the order of insertion; the columns that changed."""
+        self._check(codes)
+        if len(codes) != len(self):
+            raise InvalidInput(f"expected a code for each of {len(self)} items, got {len(codes)}.")
+        self.compact()
+        changed = _changed_columns(self.codes(), codes)
+        self._hold(codes)
+        return changed
+
+    def _check(self, codes: Codes) -> None:
+        if not isinstance(codes, Codes):
+            raise InvalidInput(f"expected Codes, got {type(codes).__name__}; pack booleans with Codes.from_bits.")
+        if (codes.n_bits, codes.n_models) != (self.n_bits, self.n_models):
+            check_same_width(codes, Codes.from_planes(self.planes[:0], 0, self.n_bits, self.n_models))
+
+    def _own(self, n: int) -> None:
+        """Planes of our own, with room for n positions; room grows by half, so that adding one by one stays cheap."""
+        if self._owned and n <= len(self._planes) * LANES:
+            return
+        room = n if n <= self.n_positions else max(n, self.n_positions * 3 // 2)
+        planes = aligned_planes(room, self._planes.shape[1])
+        planes[: self.n_blocks] = self.planes
+        alive = np.zeros(len(planes), np.uint64)
+        alive[: self.n_blocks] = self.alive
+        self._planes, self._alive, self._owned = planes, alive, True
+
+    # ------------------------------------------------------------------------------------------------ files
+
+    def get_state(self) -> dict[str, Any]:
+        """Codes, ids and masks of the living, from which `from_state` makes the same items."""
+        return {"codes": self.all_codes(), "ids": self.ids.state(), "alive": self.alive}
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Items:
+        """The items that had this state."""
+        codes, alive = state["codes"], state["alive"]
+        items = cls(codes, Ids.from_state(state["ids"], len(codes)))
+        if alive.shape != items.alive.shape or alive.dtype != np.uint64 or (alive & ~items.alive).any():
+            raise FormatError(f"expected a mask of living items for each block of {codes!r}, got others.")
+        items._alive = np.array(alive)
+        items.n_dead = len(codes) - int(np.bitwise_count(alive).sum())
+        return items
+
+
+def set_lanes(masks: np.ndarray, positions: np.ndarray) -> None:
+    """Set the bits of some positions in masks of 64 lanes."""
+    bits = np.uint64(1) << (positions % LANES).astype(np.uint64)
+    np.bitwise_or.at(masks, positions // LANES, bits)
+
+
+def _changed_columns(old: Codes, new: Codes) -> np.ndarray:
+    """The columns in which any code differs."""
+    differing = np.zeros((old.n_planes, LANES), np.uint8)
+    for start in range(0, len(old.planes), 4096):
+        differing |= np.bitwise_or.reduce(old.planes[start : start + 4096] ^ new.planes[start : start + 4096], axis=0)
+    places = np.bitwise_or.reduce(differing, axis=1).reshape(old.n_models, -1)
+    return np.flatnonzero(np.unpackbits(places, axis=1, count=old.n_bits, bitorder="little"))

@@ -1,0 +1,244 @@
+"""`MultiIndex`: exact search that looks only where near codes can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onlinehash.codes import Codes
+from onlinehash.codes.lanes import spread
+from onlinehash.codes.words import put_words, words_per_code
+from onlinehash.errors import FormatError
+from onlinehash.index import flat, probing, substrings, threads
+from onlinehash.index.base import Index
+from onlinehash.index.items import set_lanes
+
+#: The share of blocks with items that are not in the tables at which the tables are built anew, and the least number.
+FRESH_SHARE, FEW_BLOCKS = 1 / 64, 64
+
+#: Queries that are not fewer are a batch, whose scan reads the codes once for all of them.
+BATCH = 8
+
+#: A scan that costs less, in nanoseconds, is not worth the attempt to avoid it.
+CHEAP_SCAN = 20_000
+
+_NOTHING = 2**62  # a key behind all others
+
+Found = tuple[np.ndarray, np.ndarray]
+
+
+class Work(NamedTuple):
+    """What a search did for each query: buckets looked up, items compared, and whether it then scanned all codes."""
+
+    look_ups: np.ndarray
+    candidates: np.ndarray
+    scanned: np.ndarray
+
+
+class MultiIndex(Index):
+    """Multi-index hashing: hash tables on substrings of the codes, and a flat scan wherever that is cheaper.
+
+    The answers are those of `FlatIndex`, ties included. How many tables there are follows from the number of bits and
+    of items. Items that are added or updated wait outside the tables, and are scanned, until there are enough of them
+    to build the tables anew. `work` tells what the last search did.
+    """
+
+    work: Work
+
+    @property
+    def n_tables(self) -> int:
+        """Tables for each model."""
+        return len(self._tables[0].starts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory, ids left aside."""
+        return super().nbytes + self._settled.nbytes + sum(tables.nbytes for tables in self._tables)
+
+    # ------------------------------------------------------------------------------------------------ tables
+
+    def _build(self) -> None:
+        """Tables of all positions, dead ones too."""
+        planes, n = self._items.planes, self._items.n_positions
+        self._set_tables([substrings.build(planes, t * self._per_model, self._bits, n) for t in range(self._n_models)])
+
+    def _set_tables(self, tables: list[substrings.Tables]) -> None:
+        """Tables that hold every position as it is now."""
+        self._tables = tables
+        self._masks = probing.masks_for(int(tables[0].widths.max()))
+        self._settled = self._items.alive.copy()
+        self._fresh_blocks = np.empty(0, np.int64)
+
+    @property
+    def _bits(self) -> int:
+        """The bits of a code as the tables see it; the padding between summed models counts, and is always zero."""
+        return self._items.n_bits if self._n_models == self._items.n_models else 8 * self._per_model
+
+    def _touched(self, positions: np.ndarray) -> None:
+        self._fresh_blocks = np.union1d(self._fresh_blocks, positions // 64)
+        if len(self._fresh_blocks) > max(FEW_BLOCKS, FRESH_SHARE * self._items.n_blocks):
+            self._build()
+            return
+        settled = np.zeros(self._items.n_blocks, np.uint64)
+        settled[: len(self._settled)] = self._settled
+        touched = np.zeros_like(settled)
+        set_lanes(touched, positions)
+        self._settled = settled & ~touched
+
+    def _replaced(self, columns: np.ndarray | None) -> None:
+        if columns is None or len(self._fresh_blocks):
+            self._build()
+            return
+        places = columns % self._items.n_bits
+        model = columns // self._items.n_bits
+        if self._n_models == 1:
+            places, model = self._items.places(columns), np.zeros_like(columns)
+        planes = self._items.planes
+        self._set_tables(
+            [
+                substrings.replaced(tables, planes, t * self._per_model, self._bits, places[model == t])
+                if (model == t).any()
+                else tables
+                for t, tables in enumerate(self._tables)
+            ]
+        )
+
+    def get_state(self) -> dict[str, Any]:
+        tables = [of_model._asdict() for of_model in self._tables]
+        return super().get_state() | {"tables": tables, "settled": self._settled, "fresh": self._fresh_blocks}
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        tables = [substrings.checked(substrings.Tables(**of_model), self._bits) for of_model in state["tables"]]
+        settled, fresh = state["settled"], state["fresh"]
+        alive = self._items.alive
+        if (
+            len(tables) != self._n_models
+            or settled.shape != alive.shape
+            or settled.dtype != np.uint64
+            or (settled & ~alive).any()
+            or fresh.dtype != np.int64
+            or not np.array_equal(fresh, np.unique(fresh))
+            or fresh.min(initial=0) < 0
+            or fresh.max(initial=-1) >= len(alive)
+        ):
+            raise FormatError(f"expected tables that belong to {self._items.all_codes()!r}, got others.")
+        self._set_tables(tables)
+        self._settled, self._fresh_blocks = np.array(settled), np.array(fresh)
+
+    def _fresh(self) -> probing.Fresh:
+        blocks = self._fresh_blocks
+        lanes = self._items.alive[blocks] & ~self._settled[blocks]
+        return probing.Fresh(self._items.planes, blocks[lanes != 0], lanes[lanes != 0], self._settled)
+
+    # ------------------------------------------------------------------------------------------------ searching
+
+    def _nearest(self, queries: Codes, k: int) -> Found:
+        if self._is_cheap_to_scan(len(queries)):
+            return flat.nearest(self._items, self._n_models, self._per_model, queries, k, self.n_jobs)
+        fresh = self._fresh()
+        parts = threads.share(lambda rows: self._probe_nearest(queries[rows], k, fresh), len(queries), self.n_jobs)
+        distances, positions, gave_up, work = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        if gave_up.any():
+            rest = queries if gave_up.all() else queries[gave_up]
+            found = flat.nearest(self._items, self._n_models, self._per_model, rest, k, self.n_jobs)
+            distances[gave_up], positions[gave_up] = found
+        self.work = Work(work[:, 0], work[:, 1], gave_up)
+        return distances, positions
+
+    def _probe_nearest(self, queries: Codes, k: int, fresh: probing.Fresh) -> tuple[np.ndarray, ...]:
+        """Distances and positions `(n, k)`, which queries gave up, and the work."""
+        n = len(queries)
+        best = np.full((n, k), _NOTHING)
+        farthest = np.full(n, self._bits)
+        gave_up, work = np.zeros(n, np.bool_), np.zeros((n, 2), np.int64)
+        scratch = np.empty(k + max(k, 256), np.int64)
+        for haystack, rows, spread_rows in self._each_model(queries, fresh):
+            keys = np.full((n, k), _NOTHING)
+            cost = self._scan_cost(n)
+            found = probing.nearest(haystack, rows, spread_rows, k, farthest, cost, scratch, keys, work)
+            gave_up |= found == probing.GAVE_UP
+            best = _least(np.concatenate([best, keys], axis=1), k) if self._n_models > 1 else keys
+            # What the next model finds must be as near as the k-th so far.
+            farthest = np.where(gave_up, -1, np.minimum(farthest, probing.distances_of(best[:, -1])))
+        return probing.distances_of(best).astype(np.uint16), probing.positions_of(best), gave_up, work
+
+    def _within(self, queries: Codes, radius: int) -> list[Found]:
+        if self._is_cheap_to_scan(len(queries)):
+            return flat.within(self._items, self._n_models, self._per_model, queries, radius, self.n_jobs)
+        fresh, radius = self._fresh(), min(radius, self._bits)
+        parts = threads.share(lambda rows: self._probe_within(queries[rows], radius, fresh), len(queries), self.n_jobs)
+        found = [keys for part in parts for keys in part[0]]
+        gave_up, work = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
+        answers = [(probing.distances_of(keys).astype(np.uint16), probing.positions_of(keys)) for keys in found]
+        if gave_up.any():
+            rest = queries if gave_up.all() else queries[gave_up]
+            scanned = flat.within(self._items, self._n_models, self._per_model, rest, radius, self.n_jobs)
+            for q, answer in zip(np.flatnonzero(gave_up), scanned, strict=True):
+                answers[q] = answer
+        self.work = Work(work[:, 0], work[:, 1], gave_up)
+        return answers
+
+    def _probe_within(
+        self, queries: Codes, radius: int, fresh: probing.Fresh
+    ) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
+        """Sorted keys of each query, which queries gave up, and the work."""
+        n = len(queries)
+        of_models, gave_up, work = [], np.zeros(n, np.bool_), np.zeros((n, 2), np.int64)
+        for haystack, rows, spread_rows in self._each_model(queries, fresh):
+            lists: list[np.ndarray] = []
+            room = 4096
+            while len(lists) < n:
+                rest = slice(len(lists), n)
+                keys, n_found = np.empty(room, np.int64), np.zeros(n - len(lists), np.int64)
+                answered = probing.within(
+                    haystack, rows[rest], spread_rows[rest], radius, self._scan_cost(n), keys, n_found, work[rest]
+                )
+                gave_up[rest][:answered] |= n_found[:answered] == probing.GAVE_UP
+                ends = np.cumsum(np.maximum(n_found[:answered], 0))
+                lists += np.split(keys[: ends[-1]].copy(), ends[:-1]) if answered else []
+                room *= 2
+            of_models.append(lists)
+        if len(of_models) == 1:
+            return of_models[0], gave_up, work
+        joined = [_least(np.concatenate(lists)[None], None)[0] for lists in zip(*of_models, strict=True)]
+        return [keys[keys < _NOTHING] for keys in joined], gave_up, work
+
+    def _each_model(
+        self, queries: Codes, fresh: probing.Fresh
+    ) -> Iterator[tuple[probing.Haystack, np.ndarray, np.ndarray]]:
+        """Where to search, and for what: words, and lanes; what is in no table goes with the first model."""
+        n = len(queries)
+        spread_rows = spread(queries.rows()) if len(fresh.blocks) else np.empty((n, 0), np.uint8)
+        for model, tables in enumerate(self._tables):
+            rows = np.empty((n, words_per_code(self._per_model)), np.uint64)
+            put_words(queries.planes, model * self._per_model, self._per_model, 0, rows)
+            yield self._haystack(tables, fresh), rows, spread_rows
+            fresh = fresh._replace(blocks=fresh.blocks[:0], lanes=fresh.lanes[:0])
+
+    def _haystack(self, tables: substrings.Tables, fresh: probing.Fresh) -> probing.Haystack:
+        return probing.Haystack(tables, self._masks, fresh, self._n_models, self._per_model, self._bits)
+
+    def _is_cheap_to_scan(self, n_queries: int) -> bool:
+        cheap = n_queries * self._scan_cost(n_queries) * self._n_models < CHEAP_SCAN
+        if cheap:
+            nothing = np.zeros(n_queries, np.int64)
+            self.work = Work(nothing, nothing, np.ones(n_queries, np.bool_))
+        return cheap
+
+    def _scan_cost(self, n_queries: int) -> float:
+        """What a scan would cost instead, for one query and one model."""
+        per_byte = probing.SCAN_MANY if n_queries >= BATCH else probing.SCAN_ONE
+        return self._items.planes.nbytes * per_byte / self._n_models
+
+
+def _least(keys: np.ndarray, k: int | None) -> np.ndarray:
+    """The k least keys of each row, in order, each position once; what is left is filled with _NOTHING."""
+    keys = np.sort(keys, axis=1)
+    positions = probing.positions_of(keys)
+    by_position = np.argsort(positions, axis=1, kind="stable")  # of one position, the least key comes first
+    sorted_positions = np.take_along_axis(positions, by_position, axis=1)
+    again = np.zeros(keys.shape, np.bool_)
+    np.put_along_axis(again, by_position[:, 1:], sorted_positions[:, 1:] == sorted_positions[:, :-1], axis=1)
+    return np.sort(np.where(again, _NOTHING, keys), axis=1)[:, :k]

@@ -1,0 +1,189 @@
+"""The flat scan: every code is looked at, as fast as memory delivers it.
+
+Distances are small integers, so the k nearest are picked by counting. Each query keeps a *bound*: the least distance D
+such that k codes at distance D or less have been met. A later code at distance D or more cannot enter (equal distances
+are ordered by position, and it comes later), so whole groups of blocks are passed over by one comparison. What is below
+the bound goes into a short list, pruned when it is full.
+
+Codes are taken in chunks that fit the cache, and each chunk meets all queries before the next is fetched.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from onlinehash.codes.lanes import GROUP, any_below, distances_below, lowest
+from onlinehash.codes.layout import LANES
+
+#: Bytes of codes that meet all queries before the next are fetched.
+CHUNK_BYTES = 256 * 1024
+
+
+@njit(nogil=True, cache=True)
+def nearest(
+    planes: np.ndarray,
+    alive: np.ndarray,
+    first_block: int,
+    last_block: int,
+    n_models: int,
+    per_model: int,
+    queries: np.ndarray,
+    farthest: int,
+    k: int,
+    room: int,
+    out_distances: np.ndarray,
+    out_positions: np.ndarray,
+) -> np.ndarray:
+    """The k nearest of the living codes in some blocks, by (distance, position); how many each query found.
+
+    `queries` are spread over the lanes, `farthest` is the greatest distance there can be, `room` (more than k, or all
+    codes) is the length of the lists.
+    """
+    n_queries = queries.shape[0]
+    distances = np.empty(LANES, np.uint16)
+    list_distances = np.empty((n_queries, room), np.uint16)
+    list_positions = np.empty((n_queries, room), np.int64)
+    lengths = np.zeros(n_queries, np.int64)
+    counts = np.zeros((n_queries, farthest + 1), np.int64)  # of listed codes, by distance
+    below = np.zeros(n_queries, np.int64)  # listed codes that are nearer than the bound
+    bounds = np.full(n_queries, farthest + 1, np.int64)
+    chunk = max(GROUP, CHUNK_BYTES // (n_models * per_model * LANES) // GROUP * GROUP)
+    for start in range(first_block, last_block, chunk):
+        stop = min(start + chunk, last_block)
+        for q in range(n_queries):
+            bound, n_below, length = bounds[q], below[q], lengths[q]
+            block = start
+            while block < stop and bound > 0:
+                group = min(GROUP, stop - block)
+                if group == GROUP and not any_below(planes, block, n_models, per_model, queries[q], bound):
+                    block += GROUP
+                    continue
+                for here in range(block, block + group):
+                    mask = distances_below(planes, here, n_models, per_model, queries[q], bound, distances)
+                    mask &= alive[here]
+                    while mask != np.uint64(0):
+                        lane = lowest(mask)
+                        mask &= mask - np.uint64(1)
+                        distance = np.int64(distances[lane])
+                        if distance >= bound:
+                            continue
+                        if length == room:
+                            length = _prune(list_distances[q], list_positions[q], length, bound, k - n_below)
+                        list_distances[q, length] = distance
+                        list_positions[q, length] = here * LANES + lane
+                        length += 1
+                        counts[q, distance] += 1
+                        n_below += 1
+                        while n_below >= k:
+                            bound -= 1
+                            n_below -= counts[q, bound]
+                block += group
+            bounds[q], below[q], lengths[q] = bound, n_below, length
+    for q in range(n_queries):
+        lengths[q] = _sort(
+            list_distances[q],
+            list_positions[q],
+            lengths[q],
+            counts[q],
+            bounds[q],
+            k,
+            out_distances[q],
+            out_positions[q],
+        )
+    return lengths
+
+
+@njit(nogil=True, cache=True)
+def _prune(distances: np.ndarray, positions: np.ndarray, length: int, bound: int, at_bound: int) -> int:
+    """Keep what is nearer than the bound, and the first few at the bound; the new length."""
+    kept = 0
+    for i in range(length):
+        if distances[i] < bound or (distances[i] == bound and at_bound > 0):
+            at_bound -= distances[i] == bound
+            distances[kept] = distances[i]
+            positions[kept] = positions[i]
+            kept += 1
+    return kept
+
+
+@njit(nogil=True, cache=True)
+def _sort(
+    distances: np.ndarray,
+    positions: np.ndarray,
+    length: int,
+    counts: np.ndarray,
+    bound: int,
+    k: int,
+    out_distances: np.ndarray,
+    out_positions: np.ndarray,
+) -> int:
+    """A list in the order of positions becomes one in the order of (distance, position), k long at most."""
+    total = 0
+    for d in range(min(bound, counts.shape[0] - 1) + 1):  # counts become the places where each distance begins
+        count = counts[d]
+        counts[d] = total
+        total += count
+    for i in range(length):
+        d = distances[i]
+        if d <= bound:
+            at = counts[d]
+            counts[d] += 1
+            if at < k:
+                out_distances[at] = d
+                out_positions[at] = positions[i]
+    return min(total, k)
+
+
+@njit(nogil=True, cache=True)
+def within(
+    planes: np.ndarray,
+    alive: np.ndarray,
+    n_models: int,
+    per_model: int,
+    queries: np.ndarray,
+    bound: int,
+    resume: np.ndarray,
+    out_queries: np.ndarray,
+    out_distances: np.ndarray,
+    out_positions: np.ndarray,
+) -> int:
+    """All living codes nearer than the bound, by position for each query; how many were written.
+
+    `resume` (chunk's first block, query, block) says where to go on; when its first entry is the number of blocks,
+    everything was seen. It stops early when less than a block's room is left, to be called again with more.
+    """
+    distances = np.empty(LANES, np.uint16)
+    n_blocks, n_queries, room = planes.shape[0], queries.shape[0], out_queries.shape[0]
+    chunk = max(GROUP, CHUNK_BYTES // (n_models * per_model * LANES) // GROUP * GROUP)
+    start, q, block = resume[0], resume[1], resume[2]
+    found = 0
+    while start < n_blocks:
+        stop = min(start + chunk, n_blocks)
+        while q < n_queries:
+            while block < stop:
+                group = min(GROUP, stop - block)
+                if group == GROUP and not any_below(planes, block, n_models, per_model, queries[q], bound):
+                    block += GROUP
+                    continue
+                if found + group * LANES > room:
+                    resume[0], resume[1], resume[2] = start, q, block
+                    return found
+                for here in range(block, block + group):
+                    mask = distances_below(planes, here, n_models, per_model, queries[q], bound, distances)
+                    mask &= alive[here]
+                    while mask != np.uint64(0):
+                        lane = lowest(mask)
+                        mask &= mask - np.uint64(1)
+                        out_queries[found] = q
+                        out_distances[found] = distances[lane]
+                        out_positions[found] = here * LANES + lane
+                        found += 1
+                block += group
+            q += 1
+            block = start
+        q = 0
+        start = stop
+        block = start
+    resume[0], resume[1], resume[2] = start, q, block
+    return found

@@ -1,0 +1,157 @@
+"""Hash tables on substrings of the codes, for multi-index hashing.
+
+A code of r bits is cut into m substrings. Two codes within a distance of m - 1 agree in at least one of them, and more
+generally: if the distance is at most t[0] + ... + t[m-1] + m - 1, then for some j the j-th substrings differ in at most
+t[j] bits. So the items near a query are found in the buckets of substrings near the query's.
+
+A table is three arrays: where each bucket begins, and bucket by bucket the items' positions (ascending) and a word of
+each item's code, so that a bucket is compared without going anywhere else. For codes of up to 64 bits that word is the
+whole code; for longer ones it is the 64 bits that follow the substring, whose distance is at most that of the codes,
+and `rows` has all words of every code for those who pass.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from onlinehash.codes.layout import planes_per_model
+from onlinehash.codes.words import TOGETHER, bits_at, put_words, words_per_code
+from onlinehash.errors import FormatError
+
+#: Items per bucket that cost about as much to compare as the look-up of the bucket.
+FULL_BUCKET = 40
+
+#: The longest substring: a table of 2^24 buckets takes 64 MiB.
+LONGEST = 24
+
+
+class Tables(NamedTuple):
+    """The tables of one model; all arrays are read-only."""
+
+    starts: np.ndarray  # the first bit of each substring, (m,)
+    widths: np.ndarray  # its length, (m,)
+    offsets: np.ndarray  # bucket v of table j is [offsets[j, v], offsets[j, v + 1]), (m, 2^b + 1)
+    positions: np.ndarray  # (m, n)
+    words: np.ndarray  # (m, n + TOGETHER): the end can be read beyond
+    rows: np.ndarray  # (n, words per code), or none if a word is the whole code
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        return sum(array.nbytes for array in self)
+
+
+def number_of_tables(n_bits: int, n: int) -> int:
+    """As many tables as give buckets of about FULL_BUCKET items."""
+    width = min(max(math.log2(max(n, 1) / FULL_BUCKET), 8), LONGEST)
+    return max(1, round(n_bits / width), -(-n_bits // LONGEST))
+
+
+def build(planes: np.ndarray, first_plane: int, n_bits: int, n: int) -> Tables:
+    """Tables of the first n codes; the model's bits begin at the first plane."""
+    m = number_of_tables(n_bits, n)
+    ends = np.linspace(0, n_bits, m + 1).astype(np.int64)
+    starts, widths = ends[:-1].copy(), np.diff(ends)
+    rows = _rows(planes, first_plane, n_bits, n)
+    offsets = np.empty((m, (1 << int(widths.max())) + 1), np.uint32)
+    positions, words = np.empty((m, n), np.uint32), np.zeros((m, n + TOGETHER), np.uint64)
+    for j in range(m):
+        _sort(rows, starts[j], widths[j], offsets[j], positions[j])
+        _fill_words(rows, positions[j], word_start(starts[j] + widths[j], n_bits), n_bits, words[j])
+    return _read_only(Tables(starts, widths, offsets, positions, words, rows if n_bits > 64 else rows[:0]))
+
+
+def replaced(tables: Tables, planes: np.ndarray, first_plane: int, n_bits: int, columns: np.ndarray) -> Tables:
+    """The tables after these columns of the codes have changed: only those whose substring changed are sorted anew."""
+    starts, widths = tables.starts, tables.widths
+    rows = _rows(planes, first_plane, n_bits, tables.positions.shape[1])
+    offsets, positions, words = (np.array(array) for array in (tables.offsets, tables.positions, tables.words))
+    for j in range(len(starts)):
+        if ((columns >= starts[j]) & (columns < starts[j] + widths[j])).any():
+            _sort(rows, starts[j], widths[j], offsets[j], positions[j])
+        _fill_words(rows, positions[j], word_start(starts[j] + widths[j], n_bits), n_bits, words[j])
+    return _read_only(Tables(starts, widths, offsets, positions, words, rows if n_bits > 64 else rows[:0]))
+
+
+def checked(tables: Tables, n_bits: int) -> Tables:
+    """Tables out of a file, if they have the shapes they must have; their values cannot lead outside them."""
+    shapes = [array.shape for array in tables]
+    m, n = tables.positions.shape
+    ends = np.append(tables.starts, n_bits)
+    widths = np.diff(ends)
+    if (
+        [array.dtype for array in tables] != [np.int64, np.int64, np.uint32, np.uint32, np.uint64, np.uint64]
+        or m == 0
+        or shapes[:2] != [(m,), (m,)]
+        or ends[0] != 0
+        or not ((widths >= 1) & (widths <= LONGEST) & (widths == tables.widths)).all()
+        or shapes[2] != (m, (1 << int(widths.max())) + 1)
+        or shapes[4] != (m, n + TOGETHER)
+        or shapes[5] != (n if n_bits > 64 else 0, words_per_code(planes_per_model(n_bits)))
+        or not all(array.flags.c_contiguous for array in tables)
+    ):
+        raise FormatError(f"expected tables for substrings of {n_bits} bits, got arrays of other shapes.")
+    return _read_only(tables)
+
+
+def _rows(planes: np.ndarray, first_plane: int, n_bits: int, n: int) -> np.ndarray:
+    n_planes = planes_per_model(n_bits)
+    rows = np.empty((n, words_per_code(n_planes)), np.uint64)
+    put_words(planes, first_plane, n_planes, 0, rows)
+    return rows
+
+
+def _read_only(tables: Tables) -> Tables:
+    """Of the one type that the kernels are compiled for."""
+    for array in tables:
+        array.flags.writeable = False
+    return tables
+
+
+@njit(nogil=True, cache=True)
+def word_start(end: int, n_bits: int) -> int:
+    """The first bit of the word that a table keeps of each code, if its substring ends before bit `end`."""
+    return end % n_bits if n_bits > 64 else 0
+
+
+@njit(nogil=True, cache=True, inline="always")
+def word_of(rows: np.ndarray, i: int, start: int, n_bits: int) -> Any:
+    """64 bits of code i from `start` on, the first following the last; of a short code all bits."""
+    if n_bits <= 64:
+        word = rows[i, 0]
+    elif start + 64 <= n_bits:
+        word = bits_at(rows, i, start, 64)
+    else:
+        before_end = n_bits - start
+        word = bits_at(rows, i, start, before_end)
+        word |= bits_at(rows, i, 0, 64 - before_end) << np.uint64(before_end)
+    return word
+
+
+@njit(nogil=True, cache=True)
+def _sort(rows: np.ndarray, start: int, width: int, offsets: np.ndarray, positions: np.ndarray) -> None:
+    """A counting sort by substring; equal substrings stay in the order of positions."""
+    offsets[:] = 0
+    for i in range(rows.shape[0]):
+        offsets[bits_at(rows, i, start, width) + np.uint64(1)] += np.uint32(1)
+    # offsets[v + 1] counts bucket v; then it says where bucket v begins; and, as items are put there, where it ends.
+    total = np.uint32(0)
+    for v in range(1, offsets.shape[0]):
+        count = offsets[v]
+        offsets[v] = total
+        total += count
+    for i in range(rows.shape[0]):
+        after = bits_at(rows, i, start, width) + np.uint64(1)
+        positions[offsets[after]] = i
+        offsets[after] += np.uint32(1)
+
+
+@njit(nogil=True, cache=True)
+def _fill_words(rows: np.ndarray, positions: np.ndarray, start: int, n_bits: int, words: np.ndarray) -> None:
+    """The word of each item, in the order of buckets."""
+    for i in range(positions.shape[0]):
+        words[i] = word_of(rows, positions[i], start, n_bits)

@@ -1,0 +1,366 @@
+"""`onlinehash index` and `onlinehash search` find what the library finds, whatever the files are."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onlinehash
+from onlinehash import Codes, FlatIndex, Hits, MultiIndex, MultiModelOnlineHashing, OnlineHashing, container
+from onlinehash.cli import index as indexing
+from tests.cli.running import Data, done, refused
+
+DATA = Data.make(1100)  # more than a block
+QUERIES = DATA.A[:7] + 0.1
+NAMES = [f"item{k}" for k in range(1100)]
+
+
+@pytest.fixture(params=[1, 3], ids=["one model", "three models"])
+def learner(request: pytest.FixtureRequest) -> Any:
+    models = {} if request.param == 1 else {"n_models": request.param}
+    kind = OnlineHashing if request.param == 1 else MultiModelOnlineHashing
+    return kind(19, random_state=0, **models).partial_fit_pairs(DATA.A, DATA.B, DATA.similar)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, learner: Any) -> Path:
+    monkeypatch.chdir(tmp_path)
+    onlinehash.save(learner, "m.oh")
+    np.save("x.npy", DATA.X)
+    np.save("q.npy", QUERIES)
+    return tmp_path
+
+
+def search(*arguments: object) -> list[tuple[list[Any], list[int]]]:
+    """What `search --json` finds for each query."""
+    lines = done("search", *arguments, "--json").lines
+    assert [line["query"] for line in lines] == list(range(len(lines)))
+    return [(line["ids"], line["distances"]) for line in lines]
+
+
+def plain(hits: Hits | list[Hits]) -> list[tuple[list[Any], list[int]]]:
+    rows = zip(*hits, strict=True) if isinstance(hits, Hits) else hits
+    return [(ids.tolist(), distances.tolist()) for ids, distances in rows]
+
+
+# ------------------------------------------------------------------ round trips
+
+
+@pytest.mark.parametrize("fusion", ["min", "sum"])
+@pytest.mark.parametrize("kind", ["flat", "multi"])
+def test_both_kinds_and_fusions_find_what_the_library_finds(folder: Path, learner: Any, kind: str, fusion: str) -> None:
+    done("index", "x.npy", "--model", "m.oh", "--kind", kind, "--fusion", fusion, "-o", "i.oh")
+    loaded = onlinehash.load("i.oh")
+    assert type(loaded) is {"flat": FlatIndex, "multi": MultiIndex}[kind]
+    assert (loaded.fusion, loaded.encoder.version) == (fusion, learner.version_)
+    expected = FlatIndex(learner.encode(DATA.X), fusion=fusion, encoder=learner.snapshot())
+    assert search("i.oh", "q.npy") == plain(expected.search(QUERIES, 10))
+    assert search("i.oh", "q.npy", "-k", 3, "--jobs", 2) == plain(expected.search(QUERIES, 3))
+    assert search("i.oh", "q.npy", "--radius", 2, "--jobs", -1) == plain(expected.within(QUERIES, 2))
+    assert search("i.oh", "q.npy", "-k", 0) == [([], [])] * 7
+    assert len(search("i.oh", "q.npy", "-k", 5000)[0][0]) == 1100
+    assert len(search("i.oh", "x.npy", "-k", 1)) == 1100
+
+
+@pytest.mark.parametrize("fusion", ["min", "sum"])
+def test_the_fusion_is_the_models(folder: Path, fusion: str) -> None:
+    learner = MultiModelOnlineHashing(6, n_models=2, fusion=fusion, random_state=0)
+    onlinehash.save(learner.partial_fit_pairs(DATA.A, DATA.B, DATA.similar).snapshot(), "e.oh")
+    assert done("index", "x.npy", "--model", "e.oh", "-o", "i.oh", "--json").document["fusion"] == fusion
+
+
+def test_the_summary(folder: Path, learner: Any) -> None:
+    document = done("index", "x.npy", "--model", "m.oh", "--kind", "multi", "-o", "i.oh", "--json").document
+    assert document.pop("seconds") > 0
+    codes = learner.encode(DATA.X)
+    method = type(learner).__name__
+    assert document == {
+        "output": "i.oh",
+        "bytes": Path("i.oh").stat().st_size,
+        "class": "MultiIndex",
+        "n": 1100,
+        "n_bits": 19,
+        "n_models": codes.n_models,
+        "fusion": "min",
+        "n_tables": MultiIndex(codes).n_tables,
+        "ids": "range",
+        "encoder": {"method": method, "n_features": 4, "version": learner.version_},
+    }
+    words = done("index", "x.npy", "--model", "m.oh", "-o", "i.oh").out
+    assert words.startswith("index    FlatIndex of 1,100 items, 19 bits")
+    assert words.endswith(f"saved    {Path('i.oh').stat().st_size:,} bytes, as i.oh\n")
+
+
+def test_tables_are_for_many_short_codes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def kind(n: int, n_bits: int, fusion: str, n_models: int = 1) -> str:
+        return indexing.best_kind(Codes.from_bits(np.zeros((n, n_models * n_bits), np.bool_), n_models), fusion)
+
+    assert indexing.MANY == 1_000_000
+    monkeypatch.setattr(indexing, "MANY", 100)
+    assert kind(100, 128, "min") == "multi"
+    assert kind(99, 64, "min") == "flat"
+    assert kind(100, 129, "min") == "flat"
+    assert kind(100, 64, "min", 3) == "multi"
+    assert kind(100, 64, "sum", 3) == "flat"
+
+
+def test_the_index_stays_in_its_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    done("index", "x.npy", "--model", "m.oh", "--kind", "multi", "-o", "i.oh")
+
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("the whole file was read")
+
+    monkeypatch.setattr(container, "read_arrays", never)
+    assert len(search("i.oh", "q.npy")) == 7
+
+
+# ------------------------------------------------------------------ ids
+
+
+def write_csv(path: str, ids: list[Any], name: str = "id") -> None:
+    lines = [",".join(map(str, [id, *x])) for id, x in zip(ids, DATA.X.tolist(), strict=True)]
+    Path(path).write_text("\n".join([f"{name},p,q,r,s", *lines]))
+
+
+def write_jsonl(path: str, ids: list[Any], name: str = "id") -> None:
+    rows = zip(ids, DATA.X.tolist(), strict=True)
+    Path(path).write_text("".join(json.dumps({name: id, "x": x}) + "\n" for id, x in rows))
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (NAMES, NAMES),
+        (list(range(2000, 900, -1)), list(range(2000, 900, -1))),
+        ([f"{k:05}" for k in range(1100)], [f"{k:05}" for k in range(1100)]),
+        ([*range(1099), "last"], [*map(str, range(1099)), "last"]),  # integers in the first block, a text in the second
+    ],
+    ids=["texts", "integers", "leading zeros", "an integer among texts"],
+)
+def test_ids_of_every_source(folder: Path, written: list[Any], expected: list[Any]) -> None:
+    write_csv("x.csv", written)
+    write_csv("sku.csv", written, "SKU")
+    write_jsonl("x.jsonl", written)
+    Path("ids.txt").write_text("\n".join(map(str, written)))
+    sources: list[list[str]] = [
+        ["x.csv"],
+        ["sku.csv", "--ids", "sku"],
+        ["x.jsonl"],
+        ["x.npy", "--ids", "ids.txt"],
+        ["x.csv", "--ids", "ids.txt"],
+    ]
+    if len({type(id) for id in written}) == 1:
+        np.savez("x.npz", X=DATA.X, id=np.array(written))
+        np.save("ids.npy", np.array(written))
+        sources += [["x.npz"], ["x.npy", "--ids", "ids.npy"]]
+    for source in sources:
+        kind = done("index", *source, "--model", "m.oh", "-o", "i.oh", "--json").document["ids"]
+        assert kind == ("strings" if isinstance(expected[0], str) else "integers")
+        assert onlinehash.load("i.oh").ids.tolist() == expected
+
+
+def test_texts_of_digits_stay_texts_where_files_know_types(folder: Path) -> None:
+    ids = [str(k) for k in range(1100)]
+    write_jsonl("x.jsonl", ids)
+    done("index", "x.jsonl", "--model", "m.oh", "-o", "i.oh")
+    assert onlinehash.load("i.oh").ids.tolist() == ids
+
+
+def test_ids_that_cannot_be(folder: Path) -> None:
+    def told(*arguments: str) -> str:
+        code, message = refused("index", *arguments, "--model", "m.oh", "-o", "i.oh")
+        assert code == 2
+        assert not Path("i.oh").exists()
+        return message
+
+    write_csv("x.csv", NAMES)
+    assert told("x.csv", "--ids", "sku") == (
+        "x.csv: expected the column sku for the ids (there is no file of that name), got the columns id, p, q, r, s."
+    )
+    write_csv("twice.csv", ["a", *NAMES[1:1099], "a"])
+    assert told("twice.csv") == "expected ids that are all different, got 'a' twice."
+    write_csv("gap.csv", [*NAMES[:-1], ""])
+    assert told("gap.csv") == "gap.csv, line 1101: expected a number of 64 bits or a text as id, got nothing."
+    np.save("few.npy", np.arange(3))
+    assert told("x.npy", "--ids", "few.npy") == "expected an id for each of 1100 items, got 3 ids."
+    np.save("real.npy", np.arange(1100) / 2)
+    assert "all integers or all strings" in told("x.npy", "--ids", "real.npy")
+    Path("latin.txt").write_bytes(b"caf\xe9\n")
+    assert told("x.npy", "--ids", "latin.txt").startswith("expected an npy file or UTF-8 text with one id a line")
+    done("encode", "m.oh", "x.npy", "-o", "c.oh")
+    assert told("c.oh", "--ids", "sku") == "expected a file of ids at sku, as codes have no columns, got none."
+
+
+# ------------------------------------------------------------------ codes
+
+
+@pytest.mark.parametrize("form", ["c.oh", "c.npz", "c.txt", "c.npy", "b.npz --bits", "b.npy --bits"])
+def test_codes_are_indexed_and_searched(folder: Path, learner: Any, form: str) -> None:
+    target, *bits = form.split()
+    done("encode", "m.oh", "x.npy", "-o", target, *bits)
+    done("encode", "m.oh", "q.npy", "-o", f"q{target}", *bits)
+    expected = FlatIndex(learner.encode(DATA.X), NAMES, encoder=learner.snapshot())
+    np.save("names.npy", np.array(NAMES))
+    done("index", target, "--model", "m.oh", "--ids", "names.npy", "-o", "i.oh")
+    assert onlinehash.load("i.oh").codes == expected.codes
+    for queries in ("q.npy", f"q{target}"):
+        assert search("i.oh", queries, "-k", 4) == plain(expected.search(QUERIES, 4))
+
+
+@pytest.mark.parametrize("form", ["c.oh", "c.npz", "c.txt", "c.npy", "b.npz --bits", "b.npy --bits"])
+def test_codes_need_no_model(folder: Path, learner: Any, form: str) -> None:
+    target, *bits = form.split()
+    done("encode", "m.oh", "x.npy", "-o", target, *bits)
+    done("index", target, "-o", "i.oh")
+    knows_models = target.endswith((".oh", ".npz"))
+    fusion = "min" if knows_models else "sum"  # all bits are one model's, where nobody says otherwise
+    expected = FlatIndex(learner.encode(DATA.X), fusion=fusion)
+    assert search("i.oh", target, "-k", 2) == plain(expected.search(expected.codes, 2))
+    code, message = refused("search", "i.oh", "q.npy")
+    assert code == 2
+    assert message == ("expected codes in q.npy, as there is no encoder for vectors; make the index with --model FILE.")
+
+
+def test_codes_from_a_pipe(folder: Path, learner: Any) -> None:
+    text = done("encode", "m.oh", "x.npy").out
+    done("index", "-", "--format", "txt", "--model", "m.oh", "-o", "i.oh", stdin=text)
+    assert onlinehash.load("i.oh").codes == learner.encode(DATA.X)
+
+
+def test_bytes_as_wide_as_a_vector_are_vectors(folder: Path) -> None:
+    X = (10 * DATA.X + 100).clip(0, 255).astype(np.uint8)
+    learner = OnlineHashing(32, random_state=0).partial_fit_pairs(X[:500], X[500:1000], DATA.similar[:500])
+    onlinehash.save(learner, "m.oh")
+    np.save("bytes.npy", X)  # four features, and four bytes of codes
+    done("index", "bytes.npy", "--model", "m.oh", "-o", "i.oh")
+    assert onlinehash.load("i.oh").codes == learner.encode(X)
+
+
+def test_codes_that_cannot_be(folder: Path) -> None:
+    def told(*arguments: str) -> str:
+        code, message = refused("index", *arguments, "-o", "i.oh")
+        assert code == 2
+        return message
+
+    Path("c.txt").write_text("0101\n0111\n012\n")
+    assert told("c.txt") == "c.txt, line 3: expected a code of 4 digits 0 and 1, got '012'."
+    Path("empty.txt").write_text("")
+    assert told("empty.txt") == "expected at least one vector or code in empty.txt, got none."
+    assert told("no.txt") == "expected a file at no.txt, got none."
+    assert told("m.oh").startswith("expected codes in m.oh, got ")
+    np.savez("c.npz", packed=np.zeros((5, 3), np.uint8), n_bits=30, n_models=1)
+    assert told("c.npz").startswith("c.npz: expected packed codes of dtype uint8 and shape (n, 4) for 30 bits")
+    onlinehash.save(Codes.from_bits(np.zeros((5, 7), np.bool_)), "c.oh")
+    assert told("c.oh", "--model", "m.oh").startswith("expected the encoder that made the codes, got Encoder(")
+    Path("broken.npz").write_text("no zip")
+    assert told("broken.npz", "--model", "m.oh").startswith("expected arrays of numbers or text by name in broken.npz")
+
+
+# ------------------------------------------------------------------ what search prints, writes and refuses
+
+
+def test_the_table(folder: Path, learner: Any) -> None:
+    write_csv("x.csv", NAMES)
+    done("index", "x.csv", "--model", "m.oh", "-o", "i.oh")
+    header, *lines = done("search", "i.oh", "q.npy", "-k", 2).out.splitlines()
+    assert header.split() == ["query", "rank", "distance", "id"]
+    ids, distances = FlatIndex(learner.encode(DATA.X), NAMES).search(learner.encode(QUERIES), 2)
+    assert [line.split() for line in lines] == [
+        [str(q), str(r + 1), str(distances[q, r]), ids[q, r]] for q in range(7) for r in range(2)
+    ]
+
+
+@pytest.mark.parametrize("ids", [NAMES, list(range(5, 1105))], ids=["texts", "integers"])
+@pytest.mark.parametrize("how", [["-k", 3], ["--radius", 1]])
+def test_files_of_hits(folder: Path, learner: Any, ids: list[Any], how: list[Any]) -> None:
+    write_csv("x.csv", ids)
+    done("index", "x.csv", "--model", "m.oh", "-o", "i.oh")
+    expected = [
+        (query, rank, distance, id)
+        for query, (found, distances) in enumerate(search("i.oh", "q.npy", *how))
+        for rank, (id, distance) in enumerate(zip(found, distances, strict=True), 1)
+    ]
+    out = done("search", "i.oh", "q.npy", *how, "-o", "h.csv").out
+    assert out == f"wrote {len(expected):,} hits of 7 queries to h.csv\n"
+    with open("h.csv", newline="") as text:
+        header, *rows = csv.reader(text)
+    assert header == ["query", "rank", "distance", "id"]
+    assert rows == [list(map(str, row)) for row in expected]
+    document = done("search", "i.oh", "q.npy", *how, "-o", "H.NPZ", "--json").document
+    assert document == {"n": 7, "hits": len(expected), "output": "H.NPZ"}
+    with np.load("H.NPZ") as arrays:
+        assert list(zip(*(arrays[name].tolist() for name in header), strict=True)) == expected
+    parquet = pytest.importorskip("pyarrow.parquet")
+    done("search", "i.oh", "q.npy", *how, "-o", "h.parquet")
+    assert [tuple(row.values()) for row in parquet.read_table("h.parquet").to_pylist()] == expected
+
+
+def test_what_search_refuses(folder: Path) -> None:
+    done("index", "x.npy", "--model", "m.oh", "-o", "i.oh")
+
+    def told(*arguments: object, code: int = 2) -> str:
+        found, message = refused("search", *arguments)
+        assert found == code
+        return message
+
+    assert told("i.oh", "q.npy", "-k", 1, "--radius", 2) == "expected -k or --radius, got both: -k 1 and --radius 2."
+    assert "--jobs" in told("i.oh", "q.npy", "--jobs", 0)
+    assert told("i.oh", "q.npy", "-o", "h.oh") == (
+        "expected an output that ends in .csv, .npz, .parquet, or -, got 'h.oh'."
+    )
+    assert told("i.oh", "q.npy", "-o", "no/h.csv").endswith("create it first.")
+    assert "make one with `onlinehash index`" in told("m.oh", "q.npy")
+    assert told("no.oh", "q.npy") == "expected a file at no.oh, got none."
+    told("q.npy", "q.npy", code=4)
+    Path("half.oh").write_bytes(Path("i.oh").read_bytes()[:500])
+    told("half.oh", "q.npy", code=4)
+    np.save("wide.npy", QUERIES[:, :3])
+    assert told("i.oh", "wide.npy") == "wide.npy, row 0: expected vectors of 4 numbers, got 3."
+    onlinehash.save(Codes.from_bits(np.zeros((2, 5), np.bool_)), "short.oh")
+    assert told("i.oh", "short.oh").startswith("expected codes of one width, got Codes(n=2, n_bits=5) and ")
+    Path("none.csv").write_text("p,q,r,s\n")
+    assert told("i.oh", "none.csv") == "expected at least one vector or code in none.csv, got none."
+
+
+def test_a_model_without_functions_cannot_index(folder: Path) -> None:
+    onlinehash.save(OnlineHashing(8), "new.oh")
+    assert refused("index", "x.npy", "--model", "new.oh", "-o", "i.oh")[0] == 3
+    code, message = refused("index", "x.npy", "-o", "i.oh")
+    assert code == 2
+    assert message.endswith("make the index with --model FILE.")
+
+
+# ------------------------------------------------------------------ as processes
+
+
+def test_learn_index_and_search_as_processes(tmp_path: Path) -> None:
+    pairs = DATA.write_pairs(tmp_path / "p.jsonl")
+    np.save(tmp_path / "x.npy", DATA.X)
+    np.save(tmp_path / "q.npy", QUERIES)
+
+    def process(line: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "onlinehash", *line.split()]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    for line in ("learn p.jsonl --bits 24 -o m.oh", "index x.npy --model m.oh -o i.oh"):
+        ended = process(line)
+        assert (ended.returncode, ended.stderr) == (0, "")
+    found = process("search i.oh q.npy -k 5 --json")
+    assert (found.returncode, found.stderr) == (0, "")
+    learner = OnlineHashing(24, random_state=0)
+    for a, b, similar in onlinehash.streams.read(pairs):
+        learner.learn_pair(a, b, similar)
+    expected = FlatIndex(learner.encode(DATA.X)).search(learner.encode(QUERIES), 5)
+    lines = [json.loads(line) for line in found.stdout.splitlines()]
+    assert [(line["ids"], line["distances"]) for line in lines] == plain(expected)
+    failing = process("search m.oh q.npy")
+    assert (failing.returncode, failing.stdout) == (2, "")
+    assert failing.stderr.count("\n") == 1
+    assert "Traceback" not in failing.stderr

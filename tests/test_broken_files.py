@@ -1,0 +1,341 @@
+"""What is no file of ours, or one no more, gets one clear sentence, and no memory because it asks for some."""
+
+from __future__ import annotations
+
+import struct
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from safetensors.numpy import save as save_tensors
+
+from onlinehash import format
+from onlinehash.errors import FormatError
+from tests.edited_files import edit, header_of, with_header
+from tests.support import as_bytes, refused
+
+CONTENT: dict[str, Any] = {
+    "numbers": [0, 0.1, 1e300, float("inf")],
+    "texts": {"one": "ä", "none": None},
+    "arrays": [
+        np.arange(128, dtype=np.uint8),
+        np.asfortranarray(np.arange(6.0).reshape(2, 3)),
+        np.zeros((0, 4), np.float32),
+        np.array([True, False]),
+    ],
+}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "thing.oh"
+    format.write(path, "thing", CONTENT)
+    return path
+
+
+def sentence(path: Path) -> str:
+    """The file is refused, read or mapped, in the same words."""
+    errors = [refused(format.read, path, mapped) for mapped in (False, True)]
+    assert all(type(error) is FormatError for error in errors)
+    assert str(errors[0]) == str(errors[1])
+    return str(errors[0])
+
+
+# ------------------------------------------------------------------ foreign, truncated
+
+
+@pytest.mark.parametrize("keep", [0, 1, 7, 8, 9, 100, 0.3, 0.6, 0.9, -64, -8, -1])
+def test_truncated(path: Path, keep: float) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: int(keep * len(data)) if isinstance(keep, float) else keep])
+    assert "truncated or of another kind" in sentence(path)
+
+
+def test_longer_than_it_should_be(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"more")
+    assert "truncated or of another kind" in sentence(path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"PK\x03\x04" + bytes(100), b"\x80\x04\x95", b"{}", bytes(8), bytes(1000), b"\xff" * 1000, "naïve".encode()],
+)
+def test_foreign_bytes(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+    sentence(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"[]",
+        b"null",
+        b"3",
+        b"{",
+        b"{}}",
+        b"\xff{}",
+        b"[" * 100_000,
+        b'{"a": ' * 100_000,
+        b"1" * 10_000,
+        b'{"__metadata__": 3}',
+        b'{"__metadata__": {"onlinehash": 3}}',
+        b'{"__metadata__": {"onlinehash": "' + b"[" * 100_000 + b'"}}',
+        b'{"\\ud800": {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}}',
+    ],
+    ids=lambda text: text[:40],
+)
+def test_strange_headers(path: Path, text: bytes) -> None:
+    path.write_bytes(struct.pack("<Q", len(text)) + text)
+    sentence(path)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        None,
+        {"format": "pt"},
+        {"onlinehash": "no json"},
+        {"onlinehash": "3"},
+        {"onlinehash": "[]"},
+        {"onlinehash": "null"},
+        {"onlinehash": "{}"},
+        {"onlinehash": '{"format": 1}'},
+    ],
+)
+def test_foreign_safetensors(path: Path, metadata: Any) -> None:
+    path.write_bytes(save_tensors({"weights": np.ones(3)}, metadata))
+    assert "a file of something else" in sentence(path)
+
+
+def test_foreign_safetensors_of_types_that_numpy_lacks(path: Path) -> None:
+    header = {"w": {"dtype": "BF16", "shape": [2], "data_offsets": [0, 4]}}
+    path.write_bytes(with_header(header, bytes(4)))
+    sentence(path)
+
+
+@pytest.mark.parametrize("number", [2, 99, 0, "1", None, [1]])
+def test_another_format(path: Path, number: Any) -> None:
+    edit(path, lambda entries, ours: ours.update(format=number))
+    assert f"has format {number!r}, and this version of onlinehash reads format 1" in sentence(path)
+
+
+# ------------------------------------------------------------------ changed
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("kind", "other"), ("content", {}), ("checksum", "0" * 64), ("kind", []), ("outline", None)]
+)
+def test_a_tampered_header(path: Path, field: str, value: Any) -> None:
+    edit(path, lambda entries, ours: ours.update({field: value}))
+    assert "was changed after it was written" in sentence(path)
+
+
+def test_a_tampered_value_in_the_header(path: Path) -> None:
+    data = path.read_bytes()
+    assert data.count(b"1e+300") == 1
+    path.write_bytes(data.replace(b"1e+300", b"2e+300"))
+    assert "was changed after it was written" in sentence(path)
+
+
+def test_a_tampered_array(path: Path) -> None:
+    """One bit of any byte of any array; a mapped file's are not looked at."""
+    data = path.read_bytes()
+    _, arrays = header_of(data)
+    for at in range(len(data) - len(arrays), len(data), 7):
+        changed = bytearray(data)
+        changed[at] ^= 1
+        path.write_bytes(changed)
+        assert "was changed after it was written" in str(refused(format.read, path))
+        format.read(path, mmap=True)
+
+
+def test_arrays_that_changed_places(path: Path) -> None:
+    def swap(entries: dict[str, Any], ours: dict[str, Any]) -> None:
+        entries["arrays.3"], entries["arrays.2"] = entries["arrays.2"], entries["arrays.3"]
+
+    edit(path, swap)
+    assert "was changed after it was written" in sentence(path)
+
+
+def test_without_an_outline_a_file_is_old_and_all_of_it_is_checked(path: Path) -> None:
+    edit(path, lambda entries, ours: ours.pop("outline"))
+    for mapped in (False, True):
+        assert as_bytes(format.read(path, mapped)[1]) == as_bytes(CONTENT)
+    assert not format.read(path, mmap=True)[1]["arrays"][0].flags.writeable
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    assert "its checksum differs" in sentence(path)
+
+
+# ------------------------------------------------------------------ hostile, with sums that are right
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"x": {"$array": "gone"}},
+        {"x": {"$array": ["arrays.0"]}},
+        {"x": {"$array": None}},
+        {"x": {"$float": "one"}},
+        {"x": {"$float": 10**400}},
+        {"x": {"$float": [1]}},
+        [],
+        None,
+        "text",
+    ],
+)
+def test_a_content_that_is_none(path: Path, content: Any) -> None:
+    edit(path, lambda entries, ours: ours.update(content=content), sums=True)
+    assert "incomplete or no work of onlinehash" in sentence(path)
+
+
+@pytest.mark.parametrize("kind", [None, 3, [], {}])
+def test_a_kind_that_is_none(path: Path, kind: Any) -> None:
+    edit(path, lambda entries, ours: ours.update(kind=kind), sums=True)
+    assert "incomplete or no work of onlinehash" in sentence(path)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"shape": [2**62]},
+        {"shape": [128, 2**62, 0]},
+        {"shape": [0, 2**62, 2**62]},
+        {"shape": [-1, -128]},
+        {"shape": [128.0]},
+        {"shape": ["128"]},
+        {"shape": [True, 128]},
+        {"shape": 128},
+        {"shape": [1] * 100 + [128]},
+        {"dtype": "U4"},
+        {"dtype": "O"},
+        {"dtype": ["U8"]},
+        {"data_offsets": [0]},
+        {"data_offsets": [0, 128, 256]},
+        {"data_offsets": [-128, 0]},
+        {"data_offsets": [64, 192]},
+        {"data_offsets": [0, 2**70], "shape": [2**70]},
+        {"data_offsets": [0, 2**40], "shape": [2**40]},
+        {"data_offsets": None},
+    ],
+    ids=str,
+)
+def test_an_entry_that_lies(path: Path, entry: dict[str, Any]) -> None:
+    edit(path, lambda entries, ours: entries["arrays.0"].update(entry), sums=True)
+    with little_memory():
+        assert "truncated or of another kind" in sentence(path)
+
+
+@pytest.mark.parametrize("shape", [[0, 2**60], [0, 2**70], [2**40, 0, 2**40]], ids=str)
+def test_an_empty_array_of_impossible_size(path: Path, shape: list[int]) -> None:
+    edit(path, lambda entries, ours: entries["arrays.2"].update(shape=shape), sums=True)
+    assert "has no dtype, shape and offsets that agree" in sentence(path)
+
+
+def test_two_arrays_in_one_place(path: Path) -> None:
+    edit(path, lambda entries, ours: entries.update(second=entries["arrays.0"]), sums=True)
+    assert "truncated or of another kind" in sentence(path)
+
+
+# ------------------------------------------------------------------ anything
+
+
+@contextmanager
+def little_memory() -> Iterator[None]:
+    tracemalloc.start()
+    try:
+        yield
+        assert tracemalloc.get_traced_memory()[1] < 10 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def read_or_refused(path: Path, mapped: bool) -> Any:
+    """What the file holds, or None after one clear sentence."""
+    try:
+        return format.read(path, mapped)
+    except FormatError as error:
+        message = str(error)
+        assert message.endswith("."), message
+        assert "\n" not in message, message
+        return None
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("broken") / "thing.oh"
+
+
+@given(data=st.data())
+def test_any_truncation(data: Any, place: Path) -> None:
+    format.write(place, "thing", CONTENT)
+    whole = place.read_bytes()
+    place.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
+    sentence(place)
+
+
+@given(flips=st.lists(st.tuples(st.integers(0, 10**6), st.integers(1, 255)), min_size=1, max_size=3))
+def test_any_changed_bytes(flips: list[tuple[int, int]], place: Path) -> None:
+    """Refused, or without a meaning (a space that became another)."""
+    format.write(place, "thing", CONTENT)
+    changed = bytearray(place.read_bytes())
+    for at, mask in flips:
+        changed[at % len(changed)] ^= mask
+    place.write_bytes(changed)
+    with little_memory():
+        found = read_or_refused(place, mapped=False)
+        read_or_refused(place, mapped=True)
+    assert found is None or as_bytes(found) == as_bytes(("thing", CONTENT))
+
+
+anything = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.sampled_from([-1, 0, 1, 2, 64, 128, 2**31, 2**40, 2**63, 2**64, 10**30, 0.5, float("nan"), "U8", "F64", "x"])
+    | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["$array", "$float", "dtype", "shape", "data_offsets"]), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+def places(tree: Any) -> list[tuple[Any, Any]]:
+    """Every container in nested lists and dictionaries, with a key of it."""
+    keys = tree.keys() if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ()
+    return [place for key in keys for place in [(tree, key), *places(tree[key])]]
+
+
+@given(data=st.data(), sums=st.booleans())
+def test_any_edit_of_the_header(data: Any, sums: bool, place: Path) -> None:
+    """Also by somebody who computes the sums anew."""
+    format.write(place, "thing", CONTENT)
+
+    def change(entries: dict[str, Any], ours: dict[str, Any]) -> None:
+        for _ in range(data.draw(st.integers(1, 3))):
+            inside, key = data.draw(st.sampled_from(places(entries) + places(ours)))
+            if data.draw(st.booleans()):
+                inside[key] = data.draw(anything)
+            else:
+                del inside[key]
+
+    edit(place, change, sums=sums)
+    with little_memory():
+        for mapped in (False, True):
+            read_or_refused(place, mapped)
+
+
+def test_what_the_edits_are_made_from_can_be_read(path: Path) -> None:
+    """So that each of them is refused for its edit."""
+    for sums in (False, True):
+        edit(path, lambda entries, ours: None, sums=sums)
+        for mapped in (False, True):
+            assert as_bytes(format.read(path, mapped)[1]) == as_bytes(CONTENT)

@@ -2,10 +2,11 @@
 
 Distances are small integers, so the k nearest are picked by counting. Each query keeps a *bound*: the least distance D
 such that k codes at distance D or less have been met. A later code at distance D or more cannot enter (equal distances
-are ordered by position, and it comes later), so whole groups of blocks are passed over by one comparison. What is below
-the bound goes into a short list, pruned when it is full.
+are ordered by position, and it comes later). What is below the bound goes into a short list, pruned when it is full.
 
-Codes are taken in chunks that fit the cache, and each chunk meets all queries before the next is fetched.
+Codes are taken in chunks that fit the cache, and each chunk meets all queries before the next is fetched. A query looks
+at a chunk in four streams at once, and notes where one comparison says that something may be below the bound; it then
+goes through these places in the order of positions.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from numba import njit
 from onlinehash.codes.lanes import GROUP, any_below, distances_below, lowest
 from onlinehash.codes.layout import LANES
 
-#: Bytes of codes that meet all queries before the next are fetched.
+#: Bytes of codes that meet all queries before the next are fetched; the first chunks are shorter, because without a
+#: bound everything in them must be looked at.
 CHUNK_BYTES = 256 * 1024
+FIRST_BLOCKS = 4 * GROUP
 
 
 @njit(nogil=True, cache=True)
@@ -48,38 +51,46 @@ def nearest(
     counts = np.zeros((n_queries, farthest + 1), np.int64)  # of listed codes, by distance
     below = np.zeros(n_queries, np.int64)  # listed codes that are nearer than the bound
     bounds = np.full(n_queries, farthest + 1, np.int64)
-    chunk = max(GROUP, CHUNK_BYTES // (n_models * per_model * LANES) // GROUP * GROUP)
-    for start in range(first_block, last_block, chunk):
+    longest = max(GROUP, CHUNK_BYTES // (n_models * per_model * LANES))
+    noted = np.empty(longest // GROUP + 1, np.int64)
+    start, chunk = first_block, FIRST_BLOCKS
+    while start < last_block:
+        chunk = min(2 * chunk, longest)
         stop = min(start + chunk, last_block)
+        stride = (stop - start) // GROUP
         for q in range(n_queries):
             bound, n_below, length = bounds[q], below[q], lengths[q]
-            block = start
-            while block < stop and bound > 0:
-                group = min(GROUP, stop - block)
-                if group == GROUP and not any_below(planes, block, n_models, per_model, queries[q], bound):
-                    block += GROUP
-                    continue
-                for here in range(block, block + group):
-                    mask = distances_below(planes, here, n_models, per_model, queries[q], bound, distances)
-                    mask &= alive[here]
-                    while mask != np.uint64(0):
-                        lane = lowest(mask)
-                        mask &= mask - np.uint64(1)
-                        distance = np.int64(distances[lane])
-                        if distance >= bound:
-                            continue
-                        if length == room:
-                            length = _prune(list_distances[q], list_positions[q], length, bound, k - n_below)
-                        list_distances[q, length] = distance
-                        list_positions[q, length] = here * LANES + lane
-                        length += 1
-                        counts[q, distance] += 1
-                        n_below += 1
-                        while n_below >= k:
-                            bound -= 1
-                            n_below -= counts[q, bound]
-                block += group
+            if bound == 0:
+                continue
+            n_noted = 0
+            for i in range(stride):
+                if any_below(planes, start + i, n_models, per_model, queries[q], bound, stride):
+                    noted[n_noted] = i
+                    n_noted += 1
+            rest = stop - start - GROUP * stride  # fewer than GROUP blocks at the end
+            for turn in range(GROUP * n_noted + rest):
+                stream, which = divmod(turn, n_noted) if turn < GROUP * n_noted else (GROUP, turn - GROUP * n_noted)
+                block = start + stream * stride + (noted[which] if stream < GROUP else which)
+                mask = distances_below(planes, block, n_models, per_model, queries[q], bound, distances)
+                mask &= alive[block]
+                while mask != np.uint64(0):
+                    lane = lowest(mask)
+                    mask &= mask - np.uint64(1)
+                    distance = np.int64(distances[lane])
+                    if distance >= bound:
+                        continue
+                    if length == room:
+                        length = _prune(list_distances[q], list_positions[q], length, bound, k - n_below)
+                    list_distances[q, length] = distance
+                    list_positions[q, length] = block * LANES + lane
+                    length += 1
+                    counts[q, distance] += 1
+                    n_below += 1
+                    while n_below >= k:
+                        bound -= 1
+                        n_below -= counts[q, bound]
             bounds[q], below[q], lengths[q] = bound, n_below, length
+        start = stop
     for q in range(n_queries):
         lengths[q] = _sort(
             list_distances[q],
@@ -163,7 +174,7 @@ def within(
         while q < n_queries:
             while block < stop:
                 group = min(GROUP, stop - block)
-                if group == GROUP and not any_below(planes, block, n_models, per_model, queries[q], bound):
+                if group == GROUP and not any_below(planes, block, n_models, per_model, queries[q], bound, 1):
                     block += GROUP
                     continue
                 if found + group * LANES > room:

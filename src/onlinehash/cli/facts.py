@@ -91,15 +91,15 @@ def _share(part: float, whole: int) -> float:
 
 def indexed(index: Index) -> dict[str, Any]:
     """What an index is, without a look at its items."""
-    items, encoder = index.get_state()["items"], index.encoder
+    encoder = index.encoder
     return {
         "class": type(index).__name__,
         "n": len(index),
-        "n_bits": items["codes"].n_bits,
-        "n_models": items["codes"].n_models,
+        "n_bits": index.n_bits,
+        "n_models": index.n_models,
         "fusion": index.fusion,
         "n_tables": getattr(index, "n_tables", 0),
-        "ids": items["ids"]["kind"],
+        "ids": index.ids_kind,
         "encoder": encoder and {name: getattr(encoder, name) for name in ("method", "n_features", "version")},
     }
 

@@ -73,7 +73,8 @@ class Index(ABC):
     def _codes_of(self, queries: Any) -> tuple[Codes, bool]:
         """Queries as Codes, and whether there is only one, without a dimension for it."""
         if isinstance(queries, Codes):
-            check_same_width(queries, self._items.at(np.empty(0, np.int64)))
+            if (queries.n_bits, queries.n_models) != (self.n_bits, self.n_models):
+                check_same_width(queries, self._items.all_codes())
             return queries, False
         array = np.asarray(queries)
         if array.dtype != np.bool_ and self.encoder is None:
@@ -148,6 +149,16 @@ class Index(ABC):
     # ------------------------------------------------------------------------------------------------ what it holds
 
     @property
+    def n_bits(self) -> int:
+        """Bits of each model's code."""
+        return self._items.n_bits
+
+    @property
+    def n_models(self) -> int:
+        """Codes of an item."""
+        return self._items.n_models
+
+    @property
     def codes(self) -> Codes:
         """The items' codes, in the order of insertion."""
         return self._items.codes()
@@ -156,6 +167,11 @@ class Index(ABC):
     def ids(self) -> np.ndarray:
         """The items' ids, in the order of insertion."""
         return self._items.ids.at(self._items.positions())
+
+    @property
+    def ids_kind(self) -> str:
+        """`range` (numbers in the order of insertion), `integers` or `strings`."""
+        return str(self._items.ids.state()["kind"])
 
     @property
     def nbytes(self) -> int:

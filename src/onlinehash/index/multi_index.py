@@ -21,8 +21,8 @@ FRESH_SHARE, FEW_BLOCKS = 1 / 64, 64
 #: Queries that are not fewer are a batch, whose scan reads the codes once for all of them.
 BATCH = 8
 
-#: A scan that costs less, in nanoseconds, is not worth the attempt to avoid it.
-CHEAP_SCAN = 20_000
+#: A search whose scan costs less, in nanoseconds, is not worth the attempt to avoid it.
+CHEAP_SCAN = 100_000
 
 _NOTHING = 2**62  # a key behind all others
 
@@ -135,7 +135,7 @@ class MultiIndex(Index):
     # ------------------------------------------------------------------------------------------------ searching
 
     def _nearest(self, queries: Codes, k: int) -> Found:
-        if self._is_cheap_to_scan(len(queries)):
+        if self._scans_at_once(len(queries), k):
             return flat.nearest(self._items, self._n_models, self._per_model, queries, k, self.n_jobs)
         fresh = self._fresh()
         parts = threads.share(lambda rows: self._probe_nearest(queries[rows], k, fresh), len(queries), self.n_jobs)
@@ -165,7 +165,7 @@ class MultiIndex(Index):
         return probing.distances_of(best).astype(np.uint16), probing.positions_of(best), gave_up, work
 
     def _within(self, queries: Codes, radius: int) -> list[Found]:
-        if self._is_cheap_to_scan(len(queries)):
+        if self._scans_at_once(len(queries), 0):
             return flat.within(self._items, self._n_models, self._per_model, queries, radius, self.n_jobs)
         fresh, radius = self._fresh(), min(radius, self._bits)
         parts = threads.share(lambda rows: self._probe_within(queries[rows], radius, fresh), len(queries), self.n_jobs)
@@ -220,12 +220,14 @@ class MultiIndex(Index):
     def _haystack(self, tables: substrings.Tables, fresh: probing.Fresh) -> probing.Haystack:
         return probing.Haystack(tables, self._masks, fresh, self._n_models, self._per_model, self._bits)
 
-    def _is_cheap_to_scan(self, n_queries: int) -> bool:
-        cheap = n_queries * self._scan_cost(n_queries) * self._n_models < CHEAP_SCAN
-        if cheap:
+    def _scans_at_once(self, n_queries: int, k: int) -> bool:
+        """Is it clear beforehand that the tables will not pay?"""
+        cost = self._scan_cost(n_queries)
+        at_once = n_queries * cost * self._n_models < CHEAP_SCAN or probing.gives_up_at_once(self._tables[0], k, cost)
+        if at_once:
             nothing = np.zeros(n_queries, np.int64)
             self.work = Work(nothing, nothing, np.ones(n_queries, np.bool_))
-        return cheap
+        return at_once
 
     def _scan_cost(self, n_queries: int) -> float:
         """What a scan would cost instead, for one query and one model."""

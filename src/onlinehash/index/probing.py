@@ -31,11 +31,15 @@ from onlinehash.index.substrings import LONGEST, Tables, word_of, word_start
 #: that may be near, to ask each table whether it was met before, and to fetch its row if its word is not all of it.
 LOOK_UP, COMPARE, ASK, FETCH = 20.0, 1.0, 30.0, 150.0
 
-#: And a byte of all codes in a scan for one query, or for each of many.
+#: About so many times k items are followed and taken on the way to the k nearest.
+TAKEN = 4
+
+#: A byte of all codes in a scan for one query, or for each of many.
 SCAN_ONE, SCAN_MANY = 0.06, 0.0125
 
-#: The share of a scan's cost that may be spent before it is known what the search will cost.
-TRIAL = 0.08
+#: The share of a scan's cost that may be spent before it is known what the search will cost, and how much nearer than
+#: after that trial the k-th nearest will turn out to be.
+TRIAL, HOPE = 0.05, 2
 
 #: Look-ups that are under way in memory at the same time.
 AHEAD = 32
@@ -115,6 +119,16 @@ def _patterns(width: int, s: int) -> np.ndarray:
             up = value + low
             value = up | ((value ^ up) // low >> 2)
     return out
+
+
+def gives_up_at_once(tables: Tables, k: int, scan_cost: float) -> bool:
+    """Would a scan be cheaper than to take as many items as k asks for?"""
+    return TAKEN * k * _cost_to_follow(len(tables.starts), len(tables.rows)) > TRIAL * scan_cost
+
+
+@njit(nogil=True, cache=True)
+def _cost_to_follow(n_tables: int, n_rows: int) -> float:
+    return ASK * n_tables + (FETCH if n_rows else 0.0)
 
 
 @njit(nogil=True, cache=True)
@@ -237,16 +251,18 @@ def _search(
         bucket = substrings[j]
         size = np.int64(tables.offsets[j, bucket + 1]) - np.int64(tables.offsets[j, bucket])
         prices[j] = LOOK_UP + COMPARE * size
-    follow = ASK * m if rows.shape[0] == 0 else ASK * m + FETCH
+    follow = _cost_to_follow(m, rows.shape[0])
+    to_take = 0.0 if k == _ALL else TAKEN * k * follow
     spent = 0.0
     step = 0
     while step <= limit:
         table = _cheapest(widths, levels, prices)
         level = levels[table]
         n_masks = _BINOMIALS[widths[table], level]
-        trial_ends = spent + n_masks * prices[table] > TRIAL * scan_cost
+        steps_left = limit + 1 - step - HOPE
         if level >= masks.ends.shape[0] - 1 or (
-            trial_ends and spent + _cost_of_steps(limit + 1 - step, widths, levels, prices, scan_cost) > scan_cost
+            spent + n_masks * prices[table] > TRIAL * scan_cost
+            and spent + to_take + _cost_of_steps(steps_left, widths, levels, prices, scan_cost) > scan_cost
         ):
             return GAVE_UP
         step_of[table, level] = step
@@ -290,9 +306,9 @@ def _search(
                             taken += 1
         work[0] += n_masks
         work[1] += compared
-        spent += LOOK_UP * n_masks + COMPARE * compared + follow * followed
-        # For the next distance, only those count that were followed in vain: few more will be taken.
-        prices[table] = LOOK_UP + (COMPARE * compared + follow * (followed - taken)) / n_masks
+        cost = LOOK_UP * n_masks + COMPARE * compared + follow * (followed - taken)
+        prices[table] = cost / n_masks
+        spent += cost
         levels[table] += 1
         step += 1
     keys[:found].sort()

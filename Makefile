@@ -21,6 +21,10 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/features.py
 	$(BIN)/python benchmarks/cold_start.py
 	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/encode.py
+	$(BIN)/python benchmarks/flat.py --sizes 1e6
+	$(BIN)/python benchmarks/multi_index.py --sizes 1e6
+	$(BIN)/python benchmarks/large.py --n 1e7
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .

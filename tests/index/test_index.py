@@ -1,0 +1,129 @@
+"""What users write: queries of any kind, clear refusals, readers side by side."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from onlinehash import Codes, FlatIndex, Hits, MultiIndex, MultiModelOnlineHashing, OnlineHashing
+from onlinehash.errors import InvalidInput
+from onlinehash.index import multi_index, probing
+
+X = np.random.default_rng(0).standard_normal((300, 6)).astype(np.float32)
+OH = OnlineHashing(32, random_state=0).observe(X)
+
+both = pytest.mark.parametrize("cls", [FlatIndex, MultiIndex])
+
+
+@both
+def test_rank_in_rank_out(cls):
+    index = cls(OH.encode(X), encoder=OH.snapshot())
+    one, several = index.search(X[3], 5), index.search(X[:4], 5)
+    assert isinstance(one, Hits)
+    assert one.ids.shape == (5,)
+    assert several.ids.shape == several.distances.shape == (4, 5)
+    np.testing.assert_array_equal(one.ids, several.ids[3])
+    assert isinstance(index.within(X[3], 4), Hits)
+    assert [type(hits) for hits in index.within(X[:2], 4)] == [Hits, Hits]
+    assert index.search(OH.encode(X)[:0], 5).ids.shape == (0, 5)
+    assert index.within(OH.encode(X)[:0], 5) == []
+
+
+@both
+def test_vectors_booleans_and_codes_ask_the_same(cls):
+    index = cls(OH.encode(X), encoder=OH.snapshot())
+    expected = index.search(X[:5], 7)
+    for queries in (OH.encode(X[:5]), OH.transform(X[:5]), X[:5].tolist(), np.asfortranarray(X[:5])):
+        np.testing.assert_array_equal(index.search(queries, 7).ids, expected.ids)
+
+
+@both
+def test_a_refusal_is_one_sentence(cls):
+    index = cls(OH.encode(X))
+    codes = OH.encode(X[:2])
+    for call, words in [
+        (lambda: index.search(X[:2], 3), "encoder"),
+        (lambda: index.search(codes, -1), "k"),
+        (lambda: index.search(codes, 2.5), "k"),
+        (lambda: index.within(codes, -1), "radius"),
+        (lambda: index.search(Codes.from_bits(np.ones((1, 31), np.bool_)), 3), "width"),
+        (lambda: index.search(np.ones((1, 31), np.bool_), 3), "width"),
+        (lambda: index.add(X[:2]), "Codes"),
+        (lambda: index.add(Codes.from_bits(np.ones((1, 31), np.bool_))), "width"),
+        (lambda: index.update([0, 1], codes[:1]), "a code for each"),
+        (lambda: index.replace(codes), "300"),
+        (lambda: cls(X), "Codes"),
+        (lambda: cls(codes, ["a"]), "2"),
+        (lambda: cls(codes, ["a", "a"]), "different"),
+        (lambda: cls(codes, n_jobs=0), "n_jobs"),
+        (lambda: cls(codes, fusion="max"), "fusion"),
+        (lambda: cls(codes, encoder=OnlineHashing(16, random_state=0).observe(X).snapshot()), "encoder"),
+    ]:
+        with pytest.raises(InvalidInput) as caught:
+            call()
+        assert words in str(caught.value)
+        assert str(caught.value).endswith(".")
+    assert index.codes == OH.encode(X)
+
+
+@both
+def test_a_new_encoder_comes_with_new_codes(cls):
+    learner = OnlineHashing(32, random_state=0).observe(X)
+    index = cls(learner.encode(X), encoder=learner.snapshot())
+    learner.partial_fit_pairs(X[:100], X[100:200], np.arange(100) % 3 == 0)
+    index.replace(learner.encode(X), learner.snapshot())
+    fresh = cls(learner.encode(X), encoder=learner.snapshot())
+    np.testing.assert_array_equal(index.search(X[:9], 20).ids, fresh.search(X[:9], 20).ids)
+
+
+@both
+@pytest.mark.parametrize("fusion", ["min", "sum"])
+def test_several_models_by_vectors(cls, fusion):
+    mm = MultiModelOnlineHashing(12, n_models=3, random_state=0).observe(X)
+    index = cls(mm.encode(X), fusion=fusion, encoder=mm.snapshot())
+    bits = mm.transform(X)
+    per_model = (bits[0] != bits).reshape(len(X), 3, 12).sum(axis=2)
+    distances = per_model.min(axis=1) if fusion == "min" else per_model.sum(axis=1)
+    np.testing.assert_array_equal(index.search(X[0], 50).ids, np.argsort(distances, kind="stable")[:50])
+
+
+@both
+def test_memory_is_near_the_codes(cls):
+    codes = Codes.from_bits(np.random.default_rng(0).random((100_000, 64)) < 0.5)
+    index = cls(codes)
+    per_item = index.nbytes / len(codes)
+    assert per_item < (8.2 if cls is FlatIndex else 8.4 + 12 * index.n_tables + 2)
+    assert np.shares_memory(index.codes.planes, codes.planes)
+
+
+@both
+def test_readers_side_by_side(cls, monkeypatch):
+    monkeypatch.setattr(multi_index, "CHEAP_SCAN", 0)
+    monkeypatch.setattr(probing, "SCAN_ONE", 1e9)
+    index = cls(OH.encode(X), [f"item {i}" for i in range(300)])
+    queries = OH.encode(X)
+    expected = [index.search(queries[i], 9).ids.tolist() for i in range(100)]
+    with ThreadPoolExecutor(8) as pool:
+        got = list(pool.map(lambda i: index.search(queries[i % 100], 9).ids.tolist(), range(400)))
+    assert got == expected * 4
+
+
+def test_only_the_changed_tables_are_sorted_anew(monkeypatch):
+    from onlinehash.index import substrings
+
+    bits = np.random.default_rng(0).random((3000, 64)) < 0.5
+    index = MultiIndex(Codes.from_bits(bits))
+    sorted_tables = []
+    sort = substrings._sort
+    monkeypatch.setattr(substrings, "_sort", lambda *args: sorted_tables.append(int(args[1])) or sort(*args))
+    changed = bits.copy()
+    changed[:, 1] ^= True
+    changed[:, 20] ^= True
+    index.replace(Codes.from_bits(changed))
+    starts = index.get_state()["tables"][0]["starts"].tolist()
+    assert sorted_tables == [max(s for s in starts if s <= column) for column in (1, 20)]
+    monkeypatch.setattr(probing, "SCAN_MANY", 1e9)
+    expected = FlatIndex(Codes.from_bits(changed)).search(Codes.from_bits(bits[:50]), 20)
+    np.testing.assert_array_equal(index.search(Codes.from_bits(bits[:50]), 20).ids, expected.ids)

@@ -62,9 +62,11 @@ class Index(ABC):
         """All items at a distance of at most `radius`: Hits for one query, a list of Hits for several."""
         checks.parameters("within", {"radius": radius}, {"radius": checks.integer(0)})
         codes, one = self._codes_of(queries)
-        found = self._within(codes, min(int(radius), 8 * self._per_model)) if len(self) else []
-        nothing = np.empty(0, np.uint16), np.empty(0, np.int64)
-        hits = [self._hits(*pair) for pair in found or [nothing] * len(codes)]
+        if len(self) and len(codes):
+            found = self._within(codes, min(int(radius), 8 * self._per_model))
+        else:
+            found = [(np.empty(0, np.uint16), np.empty(0, np.int64))] * len(codes)
+        hits = [self._hits(*pair) for pair in found]
         return hits[0] if one else hits
 
     def _hits(self, distances: np.ndarray, positions: np.ndarray) -> Hits:

@@ -132,6 +132,7 @@ Rule = tuple[str, Callable[[Any], bool]]
 def integer(low: int, high: float = math.inf) -> Rule:
     """A whole number from `low` to `high`."""
     text = f"an integer of at least {low}" if high == math.inf else f"an integer from {low} to {high:.0f}"
+    text = str(low) if high == low else text
     return text, lambda v: isinstance(v, Integral) and not isinstance(v, bool) and low <= int(v) <= high
 
 

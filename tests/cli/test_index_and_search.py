@@ -258,7 +258,9 @@ def test_codes_that_cannot_be(folder: Path) -> None:
     np.savez("c.npz", packed=np.zeros((5, 3), np.uint8), n_bits=30, n_models=1)
     assert told("c.npz").startswith("c.npz: expected packed codes of dtype uint8 and shape (n, 4) for 30 bits")
     onlinehash.save(Codes.from_bits(np.zeros((5, 7), np.bool_)), "c.oh")
-    assert told("c.oh", "--model", "m.oh").startswith("expected the encoder that made the codes, got Encoder(")
+    assert told("c.oh", "--model", "m.oh").startswith(
+        "expected the encoder that made Codes(n=5, n_bits=7), got Encoder("
+    )
     Path("broken.npz").write_text("no zip")
     assert told("broken.npz", "--model", "m.oh").startswith("expected arrays of numbers or text by name in broken.npz")
 

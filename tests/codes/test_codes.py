@@ -178,12 +178,31 @@ def test_what_is_no_matrix_of_bits_is_refused(bits: Any) -> None:
     assert isinstance(refused(Codes.from_bits, bits, 2), InvalidInput)
 
 
-@pytest.mark.parametrize(("n_bits", "n_models"), [(4096, 1), (1, 65_534), (4095, 16)])
+@pytest.mark.parametrize(("n_bits", "n_models"), [(4096, 1), (8, 8191), (4096, 15)])
 def test_the_longest_codes(n_bits: int, n_models: int) -> None:
     assert Codes.from_bits(np.ones((1, n_bits * n_models), bool), n_models).popcount().tolist() == [n_bits * n_models]
     for more in ((n_bits + 1, n_models), (n_bits, n_models + 1)):
         if more != (4096, 2):
             assert isinstance(refused(Codes.from_bits, np.zeros((1, more[0] * more[1]), bool), more[1]), InvalidInput)
+
+
+@pytest.mark.parametrize("wrong", [2.0, True, "2", None])
+def test_numbers_of_bits_and_models_are_whole(wrong: Any) -> None:
+    packed = np.zeros((1, 1), np.uint8)
+    assert isinstance(refused(Codes.from_bits, np.zeros((1, 8), bool), wrong), InvalidInput)
+    assert isinstance(refused(Codes.from_faiss, packed, wrong), InvalidInput)
+    assert isinstance(refused(Codes.from_planes, np.zeros((1, 1, 64), np.uint8), wrong, 8), InvalidInput)
+
+
+def test_other_slips_are_told_in_a_sentence() -> None:
+    codes = Codes.from_bits(np.ones((2, 8), bool))
+    assert isinstance(refused(Codes.from_bits, [[True], [True, False]]), InvalidInput)
+    assert isinstance(refused(Codes.from_pgvector, "0101"), InvalidInput)
+    assert isinstance(refused(codes.to_packbits, "middle"), InvalidInput)
+    assert isinstance(refused(Codes.from_planes, codes.planes, -1, 8), InvalidInput)
+    assert Codes.concatenate(codes[i] for i in range(2)) == codes
+    with pytest.raises(AttributeError):
+        codes.n_bits = 3  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("n_models", [0, -1])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinehash import Codes
+from onlinehash import Codes, FlatIndex, MultiIndex
 from onlinehash.codes import distance_matrix, fused_distances
 from onlinehash.errors import InvalidInput
 from tests.codes.drawn import WIDTHS, Drawn, drawn
@@ -48,11 +48,15 @@ def test_the_nearest_and_the_farthest(n_bits: int, n_models: int) -> None:
 
 
 def test_the_most_columns_there_can_be() -> None:
-    """Sums of 65,534 fit 16 bits."""
-    zeros = np.zeros((1, 65_534), bool)
-    a, b = Codes.from_bits(zeros, 32_767), Codes.from_bits(~zeros, 32_767)
-    assert fused_distances(a, b, "sum").tolist() == [[65_534]]
-    assert fused_distances(a, b, "min").tolist() == [[2]]
+    """Sums of 65,528 fit 16 bits, and so does what is above all of them."""
+    zeros = np.zeros((1, 65_528), bool)
+    a, b = Codes.from_bits(zeros, 8191), Codes.from_bits(~zeros, 8191)
+    assert fused_distances(a, b, "sum").tolist() == [[65_528]]
+    assert fused_distances(a, b, "min").tolist() == [[8]]
+    for index in (FlatIndex(b, fusion="sum"), MultiIndex(b, fusion="sum")):
+        assert index.search(a, 1).distances.tolist() == [[65_528]]
+        assert index.within(a, 65_527)[0].ids.tolist() == []
+        assert index.within(a, 70_000)[0].ids.tolist() == [0]
 
 
 def test_codes_of_two_widths_do_not_compare() -> None:

@@ -121,6 +121,23 @@ def test_a_file_of_something_else_is_refused(place, value, tmp_path):
             onlinehash.load(tmp_path / "changed.oh", mmap=mmap)
 
 
+def test_tables_that_belong_to_other_items_are_refused(tmp_path):
+    def tables(n: int, n_bits: int, n_models: int = 1) -> Any:
+        return _pack_index(MultiIndex(Codes.from_bits(bits(n, n_bits * n_models), n_models)))["state"]["tables"]
+
+    for n_bits, n_models, wrong in [
+        (64, 1, tables(5000, 64)),
+        (64, 1, tables(100, 64)),
+        (20, 2, [*tables(200, 20), *tables(5000, 20)]),
+        (20, 2, tables(200, 20)),
+    ]:
+        content: Any = _pack_index(MultiIndex(Codes.from_bits(bits(200, n_bits * n_models), n_models)))
+        content["state"]["tables"] = wrong
+        format.write(tmp_path / "other.oh", "index", content)
+        with pytest.raises(FormatError):
+            onlinehash.load(tmp_path / "other.oh")
+
+
 @pytest.mark.parametrize("n_bits", [64, 100])
 @pytest.mark.parametrize("name", ["offsets", "positions"])
 def test_wild_values_in_tables_lead_nowhere(name, n_bits, tmp_path):

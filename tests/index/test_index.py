@@ -9,7 +9,7 @@ import pytest
 
 from onlinehash import Codes, FlatIndex, Hits, MultiIndex, MultiModelOnlineHashing, OnlineHashing
 from onlinehash.errors import InvalidInput
-from onlinehash.index import multi_index, probing
+from onlinehash.index import items, multi_index, probing, substrings
 
 X = np.random.default_rng(0).standard_normal((300, 6)).astype(np.float32)
 OH = OnlineHashing(32, random_state=0).observe(X)
@@ -59,6 +59,10 @@ def test_a_refusal_is_one_sentence(cls):
         (lambda: cls(codes, ["a", "a"]), "different"),
         (lambda: cls(codes, n_jobs=0), "n_jobs"),
         (lambda: cls(codes, fusion="max"), "fusion"),
+        (lambda: cls(codes, encoder=OH), "snapshot"),
+        (lambda: index.replace(OH.encode(X), OnlineHashing(16, random_state=0).observe(X).snapshot()), "encoder"),
+        (lambda: index.search([[True], [True, False]], 1), "one length"),
+        (lambda: setattr(index, "n_jobs", 0), "n_jobs"),
         (lambda: cls(codes, encoder=OnlineHashing(16, random_state=0).observe(X).snapshot()), "encoder"),
     ]:
         with pytest.raises(InvalidInput) as caught:
@@ -90,6 +94,53 @@ def test_several_models_by_vectors(cls, fusion):
 
 
 @both
+def test_a_state_does_not_change_any_more(cls):
+    index = cls(OH.encode(X))
+    index.update([3], OH.encode(X[:1]))
+    state = index.get_state()
+    twin = cls.from_state(state, None)
+    before = twin.codes
+    index.update([5], OH.encode(X[:1]))
+    index.remove([7])
+    assert twin.codes == before
+    assert len(twin) == 300
+
+
+@both
+def test_what_fails_for_want_of_memory_leaves_the_index_whole(cls, monkeypatch):
+    index = cls(OH.encode(X))
+
+    def no_memory(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(items, "aligned_planes", no_memory)
+        with pytest.raises(MemoryError):
+            index.add(OH.encode(X[:1]))
+    with monkeypatch.context() as patched:
+        patched.setattr(substrings, "build", no_memory)
+        patched.setattr(multi_index, "FEW_BLOCKS", 0)
+        patched.setattr(multi_index, "FRESH_SHARE", 0)
+        if cls is MultiIndex:  # the item is in, though not in the tables
+            with pytest.raises(MemoryError):
+                index.add(OH.encode(X[:1]))
+        else:
+            index.add(OH.encode(X[:1]))
+    monkeypatch.setattr(multi_index, "CHEAP_SCAN", 0)
+    monkeypatch.setattr(probing, "SCAN_ONE", 1e9)
+    assert index.ids.tolist() == list(range(301))
+    assert index.search(OH.encode(X[:1]), 400).ids.shape == (1, 301)
+
+
+def test_removals_alone_build_nothing(monkeypatch):
+    index = MultiIndex(Codes.from_bits(np.random.default_rng(0).random((20_000, 64)) < 0.5))
+    monkeypatch.setattr(substrings, "build", None)
+    index.remove(np.arange(0, 20_000, 10))
+    monkeypatch.setattr(probing, "SCAN_MANY", 1e9)
+    assert not (index.search(index.codes[:100], 5).ids % 10 == 0).any()
+
+
+@both
 def test_memory_is_near_the_codes(cls):
     codes = Codes.from_bits(np.random.default_rng(0).random((100_000, 64)) < 0.5)
     index = cls(codes)
@@ -111,8 +162,6 @@ def test_readers_side_by_side(cls, monkeypatch):
 
 
 def test_only_the_changed_tables_are_sorted_anew(monkeypatch):
-    from onlinehash.index import substrings
-
     bits = np.random.default_rng(0).random((3000, 64)) < 0.5
     index = MultiIndex(Codes.from_bits(bits))
     sorted_tables = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -10,8 +10,8 @@ import numpy as np
 from onlinehash.codes import layout
 from onlinehash.errors import InvalidInput
 
-#: The longest code of one model, and of all models together (distances are counted in 16 bits).
-MAX_BITS, MAX_COLUMNS = 4096, 65_534
+#: The longest code of one model, in bits, and of all models together, in bytes (distances are counted in 16 bits).
+MAX_BITS, MAX_PLANES = 4096, 8191
 
 
 class Codes:
@@ -22,19 +22,21 @@ class Codes:
     and pgvector's `bit` type, and go back to them. In those the columns of all models follow one another without gaps.
     """
 
-    __slots__ = ("_n", "_planes", "n_bits", "n_models")
+    __slots__ = ("_n", "_n_bits", "_n_models", "_planes")
 
     _n: int
+    _n_bits: int
+    _n_models: int
     _planes: np.ndarray
-    n_bits: int
-    n_models: int
 
     @classmethod
     def from_bits(cls, bits: Any, n_models: int = 1) -> Codes:
         """Pack a boolean array `(n, n_models * n_bits)`."""
-        bits = np.asarray(bits)
-        if n_models < 1:
-            raise InvalidInput(f"expected at least one model, got n_models={n_models}.")
+        try:
+            bits = np.asarray(bits)
+        except ValueError:
+            raise InvalidInput("expected a boolean array (n, bits), got rows of several lengths.") from None
+        _check_width(1, n_models)
         if bits.ndim != 2 or bits.dtype != np.bool_ or bits.shape[1] == 0 or bits.shape[1] % n_models:
             raise InvalidInput(
                 f"expected a boolean array (n, bits) with a multiple of {n_models} columns, "
@@ -49,13 +51,15 @@ class Codes:
     def from_planes(cls, planes: np.ndarray, n: int, n_bits: int, n_models: int = 1) -> Codes:
         """Codes that lie in planes already; they are kept, not copied, and must not change any more."""
         _check_width(n_bits, n_models)
+        if not _is_whole(n) or n < 0:
+            raise InvalidInput(f"expected n to be a number of codes, got {n!r}.")
         shape = (-(-n // layout.LANES), n_models * layout.planes_per_model(n_bits), layout.LANES)
         if planes.shape != shape or planes.dtype != np.uint8 or not planes.flags.c_contiguous:
             raise InvalidInput(f"expected contiguous planes of dtype uint8 {shape}, got {planes.dtype} {planes.shape}.")
         codes = cls.__new__(cls)
         codes._planes = planes.view()
         codes._planes.flags.writeable = False
-        codes._n, codes.n_bits, codes.n_models = n, n_bits, n_models
+        codes._n, codes._n_bits, codes._n_models = n, n_bits, n_models
         return codes
 
     def checked(self) -> Codes:
@@ -75,6 +79,7 @@ class Codes:
     ) -> Codes:
         """Codes packed by `np.packbits(bits, axis=1, bitorder=bitorder)`, uint8 `(n, ceil(n_models * n_bits / 8))`."""
         _check_width(n_bits, n_models)
+        _check_order(bitorder)
         columns, packed = n_bits * n_models, np.asarray(packed)
         if packed.ndim != 2 or packed.dtype != np.uint8 or packed.shape[1] != -(-columns // 8):
             raise InvalidInput(
@@ -96,6 +101,8 @@ class Codes:
     @classmethod
     def from_pgvector(cls, texts: Iterable[Any], n_models: int = 1) -> Codes:
         """Codes as PostgreSQL writes its type `bit(n)`, one text of 0 and 1 each, or pgvector's `Bit` objects."""
+        if isinstance(texts, str):
+            raise InvalidInput("expected a sequence of texts of 0 and 1, one for each code, got one text.")
         lines = [text.to_text() if hasattr(text, "to_text") else text for text in texts]
         widths = {len(line) if isinstance(line, str) and not line.strip("01") else 0 for line in lines}
         if len(widths) != 1 or 0 in widths:
@@ -104,8 +111,9 @@ class Codes:
         return cls.from_bits(digits == ord("1"), n_models)
 
     @classmethod
-    def concatenate(cls, parts: Sequence[Codes]) -> Codes:
+    def concatenate(cls, parts: Iterable[Codes]) -> Codes:
         """Codes of one width, one after the other."""
+        parts = list(parts)
         if not parts or len({(part.n_bits, part.n_models) for part in parts}) != 1:
             raise InvalidInput(
                 f"expected codes of one width to concatenate, got {', '.join(map(repr, parts)) or 'none'}."
@@ -129,6 +137,16 @@ class Codes:
     def planes(self) -> np.ndarray:
         """The bytes, `(n_blocks, n_planes, 64)`, read-only."""
         return self._planes
+
+    @property
+    def n_bits(self) -> int:
+        """Bits of each model's code."""
+        return self._n_bits
+
+    @property
+    def n_models(self) -> int:
+        """Codes of an item, one for each model."""
+        return self._n_models
 
     @property
     def n_planes(self) -> int:
@@ -164,6 +182,7 @@ class Codes:
 
     def to_packbits(self, bitorder: Literal["big", "little"] = "big") -> np.ndarray:
         """What `np.packbits(codes.bits(), axis=1, bitorder=bitorder)` gives."""
+        _check_order(bitorder)
         if bitorder == "little" and _bytes_are_shared_alike(self.n_bits, self.n_models):
             return self.rows()
         return np.packbits(self.bits(), axis=1, bitorder=bitorder)
@@ -216,11 +235,24 @@ class Codes:
 
 
 def _check_width(n_bits: int, n_models: int) -> None:
-    if not 1 <= n_bits <= MAX_BITS or n_models < 1 or n_bits * n_models > MAX_COLUMNS:
+    if (
+        not (_is_whole(n_bits) and _is_whole(n_models))
+        or not 1 <= n_bits <= MAX_BITS
+        or not 1 <= n_models * layout.planes_per_model(n_bits) <= MAX_PLANES
+    ):
         raise InvalidInput(
-            f"expected codes of 1 to {MAX_BITS} bits, and at most {MAX_COLUMNS} over all models, "
-            f"got {n_models} times {n_bits}."
+            f"expected codes of 1 to {MAX_BITS} bits, and at most {MAX_PLANES} bytes over all models, "
+            f"got {n_models!r} models of {n_bits!r} bits."
         )
+
+
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _check_order(bitorder: str) -> None:
+    if bitorder not in ("big", "little"):
+        raise InvalidInput(f"expected bitorder to be 'big' or 'little', got {bitorder!r}.")
 
 
 def _bytes_are_shared_alike(n_bits: int, n_models: int) -> bool:

@@ -20,20 +20,25 @@ _BYTE, _SHORT, _LONG = (ir.IntType(bits) for bits in (8, 16, 64))
 _WORDS = ir.VectorType(_LONG, TOGETHER)
 
 
-def words_per_code(n_planes: int) -> int:
-    """64-bit words that hold a code of so many bytes."""
-    return -(-n_planes // 8)
+def rows_of_words(planes: np.ndarray, n: int, first_model: int, n_models: int, n_bits: int) -> np.ndarray:
+    """The first n codes of some models as rows of words; the columns of all of them follow one another without gaps."""
+    rows = np.zeros((n, -(-n_models * n_bits // 64)), np.uint64)
+    _put_words(planes, first_model, n_models, n_bits, rows)
+    return rows
 
 
 @njit(nogil=True, cache=True)
-def put_words(planes: np.ndarray, first_plane: int, n_planes: int, first: int, out: np.ndarray) -> None:
-    """The codes first, first + 1, ... as rows of words; byte j of a code is bits 8 j to 8 j + 7 of its row."""
-    out[:] = 0
-    for i in range(out.shape[0]):
-        block, lane = (first + i) // LANES, (first + i) % LANES
-        for j in range(n_planes):
-            byte = np.uint64(planes[block, first_plane + j, lane])
-            out[i, j // 8] |= byte << np.uint64(8 * (j % 8))
+def _put_words(planes: np.ndarray, first_model: int, n_models: int, n_bits: int, rows: np.ndarray) -> None:
+    per_model = (n_bits + 7) // 8
+    for i in range(rows.shape[0]):
+        block, lane = i // LANES, i % LANES
+        for model in range(n_models):
+            for j in range(per_model):
+                byte = np.uint64(planes[block, (first_model + model) * per_model + j, lane])
+                at = model * n_bits + 8 * j
+                rows[i, at // 64] |= byte << np.uint64(at % 64)
+                if at % 64 > 56 and at // 64 + 1 < rows.shape[1]:
+                    rows[i, at // 64 + 1] |= byte >> np.uint64(64 - at % 64)
 
 
 @njit(nogil=True, cache=True, inline="always")

@@ -34,12 +34,19 @@ class Index(ABC):
         self._replaced(None)
 
     def _set_up(self, items: Items, n_jobs: int, fusion: str, encoder: Encoder | None) -> None:
-        rule = checks.either(checks.integer(1), checks.integer(-1, -1))
-        checks.parameters(type(self).__name__, {"n_jobs": n_jobs}, {"n_jobs": rule})
-        if encoder is not None and (encoder.n_bits, encoder.n_models) != (items.n_bits, items.n_models):
-            raise InvalidInput(f"expected the encoder that made the codes, got {encoder!r} for {items.all_codes()!r}.")
+        self._items, self.n_jobs = items, n_jobs
         self._n_models, self._per_model = fused_planes(items.all_codes(), fusion)
-        self._items, self.n_jobs, self.fusion, self.encoder = items, n_jobs, fusion, encoder
+        self._fusion, self._encoder = fusion, self._check_encoder(encoder)
+
+    def _check_encoder(self, encoder: Any) -> Encoder | None:
+        if encoder is None or (
+            isinstance(encoder, Encoder) and (encoder.n_bits, encoder.n_models) == (self.n_bits, self.n_models)
+        ):
+            return encoder
+        raise InvalidInput(
+            f"expected the encoder that made {self._items.all_codes()!r}, got {checks.shown(encoder)}; "
+            "a learner gives its encoder by snapshot()."
+        )
 
     # ------------------------------------------------------------------------------------------------ searching
 
@@ -78,7 +85,10 @@ class Index(ABC):
             if (queries.n_bits, queries.n_models) != (self.n_bits, self.n_models):
                 check_same_width(queries, self._items.all_codes())
             return queries, False
-        array = np.asarray(queries)
+        try:
+            array = np.asarray(queries)
+        except ValueError:
+            raise InvalidInput("expected queries of one length, got rows of several.") from None
         if array.dtype != np.bool_ and self.encoder is None:
             raise InvalidInput(
                 f"expected Codes or booleans to search for, got {checks.shown(queries)}; "
@@ -86,6 +96,8 @@ class Index(ABC):
             )
         rows = array[None] if array.ndim == 1 else array
         if array.dtype != np.bool_ and self.encoder is not None:
+            if len(rows) == 0:
+                return self._items.at(np.empty(0, np.int64)), False
             return self.encoder.encode(rows), array.ndim == 1
         codes = Codes.from_bits(rows, self._items.n_models)
         return self._codes_of(codes)[0], array.ndim == 1
@@ -116,10 +128,14 @@ class Index(ABC):
             self._replaced(None)
 
     def replace(self, codes: Codes, encoder: Encoder | None = None) -> None:
-        """New codes for all items, in the order of insertion: what a changed hash function asks for."""
+        """New codes for all items, in the order of insertion: what a changed hash function asks for.
+
+        Vectors can be searched for only if the encoder of the new codes comes with them.
+        """
+        encoder = self._check_encoder(encoder)
         moved = self._items.n_dead > 0
         columns = self._items.replace(codes)
-        self.encoder = encoder
+        self._encoder = encoder
         self._replaced(None if moved else columns)
 
     @abstractmethod
@@ -149,6 +165,27 @@ class Index(ABC):
         """What a kind of index keeps besides."""
 
     # ------------------------------------------------------------------------------------------------ what it holds
+
+    @property
+    def n_jobs(self) -> int:
+        """Threads that share a search; -1 is one for each CPU."""
+        return self._n_jobs
+
+    @n_jobs.setter
+    def n_jobs(self, n_jobs: int) -> None:
+        rule = checks.either(checks.integer(1), checks.integer(-1, -1))
+        checks.parameters(type(self).__name__, {"n_jobs": n_jobs}, {"n_jobs": rule})
+        self._n_jobs = int(n_jobs)
+
+    @property
+    def fusion(self) -> str:
+        """Which distance counts when there are several models: `min` or `sum`."""
+        return self._fusion
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """What made the codes, if it is known."""
+        return self._encoder
 
     @property
     def n_bits(self) -> int:

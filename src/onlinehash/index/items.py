@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.codes import Codes, check_same_width
-from onlinehash.codes.layout import LANES, aligned_planes, copy_codes, gather_codes, places, scatter_codes
+from onlinehash.codes.layout import LANES, aligned_planes, copy_codes, gather_codes, scatter_codes
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.index.ids import Ids
 
@@ -86,18 +86,19 @@ class Items:
         gather_codes(self.planes, positions, planes)
         return Codes.from_planes(planes, len(positions), self.n_bits, self.n_models)
 
-    def places(self, columns: np.ndarray) -> np.ndarray:
-        """Where columns lie within the bytes of a code, as bit numbers."""
-        return places(columns, self.n_bits)
+    def are_alive(self, positions: np.ndarray) -> np.ndarray:
+        """Is there an item at each of these positions?"""
+        bits: np.ndarray = self._alive[positions // LANES] >> (positions % LANES).astype(np.uint64) & np.uint64(1)
+        return bits.astype(np.bool_)
 
     # ------------------------------------------------------------------------------------------------ changes
 
     def add(self, codes: Codes, ids: Any) -> np.ndarray:
         """New items at the end; their positions."""
         self._check(codes)
-        self.ids.extend(ids, len(codes))
         positions = np.arange(self.n_positions, self.n_positions + len(codes))
         self._own(self.n_positions + len(codes))
+        self.ids.extend(ids, len(codes))  # last of all that can fail
         copy_codes(codes.planes, 0, len(codes), self._planes, self.n_positions)
         set_lanes(self._alive, positions)
         self.n_positions += len(codes)
@@ -117,9 +118,7 @@ class Items:
         """Known items die; their positions."""
         positions = self.ids.find(ids)
         self.ids.forget(positions)
-        dead = np.zeros_like(self._alive)
-        set_lanes(dead, positions)
-        self._alive = self._alive & ~dead
+        clear_lanes(self._alive, positions)
         self.n_dead += len(positions)
         return positions
 
@@ -162,7 +161,8 @@ class Items:
 
     def get_state(self) -> dict[str, Any]:
         """Codes, ids and masks of the living, from which `from_state` makes the same items."""
-        return {"codes": self.all_codes(), "ids": self.ids.state(), "alive": self.alive}
+        self._owned = False  # the next change copies the planes
+        return {"codes": self.all_codes(), "ids": self.ids.state(), "alive": self.alive.copy()}
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Items:
@@ -180,6 +180,12 @@ def set_lanes(masks: np.ndarray, positions: np.ndarray) -> None:
     """Set the bits of some positions in masks of 64 lanes."""
     bits = np.uint64(1) << (positions % LANES).astype(np.uint64)
     np.bitwise_or.at(masks, positions // LANES, bits)
+
+
+def clear_lanes(masks: np.ndarray, positions: np.ndarray) -> None:
+    """Clear the bits of some positions in masks of 64 lanes."""
+    bits = np.uint64(1) << (positions % LANES).astype(np.uint64)
+    np.bitwise_and.at(masks, positions // LANES, ~bits)
 
 
 def _changed_columns(old: Codes, new: Codes) -> np.ndarray:

@@ -9,11 +9,13 @@ import numpy as np
 
 from onlinehash.codes import Codes
 from onlinehash.codes.lanes import spread
-from onlinehash.codes.words import put_words, words_per_code
+from onlinehash.codes.layout import LANES
+from onlinehash.codes.words import rows_of_words
 from onlinehash.errors import FormatError
 from onlinehash.index import flat, probing, substrings, threads
 from onlinehash.index.base import Index
-from onlinehash.index.items import set_lanes
+from onlinehash.index.items import Items, clear_lanes
+from onlinehash.learners.encoder import Encoder
 
 #: The share of blocks with items that are not in the tables at which the tables are built anew, and the least number.
 FRESH_SHARE, FEW_BLOCKS = 1 / 64, 64
@@ -36,6 +38,12 @@ class Work(NamedTuple):
     candidates: np.ndarray
     scanned: np.ndarray
 
+    @classmethod
+    def nothing(cls, n_queries: int) -> Work:
+        """Of queries for which no table was asked."""
+        zeros = np.zeros(n_queries, np.int64)
+        return cls(zeros, zeros, np.ones(n_queries, np.bool_))
+
 
 class MultiIndex(Index):
     """Multi-index hashing: hash tables on substrings of the codes, and a flat scan wherever that is cheaper.
@@ -45,7 +53,9 @@ class MultiIndex(Index):
     to build the tables anew. `work` tells what the last search did.
     """
 
-    work: Work
+    def _set_up(self, items: Items, n_jobs: int, fusion: str, encoder: Encoder | None) -> None:
+        super()._set_up(items, n_jobs, fusion, encoder)
+        self.work = Work.nothing(0)
 
     @property
     def n_tables(self) -> int:
@@ -61,8 +71,8 @@ class MultiIndex(Index):
 
     def _build(self) -> None:
         """Tables of all positions, dead ones too."""
-        planes, n = self._items.planes, self._items.n_positions
-        self._set_tables([substrings.build(planes, t * self._per_model, self._bits, n) for t in range(self._n_models)])
+        rows = self._rows(self._items.all_codes())
+        self._set_tables([substrings.build(of_model, self._bits) for of_model in rows])
 
     def _set_tables(self, tables: list[substrings.Tables]) -> None:
         """Tables that hold every position as it is now."""
@@ -73,41 +83,41 @@ class MultiIndex(Index):
 
     @property
     def _bits(self) -> int:
-        """The bits of a code as the tables see it; the padding between summed models counts, and is always zero."""
-        return self._items.n_bits if self._n_models == self._items.n_models else 8 * self._per_model
+        """The bits of a code as the tables see it: of one model, or of all whose distances are summed."""
+        return self.n_bits if self._n_models == self.n_models else self.n_bits * self.n_models
+
+    def _rows(self, codes: Codes) -> list[np.ndarray]:
+        """Codes as rows of words, for each set of tables."""
+        n, together = len(codes), self.n_models // self._n_models
+        models = range(0, self.n_models, together)
+        return [rows_of_words(codes.planes, n, model, together, self.n_bits) for model in models]
 
     def _touched(self, positions: np.ndarray) -> None:
-        self._fresh_blocks = np.union1d(self._fresh_blocks, positions // 64)
+        settled = self._settled
+        if len(settled) < self._items.n_blocks:
+            settled = np.zeros(max(self._items.n_blocks, len(settled) * 3 // 2), np.uint64)
+            settled[: len(self._settled)] = self._settled
+        clear_lanes(settled, positions)
+        living = positions[self._items.are_alive(positions)]
+        self._settled, self._fresh_blocks = settled, np.union1d(self._fresh_blocks, living // LANES)
         if len(self._fresh_blocks) > max(FEW_BLOCKS, FRESH_SHARE * self._items.n_blocks):
             self._build()
-            return
-        settled = np.zeros(self._items.n_blocks, np.uint64)
-        settled[: len(self._settled)] = self._settled
-        touched = np.zeros_like(settled)
-        set_lanes(touched, positions)
-        self._settled = settled & ~touched
 
     def _replaced(self, columns: np.ndarray | None) -> None:
         if columns is None or len(self._fresh_blocks):
             self._build()
             return
-        places = columns % self._items.n_bits
-        model = columns // self._items.n_bits
-        if self._n_models == 1:
-            places, model = self._items.places(columns), np.zeros_like(columns)
-        planes = self._items.planes
-        self._set_tables(
-            [
-                substrings.replaced(tables, planes, t * self._per_model, self._bits, places[model == t])
-                if (model == t).any()
-                else tables
-                for t, tables in enumerate(self._tables)
-            ]
-        )
+        tables = []
+        for number, rows in enumerate(self._rows(self._items.all_codes())):
+            of_set = columns[columns // self._bits == number] % self._bits
+            old = self._tables[number]
+            tables.append(substrings.replaced(old, rows, self._bits, of_set) if len(of_set) else old)
+        self._set_tables(tables)
 
     def get_state(self) -> dict[str, Any]:
         tables = [of_model._asdict() for of_model in self._tables]
-        return super().get_state() | {"tables": tables, "settled": self._settled, "fresh": self._fresh_blocks}
+        settled = self._settled[: self._items.n_blocks].copy()
+        return super().get_state() | {"tables": tables, "settled": settled, "fresh": self._fresh_blocks}
 
     def _restore(self, state: dict[str, Any]) -> None:
         tables = [substrings.checked(substrings.Tables(**of_model), self._bits) for of_model in state["tables"]]
@@ -115,6 +125,10 @@ class MultiIndex(Index):
         alive = self._items.alive
         if (
             len(tables) != self._n_models
+            or any(not np.array_equal(other.starts, tables[0].starts) for other in tables)
+            or any(other.positions.shape != tables[0].positions.shape for other in tables)
+            or tables[0].positions.shape[1] > self._items.n_positions
+            or (len(fresh) == 0 and tables[0].positions.shape[1] != self._items.n_positions)
             or settled.shape != alive.shape
             or settled.dtype != np.uint64
             or (settled & ~alive).any()
@@ -184,21 +198,20 @@ class MultiIndex(Index):
         self, queries: Codes, radius: int, fresh: probing.Fresh
     ) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
         """Sorted keys of each query, which queries gave up, and the work."""
-        n = len(queries)
+        n, cost = len(queries), self._scan_cost(len(queries))
         of_models, gave_up, work = [], np.zeros(n, np.bool_), np.zeros((n, 2), np.int64)
+        room = min(probing.room_within(self._tables[0], cost), self._items.n_positions)
+        keys, n_found = np.empty(max(4 * room, 1 << 16), np.int64), np.empty(n, np.int64)
         for haystack, rows, spread_rows in self._each_model(queries, fresh):
             lists: list[np.ndarray] = []
-            room = 4096
             while len(lists) < n:
                 rest = slice(len(lists), n)
-                keys, n_found = np.empty(room, np.int64), np.zeros(n - len(lists), np.int64)
                 answered = probing.within(
-                    haystack, rows[rest], spread_rows[rest], radius, self._scan_cost(n), keys, n_found, work[rest]
+                    haystack, rows[rest], spread_rows[rest], radius, cost, room, keys, n_found[rest], work[rest]
                 )
-                gave_up[rest][:answered] |= n_found[:answered] == probing.GAVE_UP
-                ends = np.cumsum(np.maximum(n_found[:answered], 0))
-                lists += np.split(keys[: ends[-1]].copy(), ends[:-1]) if answered else []
-                room *= 2
+                ends = np.cumsum(np.maximum(n_found[rest][:answered], 0))
+                lists += np.split(keys[: ends[-1]].copy(), ends[:-1])
+            gave_up |= n_found == probing.GAVE_UP
             of_models.append(lists)
         if len(of_models) == 1:
             return of_models[0], gave_up, work
@@ -209,11 +222,8 @@ class MultiIndex(Index):
         self, queries: Codes, fresh: probing.Fresh
     ) -> Iterator[tuple[probing.Haystack, np.ndarray, np.ndarray]]:
         """Where to search, and for what: words, and lanes; what is in no table goes with the first model."""
-        n = len(queries)
-        spread_rows = spread(queries.rows()) if len(fresh.blocks) else np.empty((n, 0), np.uint8)
-        for model, tables in enumerate(self._tables):
-            rows = np.empty((n, words_per_code(self._per_model)), np.uint64)
-            put_words(queries.planes, model * self._per_model, self._per_model, 0, rows)
+        spread_rows = spread(queries.rows()) if len(fresh.blocks) else np.empty((len(queries), 0), np.uint8)
+        for tables, rows in zip(self._tables, self._rows(queries), strict=True):
             yield self._haystack(tables, fresh), rows, spread_rows
             fresh = fresh._replace(blocks=fresh.blocks[:0], lanes=fresh.lanes[:0])
 
@@ -225,8 +235,7 @@ class MultiIndex(Index):
         cost = self._scan_cost(n_queries)
         at_once = n_queries * cost * self._n_models < CHEAP_SCAN or probing.gives_up_at_once(self._tables[0], k, cost)
         if at_once:
-            nothing = np.zeros(n_queries, np.int64)
-            self.work = Work(nothing, nothing, np.ones(n_queries, np.bool_))
+            self.work = Work.nothing(n_queries)
         return at_once
 
     def _scan_cost(self, n_queries: int) -> float:

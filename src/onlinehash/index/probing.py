@@ -34,6 +34,9 @@ LOOK_UP, COMPARE, ASK, FETCH = 20.0, 1.0, 30.0, 150.0
 #: About so many times k items are followed and taken on the way to the k nearest.
 TAKEN = 4
 
+#: The share of a scan's cost that a search within a radius may spend on what it takes, and what it may take anyway.
+TAKING, LEAST_ROOM = 0.25, 64
+
 #: A byte of all codes in a scan for one query, or for each of many.
 SCAN_ONE, SCAN_MANY = 0.06, 0.0125
 
@@ -47,7 +50,7 @@ AHEAD = 32
 #: Substrings of the greatest distance that is looked up are at most so many.
 MOST_MASKS = 1 << 16
 
-GAVE_UP, NO_ROOM = -1, -2
+GAVE_UP = -1
 
 _POSITION_BITS = 40
 _NEVER = 1 << 30
@@ -121,6 +124,11 @@ def _patterns(width: int, s: int) -> np.ndarray:
     return out
 
 
+def room_within(tables: Tables, scan_cost: float) -> int:
+    """How many items may be taken before a scan would be cheaper."""
+    return max(LEAST_ROOM, int(TAKING * scan_cost / _cost_to_follow(len(tables.starts), len(tables.rows))))
+
+
 def gives_up_at_once(tables: Tables, k: int, scan_cost: float) -> bool:
     """Would a scan be cheaper than to take as many items as k asks for?"""
     return TAKEN * k * _cost_to_follow(len(tables.starts), len(tables.rows)) > TRIAL * scan_cost
@@ -173,16 +181,19 @@ def within(
     spread_queries: np.ndarray,
     radius: int,
     scan_cost: float,
+    room: int,
     keys: np.ndarray,
     n_found: np.ndarray,
     work: np.ndarray,
 ) -> int:
     """All items within the radius, in order, query after query in `keys`; `n_found` has their numbers, or GAVE_UP.
 
-    Returns the number of queries that were answered before there was no more room.
+    A query that finds more than `room` gives up. Returns how many queries `keys` had room for.
     """
     used = 0
     for q in range(queries.shape[0]):
+        if used + room > keys.shape[0]:
+            return q
         found = _search(
             haystack,
             queries,
@@ -191,11 +202,9 @@ def within(
             _ALL,
             radius,
             scan_cost,
-            keys[used:],
+            keys[used : used + room],
             work[q],
         )
-        if found == NO_ROOM:
-            return q
         n_found[q] = found
         used += max(found, 0)
     return queries.shape[0]
@@ -237,8 +246,8 @@ def _search(
             key = np.int64(distances[lane]) << _POSITION_BITS | (block * LANES + lane)
             if key < worst:
                 found, n_near, limit, worst = _take(key, keys, found, counts, n_near, limit, worst, k)
-                if found == NO_ROOM:
-                    return NO_ROOM
+                if found == GAVE_UP:
+                    return GAVE_UP
 
     substrings = np.empty(m, np.int64)
     words = np.empty(m, np.uint64)
@@ -258,6 +267,8 @@ def _search(
     while step <= limit:
         table = _cheapest(widths, levels, prices)
         level = levels[table]
+        if level > widths[table]:
+            break  # there is nothing that was not met
         n_masks = _BINOMIALS[widths[table], level]
         steps_left = limit + 1 - step - HOPE
         if level >= masks.ends.shape[0] - 1 or (
@@ -301,14 +312,14 @@ def _search(
                             and _is_new(starts, widths, rows, substrings, table_words[item], position, step_of, step)
                         ):
                             found, n_near, limit, worst = _take(key, keys, found, counts, n_near, limit, worst, k)
-                            if found == NO_ROOM:
-                                return NO_ROOM
+                            if found == GAVE_UP:
+                                return GAVE_UP
                             taken += 1
         work[0] += n_masks
         work[1] += compared
         cost = LOOK_UP * n_masks + COMPARE * compared + follow * (followed - taken)
         prices[table] = cost / n_masks
-        spent += cost
+        spent += cost + (follow * taken if k == _ALL else 0.0)  # of the k nearest it is in `to_take`
         levels[table] += 1
         step += 1
     keys[:found].sort()
@@ -319,10 +330,10 @@ def _search(
 def _take(
     key: Any, keys: np.ndarray, found: int, counts: np.ndarray, n_near: int, limit: int, worst: Any, k: int
 ) -> tuple[int, int, int, Any]:
-    """List a key that is below the worst; the new `found` (or NO_ROOM), `n_near`, `limit` and `worst`."""
+    """List a key that is below the worst; the new `found` (or GAVE_UP for want of room), `n_near`, `limit`, `worst`."""
     if found == keys.shape[0]:
         if k >= found:
-            return NO_ROOM, n_near, limit, worst
+            return GAVE_UP, n_near, limit, worst
         keys.sort()
         found, worst = k, keys[k - 1]
         if key >= worst:

@@ -18,15 +18,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from onlinehash.codes.layout import planes_per_model
-from onlinehash.codes.words import TOGETHER, bits_at, put_words, words_per_code
-from onlinehash.errors import FormatError
+from onlinehash.codes.words import TOGETHER, bits_at
+from onlinehash.errors import FormatError, InvalidInput
 
 #: Items per bucket that cost about as much to compare as the look-up of the bucket.
 FULL_BUCKET = 40
 
-#: The longest substring: a table of 2^24 buckets takes 64 MiB.
-LONGEST = 24
+#: The longest substring (a table of 2^24 buckets takes 64 MiB), and the most tables.
+LONGEST, MOST_TABLES = 24, 16
+
+#: Positions are kept in 32 bits.
+MOST_ITEMS = 2**32 - 1
 
 
 class Tables(NamedTuple):
@@ -45,64 +47,63 @@ class Tables(NamedTuple):
         return sum(array.nbytes for array in self)
 
 
-def number_of_tables(n_bits: int, n: int) -> int:
-    """As many tables as give buckets of about FULL_BUCKET items."""
+def cut(n_bits: int, n: int) -> np.ndarray:
+    """Where the substrings of n codes begin, and where the last ends: such that buckets hold about FULL_BUCKET items.
+
+    Of very long codes they cover only the beginning, as what is near in all bits is near in those.
+    """
     width = min(max(math.log2(max(n, 1) / FULL_BUCKET), 8), LONGEST)
-    return max(1, round(n_bits / width), -(-n_bits // LONGEST))
+    m = max(1, round(n_bits / width), -(-n_bits // LONGEST))
+    if m > MOST_TABLES:
+        m, n_bits = MOST_TABLES, MOST_TABLES * math.ceil(width)
+    return np.array([n_bits * j // m for j in range(m + 1)])
 
 
-def build(planes: np.ndarray, first_plane: int, n_bits: int, n: int) -> Tables:
-    """Tables of the first n codes; the model's bits begin at the first plane."""
-    m = number_of_tables(n_bits, n)
-    ends = np.linspace(0, n_bits, m + 1).astype(np.int64)
-    starts, widths = ends[:-1].copy(), np.diff(ends)
-    rows = _rows(planes, first_plane, n_bits, n)
+def build(rows: np.ndarray, n_bits: int) -> Tables:
+    """Tables of codes that are given as rows of words."""
+    n = len(rows)
+    if n > MOST_ITEMS:
+        raise InvalidInput(f"expected at most {MOST_ITEMS} items in a MultiIndex, got {n}; take a FlatIndex.")
+    ends = cut(n_bits, n)
+    starts, widths, m = ends[:-1].copy(), np.diff(ends), len(ends) - 1
     offsets = np.empty((m, (1 << int(widths.max())) + 1), np.uint32)
     positions, words = np.empty((m, n), np.uint32), np.zeros((m, n + TOGETHER), np.uint64)
     for j in range(m):
         _sort(rows, starts[j], widths[j], offsets[j], positions[j])
-        _fill_words(rows, positions[j], word_start(starts[j] + widths[j], n_bits), n_bits, words[j])
+        _fill_words(rows, positions[j], word_start(ends[j + 1], n_bits), n_bits, words[j])
     return _read_only(Tables(starts, widths, offsets, positions, words, rows if n_bits > 64 else rows[:0]))
 
 
-def replaced(tables: Tables, planes: np.ndarray, first_plane: int, n_bits: int, columns: np.ndarray) -> Tables:
+def replaced(tables: Tables, rows: np.ndarray, n_bits: int, columns: np.ndarray) -> Tables:
     """The tables after these columns of the codes have changed: only those whose substring changed are sorted anew."""
-    starts, widths = tables.starts, tables.widths
-    rows = _rows(planes, first_plane, n_bits, tables.positions.shape[1])
+    starts, ends = tables.starts, tables.starts + tables.widths
     offsets, positions, words = (np.array(array) for array in (tables.offsets, tables.positions, tables.words))
     for j in range(len(starts)):
-        if ((columns >= starts[j]) & (columns < starts[j] + widths[j])).any():
-            _sort(rows, starts[j], widths[j], offsets[j], positions[j])
-        _fill_words(rows, positions[j], word_start(starts[j] + widths[j], n_bits), n_bits, words[j])
-    return _read_only(Tables(starts, widths, offsets, positions, words, rows if n_bits > 64 else rows[:0]))
+        if ((columns >= starts[j]) & (columns < ends[j])).any():
+            _sort(rows, starts[j], tables.widths[j], offsets[j], positions[j])
+        _fill_words(rows, positions[j], word_start(ends[j], n_bits), n_bits, words[j])
+    return _read_only(Tables(starts, tables.widths, offsets, positions, words, rows if n_bits > 64 else rows[:0]))
 
 
 def checked(tables: Tables, n_bits: int) -> Tables:
     """Tables out of a file, if they have the shapes they must have; their values cannot lead outside them."""
     shapes = [array.shape for array in tables]
     m, n = tables.positions.shape
-    ends = np.append(tables.starts, n_bits)
-    widths = np.diff(ends)
+    ends = np.append(0, tables.starts + tables.widths)
     if (
         [array.dtype for array in tables] != [np.int64, np.int64, np.uint32, np.uint32, np.uint64, np.uint64]
         or m == 0
         or shapes[:2] != [(m,), (m,)]
-        or ends[0] != 0
-        or not ((widths >= 1) & (widths <= LONGEST) & (widths == tables.widths)).all()
-        or shapes[2] != (m, (1 << int(widths.max())) + 1)
+        or not np.array_equal(tables.starts, ends[:-1])
+        or not ((tables.widths >= 1) & (tables.widths <= LONGEST)).all()
+        or ends[-1] > n_bits
+        or shapes[2] != (m, (1 << int(tables.widths.max())) + 1)
         or shapes[4] != (m, n + TOGETHER)
-        or shapes[5] != (n if n_bits > 64 else 0, words_per_code(planes_per_model(n_bits)))
+        or shapes[5] != (n if n_bits > 64 else 0, -(-n_bits // 64))
         or not all(array.flags.c_contiguous for array in tables)
     ):
         raise FormatError(f"expected tables for substrings of {n_bits} bits, got arrays of other shapes.")
     return _read_only(tables)
-
-
-def _rows(planes: np.ndarray, first_plane: int, n_bits: int, n: int) -> np.ndarray:
-    n_planes = planes_per_model(n_bits)
-    rows = np.empty((n, words_per_code(n_planes)), np.uint64)
-    put_words(planes, first_plane, n_planes, 0, rows)
-    return rows
 
 
 def _read_only(tables: Tables) -> Tables:

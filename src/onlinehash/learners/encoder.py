@@ -64,8 +64,10 @@ class Encoder:
         After learning, `new.recode(old.encode(X), X, new.changed_bits(old))` is `new.encode(X)`.
         """
         rows = self._check_rows(X)
-        if (codes.n_bits, codes.n_models) != (self.n_bits, self.n_models):
-            raise InvalidInput(f"expected codes as {self!r} makes them, got {codes!r}; encode the rows with it.")
+        if not isinstance(codes, Codes) or (codes.n_bits, codes.n_models) != (self.n_bits, self.n_models):
+            raise InvalidInput(
+                f"expected codes as {self!r} makes them, got {checks.shown(codes)}; encode the rows with it."
+            )
         checks.same_length("codes", len(codes), len(rows), "X")
         columns = self._check_columns(columns)
         planes = layout.aligned_planes(len(codes), codes.n_planes)

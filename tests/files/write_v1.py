@@ -1,17 +1,19 @@
-"""Writes the kept files of format 1 into tests/files/v1. Run once, before the format is released; never after.
+"""Writes the kept files of format 1 into tests/files/v1. Run once for each kind of thing, and never again.
 
-python tests/files/write_v1.py
+python tests/files/write_v1.py            learners, encoders and codes (the first of this format)
+python tests/files/write_v1.py indexes    indexes, which came later
 """
 
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from onlinehash import LSH, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, save
+from onlinehash import LSH, Codes, FlatIndex, MultiIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, save
 
 FOLDER = Path(__file__).parent / "v1"
 
@@ -32,6 +34,31 @@ def things(A: np.ndarray, B: np.ndarray, similar: np.ndarray) -> dict[str, Any]:
     found["encoder"] = found["encoder"].snapshot()
     found["codes"] = found["mmoh"].encode(A)
     return found
+
+
+def indexes() -> dict[str, Any]:
+    """Both kinds, with ids of both kinds, dead items, and items that wait outside the tables."""
+    rng = np.random.default_rng(20261115)
+    bits, changes = rng.random((300, 40)) < 0.5, rng.random((4, 40)) < 0.5
+    flat = FlatIndex(Codes.from_bits(bits), [f"item {i}" for i in range(300)])
+    multi = MultiIndex(Codes.from_bits(bits, 2), rng.permutation(300), fusion="sum")
+    for index, ids in ((flat, ["item 3", "item 4", "new"]), (multi, [3, 4, 999])):
+        index.remove(ids[:1])
+        index.update(ids[1:2], Codes.from_bits(changes[:1], index.n_models))
+        index.add(Codes.from_bits(changes[1:2], index.n_models), ids[2:])
+    return {"flat_index": flat, "multi_index": multi}
+
+
+def write_indexes() -> None:
+    folder = FOLDER / "indexes"
+    folder.mkdir(exist_ok=True)
+    queries, facts = np.random.default_rng(1).random((5, 40)) < 0.5, {}
+    np.save(folder / "queries.npy", queries)
+    for name, index in indexes().items():
+        save(index, folder / f"{name}.oh")
+        hits = index.search(queries, 300)
+        facts[name] = {"ids": hits.ids.tolist(), "distances": hits.distances.tolist()}
+    (folder / "facts.json").write_text(json.dumps(facts) + "\n")
 
 
 def main() -> None:
@@ -61,4 +88,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    write_indexes() if sys.argv[1:] == ["indexes"] else main()

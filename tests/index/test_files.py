@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from onlinehash import Codes, FlatIndex, MultiIndex, OnlineHashing, format
 from onlinehash.errors import FormatError
 from onlinehash.files import _pack_index
 from onlinehash.index import probing
+
+KEPT = Path(__file__).parent.parent / "files" / "v1" / "indexes"
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +77,17 @@ def test_an_empty_index_is_saved_too(tmp_path):
         loaded = onlinehash.load(tmp_path / "empty.oh", mmap=True)
         loaded.add(Codes.from_bits(bits(2, 33)))
         assert loaded.search(bits(2, 33)[1], 1).ids.tolist() == [1]
+
+
+@pytest.mark.parametrize("mmap", [False, True])
+@pytest.mark.parametrize("name", ["flat_index", "multi_index"])
+def test_kept_files(name, mmap):
+    """Loaded by today's code, each answers as it did then."""
+    index = onlinehash.load(KEPT / f"{name}.oh", mmap=mmap)
+    hits = index.search(np.load(KEPT / "queries.npy"), 300)
+    facts = json.loads((KEPT / "facts.json").read_text())[name]
+    assert hits.ids.tolist() == facts["ids"]
+    assert hits.distances.tolist() == facts["distances"]
 
 
 @pytest.mark.parametrize(

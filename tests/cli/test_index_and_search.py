@@ -102,11 +102,11 @@ def test_tables_are_for_many_short_codes(monkeypatch: pytest.MonkeyPatch) -> Non
     def kind(n: int, n_bits: int, fusion: str, n_models: int = 1) -> str:
         return indexing.best_kind(Codes.from_bits(np.zeros((n, n_models * n_bits), np.bool_), n_models), fusion)
 
-    assert indexing.MANY == 1_000_000
+    assert indexing.MANY == 3_000_000
     monkeypatch.setattr(indexing, "MANY", 100)
-    assert kind(100, 128, "min") == "multi"
+    assert kind(100, 64, "min") == "multi"
     assert kind(99, 64, "min") == "flat"
-    assert kind(100, 129, "min") == "flat"
+    assert kind(100, 65, "min") == "flat"
     assert kind(100, 64, "min", 3) == "multi"
     assert kind(100, 64, "sum", 3) == "flat"
 

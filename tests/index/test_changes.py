@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 
 from onlinehash import Codes, FlatIndex, MultiIndex
 from onlinehash.errors import InvalidInput, UnknownId
-from onlinehash.index import multi_index, probing
+from onlinehash.index import costs, multi_index
 from tests.reference.search import Shelf
 
 
@@ -128,6 +128,6 @@ class Beside(RuleBasedStateMachine):
 @pytest.mark.parametrize("patient", [False, True])
 def test_indexes_beside_a_dictionary(patient, monkeypatch):
     if patient:  # the tables are always asked, and wait longer before they are built anew
-        monkeypatch.setattr(probing, "SCAN_ONE", 1e9)
+        monkeypatch.setattr(costs, "SCAN_ONE", 1e9)
         monkeypatch.setattr(multi_index, "FEW_BLOCKS", 4)
     run_state_machine_as_test(Beside, settings=settings(max_examples=20, stateful_step_count=15, deadline=None))

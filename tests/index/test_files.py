@@ -13,15 +13,15 @@ import onlinehash
 from onlinehash import Codes, FlatIndex, MultiIndex, OnlineHashing, format
 from onlinehash.errors import FormatError
 from onlinehash.files import _pack_index
-from onlinehash.index import probing
+from onlinehash.index import costs
 
 KEPT = Path(__file__).parent.parent / "files" / "v1" / "indexes"
 
 
 @pytest.fixture(autouse=True)
 def _tables_are_used(monkeypatch):
-    monkeypatch.setattr(probing, "SCAN_ONE", 1e9)
-    monkeypatch.setattr(probing, "SCAN_MANY", 1e9)
+    monkeypatch.setattr(costs, "SCAN_ONE", 1e9)
+    monkeypatch.setattr(costs, "SCAN_MANY", 1e9)
 
 
 def bits(n: int, columns: int, seed: int = 0) -> np.ndarray:

@@ -9,7 +9,7 @@ import pytest
 
 from onlinehash import Codes, FlatIndex, Hits, MultiIndex, MultiModelOnlineHashing, OnlineHashing
 from onlinehash.errors import InvalidInput
-from onlinehash.index import items, multi_index, probing, substrings
+from onlinehash.index import costs, items, multi_index, substrings
 
 X = np.random.default_rng(0).standard_normal((300, 6)).astype(np.float32)
 OH = OnlineHashing(32, random_state=0).observe(X)
@@ -126,8 +126,8 @@ def test_what_fails_for_want_of_memory_leaves_the_index_whole(cls, monkeypatch):
                 index.add(OH.encode(X[:1]))
         else:
             index.add(OH.encode(X[:1]))
-    monkeypatch.setattr(multi_index, "CHEAP_SCAN", 0)
-    monkeypatch.setattr(probing, "SCAN_ONE", 1e9)
+    monkeypatch.setattr(costs, "CHEAP_SCAN", 0)
+    monkeypatch.setattr(costs, "SCAN_ONE", 1e9)
     assert index.ids.tolist() == list(range(301))
     assert index.search(OH.encode(X[:1]), 400).ids.shape == (1, 301)
 
@@ -136,7 +136,7 @@ def test_removals_alone_build_nothing(monkeypatch):
     index = MultiIndex(Codes.from_bits(np.random.default_rng(0).random((20_000, 64)) < 0.5))
     monkeypatch.setattr(substrings, "build", None)
     index.remove(np.arange(0, 20_000, 10))
-    monkeypatch.setattr(probing, "SCAN_MANY", 1e9)
+    monkeypatch.setattr(costs, "SCAN_MANY", 1e9)
     assert not (index.search(index.codes[:100], 5).ids % 10 == 0).any()
 
 
@@ -151,8 +151,8 @@ def test_memory_is_near_the_codes(cls):
 
 @both
 def test_readers_side_by_side(cls, monkeypatch):
-    monkeypatch.setattr(multi_index, "CHEAP_SCAN", 0)
-    monkeypatch.setattr(probing, "SCAN_ONE", 1e9)
+    monkeypatch.setattr(costs, "CHEAP_SCAN", 0)
+    monkeypatch.setattr(costs, "SCAN_ONE", 1e9)
     index = cls(OH.encode(X), [f"item {i}" for i in range(300)])
     queries = OH.encode(X)
     expected = [index.search(queries[i], 9).ids.tolist() for i in range(100)]
@@ -173,6 +173,6 @@ def test_only_the_changed_tables_are_sorted_anew(monkeypatch):
     index.replace(Codes.from_bits(changed))
     starts = index.get_state()["tables"][0]["starts"].tolist()
     assert sorted_tables == [max(s for s in starts if s <= column) for column in (1, 20)]
-    monkeypatch.setattr(probing, "SCAN_MANY", 1e9)
+    monkeypatch.setattr(costs, "SCAN_MANY", 1e9)
     expected = FlatIndex(Codes.from_bits(changed)).search(Codes.from_bits(bits[:50]), 20)
     np.testing.assert_array_equal(index.search(Codes.from_bits(bits[:50]), 20).ids, expected.ids)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinehash import Codes, FlatIndex, MultiIndex
-from onlinehash.index import flat, probing
+from onlinehash.index import costs, flat
 from tests.reference import search as reference
 
 INDEXES = {"flat": FlatIndex, "multi": MultiIndex}
@@ -37,10 +37,10 @@ def _threads_at_once(monkeypatch):
 @pytest.fixture(params=["as it is", "never gives up", "gives up"])
 def patience(request, monkeypatch):
     """How dear a scan is, in the eyes of the multi-index."""
-    price = {"as it is": (probing.SCAN_ONE, probing.SCAN_MANY), "never gives up": (1e9, 1e9), "gives up": (0.0, 0.0)}
+    price = {"as it is": (costs.SCAN_ONE, costs.SCAN_MANY), "never gives up": (1e9, 1e9), "gives up": (0.0, 0.0)}
     one, many = price[request.param]
-    monkeypatch.setattr(probing, "SCAN_ONE", one)
-    monkeypatch.setattr(probing, "SCAN_MANY", many)
+    monkeypatch.setattr(costs, "SCAN_ONE", one)
+    monkeypatch.setattr(costs, "SCAN_MANY", many)
 
 
 @settings(max_examples=25, deadline=None)
@@ -88,6 +88,18 @@ def test_wide_codes():
         assert hits.distances[0, -1] == 4096
 
 
+def test_very_long_codes_are_cut_only_at_their_beginning(monkeypatch):
+    """Where all bits in tables are used up, and the query is far from everything."""
+    monkeypatch.setattr(costs, "SCAN_ONE", 100.0)
+    rng = np.random.default_rng(0)
+    base = rng.random((3000, 1000)) < 0.02
+    index, scan = MultiIndex(Codes.from_bits(base)), FlatIndex(Codes.from_bits(base))
+    assert index.n_tables == 16
+    for query in (np.ones(1000, np.bool_), base[5]):
+        np.testing.assert_array_equal(index.search(query, 3).ids, scan.search(query, 3).ids)
+        np.testing.assert_array_equal(index.within(query, 25).ids, scan.within(query, 25).ids)
+
+
 def clustered(n, n_bits, seed=0):
     """Codes that have near neighbours, and 50 more of them as queries."""
     rng = np.random.default_rng(seed)
@@ -112,13 +124,13 @@ def test_larger_sets_take_several_tables_and_give_the_same_answers(n_bits):
 def test_work_is_counted(monkeypatch):
     codes, queries = clustered(60_000, 64)
     index = MultiIndex(codes)
-    monkeypatch.setattr(probing, "SCAN_MANY", 1e9)
+    monkeypatch.setattr(costs, "SCAN_MANY", 1e9)
     index.search(queries, 10)
     assert not index.work.scanned.any()
     assert (index.work.look_ups >= 1).all()
     assert (index.work.candidates >= 10).all()
     assert index.work.candidates.mean() < len(codes) / 5
-    monkeypatch.setattr(probing, "SCAN_MANY", 0.0)
+    monkeypatch.setattr(costs, "SCAN_MANY", 0.0)
     index.search(queries, 10)
     assert index.work.scanned.all()
 

@@ -22,8 +22,8 @@ from onlinehash.streams.array_tables import map_array
 
 KINDS: dict[str, type[Index]] = {"flat": FlatIndex, "multi": MultiIndex}
 
-#: From so many codes of at most so many bits on, tables are worth their memory.
-MANY, SHORT = 1_000_000, 128
+#: From so many codes of at most so many bits on, tables are worth their memory (docs/search.md has the figures).
+MANY, SHORT = 3_000_000, 64
 
 
 def index(

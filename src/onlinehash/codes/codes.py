@@ -213,7 +213,7 @@ class Codes:
             planes = layout.aligned_planes(n, self.n_planes)
             layout.copy_codes(self._planes, start, n, planes, 0)
         else:
-            positions = np.arange(len(self))[rows]
+            positions = np.ascontiguousarray(np.arange(len(self))[rows])
             if positions.ndim != 1:
                 raise InvalidInput(f"expected rows to be a number, a slice or a vector, got shape {positions.shape}.")
             n, planes = len(positions), layout.aligned_planes(len(positions), self.n_planes)

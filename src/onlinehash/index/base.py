@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -12,7 +12,9 @@ from onlinehash.codes import Codes, check_same_width, fused_planes
 from onlinehash.errors import InvalidInput
 from onlinehash.index.hits import Hits
 from onlinehash.index.items import Items
-from onlinehash.learners.encoder import Encoder
+
+if TYPE_CHECKING:
+    from onlinehash.learners.encoder import Encoder
 
 #: The share of dead positions at which an index is made compact.
 DEAD_SHARE = 0.25
@@ -39,9 +41,11 @@ class Index(ABC):
         self._fusion, self._encoder = fusion, self._check_encoder(encoder)
 
     def _check_encoder(self, encoder: Any) -> Encoder | None:
-        if encoder is None or (
-            isinstance(encoder, Encoder) and (encoder.n_bits, encoder.n_models) == (self.n_bits, self.n_models)
-        ):
+        if encoder is None:
+            return None
+        from onlinehash.learners.encoder import Encoder  # which brings scikit-learn along, and takes a second
+
+        if isinstance(encoder, Encoder) and (encoder.n_bits, encoder.n_models) == (self.n_bits, self.n_models):
             return encoder
         raise InvalidInput(
             f"expected the encoder that made {self._items.all_codes()!r}, got {checks.shown(encoder)}; "
@@ -210,11 +214,11 @@ class Index(ABC):
     @property
     def ids_kind(self) -> str:
         """`range` (numbers in the order of insertion), `integers` or `strings`."""
-        return str(self._items.ids.state()["kind"])
+        return self._items.ids.kind
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory, ids left aside."""
+        """Bytes in memory, or in the file that is mapped."""
         return self._items.nbytes
 
     def __len__(self) -> int:

@@ -42,6 +42,11 @@ class Ids:
         return self._n
 
     @property
+    def kind(self) -> str:
+        """`range` as long as position i has the id i, else `integers` or `strings`."""
+        return "range" if self._keys is None else self._kind
+
+    @property
     def nbytes(self) -> int:
         """Bytes in memory or mapped."""
         tables = () if self._table is None else (self._table,)
@@ -226,7 +231,7 @@ class Ids:
 
     def state(self) -> dict[str, Any]:
         """Plain values and arrays for a file, which later changes leave as they are."""
-        state: dict[str, Any] = {"kind": "range" if self._keys is None else self._kind, "next": self._next}
+        state: dict[str, Any] = {"kind": self.kind, "next": self._next}
         if self._keys is not None:
             keys = self._frozen()
             state |= {"data": keys.data, "offsets": keys.offsets} if self._are_texts else {"numbers": keys.numbers}

@@ -60,8 +60,8 @@ class Items:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory, ids left aside."""
-        return self._planes.nbytes + self._alive.nbytes
+        """Bytes of codes, masks and ids."""
+        return self._planes.nbytes + self._alive.nbytes + self.ids.nbytes
 
     def positions(self) -> np.ndarray:
         """The living positions, ascending."""
@@ -72,9 +72,10 @@ class Items:
 
     def codes(self) -> Codes:
         """The living items' codes, in the order of insertion."""
-        if self.n_dead == 0 and not self._owned:
-            return self.all_codes()
-        return self.at(self.positions())
+        if self.n_dead:
+            return self.at(self.positions())
+        self._owned = False  # they are shared from now on, and the next change copies them
+        return self.all_codes()
 
     def all_codes(self) -> Codes:
         """The codes of all positions, dead ones too, as they are until the next change."""
@@ -136,7 +137,7 @@ class Items:
         if len(codes) != len(self):
             raise InvalidInput(f"expected a code for each of {len(self)} items, got {len(codes)}.")
         self.compact()
-        changed = _changed_columns(self.codes(), codes)
+        changed = _changed_columns(self.all_codes(), codes)
         self._hold(codes)
         return changed
 

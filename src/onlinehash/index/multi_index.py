@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -12,19 +12,18 @@ from onlinehash.codes.lanes import spread
 from onlinehash.codes.layout import LANES
 from onlinehash.codes.words import rows_of_words
 from onlinehash.errors import FormatError
-from onlinehash.index import flat, probing, substrings, threads
+from onlinehash.index import costs, flat, probing, substrings, threads
 from onlinehash.index.base import Index
 from onlinehash.index.items import Items, clear_lanes
-from onlinehash.learners.encoder import Encoder
+
+if TYPE_CHECKING:
+    from onlinehash.learners.encoder import Encoder
 
 #: The share of blocks with items that are not in the tables at which the tables are built anew, and the least number.
 FRESH_SHARE, FEW_BLOCKS = 1 / 64, 64
 
 #: Queries that are not fewer are a batch, whose scan reads the codes once for all of them.
 BATCH = 8
-
-#: A search whose scan costs less, in nanoseconds, is not worth the attempt to avoid it.
-CHEAP_SCAN = 100_000
 
 _NOTHING = 2**62  # a key behind all others
 
@@ -64,7 +63,7 @@ class MultiIndex(Index):
 
     @property
     def nbytes(self) -> int:
-        """Bytes in memory, ids left aside."""
+        """Bytes in memory, or in the file that is mapped."""
         return super().nbytes + self._settled.nbytes + sum(tables.nbytes for tables in self._tables)
 
     # ------------------------------------------------------------------------------------------------ tables
@@ -151,9 +150,10 @@ class MultiIndex(Index):
     def _nearest(self, queries: Codes, k: int) -> Found:
         if self._scans_at_once(len(queries), k):
             return flat.nearest(self._items, self._n_models, self._per_model, queries, k, self.n_jobs)
-        fresh = self._fresh()
-        parts = threads.share(lambda rows: self._probe_nearest(queries[rows], k, fresh), len(queries), self.n_jobs)
-        distances, positions, gave_up, work = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        fresh, cost = self._fresh(), self._scan_cost(len(queries))
+        parts = threads.share(lambda rows: self._k_keys(queries[rows], k, fresh, cost), len(queries), self.n_jobs)
+        keys, gave_up, work = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        distances, positions = probing.distances_of(keys).astype(np.uint16), probing.positions_of(keys)
         if gave_up.any():
             rest = queries if gave_up.all() else queries[gave_up]
             found = flat.nearest(self._items, self._n_models, self._per_model, rest, k, self.n_jobs)
@@ -161,28 +161,28 @@ class MultiIndex(Index):
         self.work = Work(work[:, 0], work[:, 1], gave_up)
         return distances, positions
 
-    def _probe_nearest(self, queries: Codes, k: int, fresh: probing.Fresh) -> tuple[np.ndarray, ...]:
-        """Distances and positions `(n, k)`, which queries gave up, and the work."""
-        n = len(queries)
-        best = np.full((n, k), _NOTHING)
-        farthest = np.full(n, self._bits)
+    def _k_keys(self, queries: Codes, k: int, fresh: probing.Fresh, cost: float) -> tuple[np.ndarray, ...]:
+        """The k nearest of each query as keys, which queries gave up, and the work."""
+        n, room = len(queries), k + max(k, 256)
+        best, farthest = np.full((n, k), _NOTHING), np.full(n, self._bits)
         gave_up, work = np.zeros(n, np.bool_), np.zeros((n, 2), np.int64)
-        scratch = np.empty(k + max(k, 256), np.int64)
-        for haystack, rows, spread_rows in self._each_model(queries, fresh):
+        for model in self._each_model(queries, fresh):
+            found, n_found = _search(*model, k, farthest, cost, room, n * k + room, work)
             keys = np.full((n, k), _NOTHING)
-            cost = self._scan_cost(n)
-            found = probing.nearest(haystack, rows, spread_rows, k, farthest, cost, scratch, keys, work)
-            gave_up |= found == probing.GAVE_UP
+            keys[np.arange(k) < n_found[:, None]] = found
+            gave_up |= n_found == probing.GAVE_UP
             best = _least(np.concatenate([best, keys], axis=1), k) if self._n_models > 1 else keys
             # What the next model finds must be as near as the k-th so far.
             farthest = np.where(gave_up, -1, np.minimum(farthest, probing.distances_of(best[:, -1])))
-        return probing.distances_of(best).astype(np.uint16), probing.positions_of(best), gave_up, work
+        return best, gave_up, work
 
     def _within(self, queries: Codes, radius: int) -> list[Found]:
         if self._scans_at_once(len(queries), 0):
             return flat.within(self._items, self._n_models, self._per_model, queries, radius, self.n_jobs)
-        fresh, radius = self._fresh(), min(radius, self._bits)
-        parts = threads.share(lambda rows: self._probe_within(queries[rows], radius, fresh), len(queries), self.n_jobs)
+        fresh, cost, radius = self._fresh(), self._scan_cost(len(queries)), min(radius, self._bits)
+        parts = threads.share(
+            lambda rows: self._all_keys(queries[rows], radius, fresh, cost), len(queries), self.n_jobs
+        )
         found = [keys for part in parts for keys in part[0]]
         gave_up, work = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
         answers = [(probing.distances_of(keys).astype(np.uint16), probing.positions_of(keys)) for keys in found]
@@ -194,25 +194,17 @@ class MultiIndex(Index):
         self.work = Work(work[:, 0], work[:, 1], gave_up)
         return answers
 
-    def _probe_within(
-        self, queries: Codes, radius: int, fresh: probing.Fresh
+    def _all_keys(
+        self, queries: Codes, radius: int, fresh: probing.Fresh, cost: float
     ) -> tuple[list[np.ndarray], np.ndarray, np.ndarray]:
-        """Sorted keys of each query, which queries gave up, and the work."""
-        n, cost = len(queries), self._scan_cost(len(queries))
+        """All within the radius as sorted keys of each query, which queries gave up, and the work."""
+        n, room = len(queries), min(costs.room_within(self._tables[0], cost), self._items.n_positions)
         of_models, gave_up, work = [], np.zeros(n, np.bool_), np.zeros((n, 2), np.int64)
-        room = min(probing.room_within(self._tables[0], cost), self._items.n_positions)
-        keys, n_found = np.empty(max(4 * room, 1 << 16), np.int64), np.empty(n, np.int64)
-        for haystack, rows, spread_rows in self._each_model(queries, fresh):
-            lists: list[np.ndarray] = []
-            while len(lists) < n:
-                rest = slice(len(lists), n)
-                answered = probing.within(
-                    haystack, rows[rest], spread_rows[rest], radius, cost, room, keys, n_found[rest], work[rest]
-                )
-                ends = np.cumsum(np.maximum(n_found[rest][:answered], 0))
-                lists += np.split(keys[: ends[-1]].copy(), ends[:-1])
+        for model in self._each_model(queries, fresh):
+            size = min(n, 64) * room
+            found, n_found = _search(*model, probing.ALL, np.full(n, radius), cost, room, size, work)
             gave_up |= n_found == probing.GAVE_UP
-            of_models.append(lists)
+            of_models.append(np.split(found, np.cumsum(np.maximum(n_found, 0))[:-1]))
         if len(of_models) == 1:
             return of_models[0], gave_up, work
         joined = [_least(np.concatenate(lists)[None], None)[0] for lists in zip(*of_models, strict=True)]
@@ -233,15 +225,40 @@ class MultiIndex(Index):
     def _scans_at_once(self, n_queries: int, k: int) -> bool:
         """Is it clear beforehand that the tables will not pay?"""
         cost = self._scan_cost(n_queries)
-        at_once = n_queries * cost * self._n_models < CHEAP_SCAN or probing.gives_up_at_once(self._tables[0], k, cost)
+        at_once = n_queries * cost * self._n_models < costs.CHEAP_SCAN or costs.gives_up_at_once(
+            self._tables[0], k, cost
+        )
         if at_once:
             self.work = Work.nothing(n_queries)
         return at_once
 
     def _scan_cost(self, n_queries: int) -> float:
         """What a scan would cost instead, for one query and one model."""
-        per_byte = probing.SCAN_MANY if n_queries >= BATCH else probing.SCAN_ONE
+        per_byte = costs.SCAN_MANY if n_queries >= BATCH else costs.SCAN_ONE
         return self._items.planes.nbytes * per_byte / self._n_models
+
+
+def _search(
+    haystack: probing.Haystack,
+    rows: np.ndarray,
+    spread_rows: np.ndarray,
+    k: int,
+    farthest: np.ndarray,
+    cost: float,
+    room: int,
+    size: int,
+    work: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The keys found, query after query, and how many each query found; `size` keys are taken at a time."""
+    n_found, parts, done = np.empty(len(rows), np.int64), [], 0
+    keys = np.empty(size, np.int64)
+    while done < len(rows):
+        rest = slice(done, None)
+        asked = rows[rest], spread_rows[rest]
+        answered = probing.search(haystack, *asked, k, farthest[rest], cost, room, keys, n_found[rest], work[rest])
+        parts.append(keys[: np.maximum(n_found[done : done + answered], 0).sum()].copy())
+        done += answered
+    return np.concatenate(parts), n_found
 
 
 def _least(keys: np.ndarray, k: int | None) -> np.ndarray:

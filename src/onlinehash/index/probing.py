@@ -25,24 +25,9 @@ from numba import njit
 from onlinehash.codes.lanes import distances_below, lowest
 from onlinehash.codes.layout import LANES
 from onlinehash.codes.words import TOGETHER, bits_at, popcount, prefetch, words_below
+from onlinehash.index import costs
+from onlinehash.index.costs import BINOMIALS, COMPARE, HOPE, LOOK_UP, TAKEN, TRIAL
 from onlinehash.index.substrings import LONGEST, Tables, word_of, word_start
-
-#: Costs in nanoseconds, of which only the ratios count: to look up a bucket, to compare an item in it; and, for one
-#: that may be near, to ask each table whether it was met before, and to fetch its row if its word is not all of it.
-LOOK_UP, COMPARE, ASK, FETCH = 20.0, 1.0, 30.0, 150.0
-
-#: About so many times k items are followed and taken on the way to the k nearest.
-TAKEN = 4
-
-#: The share of a scan's cost that a search within a radius may spend on what it takes, and what it may take anyway.
-TAKING, LEAST_ROOM = 0.25, 64
-
-#: A byte of all codes in a scan for one query, or for each of many.
-SCAN_ONE, SCAN_MANY = 0.06, 0.0125
-
-#: The share of a scan's cost that may be spent before it is known what the search will cost, and how much nearer than
-#: after that trial the k-th nearest will turn out to be.
-TRIAL, HOPE = 0.05, 2
 
 #: Look-ups that are under way in memory at the same time.
 AHEAD = 32
@@ -52,10 +37,11 @@ MOST_MASKS = 1 << 16
 
 GAVE_UP = -1
 
+#: As k: all within the distance.
+ALL = 1 << 40
+
 _POSITION_BITS = 40
 _NEVER = 1 << 30
-_ALL = 1 << 40
-_BINOMIALS = np.array([[math.comb(width, s) for s in range(LONGEST + 2)] for width in range(LONGEST + 1)])
 
 
 class Masks(NamedTuple):
@@ -124,87 +110,30 @@ def _patterns(width: int, s: int) -> np.ndarray:
     return out
 
 
-def room_within(tables: Tables, scan_cost: float) -> int:
-    """How many items may be taken before a scan would be cheaper."""
-    return max(LEAST_ROOM, int(TAKING * scan_cost / _cost_to_follow(len(tables.starts), len(tables.rows))))
-
-
-def gives_up_at_once(tables: Tables, k: int, scan_cost: float) -> bool:
-    """Would a scan be cheaper than to take as many items as k asks for?"""
-    return TAKEN * k * _cost_to_follow(len(tables.starts), len(tables.rows)) > TRIAL * scan_cost
-
-
 @njit(nogil=True, cache=True)
-def _cost_to_follow(n_tables: int, n_rows: int) -> float:
-    return ASK * n_tables + (FETCH if n_rows else 0.0)
-
-
-@njit(nogil=True, cache=True)
-def nearest(
+def search(
     haystack: Haystack,
     queries: np.ndarray,
     spread_queries: np.ndarray,
     k: int,
     farthest: np.ndarray,
     scan_cost: float,
-    scratch: np.ndarray,
-    keys: np.ndarray,
-    work: np.ndarray,
-) -> np.ndarray:
-    """The k nearest of each query within the distance `farthest[q]`, in order, into `keys`; their numbers, or GAVE_UP.
-
-    `scratch` is a list with room for more than k.
-    """
-    n_found = np.empty(queries.shape[0], np.int64)
-    for q in range(queries.shape[0]):
-        found = _search(
-            haystack,
-            queries,
-            q,
-            spread_queries[q],
-            k,
-            farthest[q],
-            scan_cost,
-            scratch,
-            work[q],
-        )
-        for i in range(found):
-            keys[q, i] = scratch[i]
-        n_found[q] = found
-    return n_found
-
-
-@njit(nogil=True, cache=True)
-def within(
-    haystack: Haystack,
-    queries: np.ndarray,
-    spread_queries: np.ndarray,
-    radius: int,
-    scan_cost: float,
     room: int,
     keys: np.ndarray,
     n_found: np.ndarray,
     work: np.ndarray,
 ) -> int:
-    """All items within the radius, in order, query after query in `keys`; `n_found` has their numbers, or GAVE_UP.
+    """The k nearest of each query within the distance `farthest[q]`, in order, query after query in `keys`.
 
-    A query that finds more than `room` gives up. Returns how many queries `keys` had room for.
+    `n_found` gets their numbers, or GAVE_UP. A list has `room` for more than k; with k = ALL, who finds more gives up.
+    Returns how many queries were answered before `keys` was full.
     """
     used = 0
     for q in range(queries.shape[0]):
         if used + room > keys.shape[0]:
             return q
-        found = _search(
-            haystack,
-            queries,
-            q,
-            spread_queries[q],
-            _ALL,
-            radius,
-            scan_cost,
-            keys[used : used + room],
-            work[q],
-        )
+        list_ = keys[used : used + room]
+        found = _search(haystack, queries, q, spread_queries[q], k, farthest[q], scan_cost, list_, work[q])
         n_found[q] = found
         used += max(found, 0)
     return queries.shape[0]
@@ -260,20 +189,22 @@ def _search(
         bucket = substrings[j]
         size = np.int64(tables.offsets[j, bucket + 1]) - np.int64(tables.offsets[j, bucket])
         prices[j] = LOOK_UP + COMPARE * size
-    follow = _cost_to_follow(m, rows.shape[0])
-    to_take = 0.0 if k == _ALL else TAKEN * k * follow
-    spent = 0.0
+    follow = costs.to_follow(m, rows.shape[0])
+    to_take, trial, hope = TAKEN * k, TRIAL * scan_cost, HOPE
+    if k == ALL:  # a radius is what it is, and everything in it is taken
+        to_take, trial, hope = 0, 0.0, 0
+    n_taken, spent = 0, 0.0
     step = 0
     while step <= limit:
-        table = _cheapest(widths, levels, prices)
+        table = costs.cheapest(widths, levels, prices)
+        if table < 0:
+            break  # everything was met
         level = levels[table]
-        if level > widths[table]:
-            break  # there is nothing that was not met
-        n_masks = _BINOMIALS[widths[table], level]
-        steps_left = limit + 1 - step - HOPE
+        n_masks = BINOMIALS[widths[table], level]
+        steps_left = limit + 1 - step - hope
         if level >= masks.ends.shape[0] - 1 or (
-            spent + n_masks * prices[table] > TRIAL * scan_cost
-            and spent + to_take + _cost_of_steps(steps_left, widths, levels, prices, scan_cost) > scan_cost
+            spent + n_masks * prices[table] > trial
+            and spent + to_take * follow + costs.of_steps(steps_left, widths, levels, prices, scan_cost) > scan_cost
         ):
             return GAVE_UP
         step_of[table, level] = step
@@ -291,8 +222,12 @@ def _search(
                 bucket = substring ^ np.int64(patterns[i])
                 begin, end = np.int64(offsets[bucket]), min(np.int64(offsets[bucket + 1]), n_items)
                 compared += max(end - begin, 0)
+                from_here = 0  # taken from this bucket within the limit: of k such, later ones lose every tie
                 for at in range(begin, end, TOGETHER):
-                    near = words_below(table_words, at, word, limit + 1)
+                    bound = limit + 1 - (from_here >= k)
+                    if bound == 0:
+                        break
+                    near = words_below(table_words, at, word, bound)
                     if near == np.uint64(0):
                         continue
                     if end - at < TOGETHER:
@@ -311,15 +246,18 @@ def _search(
                             and settled[position // LANES] >> np.uint64(position % LANES) & np.uint64(1)
                             and _is_new(starts, widths, rows, substrings, table_words[item], position, step_of, step)
                         ):
+                            old_limit = limit
                             found, n_near, limit, worst = _take(key, keys, found, counts, n_near, limit, worst, k)
                             if found == GAVE_UP:
                                 return GAVE_UP
                             taken += 1
+                            from_here = from_here + 1 if limit == old_limit else 0
         work[0] += n_masks
         work[1] += compared
+        n_taken += taken
         cost = LOOK_UP * n_masks + COMPARE * compared + follow * (followed - taken)
         prices[table] = cost / n_masks
-        spent += cost + (follow * taken if k == _ALL else 0.0)  # of the k nearest it is in `to_take`
+        spent += cost + follow * min(taken, max(n_taken - to_take, 0))
         levels[table] += 1
         step += 1
     keys[:found].sort()
@@ -381,29 +319,3 @@ def _is_new(
         if step_of[j, popcount(substring ^ np.uint64(substrings[j]))] < step:
             return False
     return True
-
-
-@njit(nogil=True, cache=True)
-def _cheapest(widths: np.ndarray, levels: np.ndarray, prices: np.ndarray) -> int:
-    """The table whose next distance costs the least, if its buckets cost what they did at its last one."""
-    table, least = 0, np.inf
-    for j in range(widths.shape[0]):
-        if levels[j] <= widths[j]:
-            cost = _BINOMIALS[widths[j], levels[j]] * prices[j]
-            if cost < least:
-                table, least = j, cost
-    return table
-
-
-@njit(nogil=True, cache=True)
-def _cost_of_steps(n: int, widths: np.ndarray, levels: np.ndarray, prices: np.ndarray, enough: float) -> float:
-    """What the next n steps would cost, or more than enough."""
-    levels = levels.copy()
-    total = 0.0
-    for _ in range(n):
-        table = _cheapest(widths, levels, prices)
-        total += _BINOMIALS[widths[table], levels[table]] * prices[table]
-        levels[table] += 1
-        if total > enough:
-            break
-    return total

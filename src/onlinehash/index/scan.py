@@ -37,8 +37,8 @@ def nearest(
     room: int,
     out_distances: np.ndarray,
     out_positions: np.ndarray,
-) -> np.ndarray:
-    """The k nearest of the living codes in some blocks, by (distance, position); how many each query found.
+) -> None:
+    """The k nearest of the living codes in some blocks, by (distance, position).
 
     `queries` are spread over the lanes, `farthest` is the greatest distance there can be, `room` (more than k, or all
     codes) is the length of the lists.
@@ -67,10 +67,11 @@ def nearest(
                 if any_below(planes, start + i, n_models, per_model, queries[q], bound, stride):
                     noted[n_noted] = i
                     n_noted += 1
-            rest = stop - start - GROUP * stride  # fewer than GROUP blocks at the end
-            for turn in range(GROUP * n_noted + rest):
-                stream, which = divmod(turn, n_noted) if turn < GROUP * n_noted else (GROUP, turn - GROUP * n_noted)
-                block = start + stream * stride + (noted[which] if stream < GROUP else which)
+            for turn in range(GROUP * n_noted + (stop - start) % GROUP):
+                if turn < GROUP * n_noted:  # the noted places of the first stream, then those of the second, ...
+                    block = start + turn // n_noted * stride + noted[turn % n_noted]
+                else:  # and the few blocks that are in no stream
+                    block = start + GROUP * stride + turn - GROUP * n_noted
                 mask = distances_below(planes, block, n_models, per_model, queries[q], bound, distances)
                 mask &= alive[block]
                 while mask != np.uint64(0):
@@ -92,7 +93,7 @@ def nearest(
             bounds[q], below[q], lengths[q] = bound, n_below, length
         start = stop
     for q in range(n_queries):
-        lengths[q] = _sort(
+        _sort(
             list_distances[q],
             list_positions[q],
             lengths[q],
@@ -102,7 +103,6 @@ def nearest(
             out_distances[q],
             out_positions[q],
         )
-    return lengths
 
 
 @njit(nogil=True, cache=True)
@@ -128,7 +128,7 @@ def _sort(
     k: int,
     out_distances: np.ndarray,
     out_positions: np.ndarray,
-) -> int:
+) -> None:
     """A list in the order of positions becomes one in the order of (distance, position), k long at most."""
     total = 0
     for d in range(min(bound, counts.shape[0] - 1) + 1):  # counts become the places where each distance begins
@@ -143,7 +143,6 @@ def _sort(
             if at < k:
                 out_distances[at] = d
                 out_positions[at] = positions[i]
-    return min(total, k)
 
 
 @njit(nogil=True, cache=True)

@@ -15,6 +15,7 @@ from onlinehash.errors import FormatError
 from onlinehash.index import costs, flat, probing, substrings, threads
 from onlinehash.index.base import Index
 from onlinehash.index.items import Items, clear_lanes
+from onlinehash.index.masks import masks_for
 
 if TYPE_CHECKING:
     from onlinehash.learners.encoder import Encoder
@@ -76,7 +77,7 @@ class MultiIndex(Index):
     def _set_tables(self, tables: list[substrings.Tables]) -> None:
         """Tables that hold every position as it is now."""
         self._tables = tables
-        self._masks = probing.masks_for(int(tables[0].widths.max()))
+        self._masks = masks_for(int(tables[0].widths.max()))
         self._settled = self._items.alive.copy()
         self._fresh_blocks = np.empty(0, np.int64)
 

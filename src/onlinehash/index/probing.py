@@ -16,7 +16,6 @@ tell; there is no list of visited items.
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,13 +26,11 @@ from onlinehash.codes.layout import LANES
 from onlinehash.codes.words import TOGETHER, bits_at, popcount, prefetch, words_below
 from onlinehash.index import costs
 from onlinehash.index.costs import BINOMIALS, COMPARE, HOPE, LOOK_UP, TAKEN, TRIAL
+from onlinehash.index.masks import Masks
 from onlinehash.index.substrings import LONGEST, Tables, word_of, word_start
 
 #: Look-ups that are under way in memory at the same time.
 AHEAD = 32
-
-#: Substrings of the greatest distance that is looked up are at most so many.
-MOST_MASKS = 1 << 16
 
 GAVE_UP = -1
 
@@ -42,16 +39,6 @@ ALL = 1 << 40
 
 _POSITION_BITS = 40
 _NEVER = 1 << 30
-
-
-class Masks(NamedTuple):
-    """All patterns of differing bits in a substring: those of s bits are `patterns[ends[s]:ends[s + 1]]`, ascending.
-
-    Ascending patterns of a shorter substring are the first of a longer one's, so all tables can share them.
-    """
-
-    patterns: np.ndarray
-    ends: np.ndarray
 
 
 class Fresh(NamedTuple):
@@ -74,15 +61,6 @@ class Haystack(NamedTuple):
     n_bits: int
 
 
-def masks_for(width: int) -> Masks:
-    """Masks for substrings of at most `width` bits."""
-    patterns = [_patterns(width, s) for s in range(width + 1) if math.comb(width, min(s, width // 2)) <= MOST_MASKS]
-    masks = Masks(np.concatenate(patterns), np.cumsum([0, *map(len, patterns)]))
-    for array in masks:
-        array.flags.writeable = False
-    return masks
-
-
 def distances_of(keys: np.ndarray) -> np.ndarray:
     """A key is a distance above the 40 bits of a position, so that keys are ordered as hits are."""
     return keys >> _POSITION_BITS
@@ -91,23 +69,6 @@ def distances_of(keys: np.ndarray) -> np.ndarray:
 def positions_of(keys: np.ndarray) -> np.ndarray:
     """The positions of keys."""
     return keys & ((1 << _POSITION_BITS) - 1)
-
-
-@njit(cache=True)
-def _patterns(width: int, s: int) -> np.ndarray:
-    """All numbers below 2^width with s set bits, ascending."""
-    n = 1
-    for i in range(s):
-        n = n * (width - i) // (i + 1)
-    out = np.empty(n, np.uint32)
-    value = np.int64((1 << s) - 1)
-    for i in range(n):
-        out[i] = value
-        if value:
-            low = value & -value  # the next number with as many set bits: the lowest run of ones moves up by one
-            up = value + low
-            value = up | ((value ^ up) // low >> 2)
-    return out
 
 
 @njit(nogil=True, cache=True)

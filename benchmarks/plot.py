@@ -24,7 +24,12 @@ def main() -> None:
     parser.add_argument("flat", type=Path)
     parser.add_argument("multi", type=Path)
     args = parser.parse_args()
-    matplotlib.rcParams |= {"svg.hashsalt": "onlinehash", "font.size": 10, "axes.spines.top": False}
+    matplotlib.rcParams |= {
+        "svg.hashsalt": "onlinehash",
+        "svg.fonttype": "none",
+        "font.size": 10,
+        "axes.spines.top": False,
+    }
     matplotlib.rcParams |= {"axes.spines.right": False, "legend.frameon": False}
     FIGURES.mkdir(exist_ok=True)
     draw_flat(json.loads(args.flat.read_text()))
@@ -42,7 +47,9 @@ def draw_flat(results: dict) -> None:
             axis.bar([i + shift for i in range(len(some))], speeds, 0.38, label=label, color=colour)
         for i, row in enumerate(some):
             top = n_queries / row["ours"]
-            axis.annotate(f"{row['faiss'] / row['ours']:.3g}×", (i - 0.2, top), ha="center", va="bottom", fontsize=8)
+            times = row["faiss"] / row["ours"]
+            text = f"{times:,.0f}×" if times >= 10 else f"{times:.1f}×"
+            axis.annotate(text, (i - 0.2, top), ha="center", va="bottom", fontsize=8)
         axis.set(yscale="log", xlabel="bits", ylabel="queries a second" if n_queries == 1 else None)
         axis.set_xticks(range(len(some)), [str(row["bits"]) for row in some])
         axis.set_title("one query" if n_queries == 1 else f"a batch of {n_queries}", loc="left")

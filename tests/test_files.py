@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -279,6 +280,19 @@ def test_a_pipeline_with_a_cache_of_pickles_is_refused_before_it_is_saved(path: 
     learner = feed(make("OnlineHashing", features=pipeline), [])
     refused(save, learner, path)
     assert not path.exists()
+
+
+def test_a_state_cannot_ask_for_much_memory() -> None:
+    """Hash functions are drawn only for as many inputs as there is a mean for."""
+    state = feed(make("OnlineHashing"), [pairs()]).get_state()
+    state["n_features"] = 2_000_000
+    state["pairing"]["points"] = np.zeros((0, 2_000_000))
+    tracemalloc.start()
+    try:
+        assert isinstance(refused(make("OnlineHashing").set_state, state), FormatError)
+        assert tracemalloc.get_traced_memory()[1] < 100e6
+    finally:
+        tracemalloc.stop()
 
 
 def test_no_file(path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinehash import Codes, FlatIndex, MultiIndex
-from onlinehash.index import costs, flat
+from onlinehash.index import costs, flat, multi_index
 from tests.reference import search as reference
 
 INDEXES = {"flat": FlatIndex, "multi": MultiIndex}
@@ -141,6 +141,26 @@ def test_uniform_codes_are_scanned():
     index.search(Codes.from_bits(rng.random((20, 128)) < 0.5), 10)
     assert index.work.scanned.all()
     assert index.work.candidates.mean() < 25_000
+
+
+def test_who_comes_after_many_failures_is_not_tried(monkeypatch):
+    monkeypatch.setattr(costs, "CHEAP_SCAN", 0)
+    monkeypatch.setattr(costs, "SCAN_MANY", 0.1)
+    monkeypatch.setattr(costs, "AT_ONCE", 10.0)
+    rng = np.random.default_rng(0)
+    bits = rng.random((50_000, 64)) < 0.5
+    index, queries = MultiIndex(Codes.from_bits(bits)), Codes.from_bits(rng.random((100, 64)) < 0.5)
+    hits = index.search(queries, 10)
+    assert index.work.scanned.all()
+    assert index.work.look_ups[: multi_index.FIRST].all()
+    assert not index.work.look_ups[multi_index.FIRST :].any()
+    np.testing.assert_array_equal(hits.ids, FlatIndex(Codes.from_bits(bits)).search(queries, 10).ids)
+    found = index.within(queries, 20)
+    np.testing.assert_array_equal([len(hits.ids) for hits in found], (reference_distances(queries, bits) <= 20).sum(1))
+
+
+def reference_distances(queries, base):
+    return reference.distances(queries.bits(), base, 1, "min")
 
 
 @pytest.mark.parametrize("kind", INDEXES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 #: The share of blocks with items that are not in the tables at which the tables are built anew, and the least number.
 FRESH_SHARE, FEW_BLOCKS = 1 / 64, 64
+
+#: When so many queries of a large batch have all given up, the others are not tried.
+FIRST = 8
 
 #: Queries that are not fewer are a batch, whose scan reads the codes once for all of them.
 BATCH = 8
@@ -152,17 +155,52 @@ class MultiIndex(Index):
         if self._scans_at_once(len(queries), k):
             return flat.nearest(self._items, self._n_models, self._per_model, queries, k, self.n_jobs)
         fresh, cost = self._fresh(), self._scan_cost(len(queries))
-        parts = threads.share(lambda rows: self._k_keys(queries[rows], k, fresh, cost), len(queries), self.n_jobs)
-        keys, gave_up, work = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        answers, gave_up = self._ask(lambda some: self._k_keys(some, k, fresh, cost), queries)
+        keys = np.full((len(queries), k), _NOTHING)
+        keys[: len(answers)] = answers
         distances, positions = probing.distances_of(keys).astype(np.uint16), probing.positions_of(keys)
         if gave_up.any():
             rest = queries if gave_up.all() else queries[gave_up]
             found = flat.nearest(self._items, self._n_models, self._per_model, rest, k, self.n_jobs)
             distances[gave_up], positions[gave_up] = found
-        self.work = Work(work[:, 0], work[:, 1], gave_up)
         return distances, positions
 
-    def _k_keys(self, queries: Codes, k: int, fresh: probing.Fresh, cost: float) -> tuple[np.ndarray, ...]:
+    def _within(self, queries: Codes, radius: int) -> list[Found]:
+        if self._scans_at_once(len(queries), 0):
+            return flat.within(self._items, self._n_models, self._per_model, queries, radius, self.n_jobs)
+        fresh, cost, radius = self._fresh(), self._scan_cost(len(queries)), min(radius, self._bits)
+        found, gave_up = self._ask(lambda some: self._all_keys(some, radius, fresh, cost), queries)
+        answers = [(probing.distances_of(keys).astype(np.uint16), probing.positions_of(keys)) for keys in found]
+        answers += [(np.empty(0, np.uint16), np.empty(0, np.int64))] * (len(queries) - len(found))
+        if gave_up.any():
+            rest = queries if gave_up.all() else queries[gave_up]
+            scanned = flat.within(self._items, self._n_models, self._per_model, rest, radius, self.n_jobs)
+            for q, answer in zip(np.flatnonzero(gave_up), scanned, strict=True):
+                answers[q] = answer
+        return answers
+
+    def _ask(
+        self, search: Callable[[Codes], tuple[Any, np.ndarray, np.ndarray]], queries: Codes
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """The keys of each query that was asked for, and which queries gave up.
+
+        When the first few of a large batch have all given up, the others are not asked for.
+        """
+        n, parts = len(queries), []
+        if n >= 8 * FIRST:
+            parts, queries = [search(queries[:FIRST])], queries[FIRST:]
+        if not parts or not parts[0][1].all():
+            parts += threads.share(lambda rows: search(queries[rows]), len(queries), self.n_jobs)
+        keys = [of_query for part in parts for of_query in part[0]]
+        gave_up, work = np.ones(n, np.bool_), np.zeros((n, 2), np.int64)
+        gave_up[: len(keys)] = np.concatenate([part[1] for part in parts])
+        work[: len(keys)] = np.concatenate([part[2] for part in parts])
+        self.work = Work(work[:, 0], work[:, 1], gave_up)
+        return keys, gave_up
+
+    def _k_keys(
+        self, queries: Codes, k: int, fresh: probing.Fresh, cost: float
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The k nearest of each query as keys, which queries gave up, and the work."""
         n, room = len(queries), k + max(k, 256)
         best, farthest = np.full((n, k), _NOTHING), np.full(n, self._bits)
@@ -176,24 +214,6 @@ class MultiIndex(Index):
             # What the next model finds must be as near as the k-th so far.
             farthest = np.where(gave_up, -1, np.minimum(farthest, probing.distances_of(best[:, -1])))
         return best, gave_up, work
-
-    def _within(self, queries: Codes, radius: int) -> list[Found]:
-        if self._scans_at_once(len(queries), 0):
-            return flat.within(self._items, self._n_models, self._per_model, queries, radius, self.n_jobs)
-        fresh, cost, radius = self._fresh(), self._scan_cost(len(queries)), min(radius, self._bits)
-        parts = threads.share(
-            lambda rows: self._all_keys(queries[rows], radius, fresh, cost), len(queries), self.n_jobs
-        )
-        found = [keys for part in parts for keys in part[0]]
-        gave_up, work = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
-        answers = [(probing.distances_of(keys).astype(np.uint16), probing.positions_of(keys)) for keys in found]
-        if gave_up.any():
-            rest = queries if gave_up.all() else queries[gave_up]
-            scanned = flat.within(self._items, self._n_models, self._per_model, rest, radius, self.n_jobs)
-            for q, answer in zip(np.flatnonzero(gave_up), scanned, strict=True):
-                answers[q] = answer
-        self.work = Work(work[:, 0], work[:, 1], gave_up)
-        return answers
 
     def _all_keys(
         self, queries: Codes, radius: int, fresh: probing.Fresh, cost: float

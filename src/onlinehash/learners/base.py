@@ -227,8 +227,11 @@ class Learner(Intake):
         self.n_pairs_pending_ = sum(event[1] is not None for event in self._pending)
         self._pairing.set_state(state["pairing"])
         if "centring" in state:
-            n_inputs = self.n_features_in_ if self._map is None else self._map.n_outputs
-            self._start_with(n_inputs or len(state["centring"]["mean"]))
+            mean = state["centring"]["mean"]
+            n_inputs = (self.n_features_in_ if self._map is None else self._map.n_outputs) or len(mean)
+            if np.shape(mean) != (n_inputs,):  # before hash functions are drawn for as many inputs as a file claims
+                raise FormatError(f"a mean of shape {np.shape(mean)} for {n_inputs} inputs.")
+            self._start_with(n_inputs)
             self._centring.set_state(state["centring"])
             self._set_method_state(state["method"])
 

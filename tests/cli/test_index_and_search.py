@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 import onlinehash
 from onlinehash import Codes, FlatIndex, Hits, MultiIndex, MultiModelOnlineHashing, OnlineHashing, container
@@ -299,7 +300,6 @@ def test_files_of_hits(folder: Path, learner: Any, ids: list[Any], how: list[Any
     assert document == {"n": 7, "hits": len(expected), "output": "H.NPZ"}
     with np.load("H.NPZ") as arrays:
         assert list(zip(*(arrays[name].tolist() for name in header), strict=True)) == expected
-    parquet = pytest.importorskip("pyarrow.parquet")
     done("search", "i.oh", "q.npy", *how, "-o", "h.parquet")
     assert [tuple(row.values()) for row in parquet.read_table("h.parquet").to_pylist()] == expected
 

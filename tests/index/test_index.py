@@ -176,3 +176,37 @@ def test_only_the_changed_tables_are_sorted_anew(monkeypatch):
     monkeypatch.setattr(costs, "SCAN_MANY", 1e9)
     expected = FlatIndex(Codes.from_bits(changed)).search(Codes.from_bits(bits[:50]), 20)
     np.testing.assert_array_equal(index.search(Codes.from_bits(bits[:50]), 20).ids, expected.ids)
+
+
+@pytest.mark.parametrize(
+    ("n_bits", "n_models", "fusion"), [(64, 1, "min"), (150, 1, "min"), (20, 3, "min"), (21, 3, "sum")]
+)
+@pytest.mark.parametrize("n_columns", [1, 3, 12])
+def test_replaced_columns_are_found(n_bits, n_models, fusion, n_columns, monkeypatch):
+    """In the tables' own memory, and never in that of a state that was handed out."""
+    monkeypatch.setattr(costs, "SCAN_MANY", 1e9)
+    rng = np.random.default_rng(0)
+    bits = rng.random((3000, n_bits * n_models)) < 0.5
+    index = MultiIndex(Codes.from_bits(bits, n_models), fusion=fusion)
+    queries = Codes.from_bits(bits[:50], n_models)
+    for shared in (False, True, False):
+        state = index.get_state() if shared else None
+        before = FlatIndex(index.codes, fusion=fusion).search(queries, 20)
+        bits[:, rng.choice(n_bits * n_models, n_columns, replace=False)] ^= rng.random((3000, n_columns)) < 0.5
+        index.replace(Codes.from_bits(bits, n_models))
+        expected = FlatIndex(Codes.from_bits(bits, n_models), fusion=fusion).search(queries, 20)
+        np.testing.assert_array_equal(index.search(queries, 20).ids, expected.ids)
+        assert not index.work.scanned.any()
+        if state is not None:
+            old = MultiIndex.from_state(state, None).search(queries, 20)
+            np.testing.assert_array_equal(old.ids, before.ids)
+
+
+@pytest.mark.parametrize("n", [0, 100, 10_000, 43_900, 10**6, 10**8])
+def test_substrings_lie_within_the_code(n):
+    for n_bits in range(1, 700):
+        ends = substrings.cut(n_bits, n)
+        assert ends[0] == 0
+        assert ends[-1] <= n_bits
+        assert 1 <= np.diff(ends).min() <= np.diff(ends).max() <= substrings.LONGEST
+        assert len(ends) - 1 <= substrings.MOST_TABLES

@@ -82,3 +82,17 @@ def scatter_codes(source: np.ndarray, positions: np.ndarray, target: np.ndarray)
         block, lane = positions[i] // LANES, positions[i] % LANES
         for j in range(source.shape[1]):
             target[block, j, lane] = source[i // LANES, j, i % LANES]
+
+
+@njit(nogil=True, cache=True)
+def column_masks(planes: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Some columns of all codes, `(n_places, n_blocks)`: bit `lane` of a mask is that lane's bit at the place."""
+    masks = np.zeros((places.shape[0], planes.shape[0]), np.uint64)
+    for c in range(places.shape[0]):
+        plane, bit = places[c] // 8, places[c] % 8
+        for block in range(planes.shape[0]):
+            mask = np.uint64(0)
+            for lane in range(LANES):
+                mask |= np.uint64(planes[block, plane, lane] >> bit & 1) << np.uint64(lane)
+            masks[c, block] = mask
+    return masks

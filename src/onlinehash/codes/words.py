@@ -30,15 +30,18 @@ def rows_of_words(planes: np.ndarray, n: int, first_model: int, n_models: int, n
 @njit(nogil=True, cache=True)
 def _put_words(planes: np.ndarray, first_model: int, n_models: int, n_bits: int, rows: np.ndarray) -> None:
     per_model = (n_bits + 7) // 8
-    for i in range(rows.shape[0]):
-        block, lane = i // LANES, i % LANES
+    for first in range(0, rows.shape[0], LANES):
+        lanes = min(LANES, rows.shape[0] - first)
         for model in range(n_models):
             for j in range(per_model):
-                byte = np.uint64(planes[block, (first_model + model) * per_model + j, lane])
+                plane = planes[first // LANES, (first_model + model) * per_model + j]
                 at = model * n_bits + 8 * j
-                rows[i, at // 64] |= byte << np.uint64(at % 64)
-                if at % 64 > 56 and at // 64 + 1 < rows.shape[1]:
-                    rows[i, at // 64 + 1] |= byte >> np.uint64(64 - at % 64)
+                word, shift = at // 64, np.uint64(at % 64)
+                for lane in range(lanes):
+                    rows[first + lane, word] |= np.uint64(plane[lane]) << shift
+                if at % 64 > 56 and word + 1 < rows.shape[1]:
+                    for lane in range(lanes):
+                        rows[first + lane, word + 1] |= np.uint64(plane[lane]) >> (np.uint64(64) - shift)
 
 
 @njit(nogil=True, cache=True, inline="always")

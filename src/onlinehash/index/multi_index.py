@@ -9,7 +9,7 @@ import numpy as np
 
 from onlinehash.codes import Codes
 from onlinehash.codes.lanes import spread
-from onlinehash.codes.layout import LANES
+from onlinehash.codes.layout import LANES, column_masks, places
 from onlinehash.codes.words import rows_of_words
 from onlinehash.errors import FormatError
 from onlinehash.index import costs, flat, probing, substrings, threads
@@ -79,7 +79,7 @@ class MultiIndex(Index):
 
     def _set_tables(self, tables: list[substrings.Tables]) -> None:
         """Tables that hold every position as it is now."""
-        self._tables = tables
+        self._tables, self._shared = tables, False
         self._masks = masks_for(int(tables[0].widths.max()))
         self._settled = self._items.alive.copy()
         self._fresh_blocks = np.empty(0, np.int64)
@@ -110,16 +110,23 @@ class MultiIndex(Index):
         if columns is None or len(self._fresh_blocks):
             self._build()
             return
-        tables = []
-        for number, rows in enumerate(self._rows(self._items.all_codes())):
-            of_set = columns[columns // self._bits == number] % self._bits
-            old = self._tables[number]
-            tables.append(substrings.replaced(old, rows, self._bits, of_set) if len(of_set) else old)
-        self._set_tables(tables)
+        if self._shared:
+            self._tables = [substrings.copied(tables) for tables in self._tables]
+        codes = self._items.all_codes()
+        for number, rows in enumerate(self._rows(codes)):
+            of_set = columns[columns // self._bits == number]
+            if len(of_set):
+                few = of_set[: substrings.FEW_COLUMNS]  # more are not put in one by one
+                masks = column_masks(codes.planes, places(few, self.n_bits))
+                self._tables[number] = substrings.replace(
+                    self._tables[number], rows, self._bits, of_set % self._bits, masks
+                )
+        self._set_tables(self._tables)
 
     def get_state(self) -> dict[str, Any]:
         tables = [of_model._asdict() for of_model in self._tables]
         settled = self._settled[: self._items.n_blocks].copy()
+        self._shared = True  # the next change of tables copies them
         return super().get_state() | {"tables": tables, "settled": settled, "fresh": self._fresh_blocks}
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -142,7 +149,7 @@ class MultiIndex(Index):
         ):
             raise FormatError(f"expected tables that belong to {self._items.all_codes()!r}, got others.")
         self._set_tables(tables)
-        self._settled, self._fresh_blocks = np.array(settled), np.array(fresh)
+        self._settled, self._fresh_blocks, self._shared = np.array(settled), np.array(fresh), True
 
     def _fresh(self) -> probing.Fresh:
         blocks = self._fresh_blocks

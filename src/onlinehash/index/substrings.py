@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
+from onlinehash.codes.layout import LANES
 from onlinehash.codes.words import TOGETHER, bits_at
 from onlinehash.errors import FormatError, InvalidInput
 
@@ -26,6 +27,9 @@ FULL_BUCKET = 40
 
 #: The longest substring (a table of 2^24 buckets takes 64 MiB), and the most tables.
 LONGEST, MOST_TABLES = 24, 16
+
+#: As long as no more columns change, they are put into words one by one.
+FEW_COLUMNS = 8
 
 #: Positions are kept in 32 bits.
 MOST_ITEMS = 2**32 - 1
@@ -55,7 +59,7 @@ def cut(n_bits: int, n: int) -> np.ndarray:
     width = min(max(math.log2(max(n, 1) / FULL_BUCKET), 8), LONGEST)
     m = max(1, round(n_bits / width), -(-n_bits // LONGEST))
     if m > MOST_TABLES:
-        m, n_bits = MOST_TABLES, MOST_TABLES * math.ceil(width)
+        m, n_bits = MOST_TABLES, min(n_bits, MOST_TABLES * math.ceil(width))
     return np.array([n_bits * j // m for j in range(m + 1)])
 
 
@@ -74,15 +78,31 @@ def build(rows: np.ndarray, n_bits: int) -> Tables:
     return _read_only(Tables(starts, widths, offsets, positions, words, rows if n_bits > 64 else rows[:0]))
 
 
-def replaced(tables: Tables, rows: np.ndarray, n_bits: int, columns: np.ndarray) -> Tables:
-    """The tables after these columns of the codes have changed: only those whose substring changed are sorted anew."""
+def copied(tables: Tables) -> Tables:
+    """The same in memory of their own."""
+    return _read_only(Tables(*map(np.array, tables)))
+
+
+def replace(tables: Tables, rows: np.ndarray, n_bits: int, columns: np.ndarray, masks: np.ndarray) -> Tables:
+    """The tables after these columns of the codes have changed, in the memory of the old ones.
+
+    Only tables whose substring changed are sorted anew. In the words of the others the columns are put in their place,
+    of which `masks` has all bits: they are so few bytes that they stay in the cache, unlike the rows.
+    """
     starts, ends = tables.starts, tables.starts + tables.widths
-    offsets, positions, words = (np.array(array) for array in (tables.offsets, tables.positions, tables.words))
+    for array in (tables.offsets, tables.positions, tables.words):
+        array.flags.writeable = True
     for j in range(len(starts)):
-        if ((columns >= starts[j]) & (columns < ends[j])).any():
-            _sort(rows, starts[j], tables.widths[j], offsets[j], positions[j])
-        _fill_words(rows, positions[j], word_start(ends[j], n_bits), n_bits, words[j])
-    return _read_only(Tables(starts, tables.widths, offsets, positions, words, rows if n_bits > 64 else rows[:0]))
+        offsets, positions, words = tables.offsets[j], tables.positions[j], tables.words[j]
+        first = word_start(ends[j], n_bits)
+        moves = bool(((columns >= starts[j]) & (columns < ends[j])).any())
+        if moves:
+            _sort(rows, starts[j], tables.widths[j], offsets, positions)
+        if moves or len(columns) > FEW_COLUMNS:
+            _fill_words(rows, positions, first, n_bits, words)
+        else:
+            _put_columns(positions, masks, (columns - first) % n_bits, words)
+    return _read_only(tables._replace(rows=rows if n_bits > 64 else rows[:0]))
 
 
 def checked(tables: Tables, n_bits: int) -> Tables:
@@ -156,3 +176,16 @@ def _fill_words(rows: np.ndarray, positions: np.ndarray, start: int, n_bits: int
     """The word of each item, in the order of buckets."""
     for i in range(positions.shape[0]):
         words[i] = word_of(rows, positions[i], start, n_bits)
+
+
+@njit(nogil=True, cache=True)
+def _put_columns(positions: np.ndarray, masks: np.ndarray, shifts: np.ndarray, words: np.ndarray) -> None:
+    """Bit `shifts[c]` of each item's word = its bit in `masks[c]`; shifts beyond the word are passed over."""
+    for i in range(positions.shape[0]):
+        block, lane = positions[i] // LANES, np.uint64(positions[i] % LANES)
+        word = words[i]
+        for c in range(shifts.shape[0]):
+            if shifts[c] < 64:
+                shift = np.uint64(shifts[c])
+                word = word & ~(np.uint64(1) << shift) | (masks[c, block] >> lane & np.uint64(1)) << shift
+        words[i] = word

@@ -14,6 +14,13 @@ from threadpoolctl import threadpool_limits
 from onlinehash.numeric.signs import BLOCK_ROWS, canonical_dot, sign_planes
 from tests.support import refused
 
+
+@pytest.fixture(autouse=True, params=[0, 100], ids=["by BLAS", "row by row"])
+def _products(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test for both kinds of products, whichever the number of columns would call for."""
+    monkeypatch.setattr("onlinehash.numeric.signs.FEW_COLUMNS", request.param)
+
+
 DTYPES = [np.float32, np.float64]
 
 
@@ -104,6 +111,15 @@ def test_no_company_changes_a_sign(dtype: Any, scale: float) -> None:
             assert np.array_equal(signs(many, W, thresholds), np.tile(whole, (len(many) // len(Z), 1)))
     order = rng.permutation(len(Z))
     assert np.array_equal(signs(Z[order], W, thresholds), whole[order])
+
+
+def test_both_kinds_of_products_agree(monkeypatch: pytest.MonkeyPatch) -> None:
+    Z = np.stack([cancelling(21, np.float32, seed)[1] for seed in range(100)])
+    W = np.stack([cancelling(21, np.float32, seed)[0] for seed in range(10)])
+    found = signs(Z, W, np.zeros(10))
+    for few in (0, 10):
+        monkeypatch.setattr("onlinehash.numeric.signs.FEW_COLUMNS", few)
+        assert np.array_equal(signs(Z, W, np.zeros(10)), found)
 
 
 def test_zero_is_positive() -> None:

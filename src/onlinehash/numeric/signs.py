@@ -1,10 +1,11 @@
 """Signs of `Z @ W.T - thresholds`, by a BLAS product, under the numeric law, packed as codes.
 
-The product is as fast as the machine multiplies, but its last digits depend on the shape of the call. A projection
-farther from its threshold than the product's rounding error has a certain sign; the few that are nearer are decided
-by one canonical dot product (fixed order, twice the working precision), so that a row's bits are the same alone, in
-any batch, in any order, for any set of columns and with any number of threads. Before that, a plain product in double
-precision is asked under the same rule: it makes nearly all of single precision's doubts certain, and is quicker.
+The product is as fast as the machine multiplies (or, for a few columns, reads), but its last digits depend on the shape
+of the call. A projection farther from its threshold than the product's rounding error has a certain sign; the few that
+are nearer are decided by one canonical dot product (fixed order, twice the working precision), so that a row's bits are
+the same alone, in any batch, in any order, for any set of columns and with any number of threads. Before that, a plain
+product in double precision is asked under the same rule: it makes nearly all of single precision's doubts certain, and
+is quicker.
 """
 
 from __future__ import annotations
@@ -13,11 +14,15 @@ import numpy as np
 from numba import njit
 
 from onlinehash import checks
+from onlinehash.numeric.dots import pad_rows, padded_width, row_dots
 from onlinehash.numeric.octets import OCTET, compare_octet
 
 #: Rows multiplied at once: few enough that they are still in the second-level cache when their projections are looked
 #: at; a whole number of blocks of codes.
 BLOCK_ROWS = 512
+
+#: Up to so many columns the products are taken by `row_dots`, which reads each row once; BLAS is made for wider ones.
+FEW_COLUMNS = 16
 
 _DOUBLE_EPS = float(np.finfo(np.float64).eps)
 
@@ -168,11 +173,16 @@ def sign_planes(
     Z, W, thresholds = (_read_only(array) for array in (Z, W, thresholds))
     functions = _describe(W, thresholds, smallest_norm, width * float(limits.smallest_subnormal))
     products = np.zeros(min(len(Z), BLOCK_ROWS) * len(W) + OCTET - 1, Z.dtype)
+    few, fits = len(W) <= FEW_COLUMNS, padded_width(Z.shape[1]) == Z.shape[1]
+    padded_W = _read_only(pad_rows(W)) if few else W
     for start in range(0, len(Z), BLOCK_ROWS):
         block = Z[start : start + BLOCK_ROWS]
         projections = products[: len(block) * len(W)].reshape(len(block), len(W))
-        with np.errstate(over="ignore", invalid="ignore"):
-            np.matmul(block, W.T, out=projections)
+        if few:
+            row_dots(padded_W, block if fits else _read_only(pad_rows(block)), 0, len(block), projections)
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                np.matmul(block, W.T, out=projections)
         finite = _pack(
             projections,
             block,

@@ -9,6 +9,7 @@ import numpy as np
 
 from onlinehash.codes import layout
 from onlinehash.errors import InvalidInput
+from onlinehash.numeric.views import read_only
 
 #: The longest code of one model, in bits, and of all models together, in bytes (distances are counted in 16 bits).
 MAX_BITS, MAX_PLANES = 4096, 8191
@@ -57,8 +58,7 @@ class Codes:
         if planes.shape != shape or planes.dtype != np.uint8 or not planes.flags.c_contiguous:
             raise InvalidInput(f"expected contiguous planes of dtype uint8 {shape}, got {planes.dtype} {planes.shape}.")
         codes = cls.__new__(cls)
-        codes._planes = planes.view()
-        codes._planes.flags.writeable = False
+        codes._planes = read_only(planes)
         codes._n, codes._n_bits, codes._n_models = n, n_bits, n_models
         return codes
 

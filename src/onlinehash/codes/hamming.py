@@ -9,6 +9,7 @@ from onlinehash.codes.codes import Codes
 from onlinehash.codes.lanes import distances_below, spread
 from onlinehash.codes.layout import LANES
 from onlinehash.errors import InvalidInput
+from onlinehash.numeric.views import read_only
 
 
 def distance_matrix(queries: Codes, base: Codes) -> np.ndarray:
@@ -18,7 +19,9 @@ def distance_matrix(queries: Codes, base: Codes) -> np.ndarray:
     out = np.empty((n_models, len(queries), len(base)), np.uint16)
     query_parts = np.split(spread(queries.rows()), n_models, axis=1)
     for model, (part, planes) in enumerate(zip(query_parts, np.split(base.planes, n_models, axis=1), strict=True)):
-        _all_distances(_read_only(planes), 1, planes.shape[1], np.ascontiguousarray(part), out[model])
+        _all_distances(
+            read_only(np.ascontiguousarray(planes)), 1, planes.shape[1], np.ascontiguousarray(part), out[model]
+        )
     return out
 
 
@@ -43,13 +46,6 @@ def check_same_width(queries: Codes, base: Codes) -> None:
         raise InvalidInput(
             f"expected codes of one width, got {queries!r} and {base!r}; encode both with the same encoder."
         )
-
-
-def _read_only(planes: np.ndarray) -> np.ndarray:
-    """Contiguous, and of the one type that the kernels are compiled for."""
-    planes = np.ascontiguousarray(planes)
-    planes.flags.writeable = False
-    return planes
 
 
 @njit(nogil=True, cache=True)

@@ -10,7 +10,8 @@ from onlinehash import checks
 from onlinehash.errors import FormatError, InvalidInput, UnknownId
 from onlinehash.index import keys as arrays
 from onlinehash.index.ids_kernels import Keys, empty_table, enter, has_room, look_up
-from onlinehash.index.keys import appended, are_texts, read_only
+from onlinehash.index.keys import appended, are_texts
+from onlinehash.numeric.views import read_only
 
 _NAMES = {False: "integers", True: "strings"}
 _NO_TABLE = np.empty(0, np.uint32)

@@ -10,6 +10,7 @@ from onlinehash.codes import Codes, check_same_width
 from onlinehash.codes.layout import LANES, aligned_planes, copy_codes, gather_codes, scatter_codes
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.index.ids import Ids
+from onlinehash.numeric.views import read_only
 
 _ALL_LANES = np.uint64(2**64 - 1)
 
@@ -44,9 +45,7 @@ class Items:
     @property
     def planes(self) -> np.ndarray:
         """The planes of all positions, read-only."""
-        planes = self._planes[: self.n_blocks]
-        planes.flags.writeable = False
-        return planes
+        return read_only(self._planes[: self.n_blocks])
 
     @property
     def alive(self) -> np.ndarray:

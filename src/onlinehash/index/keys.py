@@ -9,15 +9,9 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.index.ids_kernels import Keys, empty_table, enter, gather
+from onlinehash.numeric.views import read_only
 
 LARGEST = 2**63 - 1  #: The largest integer that can be an id.
-
-
-def read_only(array: np.ndarray) -> np.ndarray:
-    """A view that cannot be written through."""
-    view = array.view()
-    view.flags.writeable = False
-    return view
 
 
 _NO_NUMBERS, _NO_DATA, _NO_OFFSETS = (read_only(np.empty(0, dtype)) for dtype in (np.int64, np.uint8, np.int64))

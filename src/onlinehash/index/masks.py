@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
+from onlinehash.numeric.views import read_only
+
 #: Patterns of the greatest number of bits are at most so many.
 MOST_MASKS = 1 << 16
 
@@ -25,10 +27,7 @@ class Masks(NamedTuple):
 def masks_for(width: int) -> Masks:
     """Masks for substrings of at most `width` bits."""
     patterns = [_patterns(width, s) for s in range(width + 1) if math.comb(width, min(s, width // 2)) <= MOST_MASKS]
-    masks = Masks(np.concatenate(patterns), np.cumsum([0, *map(len, patterns)]))
-    for array in masks:
-        array.flags.writeable = False
-    return masks
+    return Masks(read_only(np.concatenate(patterns)), read_only(np.cumsum([0, *map(len, patterns)])))
 
 
 @njit(cache=True)

@@ -21,6 +21,7 @@ from numba import njit
 from onlinehash.codes.layout import LANES
 from onlinehash.codes.words import TOGETHER, bits_at
 from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.numeric.views import read_only
 
 #: Items per bucket that cost about as much to compare as the look-up of the bucket.
 FULL_BUCKET = 40
@@ -91,7 +92,7 @@ def replace(tables: Tables, rows: np.ndarray, n_bits: int, columns: np.ndarray, 
     """
     starts, ends = tables.starts, tables.starts + tables.widths
     for array in (tables.offsets, tables.positions, tables.words):
-        array.flags.writeable = True
+        array.flags.writeable = True  # for as long as this takes
     for j in range(len(starts)):
         offsets, positions, words = tables.offsets[j], tables.positions[j], tables.words[j]
         first = word_start(ends[j], n_bits)
@@ -127,10 +128,7 @@ def checked(tables: Tables, n_bits: int) -> Tables:
 
 
 def _read_only(tables: Tables) -> Tables:
-    """Of the one type that the kernels are compiled for."""
-    for array in tables:
-        array.flags.writeable = False
-    return tables
+    return Tables(*map(read_only, tables))
 
 
 @njit(nogil=True, cache=True)

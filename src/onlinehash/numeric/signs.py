@@ -16,6 +16,7 @@ from numba import njit
 from onlinehash import checks
 from onlinehash.numeric.dots import pad_rows, padded_width, row_dots
 from onlinehash.numeric.octets import OCTET, compare_octet
+from onlinehash.numeric.views import read_only
 
 #: Rows multiplied at once: few enough that they are still in the second-level cache when their projections are looked
 #: at; a whole number of blocks of codes.
@@ -170,16 +171,16 @@ def sign_planes(
     # same precision, so that where |z| |w| is finite no sum overflows on its way, and where it is not all is in doubt.
     limits, width = np.finfo(Z.dtype), Z.shape[1] + 2
     smallest_norm = float(np.sqrt(width * limits.tiny))
-    Z, W, thresholds = (_read_only(array) for array in (Z, W, thresholds))
+    Z, W, thresholds = (read_only(array) for array in (Z, W, thresholds))
     functions = _describe(W, thresholds, smallest_norm, width * float(limits.smallest_subnormal))
     products = np.zeros(min(len(Z), BLOCK_ROWS) * len(W) + OCTET - 1, Z.dtype)
     few, fits = len(W) <= FEW_COLUMNS, padded_width(Z.shape[1]) == Z.shape[1]
-    padded_W = _read_only(pad_rows(W)) if few else W
+    padded_W = read_only(pad_rows(W)) if few else W
     for start in range(0, len(Z), BLOCK_ROWS):
         block = Z[start : start + BLOCK_ROWS]
         projections = products[: len(block) * len(W)].reshape(len(block), len(W))
         if few:
-            row_dots(padded_W, block if fits else _read_only(pad_rows(block)), 0, len(block), projections)
+            row_dots(padded_W, block if fits else read_only(pad_rows(block)), 0, len(block), projections)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
                 np.matmul(block, W.T, out=projections)
@@ -196,10 +197,3 @@ def sign_planes(
         )
         if not finite:
             checks.finite(Z)
-
-
-def _read_only(array: np.ndarray) -> np.ndarray:
-    """A view that cannot be written, for the kernels to be compiled for one kind of array."""
-    view = array.view()
-    view.flags.writeable = False
-    return view

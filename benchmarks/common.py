@@ -1,8 +1,17 @@
-"""What the benchmarks share: pairs to learn from, and timing that survives a noisy machine."""
+"""What the benchmarks share: one thread for everybody, pairs to learn from, timing that survives a noisy machine.
+
+Import this before NumPy, which reads the number of its threads when it is loaded.
+"""
 
 from __future__ import annotations
 
+import os
+
+for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+    os.environ[variable] = "1"
+
 import argparse
+import json
 import platform
 import time
 from collections.abc import Callable
@@ -17,6 +26,21 @@ def arguments(description: str) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="npz with X, y and, for quantised features, offset and scale")
     parser.add_argument("--repeats", type=int, default=15)
     return parser.parse_args()
+
+
+def search_arguments(description: str) -> argparse.ArgumentParser:
+    """What the benchmarks of search take, to which each adds its own."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--sizes", type=float, nargs="+", default=[1e6, 1e7])
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    return parser
+
+
+def write_json(rows: list[dict], path: Path | None) -> None:
+    """For benchmarks/plot.py, and for whoever compares machines."""
+    if path:
+        path.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1))
 
 
 def read(path: Path) -> tuple[np.ndarray, np.ndarray]:

@@ -1,15 +1,10 @@
 """Encoding beside the matrix product underneath it, NumPy's packbits, and FAISS's IndexLSH.
 
-Run with one BLAS thread (this script sees to it). The limit is the product alone, into memory that is there already;
+With one BLAS thread. The limit is the product alone, into memory that is there already;
 ours checks the rows, decides each doubtful sign in higher precision, and packs, through the public `encode`.
 """
 
 from __future__ import annotations
-
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
-    os.environ[variable] = "1"
 
 from collections.abc import Callable
 

@@ -8,13 +8,7 @@ and maximum over as many bytes.
 
 from __future__ import annotations
 
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
-    os.environ[variable] = "1"
-
 import argparse
-import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -59,19 +53,15 @@ def main() -> None:
                 row = measured(codes, queries[:n_queries], args.k, args.repeats)
                 results.append(row)
                 print(shown(row), flush=True)
-    if args.json:
-        args.json.write_text(json.dumps({"machine": common.machine(), "rows": results}, indent=1))
+    common.write_json(results, args.json)
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--sizes", type=float, nargs="+", default=[1e6, 1e7])
+    parser = common.search_arguments(__doc__.splitlines()[0])
     parser.add_argument("--bits", type=int, nargs="+", default=[16, 24, 48, 64, 96, 128, 192, 256])
     parser.add_argument("-k", type=int, default=10)
-    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--uniform", action=argparse.BooleanOptionalAction, default=True, help="or codes of --data")
     parser.add_argument("--data", type=Path, help="npz with X, for codes of real vectors")
-    parser.add_argument("--json", type=Path, help="write the figures to this file too")
     return parser.parse_args()
 
 

@@ -1,15 +1,10 @@
 """Microseconds to learn a pair, beside the BLAS product of its two projections and beside plain NumPy.
 
-Run with one BLAS thread (this script sees to it). The limit is what an sgemm over blocks of 2,000 points takes for the
+With one BLAS thread. The limit is what an sgemm over blocks of 2,000 points takes for the
 same projections: no learner that looks at its points can be faster than that.
 """
 
 from __future__ import annotations
-
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
-    os.environ[variable] = "1"
 
 import time
 

@@ -66,8 +66,8 @@ def test_the_canonical_dot_product_has_twice_the_precision(dtype: Any, seed: int
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_signs_are_those_of_exact_arithmetic(dtype: Any) -> None:
     """On rows that cancel to the last digit, where a BLAS product is often wrong."""
-    W = np.stack([cancelling(12, dtype, seed)[0] for seed in range(10)])
-    Z = np.stack([cancelling(12, dtype, seed)[1] for seed in range(10)])
+    W = np.stack([cancelling(16, dtype, seed)[0] for seed in range(10)])
+    Z = np.stack([cancelling(16, dtype, seed)[1] for seed in range(10)])
     exact = np.array([[exact_dot(w, z) >= 0 for w in W] for z in Z])
     assert np.array_equal(signs(Z, W, np.zeros(10)), exact)
     plain = np.array([[float(z @ w) >= 0 for w in W] for z in Z])
@@ -96,8 +96,8 @@ def test_thresholds(dtype: Any) -> None:
 def test_no_company_changes_a_sign(dtype: Any, scale: float) -> None:
     """Any subset of rows and columns, any order, any threads; at scales whose products underflow or nearly overflow."""
     rng = np.random.default_rng(0)
-    W = np.stack([cancelling(12, dtype, seed)[0] for seed in range(10)])
-    Z = (np.concatenate([[cancelling(12, dtype, seed)[1]] * 3 for seed in range(10)]) * scale).astype(dtype)
+    W = np.stack([cancelling(16, dtype, seed)[0] for seed in range(10)])
+    Z = (np.concatenate([[cancelling(16, dtype, seed)[1]] * 3 for seed in range(10)]) * scale).astype(dtype)
     Z[::5] = 0
     thresholds = np.where(np.arange(10) % 2, 0.0, scale)
     whole = signs(Z, W, thresholds)
@@ -114,8 +114,8 @@ def test_no_company_changes_a_sign(dtype: Any, scale: float) -> None:
 
 
 def test_both_kinds_of_products_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    Z = np.stack([cancelling(21, np.float32, seed)[1] for seed in range(100)])
-    W = np.stack([cancelling(21, np.float32, seed)[0] for seed in range(10)])
+    Z = np.stack([cancelling(32, np.float32, seed)[1] for seed in range(100)])
+    W = np.stack([cancelling(32, np.float32, seed)[0] for seed in range(10)])
     found = signs(Z, W, np.zeros(10))
     for few in (0, 10):
         monkeypatch.setattr("onlinehash.numeric.signs.FEW_COLUMNS", few)
@@ -151,8 +151,8 @@ def test_bits_go_to_their_places_and_all_others_stay(
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("rows", [64, 192, 4096])
 def test_the_size_of_a_block_changes_nothing(dtype: Any, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    W = np.stack([cancelling(12, dtype, seed)[0] for seed in range(10)])
-    Z = np.stack([cancelling(12, dtype, seed)[1] for seed in range(10)] * 70)
+    W = np.stack([cancelling(16, dtype, seed)[0] for seed in range(10)])
+    Z = np.stack([cancelling(16, dtype, seed)[1] for seed in range(10)] * 70)
     expected = signs(Z, W, np.zeros(10))
     monkeypatch.setattr("onlinehash.numeric.signs.BLOCK_ROWS", rows)
     assert np.array_equal(signs(Z, W, np.zeros(10)), expected)
@@ -179,8 +179,8 @@ def test_sums_that_overflow_on_their_way_have_the_right_sign() -> None:
 
 def test_weights_whose_squares_vanish() -> None:
     """Their norm is zero to the computer, but not the error of their products."""
-    W = np.stack([cancelling(12, np.float64, seed)[0] for seed in range(10)]) * 2.0**-600
-    Z = np.stack([cancelling(12, np.float64, seed)[1] for seed in range(10)])
+    W = np.stack([cancelling(16, np.float64, seed)[0] for seed in range(10)]) * 2.0**-600
+    Z = np.stack([cancelling(16, np.float64, seed)[1] for seed in range(10)])
     exact = np.array([[exact_dot(w, z) >= 0 for w in W] for z in Z])
     assert np.array_equal(signs(Z, W, np.zeros(10)), exact)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 
 from onlinehash import checks
-from onlinehash.numeric.dots import pad_rows, padded_width, row_dots
+from onlinehash.numeric.dots import padded_width, row_dots
 from onlinehash.numeric.octets import OCTET, compare_octet
 from onlinehash.numeric.views import read_only
 
@@ -174,13 +174,12 @@ def sign_planes(
     Z, W, thresholds = (read_only(array) for array in (Z, W, thresholds))
     functions = _describe(W, thresholds, smallest_norm, width * float(limits.smallest_subnormal))
     products = np.zeros(min(len(Z), BLOCK_ROWS) * len(W) + OCTET - 1, Z.dtype)
-    few, fits = len(W) <= FEW_COLUMNS, padded_width(Z.shape[1]) == Z.shape[1]
-    padded_W = read_only(pad_rows(W)) if few else W
+    by_rows = len(W) <= FEW_COLUMNS and padded_width(Z.shape[1]) == Z.shape[1]  # else rows would have to be copied
     for start in range(0, len(Z), BLOCK_ROWS):
         block = Z[start : start + BLOCK_ROWS]
         projections = products[: len(block) * len(W)].reshape(len(block), len(W))
-        if few:
-            row_dots(padded_W, block if fits else read_only(pad_rows(block)), 0, len(block), projections)
+        if by_rows:
+            row_dots(W, block, 0, len(block), projections)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
                 np.matmul(block, W.T, out=projections)

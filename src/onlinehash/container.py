@@ -17,7 +17,7 @@ import mmap
 import os
 import struct
 from collections.abc import Iterator
-from io import BufferedReader
+from io import BufferedIOBase
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -101,7 +101,7 @@ def header_bytes(entries: dict[str, dict[str, Any]], metadata: dict[str, str]) -
 # ------------------------------------------------------------------ reading
 
 
-def read_header(file: BufferedReader) -> Header:
+def read_header(file: BufferedIOBase) -> Header:
     """The header, if all of it is sound and the arrays fill the rest of the file exactly."""
     length = file.seek(0, os.SEEK_END)
     file.seek(0)
@@ -144,7 +144,7 @@ def _offsets(name: str, entry: Any) -> tuple[int, int]:
     raise ValueError(f"its array {name[:80]!r} has no dtype, shape and offsets that agree")
 
 
-def read_arrays(file: BufferedReader, header: Header, writeable: bool) -> dict[str, np.ndarray]:
+def read_arrays(file: BufferedIOBase, header: Header, writeable: bool) -> dict[str, np.ndarray]:
     """All arrays, each read straight into its place in memory."""
     arrays = {}
     for name, entry in header.entries.items():
@@ -156,7 +156,7 @@ def read_arrays(file: BufferedReader, header: Header, writeable: bool) -> dict[s
     return arrays
 
 
-def map_arrays(file: BufferedReader, header: Header) -> dict[str, np.ndarray]:
+def map_arrays(file: BufferedIOBase, header: Header) -> dict[str, np.ndarray]:
     """All arrays as read-only views of the file; the system fetches a page of it when somebody looks there."""
     mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     return {

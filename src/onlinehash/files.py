@@ -27,6 +27,16 @@ INDEXES: dict[str, type[Index]] = {"FlatIndex": FlatIndex, "MultiIndex": MultiIn
 
 def save(thing: Any, path: str | os.PathLike[str]) -> None:
     """Write a learner, an encoder, codes or an index to one file, atomically; no pickle."""
+    format.write(path, *_packed(thing))
+
+
+def to_bytes(thing: Any) -> bytes:
+    """The bytes of the file that `save` would write."""
+    return format.to_bytes(*_packed(thing))
+
+
+def _packed(thing: Any) -> tuple[str, dict[str, Any]]:
+    """The kind and the content of a thing's file."""
     if isinstance(thing, Learner):
         if type(thing) not in (method.load() for method in registry.methods()):
             raise InvalidInput(
@@ -36,16 +46,17 @@ def save(thing: Any, path: str | os.PathLike[str]) -> None:
         params, state = thing.get_params(deep=False), thing.get_state()
         if state and isinstance(params["random_state"], np.random.Generator | np.random.RandomState):
             params["random_state"] = state["seed"]  # what was drawn from a generator that others share
-        content = {"class": type(thing).__name__, "params": _pack(params), "state": _pack(state)}
-        format.write(path, "learner", content)
-    elif isinstance(thing, Encoder):
-        format.write(path, "encoder", _pack_encoder(thing))
-    elif isinstance(thing, Codes):
-        format.write(path, "codes", _pack_codes(thing))
-    elif type(thing) in INDEXES.values():
-        format.write(path, "index", _pack_index(thing))
-    else:
-        raise InvalidInput(f"expected a learner, an encoder, codes or an index to save, got {type(thing).__name__}.")
+        return "learner", {"class": type(thing).__name__, "params": _pack(params), "state": _pack(state)}
+    if isinstance(thing, Encoder):
+        return "encoder", _pack_encoder(thing)
+    if isinstance(thing, Codes):
+        return "codes", _pack_codes(thing)
+    if type(thing) in INDEXES.values():
+        return "index", _pack_index(thing)
+    raise InvalidInput(
+        f"expected a learner, an encoder, codes or an index to save, got {type(thing).__name__}; "
+        "a LiveIndex keeps itself in its path, or goes to one by backup()."
+    )
 
 
 def load(path: str | os.PathLike[str], mmap: bool = False) -> Any:
@@ -56,7 +67,15 @@ def load(path: str | os.PathLike[str], mmap: bool = False) -> Any:
     nothing may write into that file; `save` puts a new one in its place, which does no harm. Learners and encoders are
     small, and are copied into memory anyhow.
     """
-    kind, content = format.read(path, mmap)
+    return _unpacked(*format.read(path, mmap), path, mmap)
+
+
+def from_bytes(data: bytes, name: str) -> Any:
+    """What `to_bytes` was given; the name is for messages."""
+    return _unpacked(*format.from_bytes(data, name), name, False)
+
+
+def _unpacked(kind: str, content: dict[str, Any], path: str | os.PathLike[str], mmap: bool) -> Any:
     readers: dict[str, Callable[[dict[str, Any]], Any]] = {
         "learner": _read_learner,
         "encoder": _read_encoder,

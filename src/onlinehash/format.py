@@ -12,9 +12,12 @@ no array's bytes, so a large file can be mapped and still be checked. docs/file-
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import math
 import os
+from collections.abc import Iterator
+from io import BufferedIOBase, BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +37,19 @@ def write(path: str | os.PathLike[str], kind: str, content: dict[str, Any]) -> N
     Arrays go to the file in pieces, so this takes a few megabytes however large they are; one of them may be a mapping
     of the very file that is replaced.
     """
+    pieces = _pieces(kind, content)
+    with replacing(path) as file:
+        for piece in pieces:
+            file.write(piece)
+
+
+def to_bytes(kind: str, content: dict[str, Any]) -> bytes:
+    """What `write` would write, for those who keep files inside something else."""
+    return b"".join(_pieces(kind, content))
+
+
+def _pieces(kind: str, content: dict[str, Any]) -> Iterator[bytes | memoryview]:
+    """The bytes of a file; what cannot be written is refused before the first of them."""
     arrays: dict[str, np.ndarray] = {}
     plain = _flatten(content, arrays, "")
     entries = container.plan(arrays)
@@ -43,11 +59,7 @@ def write(path: str | os.PathLike[str], kind: str, content: dict[str, Any]) -> N
         head = container.header_bytes(entries, {KEY: json.dumps(header)})
     except ValueError as error:
         raise InvalidInput(f"cannot save so much outside arrays: {error}; make arrays of it.") from None
-    with replacing(path) as file:
-        file.write(head)
-        for name in entries:
-            for piece in container.pieces(arrays[name]):
-                file.write(piece)
+    return itertools.chain([head], *(container.pieces(arrays[name]) for name in entries))
 
 
 def read(path: str | os.PathLike[str], mmap: bool = False) -> tuple[str, dict[str, Any]]:
@@ -60,20 +72,30 @@ def read(path: str | os.PathLike[str], mmap: bool = False) -> tuple[str, dict[st
         raise InvalidInput(f"expected a file at {path}, got none.")
     try:
         with open(path, "rb") as file:
-            found = container.read_header(file)
-            header = _our_header(found, path)
-            if mmap and "outline" in header:
-                arrays = container.map_arrays(file, found)
-            else:
-                arrays = container.read_arrays(file, found, writeable=not mmap)
-                if header["checksum"] != _checksum(header["kind"], header["content"], arrays):
-                    raise _changed(path, "checksum")
-    except FormatError:
-        raise
+            return _read(file, path, mmap)
     except OSError as error:
         raise InvalidInput(f"expected a file that can be read at {path}, got: {error.strerror}.") from None
     except MemoryError:
         raise InvalidInput(f"expected memory for all of {path}, got less; open it with mmap=True.") from None
+
+
+def from_bytes(data: bytes, name: str) -> tuple[str, dict[str, Any]]:
+    """What `to_bytes` was given; the name is for messages."""
+    return _read(BytesIO(data), name, False)
+
+
+def _read(file: BufferedIOBase, path: str | os.PathLike[str], mmap: bool) -> tuple[str, dict[str, Any]]:
+    try:
+        found = container.read_header(file)
+        header = _our_header(found, path)
+        if mmap and "outline" in header:
+            arrays = container.map_arrays(file, found)
+        else:
+            arrays = container.read_arrays(file, found, writeable=not mmap)
+            if header["checksum"] != _checksum(header["kind"], header["content"], arrays):
+                raise _changed(path, "checksum")
+    except FormatError:
+        raise
     except (ValueError, RecursionError) as error:
         raise FormatError(
             f"expected an onlinehash file, but {path} is truncated or of another kind: {error}."

@@ -2,13 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench format clean clean-kernels
+.PHONY: demo test long lint bench format clean clean-kernels
 
 demo: .venv/.core
 	$(BIN)/onlinehash demo
 
 test: .venv/.dev
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
+# The same tests of the live index, with many more crashes, steps and seconds.
+long: .venv/.dev
+	ONLINEHASH_LONG=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal tests/live
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -18,6 +19,11 @@ LEARNERS = {method.name: method.load() for method in registry.methods()}
 
 #: Small enough for quick tests, and such that a short stream passes burn-in and fills the reservoir.
 SMALL = {"n_bits": 8, "burn_in": 12, "reservoir_size": 6, "n_models": 3, "random_state": 0}
+
+
+def thorough(everyday: int, long: int) -> int:
+    """How many times, steps or seconds: `make long` asks for the long suite."""
+    return long if os.environ.get("ONLINEHASH_LONG") else everyday
 
 
 def make(name: str, **params: Any) -> Any:

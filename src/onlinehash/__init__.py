@@ -22,6 +22,7 @@ _HOMES = {
     "FlatIndex": "onlinehash.index.flat",
     "Hits": "onlinehash.index.hits",
     "LSH": "onlinehash.learners.locality_sensitive",
+    "LiveIndex": "onlinehash.live.index",
     "MultiIndex": "onlinehash.index.multi_index",
     "MultiModelOnlineHashing": "onlinehash.learners.multi_model",
     "OnlineHashing": "onlinehash.learners.online_hashing",
@@ -30,7 +31,12 @@ _HOMES = {
     "load": "onlinehash.files",
     "save": "onlinehash.files",
 }
-_ROOMS = ("errors", "evaluate", "streams")
+_ROOMS = {
+    "errors": "onlinehash.errors",
+    "evaluate": "onlinehash.evaluate",
+    "refresh": "onlinehash.live.refresh",
+    "streams": "onlinehash.streams",
+}
 
 __all__ = [
     "LSH",
@@ -38,6 +44,7 @@ __all__ = [
     "Encoder",
     "FlatIndex",
     "Hits",
+    "LiveIndex",
     "MultiIndex",
     "MultiModelOnlineHashing",
     "OnlineHashing",
@@ -46,6 +53,7 @@ __all__ = [
     "errors",
     "evaluate",
     "load",
+    "refresh",
     "save",
     "streams",
 ]
@@ -63,13 +71,15 @@ if TYPE_CHECKING:
     from onlinehash.learners.multi_model import MultiModelOnlineHashing
     from onlinehash.learners.online_hashing import OnlineHashing
     from onlinehash.learners.update import Update
+    from onlinehash.live import refresh
+    from onlinehash.live.index import LiveIndex
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _ROOMS:
-        return importlib.import_module(f"onlinehash.{name}")
+        return importlib.import_module(_ROOMS[name])
     raise AttributeError(f"module 'onlinehash' has no attribute {name!r}")
 
 

@@ -9,6 +9,7 @@
     ├── NotReady           (ValueError)   nothing learned yet, or a feature map still collects its anchors
     │   └── NotFitted      (+ scikit-learn's NotFittedError; lives in `features`, as that is heavy)
     ├── FormatError        (ValueError)   a file that is truncated, foreign, too new or tampered with
+    ├── StorageError       (OSError)      the disk is full, read-only, or fails; nothing of the call was kept
     └── MissingExtra       (ImportError)  an optional dependency is absent; the message names the pip line
 
 A message is one sentence: what was expected, what was got, what to do. `exit_code` is what the command line
@@ -70,6 +71,13 @@ class FormatError(OnlineHashError, ValueError):
 
     exit_code = 4
     http_status = 422
+
+
+class StorageError(OnlineHashError, OSError):
+    """The disk is full, read-only, or fails. Nothing of the call was kept."""
+
+    exit_code = 6
+    http_status = 507
 
 
 class MissingExtra(OnlineHashError, ImportError):

@@ -46,7 +46,7 @@ class Codes:
         n_bits = bits.shape[1] // n_models
         _check_width(n_bits, n_models)
         rows = np.packbits(bits.reshape(len(bits), n_models, n_bits), axis=2, bitorder="little")
-        return cls._from_rows(rows.reshape(len(bits), rows.shape[1] * rows.shape[2]), n_bits, n_models)
+        return cls.from_rows(rows.reshape(len(bits), rows.shape[1] * rows.shape[2]), n_bits, n_models)
 
     @classmethod
     def from_planes(cls, planes: np.ndarray, n: int, n_bits: int, n_models: int = 1) -> Codes:
@@ -87,7 +87,7 @@ class Codes:
                 f"got {packed.dtype} {packed.shape}; pack boolean arrays with Codes.from_bits."
             )
         if bitorder == "little" and _bytes_are_shared_alike(n_bits, n_models):
-            return cls._from_rows(packed, n_bits, n_models).checked()
+            return cls.from_rows(packed, n_bits, n_models).checked()
         bits = np.unpackbits(packed, axis=1, bitorder=bitorder).view(np.bool_)
         if bits[:, columns:].any():
             raise InvalidInput(f"expected zero padding after bit {columns}, got set bits; pack with Codes.from_bits.")
@@ -126,7 +126,8 @@ class Codes:
         return cls.from_planes(planes, n, parts[0].n_bits, parts[0].n_models)
 
     @classmethod
-    def _from_rows(cls, rows: np.ndarray, n_bits: int, n_models: int) -> Codes:
+    def from_rows(cls, rows: np.ndarray, n_bits: int, n_models: int) -> Codes:
+        """The inverse of `rows()`."""
         planes = layout.aligned_planes(*rows.shape)
         layout.put_rows(np.ascontiguousarray(rows), planes, 0)
         return cls.from_planes(planes, len(rows), n_bits, n_models)

@@ -4,6 +4,7 @@ what the paper's theorems say about the loss (`bounds`)."""
 from onlinehash.evaluate import bounds
 from onlinehash.evaluate.along import Row, along
 from onlinehash.evaluate.health import BitHealth, bit_health
+from onlinehash.evaluate.information import mutual_information
 from onlinehash.evaluate.pairs import PairReport, pairs, similarity_losses
 from onlinehash.evaluate.ranking import retrieval
 from onlinehash.evaluate.truth import Truth, same_label
@@ -16,6 +17,7 @@ __all__ = [
     "along",
     "bit_health",
     "bounds",
+    "mutual_information",
     "pairs",
     "retrieval",
     "same_label",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
@@ -54,27 +55,30 @@ class Index(ABC):
 
     # ------------------------------------------------------------------------------------------------ searching
 
-    def search(self, queries: Any, k: int) -> Hits:
+    def search(self, queries: Any, k: int, among: Any = None) -> Hits:
         """The k nearest items of each query, fewer where there are not as many.
 
-        Queries are Codes, booleans (one code `(bits,)` or several `(n, bits)`) or, with an encoder, vectors.
+        Queries are Codes, booleans (one code `(bits,)` or several `(n, bits)`) or, with an encoder, vectors. `among`
+        has a bool for each item, in the order of insertion: only those that are true are looked at, by a scan.
         """
         checks.parameters("search", {"k": k}, {"k": checks.integer(0)})
         codes, one = self._codes_of(queries)
-        k = min(int(k), len(self))
+        items = self._chosen(among)
+        k = min(int(k), len(items))
         if k and len(codes):
-            distances, positions = self._nearest(codes, k)
+            distances, positions = self._nearest(codes, k, items)
         else:
             distances, positions = np.empty((len(codes), k), np.uint16), np.empty((len(codes), k), np.int64)
         hits = self._hits(distances, positions)
         return Hits(hits.ids[0], hits.distances[0]) if one else hits
 
-    def within(self, queries: Any, radius: int) -> Any:
+    def within(self, queries: Any, radius: int, among: Any = None) -> Any:
         """All items at a distance of at most `radius`: Hits for one query, a list of Hits for several."""
         checks.parameters("within", {"radius": radius}, {"radius": checks.integer(0)})
         codes, one = self._codes_of(queries)
-        if len(self) and len(codes):
-            found = self._within(codes, min(int(radius), 8 * self._per_model))
+        items = self._chosen(among)
+        if len(items) and len(codes):
+            found = self._within(codes, min(int(radius), 8 * self._per_model), items)
         else:
             found = [(np.empty(0, np.uint16), np.empty(0, np.int64))] * len(codes)
         hits = [self._hits(*pair) for pair in found]
@@ -82,6 +86,15 @@ class Index(ABC):
 
     def _hits(self, distances: np.ndarray, positions: np.ndarray) -> Hits:
         return Hits(self._items.ids.at(positions), distances.astype(np.int32))
+
+    def _chosen(self, among: Any) -> Items:
+        """The items to look at."""
+        if among is None:
+            return self._items
+        chosen = np.asarray(among)
+        if chosen.dtype != np.bool_ or chosen.shape != (len(self),):
+            raise InvalidInput(f"expected a bool for each of {len(self)} items, got {checks.shown(among)}.")
+        return self._items.among(chosen)
 
     def _codes_of(self, queries: Any) -> tuple[Codes, bool]:
         """Queries as Codes, and whether there is only one, without a dimension for it."""
@@ -107,11 +120,11 @@ class Index(ABC):
         return self._codes_of(codes)[0], array.ndim == 1
 
     @abstractmethod
-    def _nearest(self, queries: Codes, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Distances and positions `(n_queries, k)`, 0 < k <= len(self)."""
+    def _nearest(self, queries: Codes, k: int, items: Items) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and positions `(n_queries, k)`, 0 < k <= len(items), which are all of this index or some."""
 
     @abstractmethod
-    def _within(self, queries: Codes, radius: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    def _within(self, queries: Codes, radius: int, items: Items) -> list[tuple[np.ndarray, np.ndarray]]:
         """Distances and positions of each query, in order."""
 
     # ------------------------------------------------------------------------------------------------ items
@@ -126,10 +139,9 @@ class Index(ABC):
 
     def remove(self, ids: Any) -> None:
         """Forget known items."""
-        self._touched(self._items.remove(ids))
-        if self._items.n_dead > DEAD_SHARE * self._items.n_positions:
-            self._items.compact()
-            self._replaced(None)
+        self.bury(ids)
+        if self.wants_compaction:
+            self.compact()
 
     def replace(self, codes: Codes, encoder: Encoder | None = None) -> None:
         """New codes for all items, in the order of insertion: what a changed hash function asks for.
@@ -141,6 +153,60 @@ class Index(ABC):
         columns = self._items.replace(codes)
         self._encoder = encoder
         self._replaced(None if moved else columns)
+
+    # ------------------------------------------------------------------------------------------------ versions
+    #
+    # For those who search an index while others change it: a published index is never changed. A change is made to a
+    # fork, which shares all that is large, and the fork is published in its place.
+
+    def fork(self) -> Self:
+        """An index to change, while this one stays as it is; of several forks only the last may be changed."""
+        twin = copy.copy(self)
+        twin._items = self._items.fork()
+        return twin
+
+    def recoded(self, codes: Codes, encoder: Encoder, columns: np.ndarray) -> Self:
+        """A fork whose positions, dead ones too, have other codes, which differ in some columns."""
+        twin = self.fork()
+        twin._items, twin._encoder = self._items.recoded(codes), self._check_encoder(encoder)
+        twin._replaced(columns)
+        return twin
+
+    def follow(self, newer: Index, positions: np.ndarray, codes: Codes) -> None:
+        """Take over what came and went in a later fork of the same index; these are the codes of what it changed."""
+        self._touched(np.union1d(positions, self._items.follow(newer._items, positions, codes)))
+
+    def put(self, positions: np.ndarray, codes: Codes) -> None:
+        """`update` by position."""
+        self._items.put(positions, codes)
+        self._touched(positions)
+
+    def bury(self, ids: Any) -> None:
+        """`remove`, leaving dead positions behind however many there are."""
+        self._touched(self._items.remove(ids))
+
+    @property
+    def wants_compaction(self) -> bool:
+        """Are so many positions dead that they should go?"""
+        return self._items.n_dead > DEAD_SHARE * self._items.n_positions
+
+    def compact(self) -> None:
+        """Dead positions go, and the others are counted anew."""
+        self._items.compact()
+        self._replaced(None)
+
+    @classmethod
+    def of(cls, other: Index) -> Self:
+        """The items of an index of another kind."""
+        index = cls.__new__(cls)
+        index._set_up(other._items.fork(), other.n_jobs, other.fusion, other.encoder)
+        index._replaced(None)
+        return index
+
+    @property
+    def items(self) -> Items:
+        """What is at which position, to be read only."""
+        return self._items
 
     @abstractmethod
     def _touched(self, positions: np.ndarray) -> None:

@@ -30,11 +30,11 @@ class FlatIndex(Index):
     The threads share the queries of a batch, or the codes when there are few queries.
     """
 
-    def _nearest(self, queries: Codes, k: int) -> Found:
-        return nearest(self._items, self._n_models, self._per_model, queries, k, self.n_jobs)
+    def _nearest(self, queries: Codes, k: int, items: Items) -> Found:
+        return nearest(items, self._n_models, self._per_model, queries, k, self.n_jobs)
 
-    def _within(self, queries: Codes, radius: int) -> list[Found]:
-        return within(self._items, self._n_models, self._per_model, queries, radius, self.n_jobs)
+    def _within(self, queries: Codes, radius: int, items: Items) -> list[Found]:
+        return within(items, self._n_models, self._per_model, queries, radius, self.n_jobs)
 
     def _touched(self, positions: np.ndarray) -> None:
         """There is nothing else to follow: a scan reads the items themselves."""

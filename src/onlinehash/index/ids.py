@@ -141,6 +141,10 @@ class Ids:
 
     # ------------------------------------------------------------------------------------------------ changes
 
+    def new(self, ids: Any, n: int) -> np.ndarray:
+        """The ids that `extend` would give to n items; refused as it would refuse them."""
+        return arrays.shown_at(self._numbered_on(n) if ids is None else self._checked(ids, n), np.arange(n))
+
     def extend(self, ids: Any, n: int) -> None:
         """n new positions; without ids, integers go on after the largest that ever was."""
         if ids is None and (n == 0 or (self._keys is None and self._next == self._n)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ class Items:
     def _hold(self, codes: Codes) -> None:
         """These codes, and no others, all alive."""
         self.n_positions, self.n_dead = len(codes), 0
-        self._planes, self._owned = codes.planes, False
+        self._planes, self._owned, self._forked = codes.planes, False, False
         self._alive = np.full(len(codes.planes), _ALL_LANES)
         if len(codes) % LANES:
             self._alive[-1] = (1 << len(codes) % LANES) - 1
@@ -66,8 +67,7 @@ class Items:
         """The living positions, ascending."""
         if self.n_dead == 0:
             return np.arange(self.n_positions)
-        lanes = np.unpackbits(self.alive.view(np.uint8), bitorder="little")  # little-endian, as all machines we run on
-        return np.flatnonzero(lanes)
+        return _lanes(self.alive)
 
     def codes(self) -> Codes:
         """The living items' codes, in the order of insertion."""
@@ -110,9 +110,14 @@ class Items:
         positions = self.ids.find(ids)
         if len(positions) != len(codes):
             raise InvalidInput(f"expected a code for each of {len(positions)} ids, got {len(codes)}.")
+        self.put(positions, codes)
+        return positions
+
+    def put(self, positions: np.ndarray, codes: Codes) -> None:
+        """New codes at some positions."""
+        self._owned &= not self._forked
         self._own(self.n_positions)
         scatter_codes(codes.planes, positions, self._planes)
-        return positions
 
     def remove(self, ids: Any) -> np.ndarray:
         """Known items die; their positions."""
@@ -126,8 +131,9 @@ class Items:
         """Dead positions go; the living keep their order."""
         if self.n_dead:
             living = self.positions()
-            codes = self.at(living)
-            self.ids.keep(living)
+            codes, ids = self.at(living), self.ids.copy()
+            ids.keep(living)
+            self.ids = ids  # forks go on with the old ones
             self._hold(codes)
 
     def replace(self, codes: Codes) -> np.ndarray:
@@ -155,7 +161,45 @@ class Items:
         planes[: self.n_blocks] = self.planes
         alive = np.zeros(len(planes), np.uint64)
         alive[: self.n_blocks] = self.alive
-        self._planes, self._alive, self._owned = planes, alive, True
+        self._planes, self._alive, self._owned, self._forked = planes, alive, True, False
+
+    # ------------------------------------------------------------------------------------------------ versions
+
+    def fork(self) -> Items:
+        """Items to change, while these stay as they are for those who read them.
+
+        Ids and planes are shared: additions go to room behind all that these can see, and other changes of codes to a
+        copy. Only the newest fork may be changed.
+        """
+        twin = copy.copy(self)
+        twin._alive, twin._forked = self._alive.copy(), True
+        return twin
+
+    def recoded(self, codes: Codes) -> Items:
+        """A fork with other codes at all positions, dead ones too."""
+        twin = self.fork()
+        twin._planes, twin._owned, twin._forked = codes.planes, False, False
+        return twin
+
+    def follow(self, newer: Items, positions: np.ndarray, codes: Codes) -> np.ndarray:
+        """Take over what came and went in a later fork of the same items; these are the codes of what it changed.
+
+        Returns the positions that died.
+        """
+        died = _lanes(self.alive & ~newer.alive[: self.n_blocks])
+        self._own(newer.n_positions)
+        self._alive[: newer.n_blocks] = newer.alive
+        self.ids, self.n_positions, self.n_dead = newer.ids, newer.n_positions, newer.n_dead
+        self.put(positions, codes)
+        return died
+
+    def among(self, chosen: np.ndarray) -> Items:
+        """Only some of the living, of which each has a bool, in the order of insertion."""
+        some = self.fork()
+        some._alive = np.zeros_like(self._alive)
+        set_lanes(some._alive, self.positions()[chosen])
+        some.n_dead = self.n_positions - int(np.count_nonzero(chosen))
+        return some
 
     # ------------------------------------------------------------------------------------------------ files
 
@@ -174,6 +218,11 @@ class Items:
         items._alive = np.array(alive)
         items.n_dead = len(codes) - int(np.bitwise_count(alive).sum())
         return items
+
+
+def _lanes(masks: np.ndarray) -> np.ndarray:
+    """The positions whose bits are set, ascending."""
+    return np.flatnonzero(np.unpackbits(masks.view(np.uint8), bitorder="little"))  # all machines are little-endian
 
 
 def set_lanes(masks: np.ndarray, positions: np.ndarray) -> None:

@@ -123,6 +123,11 @@ class MultiIndex(Index):
                 )
         self._set_tables(self._tables)
 
+    def fork(self) -> MultiIndex:
+        twin = super().fork()
+        twin._settled, twin._shared = self._settled.copy(), True
+        return twin
+
     def get_state(self) -> dict[str, Any]:
         tables = [of_model._asdict() for of_model in self._tables]
         settled = self._settled[: self._items.n_blocks].copy()
@@ -158,9 +163,9 @@ class MultiIndex(Index):
 
     # ------------------------------------------------------------------------------------------------ searching
 
-    def _nearest(self, queries: Codes, k: int) -> Found:
-        if self._scans_at_once(len(queries), k):
-            return flat.nearest(self._items, self._n_models, self._per_model, queries, k, self.n_jobs)
+    def _nearest(self, queries: Codes, k: int, items: Items) -> Found:
+        if self._scans_at_once(len(queries), k, items):
+            return flat.nearest(items, self._n_models, self._per_model, queries, k, self.n_jobs)
         fresh, cost = self._fresh(), self._scan_cost(len(queries))
         answers, gave_up = self._ask(lambda some: self._k_keys(some, k, fresh, cost), queries)
         keys = np.full((len(queries), k), _NOTHING)
@@ -172,9 +177,9 @@ class MultiIndex(Index):
             distances[gave_up], positions[gave_up] = found
         return distances, positions
 
-    def _within(self, queries: Codes, radius: int) -> list[Found]:
-        if self._scans_at_once(len(queries), 0):
-            return flat.within(self._items, self._n_models, self._per_model, queries, radius, self.n_jobs)
+    def _within(self, queries: Codes, radius: int, items: Items) -> list[Found]:
+        if self._scans_at_once(len(queries), 0, items):
+            return flat.within(items, self._n_models, self._per_model, queries, radius, self.n_jobs)
         fresh, cost, radius = self._fresh(), self._scan_cost(len(queries)), min(radius, self._bits)
         found, gave_up = self._ask(lambda some: self._all_keys(some, radius, fresh, cost), queries)
         answers = [(probing.distances_of(keys).astype(np.uint16), probing.positions_of(keys)) for keys in found]
@@ -250,11 +255,13 @@ class MultiIndex(Index):
     def _haystack(self, tables: substrings.Tables, fresh: probing.Fresh) -> probing.Haystack:
         return probing.Haystack(tables, self._masks, fresh, self._n_models, self._per_model, self._bits)
 
-    def _scans_at_once(self, n_queries: int, k: int) -> bool:
-        """Is it clear beforehand that the tables will not pay?"""
+    def _scans_at_once(self, n_queries: int, k: int, items: Items) -> bool:
+        """Is it clear beforehand that the tables will not pay? They know nothing of a choice of items."""
         cost = self._scan_cost(n_queries)
-        at_once = n_queries * cost * self._n_models < costs.CHEAP_SCAN or costs.gives_up_at_once(
-            self._tables[0], k, cost
+        at_once = (
+            items is not self._items
+            or n_queries * cost * self._n_models < costs.CHEAP_SCAN
+            or costs.gives_up_at_once(self._tables[0], k, cost)
         )
         if at_once:
             self.work = Work.nothing(n_queries)

@@ -103,3 +103,8 @@ class Hooks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     @property
     def _n_columns(self) -> int:
         return self._n_models * self.n_bits
+
+    @property
+    def shape_of_codes(self) -> tuple[int, int, str]:
+        """Bits of a code, codes of a vector, and how their distances are fused, known before anything is learned."""
+        return self.n_bits, self._n_models, self._fusion

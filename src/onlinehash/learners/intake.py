@@ -8,7 +8,7 @@ order and replayed once it is ready, so that none is lost.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -26,6 +26,15 @@ MANY_PAIRS = 1000
 
 #: Pairs mapped, centred and learned at once: bounds the memory of a batch.
 BLOCK_PAIRS = 4096
+
+
+class Owner(Protocol):
+    """Who alone may teach a learner: an index that keeps it on a disk."""
+
+    @property
+    def learner(self) -> Any: ...
+    @property
+    def is_learning(self) -> bool: ...
 
 
 class Intake(Hooks):
@@ -161,6 +170,7 @@ class Intake(Hooks):
 
     def _adopt(self, fresh: Self) -> None:
         """Take over what a learner of the same parameters has learned; what scikit-learn keeps on this one stays."""
+        self._check_owner()
         for name in [name for name in vars(self) if name.endswith("_") or name == "_centring"]:
             delattr(self, name)
         self.__dict__.update({name: value for name, value in vars(fresh).items() if name not in self.get_params()})
@@ -190,10 +200,28 @@ class Intake(Hooks):
                     self._pass_pairs(A, B, s, np.ones(len(A)))
         return self
 
+    # ------------------------------------------------------------------ owners
+
+    _owner: Owner | None = None
+
+    def owned_by(self, owner: Owner | None) -> None:
+        """From now on this learns only through its owner, who keeps what it learned; None sets it free."""
+        self._check_owner()
+        self._owner = owner
+
+    def _check_owner(self) -> None:
+        """A copy of an owned learner is free."""
+        if self._owner is not None and self._owner.learner is self and not self._owner.is_learning:
+            raise InvalidInput(
+                f"expected {self._owner} to teach this {type(self).__name__}, which it owns; "
+                "learn through the index, or close it."
+            )
+
     # ------------------------------------------------------------------ the first call, and waiting for anchors
 
     def _open(self, rows: np.ndarray, X: Any = None) -> None:
         """On the first rows: check parameters and begin; on later ones: check the width."""
+        self._check_owner()
         first = not hasattr(self, "n_features_in_")
         if first:
             self._check_parameters(rows)
@@ -281,6 +309,7 @@ class Intake(Hooks):
 
     def flush(self) -> Self:
         """Start a feature map that still waits, with the anchors it has."""
+        self._check_owner()
         if hasattr(self, "n_features_in_") and not self._is_ready and self._pending:
             assert self._map is not None
             with undone_if_refused(self, True):

@@ -10,6 +10,8 @@ is quicker.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numba import njit
 
@@ -25,7 +27,7 @@ BLOCK_ROWS = 512
 #: Up to so many columns the products are taken by `row_dots`, which reads each row once; BLAS is made for wider ones.
 FEW_COLUMNS = 16
 
-_DOUBLE_EPS = float(np.finfo(np.float64).eps)
+DOUBLE_EPS = float(np.finfo(np.float64).eps)
 
 
 @njit(nogil=True, cache=True)
@@ -50,7 +52,7 @@ def canonical_dot(w: np.ndarray, x: np.ndarray) -> float:
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def _norm(x: np.ndarray) -> float:
+def norm_of(x: np.ndarray) -> float:
     """|x| in the precision of x, summed in any order."""
     total = x.dtype.type(0)
     for i in range(x.shape[0]):
@@ -59,7 +61,7 @@ def _norm(x: np.ndarray) -> float:
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def _double_dot(w: np.ndarray, x: np.ndarray) -> float:
+def double_dot(w: np.ndarray, x: np.ndarray) -> float:
     """w . x in double precision and in any order."""
     total = 0.0
     for i in range(w.shape[0]):
@@ -74,7 +76,7 @@ def _decide(octet: int, W: np.ndarray, first: int, z: np.ndarray, functions: np.
     for j in range(OCTET):
         if octet >> (OCTET + j) & 1:
             k = first + j
-            gap = _double_dot(W[k], z) - functions[0, k]
+            gap = double_dot(W[k], z) - functions[0, k]
             if abs(gap) > error * functions[1, k] + functions[2, k]:
                 positive = gap >= 0.0
             else:
@@ -99,7 +101,7 @@ def _describe(W: np.ndarray, thresholds: np.ndarray, smallest_norm: float, under
     functions = np.zeros((3, n + OCTET - 1))
     for k in range(n):
         functions[0, k] = thresholds[k]
-        functions[1, k] = _norm(W[k]) + smallest_norm
+        functions[1, k] = norm_of(W[k]) + smallest_norm
         functions[2, k] = 1e-15 * abs(thresholds[k]) + underflow
     return functions
 
@@ -138,7 +140,7 @@ def _pack(
     for start in range(0, Z.shape[0], lanes):
         block, n = first_block + start // lanes, min(lanes, Z.shape[0] - start)
         for lane in range(n):
-            norm = _norm(Z[start + lane])
+            norm = norm_of(Z[start + lane])
             finite &= norm < np.inf
             reach[lane] = (Z.shape[1] + 2) * (norm + smallest_norm)
         for i in range(masks.shape[0]):
@@ -150,29 +152,48 @@ def _pack(
             for lane in range(n):
                 octet = used & compare_octet(projections, start + lane, first, eps * reach[lane], functions)
                 if octet >= 1 << OCTET:
-                    octet = _decide(octet, W, first, Z[start + lane], functions, _DOUBLE_EPS * reach[lane])
+                    octet = _decide(octet, W, first, Z[start + lane], functions, DOUBLE_EPS * reach[lane])
                 if not in_one_piece:
                     octet = _spread(octet, places, first, count)
                 line[lane] = line[lane] & others | octet
     return finite
 
 
+def smallest_norm(width: int, dtype: np.dtype) -> float:
+    """What a norm of so many values may lose to underflow of their squares."""
+    return float(np.sqrt((width + 2) * np.finfo(dtype).tiny))
+
+
+def describe(W: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
+    """What a comparison needs of functions, with which a product's error is `eps (d + 2) |z| [1] + [2]`.
+
+    |computed - exact| <= d eps/2 |z| |w| for any order of summation, plus d times the smallest number for products
+    that underflow; the factor 2 covers second-order terms and the rounding of the norms themselves. These are of the
+    same precision, so that where |z| |w| is finite no sum overflows on its way, and where it is not all is in doubt.
+    """
+    underflow = (W.shape[1] + 2) * float(np.finfo(W.dtype).smallest_subnormal)
+    return _describe(W, thresholds, smallest_norm(W.shape[1], W.dtype), underflow)
+
+
 def sign_planes(
-    Z: np.ndarray, W: np.ndarray, thresholds: np.ndarray, places: np.ndarray, planes: np.ndarray, first_block: int = 0
+    Z: np.ndarray,
+    W: np.ndarray,
+    thresholds: np.ndarray,
+    places: np.ndarray,
+    planes: np.ndarray,
+    first_block: int = 0,
+    look: Callable[[int, np.ndarray, np.ndarray], None] | None = None,
 ) -> None:
     """Bit `places[k]` of code n in the planes = is the projection of row n on row k of W at or above threshold k?
 
     Z is `(n, d)` and W `(k, d)`, C-contiguous and of one dtype; thresholds are float64. Planes are `(blocks, bytes,
     codes in a block)`; row 0 becomes the first code of `first_block`, a place is 8 * byte + bit, and other bits stay.
-    Rows that are not finite are refused as `checks.finite` does, when they are met.
+    Rows that are not finite are refused as `checks.finite` does, when they are met. Whoever wants the projections too
+    gets to `look(first row, rows, projections)` block by block, while they are in the cache.
     """
-    # |computed - exact| <= d eps/2 |z| |w| for any order of summation, plus d times the smallest number for products
-    # that underflow; the factor 2 covers second-order terms and the rounding of the norms themselves. These are of the
-    # same precision, so that where |z| |w| is finite no sum overflows on its way, and where it is not all is in doubt.
-    limits, width = np.finfo(Z.dtype), Z.shape[1] + 2
-    smallest_norm = float(np.sqrt(width * limits.tiny))
     Z, W, thresholds = (read_only(array) for array in (Z, W, thresholds))
-    functions = _describe(W, thresholds, smallest_norm, width * float(limits.smallest_subnormal))
+    functions = describe(W, thresholds)
+    eps, smallest = float(np.finfo(Z.dtype).eps), smallest_norm(Z.shape[1], Z.dtype)
     products = np.zeros(min(len(Z), BLOCK_ROWS) * len(W) + OCTET - 1, Z.dtype)
     by_rows = len(W) <= FEW_COLUMNS and padded_width(Z.shape[1]) == Z.shape[1]  # else rows would have to be copied
     for start in range(0, len(Z), BLOCK_ROWS):
@@ -189,10 +210,12 @@ def sign_planes(
             W,
             functions,
             places,
-            float(limits.eps),
-            smallest_norm,
+            eps,
+            smallest,
             planes,
             first_block + start // planes.shape[2],
         )
         if not finite:
             checks.finite(Z)
+        if look is not None:
+            look(start, block, projections)

@@ -1,0 +1,101 @@
+"""The folder of a store: its files, the lock of its writer, and the number of its last commit beside the database."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import struct
+from contextlib import suppress
+from pathlib import Path
+
+from onlinehash.errors import InvalidInput, StorageError
+
+DATABASE = "items.db"
+UNFINISHED = "items.new"  #: A database that is being made; it is renamed when all of it is on the disk.
+LOCK = "lock"
+COMMITS = "commits"
+
+_NUMBER = struct.Struct("<Q")
+
+
+def is_store(folder: Path) -> bool:
+    """Whether there is a store, or what is left of one that lost its database."""
+    return (folder / DATABASE).exists() or (folder / COMMITS).exists()
+
+
+def make_room(folder: Path) -> None:
+    """An empty folder; what a crash left of a database that was being made is taken away."""
+    if folder.exists() and not folder.is_dir():
+        raise InvalidInput(f"expected a folder's path for a store, got the file {folder}.")
+    folder.mkdir(parents=True, exist_ok=True)
+    for found in sorted(folder.iterdir()):
+        if found.name != LOCK and not found.name.startswith(UNFINISHED):
+            raise InvalidInput(f"expected a new or empty folder for a store, got {folder}, which holds {found.name}.")
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Take away a database that was never finished, and its journals."""
+    for found in folder.glob(f"{UNFINISHED}*"):
+        found.unlink()
+
+
+def publish(folder: Path) -> None:
+    """The finished database under its name, on the disk."""
+    for path in (folder / UNFINISHED, folder):
+        _sync(path)
+    os.replace(folder / UNFINISHED, folder / DATABASE)
+    _sync(folder)
+    with suppress(OSError):  # the folder's own name
+        _sync(folder.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Lock:
+    """What only one writer at a time can hold, also among processes; it ends with the process, however that ends."""
+
+    def __init__(self, folder: Path) -> None:
+        self._descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(self._descriptor, 0)
+            os.pwrite(self._descriptor, str(os.getpid()).encode(), 0)
+        except OSError as error:
+            holder = os.pread(self._descriptor, 20, 0).decode(errors="replace")
+            os.close(self._descriptor)
+            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+                raise
+            raise StorageError(
+                f"expected to be the only writer of {folder}, but process {holder or 'unknown'} writes to it; "
+                "close it there, or open with read_only=True."
+            ) from None
+
+    def release(self) -> None:
+        """Let another writer in."""
+        os.close(self._descriptor)
+
+
+def read_commits(folder: Path) -> int:
+    """The number of the last commit that was acknowledged; 0 if it was never written."""
+    try:
+        data = (folder / COMMITS).read_bytes()
+    except FileNotFoundError:
+        return 0
+    return int(_NUMBER.unpack(data)[0]) if len(data) == _NUMBER.size else 0
+
+
+def write_commits(folder: Path, number: int) -> None:
+    """Note a commit that is on the disk already; where this fails, less damage can be noticed and nothing is lost."""
+    with suppress(OSError):
+        descriptor = os.open(folder / COMMITS, os.O_WRONLY | os.O_CREAT, 0o644)
+        try:
+            os.pwrite(descriptor, _NUMBER.pack(number), 0)
+        finally:
+            os.close(descriptor)

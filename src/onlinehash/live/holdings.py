@@ -1,0 +1,154 @@
+"""What a live index holds at each position: a code, an id, a vector, a payload, margins; all changed in one step."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from onlinehash.codes import Codes
+from onlinehash.codes.layout import aligned_planes, planes_per_model
+from onlinehash.index.base import Index
+from onlinehash.index.flat import FlatIndex
+from onlinehash.index.multi_index import MultiIndex
+from onlinehash.learners.encoder import Encoder
+from onlinehash.live.margins import Margins
+from onlinehash.live.payloads import Payloads
+from onlinehash.live.rehash import Rehash
+from onlinehash.live.store import Store
+from onlinehash.live.vectors import MemoryVectors
+
+#: With the kind "auto", so many items are the first for which tables are built.
+MANY_ITEMS = 1_000_000
+
+KINDS: dict[str, type[Index]] = {"flat": FlatIndex, "multi": MultiIndex, "auto": FlatIndex}
+
+
+class Holdings:
+    """All items of a live index, changed by one thread and read by many.
+
+    `view` is the published index of codes. It is never changed: a change makes a fork of it, and puts that in its
+    place by one assignment, so those who search it need no lock. What else belongs to an item changes at the same
+    moment under the `gate`, which those take who read more than the view; it is held for moments only.
+
+    Vectors are in memory, with margins beside them, or in a store, which has written a change before it comes here.
+    """
+
+    def __init__(self, view: Index, kind: str, vectors: MemoryVectors | Store, payloads: Payloads) -> None:
+        self.view, self.vectors, self.payloads = view, vectors, payloads
+        self.margins: Margins | None = None
+        self.gate = threading.RLock()
+        self._kind = kind
+        self._rehash: Rehash | None = None
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """What made the codes; None while the learner waits for its first."""
+        return self.view.encoder
+
+    # ------------------------------------------------------------------------------------------------ reading
+
+    def chosen(self, where: Any) -> tuple[Index, np.ndarray | None]:
+        """The published index, and which of its items a filter admits."""
+        if where is None:
+            return self.view, None
+        with self.gate:
+            view, mask = self.view, self.payloads.mask(where)
+        return view, mask[view.items.positions()]
+
+    def find(self, ids: Any) -> np.ndarray:
+        """The positions of items; refused if one is unknown."""
+        with self.gate:
+            return self.view.items.ids.find(ids)
+
+    def take(self, ids: Any) -> np.ndarray:
+        """The vectors of items."""
+        with self.gate:
+            return self.vectors.take(self.find(ids))
+
+    # ------------------------------------------------------------------------------------------------ changes
+
+    def encode(self, rows: np.ndarray) -> tuple[Codes, np.ndarray | None]:
+        """The codes of new vectors and, where they are kept, the marks of their margins."""
+        if self.encoder is None:  # places for codes to come
+            width = self.view.n_models * planes_per_model(self.view.n_bits)
+            return Codes.from_planes(
+                aligned_planes(len(rows), width), len(rows), self.view.n_bits, self.view.n_models
+            ), None
+        if self.margins is None:
+            return self.encoder.codes_of(rows), None
+        return self.margins.encode(self.encoder, rows)
+
+    def add(
+        self, ids: np.ndarray, rows: np.ndarray, texts: list[str | None], codes: Codes, marks: np.ndarray | None
+    ) -> None:
+        """New items."""
+        with self.gate:
+            fork = self.view.fork()
+            fork.add(codes, ids)
+            self.payloads.append(texts)
+            if isinstance(self.vectors, MemoryVectors):
+                self.vectors.append(rows)
+            if self.margins is not None and marks is not None:
+                self.margins.append(marks)
+            self.view = MultiIndex.of(fork) if self._wants_tables(fork) else fork
+
+    def _wants_tables(self, index: Index) -> bool:
+        return self._kind == "auto" and isinstance(index, FlatIndex) and len(index) >= MANY_ITEMS
+
+    def update(
+        self,
+        positions: np.ndarray,
+        rows: np.ndarray | None,
+        texts: list[str | None] | None,
+        codes: Codes | None,
+        marks: np.ndarray | None,
+    ) -> None:
+        """Other vectors or payloads, or both, of known items."""
+        with self.gate:
+            if texts is not None:
+                self.payloads.put(positions, texts)
+            if rows is None or codes is None:
+                return
+            fork = self.view.fork()
+            fork.put(positions, codes)
+            if isinstance(self.vectors, MemoryVectors):
+                self.vectors.put(positions, rows)
+            if self.margins is not None and marks is not None:
+                self.margins.put(positions, marks)
+            if self._rehash is not None:
+                self._rehash.note(positions)
+            self.view = fork
+
+    def remove(self, ids: Any) -> None:
+        """Known items go; once a quarter of the positions is dead, all are counted anew."""
+        with self.gate:
+            fork = self.view.fork()
+            fork.bury(ids)
+            if fork.wants_compaction and self._rehash is None:
+                living = fork.items.positions()
+                fork.compact()
+                for column in (self.vectors, self.payloads, self.margins):
+                    if column is not None:
+                        column.keep(living)
+            self.view = fork
+
+    # ------------------------------------------------------------------------------------------------ refreshes
+
+    def begin(self, encoder: Encoder) -> Rehash:
+        """A refresh, which computes the codes of another encoder beside all this; until it ends positions stay."""
+        margins = self.margins
+        if self.encoder is None and isinstance(self.vectors, MemoryVectors):
+            margins = Margins(encoder)
+        self._rehash = Rehash(self.view, encoder, self.vectors, margins)
+        return self._rehash
+
+    def end(self) -> None:
+        """The refresh is over, or was given up."""
+        self._rehash = None
+
+    def publish(self, view: Index, margins: Margins | None) -> None:
+        """The codes of another encoder take the place of the present ones."""
+        with self.gate:
+            self.view, self.margins = view, margins

@@ -1,0 +1,166 @@
+"""What a durable index writes, and how it is read back.
+
+The learner is kept as a checkpoint and a log of what it was taught since. The log is never longer than a checkpoint, so
+a pair costs its own bytes, and to read a learner back costs about what it took to learn a state's worth of pairs.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onlinehash import checks, files
+from onlinehash.codes import Codes
+from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.features.maps import same_parameters
+from onlinehash.learners.base import Learner
+from onlinehash.learners.encoder import Encoder
+from onlinehash.live.store import Store
+
+#: The log may always have so many bytes before the learner is written whole.
+LEAST_LOG = 1 << 18
+
+
+class Version(NamedTuple):
+    """An encoder that the index has, or had: its number among them, and the pairs it was learned from."""
+
+    serial: int
+    n_pairs: int
+    encoder: Encoder
+
+
+class Contents(NamedTuple):
+    """All of a durable index but the vectors."""
+
+    learner: Learner
+    versions: list[Version]
+    ids: list[Any]
+    payloads: list[str | None]
+    codes: np.ndarray
+    settings: dict[str, Any]
+
+
+class Keeper:
+    """One open store, in terms of learners and encoders."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._checkpoint_bytes = 0
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], learner: Learner, settings: dict[str, Any], sync: str) -> Keeper:
+        """A new store, with a learner that may have learned already."""
+        blob = files.to_bytes(learner)  # refuses learners that could not be read back
+        keeper = cls(Store.create(path, settings, sync=sync))
+        with keeper.store.transaction():
+            keeper.store.put_learner(blob)
+        keeper._checkpoint_bytes = len(blob)
+        return keeper
+
+    @classmethod
+    def write(cls, path: str | os.PathLike[str], contents: Contents, vectors: np.ndarray) -> None:
+        """A new store with all of an index in it."""
+        keeper = cls.create(path, contents.learner, contents.settings, "full")
+        try:
+            with keeper.store.transaction():
+                if contents.ids:
+                    keeper.store.add(contents.ids, vectors, contents.payloads)
+                    keeper.store.put_codes(None, contents.codes)
+                for version in contents.versions:
+                    keeper._put(version)
+        finally:
+            keeper.close()
+
+    @staticmethod
+    def exists(path: str | os.PathLike[str]) -> bool:
+        """Is there a store at this path?"""
+        return Store.exists(path)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], read_only: bool, sync: str) -> Keeper:
+        """A store that is there."""
+        return cls(Store.open(path, read_only=read_only, sync=sync))
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self.store.close()
+
+    # ------------------------------------------------------------------------------------------------ reading
+
+    def load(self) -> Contents:
+        """Everything as of the last change that was kept."""
+        found = self.store.load()
+        name = f"encoder in {self.store.path}"
+        versions = [
+            Version(serial, facts["n_pairs"], _expect(files.from_bytes(blob, name), Encoder, name))
+            for serial, facts, blob in self.store.encoders()
+        ]
+        return Contents(self.learner(), versions, found.ids, found.payloads, found.codes, self.store.settings)
+
+    def learner(self) -> Learner:
+        """The learner, after everything it was taught."""
+        name = f"learner in {self.store.path}"
+        blob, events = self.store.learner()
+        self._checkpoint_bytes = len(blob)
+        learner: Learner = _expect(files.from_bytes(blob, name), Learner, name)
+        for event in events:
+            if event["what"] == "points":
+                learner.observe(event["X"])
+            elif event["what"] == "pairs":
+                learner.partial_fit_pairs(event["A"], event["B"], event["similar"], event["weight"])
+            else:
+                learner.flush()
+        return learner
+
+    def check_same(self, learner: Learner) -> None:
+        """A learner that is given to go on with must be the stored one's like, and know nothing."""
+        if hasattr(learner, "n_features_in_"):
+            raise InvalidInput(
+                f"expected a learner that has learned nothing to go on with {self.store.path}, whose own has, "
+                f"got one that has; open it with LiveIndex.open, or give the index another path."
+            )
+        stored = files.from_bytes(self.store.learner()[0], f"learner in {self.store.path}")
+        params, known = learner.get_params(deep=False), stored.get_params(deep=False)
+        if type(learner) is not type(stored):
+            raise InvalidInput(
+                f"expected a {type(stored).__name__} as in {self.store.path}, got a {type(learner).__name__}."
+            )
+        for name, value in known.items():
+            if not same_parameters(params[name], value):
+                raise InvalidInput(
+                    f"expected {name}={checks.shown(value)} as in {self.store.path}, got "
+                    f"{checks.shown(params[name])}; open it with LiveIndex.open, or give the index another path."
+                )
+
+    # ------------------------------------------------------------------------------------------------ writing
+
+    def learned(self, learner: Learner, event: dict[str, Any]) -> None:
+        """Inside a transaction: what the learner was taught just now."""
+        n_bytes = sum(value.nbytes for value in event.values() if isinstance(value, np.ndarray))
+        if self.store.log_bytes + n_bytes > max(LEAST_LOG, self._checkpoint_bytes):
+            blob = files.to_bytes(learner)
+            self.store.put_learner(blob)
+            self._checkpoint_bytes = len(blob)
+        else:
+            self.store.log(event)
+
+    def refreshed(self, version: Version, codes: Codes, settings: dict[str, Any], forget: list[int]) -> None:
+        """All codes, the encoder they are of, and which older encoders are not kept any longer, in one step."""
+        with self.store.transaction():
+            if version.serial not in {serial for serial, _, _ in self.store.encoders()}:
+                self.store.put_encoder(version.serial, {"n_pairs": version.n_pairs}, files.to_bytes(version.encoder))
+            for serial in forget:
+                self.store.drop_encoder(serial)
+            self.store.put_codes(None, codes.rows())
+            self.store.put_settings(settings)
+
+    def _put(self, version: Version) -> None:
+        self.store.put_encoder(version.serial, {"n_pairs": version.n_pairs}, files.to_bytes(version.encoder))
+
+
+def _expect(thing: Any, kind: type, name: str) -> Any:
+    if not isinstance(thing, kind):
+        raise FormatError(f"expected the {name} to be one, got {type(thing).__name__}; restore it from a backup.")
+    return thing

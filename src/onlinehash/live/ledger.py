@@ -1,0 +1,115 @@
+"""Records with sums, and what all sums of a table add up to.
+
+A sum shows that a record was changed. That one is missing, or is an old version of itself, shows in the table's total:
+the state keeps, for each table, the number of records and the sum of their sums modulo 2^64.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from onlinehash.errors import FormatError
+from onlinehash.live.schema import COLUMNS, OWN_SUMS
+
+Totals = dict[str, list[int]]  #: For each table, the number of records and the sum of their sums.
+
+
+def record_sum(table: str, key: Any, values: Iterable[Any]) -> int:
+    """The sum over a record, which SQLite can hold; values are bytes or None, and others have none."""
+    digest = hashlib.blake2b(f"{table}:{key}".encode(), digest_size=8)
+    for value in values:
+        if value is None:
+            digest.update(b"-")
+        else:
+            view = memoryview(value)
+            digest.update(b"+%d:" % view.nbytes)
+            digest.update(view)
+    return int.from_bytes(digest.digest(), "little", signed=True)
+
+
+def summed_columns(table: str) -> tuple[str, ...]:
+    """The columns that the sum of a record covers."""
+    return tuple(column for column in COLUMNS[table] if column not in OWN_SUMS)
+
+
+def damaged(folder: Path, table: str, key: Any, what: str = "its sum differs") -> FormatError:
+    """The error for a record that is not as it was written."""
+    return FormatError(f"{folder} is damaged (table {table}, key {key}: {what}); restore it from a copy.")
+
+
+def check_record(folder: Path, table: str, key: Any, total: Any, values: Iterable[Any]) -> None:
+    """Refuse a record that is not as it was written."""
+    values = tuple(values)
+    if any(value is not None and not isinstance(value, bytes) for value in values):
+        raise damaged(folder, table, key, "a value is of another kind")
+    if record_sum(table, key, values) != total:
+        raise damaged(folder, table, key)
+
+
+def read_value(connection: sqlite3.Connection, folder: Path, table: str, key: int) -> bytes | None:
+    """The value of a record, None if there is no such record."""
+    found = connection.execute(f"SELECT sum, value FROM {table} WHERE key = ?", (key,)).fetchone()
+    if found is None:
+        return None
+    check_record(folder, table, key, found[0], found[1:])
+    return bytes(found[1])
+
+
+def check_totals(connection: sqlite3.Connection, folder: Path, totals: Totals) -> None:
+    """Refuse tables in which records are missing, added or old."""
+    for table, expected in totals.items():
+        number = total = 0
+        for (part,) in connection.execute(f"SELECT sum FROM {table}"):
+            number += 1
+            if not isinstance(part, int):
+                raise damaged(folder, table, "unknown", "a sum is no number")
+            total += part
+        if [number, total % 2**64] != expected:
+            raise FormatError(
+                f"{folder} is damaged (table {table}: expected {expected[0]} records with another sum, got {number}); "
+                "restore it from a copy."
+            )
+
+
+class Ledger:
+    """The one way to change tables: what is written gets its sum, and the totals follow."""
+
+    def __init__(self, connection: sqlite3.Connection, totals: Totals) -> None:
+        self._connection, self._totals = connection, totals
+
+    def insert(self, table: str, records: Iterable[Sequence[Any]]) -> None:
+        """New records, (key, *values) each, whose keys are not in the table."""
+        covered = len(summed_columns(table))
+        marks = ", ".join("?" * (2 + len(COLUMNS[table])))
+        statement = f"INSERT INTO {table} VALUES ({marks})"
+        for key, *values in records:
+            total = record_sum(table, key, values[:covered])
+            self._connection.execute(statement, (key, total, *values))
+            self._count(table, 1, total)
+
+    def delete(self, table: str, keys: Iterable[int]) -> None:
+        """Delete the records of these keys that there are."""
+        for key in keys:
+            found = self._connection.execute(f"SELECT sum FROM {table} WHERE key = ?", (key,)).fetchone()
+            if found is not None:
+                self._connection.execute(f"DELETE FROM {table} WHERE key = ?", (key,))
+                self._count(table, -1, -found[0])
+
+    def put(self, table: str, key: int, *values: Any) -> None:
+        """This record in the place of the one there is, if there is one."""
+        self.delete(table, [key])
+        self.insert(table, [(key, *values)])
+
+    def clear(self, table: str) -> None:
+        """Delete all records."""
+        self._connection.execute(f"DELETE FROM {table}")
+        self._totals[table] = [0, 0]
+
+    def _count(self, table: str, number: int, total: int) -> None:
+        entry = self._totals[table]
+        entry[0] += number
+        entry[1] = (entry[1] + total) % 2**64

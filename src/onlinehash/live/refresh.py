@@ -1,0 +1,218 @@
+"""When does a live index follow its learner? A policy says so: any object with `due(index) -> bool`.
+
+What it may look at is listed in `live/policy.py`. One of your own takes a few lines:
+
+    class AtNight:
+        def due(self, index):
+            return time.localtime().tm_hour < 5
+
+Those here compare and print by their parameters. What they note between two questions belongs to one index: give each
+index its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+
+from onlinehash import checks, evaluate
+from onlinehash.errors import FormatError, InvalidInput, InvalidParameter
+from onlinehash.learners.encoder import Encoder
+from onlinehash.live.policy import Pause, Policy, Watched, changes
+
+#: `by_mutual_information` looks after so many changes, and wants so many pairs of each kind.
+CHANGES_BETWEEN_LOOKS = 16
+ENOUGH_OF_A_KIND = 8
+
+
+class _BuiltIn:
+    """A policy that checks its parameters, and prints as the call that makes it."""
+
+    rules: ClassVar[dict[str, checks.Rule]] = {}
+
+    def __post_init__(self) -> None:
+        checks.parameters(f"refresh.{type(self).__name__}", vars(self), self.rules)
+        for name in self.rules:  # plain numbers, which JSON can hold
+            value = getattr(self, name)
+            setattr(self, name, int(value) if isinstance(value, Integral) else float(value))
+
+    def parameters(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.parameters().values()))})"
+
+
+@dataclass(repr=False)
+class always(_BuiltIn):
+    """After every change: the codes are the learner's, at the highest price."""
+
+    def due(self, index: Watched) -> bool:
+        return True
+
+
+@dataclass(repr=False)
+class by_hand(_BuiltIn):
+    """Never of itself: only `index.refresh()` refreshes."""
+
+    def due(self, index: Watched) -> bool:
+        return False
+
+
+@dataclass(repr=False)
+class every(_BuiltIn):
+    """Once so many pairs were learned. Points without pairs do not count."""
+
+    n_pairs: int
+    rules: ClassVar = {"n_pairs": checks.integer(1)}
+
+    def due(self, index: Watched) -> bool:
+        return index.pairs_behind >= self.n_pairs
+
+
+@dataclass(repr=False)
+class when_changed(_BuiltIn):
+    """When this share of all stored bits would come out otherwise, as estimated on a sample of the vectors."""
+
+    share: float
+    rules: ClassVar = {"share": checks.real(0, 1, above=True)}
+    _pause: Pause = field(default_factory=Pause, init=False, compare=False)
+
+    def due(self, index: Watched) -> bool:
+        if not self._pause.is_over(index):
+            return False
+        changed = _share_changed(index.encoder, index.newest, index.sample)
+        if changed >= self.share or len(index) == 0:
+            return True
+        # Half of the way to where the share is reached if it goes on like this, and at most as far again as so far.
+        way = self.share / changed - 1 if changed else math.inf
+        self._pause.begin(index, changes(index) * min(1, way / 2))
+        return False
+
+
+@dataclass(repr=False)
+class by_mutual_information(_BuiltIn):
+    """When the new distances of learned pairs tell more of their similarity than the stored ones, by `threshold` bits.
+
+    The trigger of MIHash (Cakir et al., "MIHash: Online Hashing with Mutual Information", 2017); theirs is 0.
+    """
+
+    threshold: float
+    rules: ClassVar = {"threshold": checks.real(0)}
+    _pause: Pause = field(default_factory=Pause, init=False, compare=False)
+
+    def due(self, index: Watched) -> bool:
+        if not self._pause.is_over(index):
+            return False
+        self._pause.begin(index, CHANGES_BETWEEN_LOOKS)
+        pairs = index.recent_pairs
+        n_similar = np.count_nonzero(np.asarray(pairs[2]) > 0)
+        if min(n_similar, len(pairs[2]) - n_similar) < ENOUGH_OF_A_KIND:
+            return False
+        old, new = (evaluate.mutual_information(encoder, *pairs) for encoder in (index.encoder, index.newest))
+        return new - old > self.threshold
+
+
+@dataclass(repr=False)
+class budget(_BuiltIn):
+    """As often as so many recomputed bits a second allow: changed columns times items, whoever asked for the refresh.
+
+    What is not spent is saved, up to the price of computing all codes anew.
+    """
+
+    bits_per_second: float
+    rules: ClassVar = {"bits_per_second": checks.real(0, above=True)}
+    _saved: float = field(default=0.0, init=False, compare=False)
+    _time: float | None = field(default=None, init=False, compare=False)
+    _encoder: Encoder | None = field(default=None, init=False, compare=False)
+    _columns: int = field(default=0, init=False, compare=False)
+
+    def due(self, index: Watched) -> bool:
+        now, encoder = index.clock(), index.encoder
+        if self._time is not None:
+            self._saved += (now - self._time) * self.bits_per_second
+        self._time = now
+        if encoder is not self._encoder:
+            if self._encoder is not None:  # paid for when it was done, not when it was due: it may have been put off
+                self._saved -= len(index) * len(encoder.changed_bits(self._encoder))
+            self._encoder, self._columns = encoder, 0
+        self._saved = min(self._saved, len(index) * encoder.n_columns)
+        if self._saved >= len(index) * self._columns:  # counting changed columns costs something too
+            self._columns = index.behind.bits
+        return self._saved >= len(index) * self._columns
+
+
+class no_worse:
+    """When another policy says so, provided that pairs that are never learned are told apart as well as before.
+
+    That is, `evaluate.pairs(...).auc` of the newest functions is at least that of the stored codes, less a tolerance.
+    """
+
+    def __init__(self, policy: Policy, A: Any, B: Any, similar: Any, tolerance: float = 0.0) -> None:
+        if not callable(getattr(policy, "due", None)):
+            raise InvalidParameter(f"refresh.no_worse expects a policy with a method due, got {checks.shown(policy)}.")
+        checks.parameters("refresh.no_worse", {"tolerance": tolerance}, {"tolerance": checks.real(0, 1)})
+        A, B = checks.vectors(A, "A"), checks.vectors(B, "B")
+        checks.same_length("B", len(B), len(A), "A")
+        checks.width(B, A.shape[1], "A", "B")
+        s = checks.similarities(similar, len(A))
+        if len(np.unique(s)) < 2:
+            raise InvalidInput(f"expected similar and dissimilar held-out pairs, got {len(s)} of one kind.")
+        self.policy, self.tolerance = policy, float(tolerance)
+        self._pairs = A.copy(), B.copy(), s.copy()
+        self._pause = Pause()
+
+    def due(self, index: Watched) -> bool:
+        if not self.policy.due(index) or not self._pause.is_over(index):
+            return False
+        self._pause.begin(index, 1)
+        old, new = (evaluate.pairs(encoder, *self._pairs).auc for encoder in (index.encoder, index.newest))
+        return new >= old - self.tolerance
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, no_worse):
+            return NotImplemented
+        same = (self.policy, self.tolerance) == (other.policy, other.tolerance)
+        return same and all(map(np.array_equal, self._pairs, other._pairs))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"no_worse({self.policy!r}, A, B, similar, tolerance={self.tolerance!r})"
+
+
+_BY_NAME = {kind.__name__: kind for kind in (always, by_hand, every, when_changed, by_mutual_information, budget)}
+
+
+def specification(policy: Policy) -> dict[str, Any] | None:
+    """A policy as a dictionary for JSON; None for those that are more than a name and numbers."""
+    if type(policy) not in _BY_NAME.values():
+        return None
+    assert isinstance(policy, _BuiltIn)
+    return {"policy": type(policy).__name__, **policy.parameters()}
+
+
+def from_specification(specification: dict[str, Any]) -> Policy:
+    """The policy that had this specification."""
+    try:
+        parameters = dict(specification)
+        policy: Policy = _BY_NAME[parameters.pop("policy")](**parameters)
+    except (KeyError, TypeError, ValueError):
+        raise FormatError(
+            f"expected a refresh policy, one of {', '.join(_BY_NAME)} with its parameters, "
+            f"got {checks.shown(specification)}."
+        ) from None
+    return policy
+
+
+def _share_changed(old: Encoder, new: Encoder, rows: np.ndarray) -> float:
+    """The share of these rows' bits that differ, at the cost of the columns that changed."""
+    columns = new.changed_bits(old)
+    if len(columns) == 0 or len(rows) == 0:
+        return 0.0
+    differ = np.count_nonzero(old.bits_of(rows, columns) != new.bits_of(rows, columns))
+    return differ / (len(rows) * new.n_columns)

@@ -1,0 +1,145 @@
+"""A refresh: the codes of another encoder for all items, computed beside an index that is searched and changed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from onlinehash.codes import Codes
+from onlinehash.codes.layout import LANES, aligned_planes
+from onlinehash.index.base import Index
+from onlinehash.learners.encoder import Encoder
+from onlinehash.live.margins import Margins, recode_columns
+from onlinehash.live.vectors import Vectors
+
+
+class Work(NamedTuple):
+    """What a refresh did, in bits of items: those of changed functions, those of them that margins proved to be as
+    they were (and so were not computed), and those that came out otherwise."""
+
+    rehashed: int
+    skipped: int
+    flipped: int
+
+
+class Rehash:
+    """One refresh, in two steps.
+
+    `compute` takes one pass over the vectors and needs no lock: it reads the published index as it was at the start,
+    which nobody changes. `finish` is short: it takes over what came, changed and went meanwhile.
+    """
+
+    def __init__(self, view: Index, encoder: Encoder, vectors: Vectors, margins: Margins | None) -> None:
+        self._old, self._encoder, self._vectors, self._margins = view, encoder, vectors, margins
+        self._n = view.items.n_positions
+        self._changed: list[np.ndarray] = []
+
+    def note(self, positions: np.ndarray) -> None:
+        """Items at these positions were changed after the start."""
+        self._changed.append(positions)
+
+    def compute(self, stop: Callable[[], bool] = lambda: False) -> bool:
+        """Codes for all that was there at the start; False if it was stopped, which leaves nothing behind."""
+        old, new, n = self._old, self._encoder, self._n
+        columns = np.arange(new.n_columns) if old.encoder is None else new.changed_bits(old.encoder)
+        planes, skipped, blocks = old.items.planes, 0, self._vectors.blocks(n)
+        if self._margins is None:
+            found = recode_columns(new, columns, planes, n, blocks, stop)
+        elif old.encoder is None:
+            found = self._encode_all(planes.shape[1], blocks, stop)
+        else:
+            recoded = self._margins.recode(new, old.encoder, planes, n, blocks, stop)
+            if recoded is None:
+                return False
+            found, self._margins, counted = recoded
+            skipped = counted.skipped
+        if found is None:
+            return False
+        self._view = old.recoded(Codes.from_planes(found, n, old.n_bits, old.n_models), new, columns)
+        flipped = _differing(planes, found, old.items.alive)
+        self.work = Work(len(columns) * len(old), skipped, flipped)
+        return True
+
+    def _encode_all(
+        self, n_planes: int, blocks: Iterator[tuple[int, np.ndarray]], stop: Callable[[], bool]
+    ) -> np.ndarray | None:
+        """The first codes, and their margins."""
+        assert self._margins is not None
+        planes = aligned_planes(self._n, n_planes)
+        for first, rows in blocks:
+            if stop():
+                return None
+            codes, marks = self._margins.encode(self._encoder, rows)
+            planes[first // LANES :][: len(codes.planes)] = codes.planes
+            self._margins.append(marks)
+        return planes
+
+    def finish(self, newest: Index) -> tuple[Index, Margins | None]:
+        """The index with the new codes and all items that there are now, and their margins."""
+        n = newest.items.n_positions
+        changed = np.concatenate([np.empty(0, np.int64), *self._changed])
+        late = np.union1d(changed[changed < self._n], np.arange(self._n, n))
+        if len(late) or newest.items.n_dead != self._old.items.n_dead:
+            rows = self._vectors.take(late)
+            if self._margins is None:
+                codes = self._encoder.codes_of(rows)
+            else:
+                codes, marks = self._margins.encode(self._encoder, rows)
+                n_changed = len(late) - (n - self._n)
+                self._margins.put(late[:n_changed], marks[:, :n_changed])
+                self._margins.append(marks[:, n_changed:])
+            self._view.follow(newest, late, codes)
+        return self._view, self._margins
+
+
+class Refresh:
+    """A refresh in a thread of its own."""
+
+    def __init__(self, run: Callable[[Callable[[], bool]], bool]) -> None:
+        self._stopped, self._finished = threading.Event(), False
+        self.error: Exception | None = None
+        self._run = run
+        self._thread = threading.Thread(target=self._work, name="onlinehash refresh", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def _work(self) -> None:
+        try:
+            self._finished = self._run(self._stopped.is_set)
+        except Exception as error:
+            self.error = error
+
+    @property
+    def done(self) -> bool:
+        """Is it over, one way or another?"""
+        return not self._thread.is_alive()
+
+    def cancel(self) -> None:
+        """Stop at the next block, as if it had never begun."""
+        self._stopped.set()
+
+    def join(self) -> None:
+        """Wait for the end, whatever it is."""
+        self._thread.join()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end; True if the new codes are there, False if it was cancelled or still runs."""
+        self._thread.join(timeout)
+        if self.error is not None:
+            raise self.error
+        return self._finished
+
+
+def _differing(old: np.ndarray, new: np.ndarray, alive: np.ndarray) -> int:
+    """The bits in which the codes of living items differ."""
+    total = 0
+    for start in range(0, len(old), 4096):
+        some = slice(start, start + 4096)
+        lanes = np.unpackbits(alive[some].view(np.uint8), bitorder="little").reshape(-1, 1, LANES)
+        total += int(np.bitwise_count((old[some] ^ new[some]) * lanes).sum())
+    return total

@@ -1,0 +1,151 @@
+"""What one can ask of a live index."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onlinehash import checks
+from onlinehash.codes import Codes
+from onlinehash.errors import InvalidInput, NotReady
+from onlinehash.index.hits import Hits
+from onlinehash.learners.base import Learner
+from onlinehash.learners.encoder import Encoder
+from onlinehash.live.holdings import Holdings
+
+#: Rows read at once where all vectors are asked for.
+BLOCK_ROWS = 4096
+
+
+class Item(NamedTuple):
+    """One item of an index."""
+
+    id: int | str
+    vector: np.ndarray
+    payload: dict[str, Any] | None
+
+
+class Searching:
+    """The questions; none of them changes an item, and any number of threads may ask."""
+
+    learner: Learner
+    _holdings: Holdings
+
+    def search(self, queries: Any, k: int, where: Any = None) -> Hits:
+        """The k nearest items of each query by Hamming distance, fewer where there are not as many.
+
+        Queries are vectors, one or several, or codes. `where` filters by payload, as in
+        `{"colour": "red", "price": {"<": 5}}`; docs/live-index.md has all conditions.
+        """
+        self._before_reading()
+        view, among = self._holdings.chosen(where)
+        return view.search(self._asked(queries, view.encoder), k, among)
+
+    def within(self, queries: Any, radius: int, where: Any = None) -> Any:
+        """All items at a distance of at most `radius`: Hits for one query, a list of Hits for several."""
+        self._before_reading()
+        view, among = self._holdings.chosen(where)
+        return view.within(self._asked(queries, view.encoder), radius, among)
+
+    def rerank(self, queries: Any, hits: Hits, k: int | None = None) -> Hits:
+        """The same hits in the order of the Euclidean distance of query and stored vector, and these distances.
+
+        Where vectors are equally far the order of the hits stays. `k` keeps so many of them.
+        """
+        vectors, ids = np.asarray(queries), np.asarray(hits.ids)
+        if vectors.ndim not in (1, 2) or ids.ndim != vectors.ndim or (vectors.ndim == 2 and len(ids) != len(vectors)):
+            raise InvalidInput(
+                f"expected the hits of these queries, got hits of shape {ids.shape} for queries of shape "
+                f"{vectors.shape}; within gives a list, to be reranked one by one."
+            )
+        if k is not None:
+            checks.parameters("rerank", {"k": k}, {"k": checks.integer(0)})
+        rows = checks.vectors(np.atleast_2d(vectors), "queries", self._dtype)
+        checks.width(rows, self._n_features, "this index", "queries")
+        found = [self._ranked(row, of_row, k) for row, of_row in zip(rows, np.atleast_2d(ids), strict=True)]
+        if vectors.ndim == 1:
+            return found[0]
+        return Hits(*(np.stack(column) for column in zip(*found, strict=True)))
+
+    def _ranked(self, query: np.ndarray, ids: np.ndarray, k: int | None) -> Hits:
+        away = self._holdings.take(ids.tolist()).astype(np.float64) - query
+        distances = np.sqrt(np.einsum("nd,nd->n", away, away))
+        order = np.argsort(distances, kind="stable")[:k]
+        return Hits(ids[order], distances[order])
+
+    def _asked(self, queries: Any, encoder: Encoder | None) -> Any:
+        """The queries, if there are codes to compare them with."""
+        if encoder is None:
+            self.learner.snapshot()  # which says what it waits for
+            raise NotReady("expected an index with codes to search, got one that never had an item; add some.")
+        return queries
+
+    def _before_reading(self) -> None:
+        """A chance to notice that the learner learned elsewhere."""
+
+    # ------------------------------------------------------------------------------------------------ items
+
+    def get(self, id: int | str) -> Item:
+        """The item of an id, with its `vector` and its `payload` (None if it has none)."""
+        with self._holdings.gate:
+            (position,) = self._holdings.find([id])
+            (vector,) = self._holdings.vectors.take(np.array([position]))
+            return Item(id, vector, self._holdings.payloads.at(int(position)))
+
+    def __contains__(self, id: object) -> bool:
+        with self._holdings.gate:
+            return id in self._holdings.view
+
+    def __len__(self) -> int:
+        return len(self._holdings.view)
+
+    def __iter__(self) -> Iterator[int | str]:
+        """The ids, in the order of insertion, as they are now."""
+        return iter(self.ids.tolist())
+
+    @property
+    def ids(self) -> np.ndarray:
+        """The items' ids, in the order of insertion."""
+        return self._holdings.view.ids
+
+    @property
+    def codes(self) -> Codes:
+        """The items' codes, in the order of insertion: what `encoder` makes of `vectors`."""
+        self._asked(None, self.encoder)
+        with self._holdings.gate:
+            return self._holdings.view.codes
+
+    @property
+    def vectors(self) -> np.ndarray:
+        """The items' vectors, in the order of insertion; all of them, copied into memory."""
+        with self._holdings.gate:
+            living = self._holdings.view.items.positions()
+            out = np.empty((len(living), self._n_features), self._dtype)
+            for start in range(0, len(living), BLOCK_ROWS):
+                out[start : start + BLOCK_ROWS] = self._holdings.vectors.take(living[start : start + BLOCK_ROWS])
+        return out
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """What made the codes; None until the learner has its first hash functions."""
+        return self._holdings.encoder
+
+    @property
+    def n_bits(self) -> int:
+        """Bits of each model's code."""
+        return self._holdings.view.n_bits
+
+    @property
+    def n_models(self) -> int:
+        """Codes of an item."""
+        return self._holdings.view.n_models
+
+    @property
+    def _n_features(self) -> int:
+        return int(getattr(self.learner, "n_features_in_", 0))
+
+    @property
+    def _dtype(self) -> np.dtype:
+        return getattr(self.learner, "dtype_", np.dtype(np.float32))

@@ -1,0 +1,47 @@
+"""What a store says of itself: one record, written by every transaction."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from onlinehash.live.ledger import Totals, damaged, read_value, record_sum
+from onlinehash.live.schema import COLUMNS, STATE_KEY
+
+
+@dataclass
+class State:
+    """Counts and shapes; `totals` has the number of records of each table and the sum of their sums."""
+
+    commit: int = 0  #: transactions so far
+    alive: int = 0  #: items
+    next_number: int = 0  #: of the next row
+    sealed: int = 0  #: rows of smaller numbers are in blocks; the tail begins here
+    dtype: str = ""  #: of the vectors, empty as long as there were none
+    width: int = 0  #: of the vectors
+    code_bytes: int = 0  #: of one code, 0 as long as there were none
+    log_bytes: int = 0  #: in the learner's log
+    totals: Totals = field(default_factory=lambda: {table: [0, 0] for table in COLUMNS if table != "state"})
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a vector."""
+        return self.width * np.dtype(self.dtype or "float32").itemsize
+
+    def write(self, connection: sqlite3.Connection) -> None:
+        """Put it into the database."""
+        value = json.dumps(asdict(self)).encode()
+        total = record_sum("state", STATE_KEY, [value])
+        connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", (STATE_KEY, total, value))
+
+    @classmethod
+    def read(cls, connection: sqlite3.Connection, folder: Path) -> State:
+        """What the database says, as the connection sees it."""
+        value = read_value(connection, folder, "state", STATE_KEY)
+        if value is None:
+            raise damaged(folder, "state", STATE_KEY, "it is missing")
+        return cls(**json.loads(value))

@@ -1,0 +1,383 @@
+"""The durable half of a live index: a folder with an SQLite database of items, codes, learner and encoders.
+
+Vectors are known by position; the numbers behind the positions, and what is dead, are in memory, all else on the disk.
+One writer at a time changes the store, in transactions that happen wholly or not at all; any thread may read meanwhile,
+through connections of its own, and sees what was committed when it began.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onlinehash import format
+from onlinehash.checks import shown
+from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.live import folder as files
+from onlinehash.live.batch import Batch
+from onlinehash.live.connections import Connections
+from onlinehash.live.contents import Contents, read_contents, write_codes
+from onlinehash.live.ledger import Ledger, check_record, damaged, read_value
+from onlinehash.live.numbering import Numbering
+from onlinehash.live.row_reader import Reader
+from onlinehash.live.schema import check_tables, create_tables, translated
+from onlinehash.live.sealing import Sealing
+from onlinehash.live.state import State
+
+SYNCS = ("full", "batch")
+_ONLY = 0  # the key of a table's only record
+
+
+class Store:
+    """Items, codes, learner and encoders in a folder.
+
+    With `sync="full"` every transaction is on the disk when it ends. With `"batch"` a crash of the process loses
+    nothing, but a power failure may lose the last transactions, and so may damage to the database's log, unnoticed.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], read_only: bool = False, sync: str = "full") -> None:
+        if sync not in SYNCS:
+            raise InvalidInput(f"expected sync to be 'full' or 'batch', got {shown(sync)}.")
+        self.path, self.read_only, self.sync = Path(path), read_only, sync
+        if not files.is_store(self.path):
+            raise InvalidInput(f"expected a store at {self.path}, got none.")
+        self._lock: files.Lock | None = None
+        self._writer: int | None = None  # the thread that is in a transaction
+        with translated(self.path):
+            if not read_only:
+                self._lock = files.Lock(self.path)
+            try:
+                self._connections = Connections(self.path, None if read_only else sync)
+            except BaseException:
+                self._release()
+                raise
+        try:
+            self._loaded: Contents | None = self._load(files.read_commits(self.path))
+        except BaseException:
+            self.close()
+            raise
+
+    # ------------------------------------------------------------------ life
+
+    @classmethod
+    def create(cls, path: str | os.PathLike[str], settings: dict[str, Any], sync: str = "full") -> Store:
+        """A new store in a new or empty folder."""
+        folder = Path(path)
+        if files.is_store(folder):
+            raise InvalidInput(f"expected a new or empty folder for a store, got {folder}, which holds one; open it.")
+        with translated(folder):
+            files.make_room(folder)
+            lock = files.Lock(folder)
+            try:
+                files.remove_unfinished(folder)
+                with closing(create_tables(folder / files.UNFINISHED)) as connection:
+                    state = State(commit=1)
+                    Ledger(connection, state.totals).put("settings", _ONLY, json.dumps(settings).encode())
+                    state.write(connection)
+                    connection.execute("COMMIT")
+                    connection.execute("PRAGMA journal_mode = WAL")
+                files.publish(folder)
+                files.write_commits(folder, state.commit)
+            finally:
+                lock.release()
+        return cls(folder, sync=sync)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], read_only: bool = False, sync: str = "full") -> Store:
+        """The store that is there, checked but for its vectors, which are checked when they are read."""
+        return cls(path, read_only, sync)
+
+    @classmethod
+    def exists(cls, path: str | os.PathLike[str]) -> bool:
+        """Whether a store was made there; what a crash left of one that was being made is none."""
+        return files.is_store(Path(path))
+
+    def close(self) -> None:
+        """Let go of the files; a second call does nothing."""
+        if self._connections.closed:
+            return
+        self._connections.close()
+        if self.sync == "batch" and not self.read_only and hasattr(self, "_state"):
+            files.write_commits(self.path, self._state.commit)
+        self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def backup(self, target: str | os.PathLike[str]) -> None:
+        """A store with all that is committed now, in a new or empty folder; the writer may go on meanwhile."""
+        folder = Path(target)
+        if files.is_store(folder):
+            raise InvalidInput(f"expected a new or empty folder for a backup, got {folder}, which holds a store.")
+        with translated(folder):
+            files.make_room(folder)
+            files.remove_unfinished(folder)
+            self._connections.copy_to(folder / files.UNFINISHED)
+            files.publish(folder)
+        with Store.open(folder, read_only=True) as made:
+            files.write_commits(folder, made._state.commit)
+
+    # ------------------------------------------------------------------ reading
+
+    def load(self) -> Contents:
+        """Everything but vectors, as it was last committed; positions are counted anew."""
+        contents, self._loaded = self._loaded, None
+        return contents if contents is not None else self._load(self._state.commit)
+
+    def _load(self, acknowledged: int) -> Contents:
+        with self._reading() as connection:
+            try:
+                check_tables(connection, self.path)
+                state = State.read(connection, self.path)
+                if state.commit < acknowledged:
+                    raise FormatError(
+                        f"{self.path} is damaged (the last {acknowledged - state.commit} transactions are missing); "
+                        "restore it from a copy."
+                    )
+                contents = read_contents(connection, self.path, state)
+            except (ValueError, TypeError, KeyError) as error:  # sums were right, so this was never written by us
+                if isinstance(error, FormatError):
+                    raise
+                raise FormatError(f"{self.path} is no work of onlinehash ({error}); restore it from a copy.") from None
+        self._state, self._numbering = state, Numbering(contents.numbers)
+        return contents
+
+    @contextmanager
+    def _reading(self) -> Iterator[Any]:
+        """A connection that sees the running transaction in the thread that writes, and what is committed elsewhere."""
+        with translated(self.path):
+            if self._writer == threading.get_ident():
+                yield self._connections.writer
+            else:
+                with self._connections.reader() as connection:
+                    yield connection
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @property
+    def numbers(self) -> np.ndarray:
+        """The number of each position, ascending; numbers are given once, and keep their meaning."""
+        return self._numbering.numbers
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings as last put."""
+        with self._reading() as connection:
+            value = read_value(connection, self.path, "settings", _ONLY)
+        if value is None:
+            raise damaged(self.path, "settings", _ONLY, "it is missing")
+        settings: dict[str, Any] = json.loads(value)
+        return settings
+
+    def take(self, positions: np.ndarray) -> np.ndarray:
+        """The rows at these positions; those of dead positions are NaN."""
+        return self.take_numbers(self.numbers[positions])
+
+    def take_numbers(self, numbers: np.ndarray) -> np.ndarray:
+        """The rows that were given these numbers; those of removed ones are NaN."""
+        with self._reading() as connection:
+            rows, found = Reader(connection, self.path, self._state).take(numbers)
+            self._check_missing(connection, numbers[~found])
+        rows[~found] = np.nan
+        return rows
+
+    def blocks(self, n: int) -> Iterator[tuple[int, np.ndarray]]:
+        """The rows of the first n positions block by block as they are at this call, zeros for dead ones."""
+        blocks = self._blocks(self.numbers[:n])
+        next(blocks)  # opens the connection, now and not when the first block is asked for
+        return blocks
+
+    def _blocks(self, numbers: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        with self._reading() as connection:
+            yield 0, numbers
+            for first, rows, found in Reader(connection, self.path, self._state).blocks(numbers):
+                if not found.all():
+                    self._check_missing(connection, numbers[first : first + len(rows)][~found])
+                yield first, rows
+
+    def _check_missing(self, connection: Any, numbers: np.ndarray) -> None:
+        """Rows may be missing only if they were removed, here or by the writer beside whom we read."""
+        lost = numbers[self._numbering.alive(numbers)]
+        if len(lost) and not (self.read_only and State.read(connection, self.path).commit != self._state.commit):
+            raise damaged(self.path, "rows", lost[0], "it is missing")
+
+    # ------------------------------------------------------------------ changes
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All changes within happen when it ends, or, on any exception, none of them."""
+        if self.read_only:
+            raise InvalidInput(f"expected a store that can be changed, but {self.path} was opened with read_only=True.")
+        if self._writer is not None:
+            raise RuntimeError("a transaction is running; one at a time")
+        before, mark = copy.deepcopy(self._state), self._numbering.mark()
+        connection = self._connections.writer
+        try:
+            with translated(self.path):
+                connection.execute("BEGIN IMMEDIATE")
+                self._writer = threading.get_ident()
+                yield
+                self._state.commit += 1
+                self._state.write(connection)
+                connection.execute("COMMIT")
+        except BaseException:
+            self._state = before
+            self._numbering.restore(mark)
+            if connection.in_transaction:  # SQLite ends it by itself on some errors
+                with translated(self.path):
+                    connection.execute("ROLLBACK")
+            raise
+        finally:
+            self._writer = None
+        self._loaded = None
+        if self.sync == "full":
+            files.write_commits(self.path, self._state.commit)
+
+    def _ledger(self) -> Ledger:
+        return Ledger(self._changing(), self._state.totals)
+
+    def _sealing(self) -> Sealing:
+        return Sealing(self._changing(), self.path, self._state)
+
+    def _changing(self) -> Any:
+        if self._writer != threading.get_ident():
+            raise RuntimeError("changes are made within a transaction, in the thread that began it")
+        return self._connections.writer
+
+    def put_settings(self, settings: dict[str, Any]) -> None:
+        """Other settings."""
+        self._ledger().put("settings", _ONLY, json.dumps(settings).encode())
+
+    def add(self, ids: Sequence[Any], rows: np.ndarray, payloads: Sequence[str | None]) -> None:
+        """New items at new positions at the end."""
+        sealing, state = self._sealing(), self._state
+        if not state.dtype:
+            state.dtype, state.width = rows.dtype.name, rows.shape[1]
+        numbers = np.arange(state.next_number, state.next_number + len(rows))
+        sealing.add(self._batch(numbers, ids, rows, payloads))
+        state.next_number += len(rows)
+        state.alive += len(rows)
+        self._numbering.append(numbers)
+
+    def update(
+        self, positions: np.ndarray, ids: Sequence[Any], rows: np.ndarray, payloads: Sequence[str | None]
+    ) -> None:
+        """Whole new contents of the items at some positions."""
+        numbers = self._living(positions)
+        self._sealing().override(self._batch(numbers, ids, rows, payloads))
+
+    def _living(self, positions: np.ndarray) -> np.ndarray:
+        """The numbers at these positions; a dead one would be counted twice."""
+        numbers = self.numbers[positions]
+        if self._numbering.any_dead(numbers):
+            raise InvalidInput("expected positions of living items, got dead ones too.")
+        return numbers
+
+    def _batch(
+        self, numbers: np.ndarray, ids: Sequence[Any], rows: np.ndarray, payloads: Sequence[str | None]
+    ) -> Batch:
+        if (rows.dtype.name, rows.shape) != (self._state.dtype, (len(numbers), self._state.width)):
+            expected = f"{self._state.dtype} {(len(numbers), self._state.width)}"
+            raise InvalidInput(f"expected rows of {expected}, got {rows.dtype} {rows.shape}.")
+        return Batch(numbers, list(ids), list(payloads), np.ascontiguousarray(rows))
+
+    def remove(self, positions: np.ndarray) -> None:
+        """Take away the items at some positions, which stay, dead, until `keep`."""
+        numbers = self._living(positions)
+        self._sealing().remove(numbers)
+        self._numbering.bury(numbers)
+        self._state.alive -= len(numbers)
+
+    def keep(self, positions: np.ndarray) -> None:
+        """Only these positions, which ascend, stay, and are counted anew; the disk knows numbers and is not asked."""
+        self._numbering.keep(positions)
+
+    def put_codes(self, positions: np.ndarray | None, codes: np.ndarray) -> None:
+        """The codes at some positions, or at all; those of all may have another width than before."""
+        ledger, state = self._ledger(), self._state
+        if positions is None:
+            ledger.clear("codes")
+            state.code_bytes = codes.shape[1]
+        state.code_bytes = state.code_bytes or codes.shape[1]
+        numbers = self.numbers if positions is None else self.numbers[positions]
+        if codes.dtype != np.uint8 or codes.shape != (len(numbers), state.code_bytes):
+            expected = f"uint8 {(len(numbers), state.code_bytes)}"
+            raise InvalidInput(f"expected codes of {expected}, got {codes.dtype} {codes.shape}.")
+        write_codes(self._connections.writer, self.path, ledger, numbers, codes)
+
+    # ------------------------------------------------------------------ learner and encoders
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes in the log since the learner was put."""
+        return self._state.log_bytes
+
+    def put_learner(self, blob: bytes) -> None:
+        """The learner as it is now; the log begins anew."""
+        ledger = self._ledger()
+        ledger.put("learner", _ONLY, blob)
+        ledger.clear("events")
+        self._state.log_bytes = 0
+
+    def log(self, event: dict[str, Any]) -> None:
+        """What happened to the learner, after all that was logged before."""
+        data = format.to_bytes("event", event)
+        self._ledger().insert("events", [(self._state.totals["events"][0], data)])
+        self._state.log_bytes += len(data)
+
+    def learner(self) -> tuple[bytes, list[dict[str, Any]]]:
+        """The learner as it was put, empty if it never was, and what happened to it since."""
+        with self._reading() as connection:
+            blob = read_value(connection, self.path, "learner", _ONLY)
+            found = connection.execute("SELECT key, sum, value FROM events ORDER BY key").fetchall()
+        for key, total, value in found:
+            check_record(self.path, "events", key, total, [value])
+        return blob or b"", [format.from_bytes(value, f"{self.path} (event {key})")[1] for key, _, value in found]
+
+    def put_encoder(self, serial: int, facts: dict[str, Any], blob: bytes) -> None:
+        """An encoder under its serial number, in the place of one that has the same."""
+        self._ledger().put("encoders", serial, json.dumps(facts).encode(), blob)
+
+    def drop_encoder(self, serial: int) -> None:
+        """Forget an encoder."""
+        self._ledger().delete("encoders", [serial])
+
+    def encoders(self) -> list[tuple[int, dict[str, Any], bytes]]:
+        """Serial number, facts and bytes of each encoder, ascending."""
+        with self._reading() as connection:
+            found = connection.execute("SELECT key, sum, facts, value FROM encoders ORDER BY key").fetchall()
+        for key, total, *values in found:
+            check_record(self.path, "encoders", key, total, values)
+        return [(key, json.loads(facts), value) for key, _, facts, value in found]
+
+    # ------------------------------------------------------------------ checking
+
+    def check(self) -> None:
+        """Read everything there is, vectors too; the first thing that is wrong is an error."""
+        with self._reading() as connection:
+            (answer,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+        if answer != b"ok":
+            raise FormatError(f"{self.path} is damaged ({answer.decode(errors='replace')}); restore it from a copy.")
+        self._load(self._state.commit)
+        for _ in self.blocks(len(self)):
+            pass
+        self.learner()
+        self.encoders()
+        self.settings  # noqa: B018

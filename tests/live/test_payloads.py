@@ -1,0 +1,351 @@
+"""Payloads and filters, against a slow and obvious evaluation over dicts."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinehash.errors import InvalidInput
+from onlinehash.live import payloads as module
+from onlinehash.live.payloads import MAX_BYTES, Payloads
+
+# Few values, so that filters meet them; with all that is nearly equal: True, 1, 1.0, "1", and integers beyond float64.
+SCALARS = st.sampled_from([None, True, False, 0, 1, 1.0, 2, 2.5, -0.5, "", "1", "a", "b", 2**53, 2**53 + 1, 10**400])
+VALUES = st.one_of(SCALARS, st.lists(SCALARS, max_size=3), st.dictionaries(st.sampled_from("ab"), SCALARS, max_size=2))
+PAYLOADS = st.none() | st.dictionaries(st.sampled_from(["a", "b", "c", "a.b"]), VALUES, max_size=3)
+FIELDS = st.sampled_from(["a", "b", "a.b", "b.a", "z"])
+FUNCTIONS = [lambda value: isinstance(value, int), lambda value: bool(value), lambda value: str(value) > "1"]
+BOUNDS = SCALARS.filter(lambda value: value is not None and not isinstance(value, bool))
+OPERATORS = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(("<", "<=", ">", ">="), BOUNDS),
+        "!=": VALUES,
+        "in": st.lists(VALUES, max_size=3),
+        "exists": st.booleans(),
+    },
+).filter(bool)
+CONDITIONS = st.one_of(SCALARS, st.lists(VALUES, max_size=3), OPERATORS, st.sampled_from(FUNCTIONS))
+FILTERS = st.dictionaries(FIELDS, CONDITIONS, max_size=2)
+
+
+def equal(a, b):
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return set(a) == set(b) and all(equal(a[key], b[key]) for key in a)
+    return a == b and isinstance(a, bool) == isinstance(b, bool)
+
+
+def has(value, wanted):
+    return equal(value, wanted) or (isinstance(value, list) and any(equal(element, wanted) for element in value))
+
+
+def kind(value):
+    return "text" if isinstance(value, str) else "number" if type(value) in (int, float) else None
+
+
+def holds(found, name, operand):
+    """One operator on what was found: a list of the value, or of nothing."""
+    if name == "exists":
+        return bool(found) == operand
+    if name == "!=":
+        return not (found and has(found[0], operand))
+    if not found:
+        return False
+    if name == "in":
+        return any(has(found[0], wanted) for wanted in operand)
+    if kind(found[0]) is None or kind(found[0]) != kind(operand):
+        return False
+    return {"<": found[0] < operand, "<=": found[0] <= operand, ">": found[0] > operand, ">=": found[0] >= operand}[
+        name
+    ]
+
+
+def find(payload, field):
+    if payload is None:
+        return []
+    if field in payload:
+        return [payload[field]]
+    first, _, rest = field.partition(".")
+    inner = payload.get(first)
+    return [inner[rest]] if isinstance(inner, dict) and rest in inner else []
+
+
+def admits(payload, where):
+    for field, condition in where.items():
+        found = find(payload, field)
+        if callable(condition):
+            good = bool(found) and condition(found[0])
+        elif isinstance(condition, dict):
+            good = all(holds(found, name, operand) for name, operand in condition.items())
+        else:
+            good = holds(found, "in", condition if isinstance(condition, list) else [condition])
+        if not good:
+            return False
+    return True
+
+
+def filled(objects):
+    return Payloads(Payloads.checked(objects, len(objects)))
+
+
+@settings(max_examples=200)
+@given(st.lists(PAYLOADS, max_size=12), FILTERS)
+def test_a_mask_is_the_obvious_evaluation(objects, where):
+    mask = filled(objects).mask(where)
+    assert mask.dtype == np.bool_
+    assert mask.tolist() == [admits(payload, where) for payload in objects]
+
+
+ABSENT = object()
+NEARLY = [True, 1, 1.0, "1", 2**53, 2**53 + 1, float(2**53), 10**400, None, [1], [True, [1]], {"b": 1}, ABSENT]
+
+
+@pytest.mark.parametrize(
+    ("where", "admitted"),
+    [
+        ({"a": True}, [True, [True, [1]]]),
+        ({"a": 1}, [1, 1.0, [1]]),
+        ({"a": 2**53}, [2**53, float(2**53)]),
+        ({"a": float(2**53)}, [2**53, float(2**53)]),
+        ({"a": None}, [None]),
+        ({"a": ["1", 10**400]}, ["1", 10**400]),
+        ({"a": [[1.0]]}, [[1], [True, [1]]]),
+        ({"a": {"in": [{"b": 1.0}]}}, [{"b": 1}]),
+        ({"a": {">": 2**53}}, [2**53 + 1, 10**400]),
+        ({"a": {">=": 2**53 + 1}}, [2**53 + 1, 10**400]),
+        ({"a": {"<": 10**400, ">": 1}}, [2**53, 2**53 + 1, float(2**53)]),
+        ({"a": {"<=": "1"}}, ["1"]),
+        ({"a": {"!=": 1, "exists": True}}, [True, *NEARLY[3:9], [True, [1]], {"b": 1}]),
+        ({"a": {"exists": False}}, [ABSENT]),
+        ({"a": lambda value: type(value) is float}, [1.0, float(2**53)]),
+        ({"a.b": 1}, [{"b": 1}]),
+    ],
+)
+def test_values_that_are_nearly_equal(where, admitted):
+    payloads = filled([{} if value is ABSENT else {"a": value} for value in NEARLY])
+    found = [NEARLY[position] for position in np.flatnonzero(payloads.mask(where))]
+    assert list(map(repr, found)) == list(map(repr, admitted))
+
+
+def test_a_key_with_a_dot_comes_before_a_path():
+    payloads = filled([{"a.b": 1, "a": {"b": 2}}, {"a": {"b": 2}}, {"a": 2}])
+    assert payloads.mask({"a.b": 1}).tolist() == [True, False, False]
+    assert payloads.mask({"a.b": 2}).tolist() == [False, True, False]
+
+
+def test_a_column_in_use_never_changes():
+    payloads = filled([{"a": 1}, {"a": [2]}])
+    payloads.mask({"a": 1})
+    held = payloads._state.columns["a"]
+    payloads.put(np.array([0]), ['{"a":5}'])
+    payloads.append(['{"a":3}', '{"a":[4]}'])
+    for tests, expected in (
+        ([("in", [1])], [True, False]),
+        ([("in", [3, 4, 5])], [False, False]),
+        ([("!=", 4)], [True, True]),
+        ([(">", 0)], [True, False]),
+    ):
+        assert held.admitted(tests).tolist() == expected
+    assert payloads.mask({"a": [3, 4, 5]}).tolist() == [True, False, True, True]
+
+
+@given(st.data())
+def test_masks_follow_all_changes(data):
+    model = data.draw(st.lists(PAYLOADS, max_size=5))
+    payloads = filled(model)
+    for _ in range(data.draw(st.integers(1, 6))):
+        where = data.draw(FILTERS)
+        assert payloads.mask(where).tolist() == [admits(payload, where) for payload in model]
+        change = data.draw(st.sampled_from(["append", "put", "keep"]))
+        chosen = np.flatnonzero(data.draw(st.lists(st.booleans(), min_size=len(model), max_size=len(model))))
+        if change == "append":
+            new = data.draw(st.lists(PAYLOADS, max_size=4))
+            payloads.append(Payloads.checked(new, len(new)))
+            model = model + new
+        elif change == "put":
+            new = data.draw(st.lists(PAYLOADS, min_size=len(chosen), max_size=len(chosen)))
+            payloads.put(chosen, Payloads.checked(new, len(new)))
+            for position, payload in zip(chosen, new, strict=True):
+                model[position] = payload
+        else:
+            payloads.keep(chosen)
+            model = [model[position] for position in chosen]
+        assert len(payloads) == len(model)
+        assert [payloads.at(i) for i in range(len(model))] == model
+    for where in ({}, {"a": 1}, {"a.b": {"!=": True}}, {"b": {">": 0}}):
+        assert payloads.mask(where).tolist() == [admits(payload, where) for payload in model]
+
+
+@given(PAYLOADS)
+def test_what_goes_in_comes_out(payload):
+    payloads = filled([payload])
+    assert equal(payloads.at(0), payload)
+    assert payloads.at(0) is not payloads.at(0) or payload is None
+    assert payloads.text(0) == (None if payload is None else json.dumps(payload, separators=(",", ":")))
+
+
+def test_the_ways_to_give_payloads():
+    assert Payloads.checked(None, 2) == [None, None]
+    assert Payloads.checked({"a": 1}, 1) == ['{"a":1}']
+    assert Payloads.checked(({"a": "\ud800"}, None), 2) == ['{"a":"\\ud800"}', None]
+    assert Payloads.checked([{"a": "x" * (MAX_BYTES - 8)}], 1)[0] is not None
+
+
+def circular():
+    payload = {}
+    payload["itself"] = payload
+    return payload
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        ({"a": float("nan")}, "JSON values in payload 1, got nan"),
+        ({"a": [1, {"b": -float("inf")}]}, "payload 1, got -inf"),
+        ({"a": {1: 2}}, "payload 1, got the key 1"),
+        ({None: 2}, "payload 1, got the key None"),
+        ({"a": (1, 2)}, "payload 1, got .* of type tuple"),
+        ({"a": np.int64(3)}, "payload 1, got .* of type int64"),
+        ({"a": np.ones(2)}, "payload 1, got .* of type ndarray"),
+        ({"a": b"x"}, "payload 1, got .* of type bytes"),
+        (circular(), "payload 1, got values nested more than 32 deep"),
+        ({"a": 10**5000}, "payload 1 to fit into JSON"),
+        ({"a": "x" * (MAX_BYTES - 7)}, f"payload 1 to be at most {MAX_BYTES} bytes of JSON, got {MAX_BYTES + 1}"),
+        ([1], "payload 1 to be a dict or None"),
+        ("a", "payload 1 to be a dict or None"),
+    ],
+)
+def test_payloads_that_json_would_change_are_refused(payload, message):
+    with pytest.raises(InvalidInput, match=message):
+        Payloads.checked([None, payload], 2)
+
+
+@pytest.mark.parametrize(("given", "n"), [({"a": 1}, 2), ([None], 2), ([], 1), ("ab", 2), (7, 1), ({}, 0)])
+def test_payloads_in_another_number_or_form_are_refused(given, n):
+    with pytest.raises(InvalidInput, match="expected a"):
+        Payloads.checked(given, n)
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ([], "where to be a dict"),
+        ("a", "where to be a dict"),
+        ({1: 2}, "where to be a dict"),
+        ({"a": {}}, "operators in the condition on 'a', got none"),
+        ({"a": {"==": 1}}, "expected one of '<', '<=', '>', '>=', '!=', 'in', 'exists' .* on 'a', got '=='"),
+        ({"a": {"call": len}}, "got 'call'"),
+        ({"a": {3: 1}}, "got 3"),
+        ({"a": {"<": None}}, "a number or a string after '<' .* on 'a', got None"),
+        ({"a": {">=": True}}, "a number or a string after '>='"),
+        ({"a": {"in": "ab"}}, "a list of values after 'in'"),
+        ({"a": {"exists": 1}}, "True or False after 'exists'"),
+        ({"a": {"<": float("inf")}}, "JSON values in the condition on 'a', got inf"),
+        ({"a": float("nan")}, "JSON values in the condition on 'a', got nan"),
+        ({"a": (1, 2)}, "JSON values .* tuple"),
+        ({"a": [np.float32(1)]}, "JSON values .* float32"),
+    ],
+)
+def test_filters_that_say_nothing_known_are_refused(where, message):
+    with pytest.raises(InvalidInput, match=message):
+        Payloads().mask(where)
+
+
+def test_a_function_is_asked_once_for_each_value_that_some_position_has():
+    payloads = filled([{"a": "old"}, {"a": 1}, {"a": 1}, {"a": [1]}, {}, None])
+    asked = []
+
+    def note(value):
+        asked.append(value)
+        if isinstance(value, list):
+            value.append(2)  # its own copy
+        return value != 1
+
+    assert payloads.mask({"a": note}).tolist() == [True, False, False, True, False, False]
+    assert asked == ["old", 1, [1, 2]]
+    assert payloads.mask({"a": 2}).sum() == 0
+    payloads.put(np.array([0]), [None])
+    asked.clear()
+    payloads.mask({"a": note})
+    assert "old" not in asked
+
+
+def test_payloads_are_parsed_when_a_field_is_first_asked_for_and_not_again(monkeypatch):
+    parsed = []
+
+    def counting(texts):
+        parsed.append(len(texts))
+        return original(texts)
+
+    original = module._parsed
+    monkeypatch.setattr(module, "_parsed", counting)
+    payloads = filled([{"a": i % 3} for i in range(50)])
+    for _ in range(3):
+        assert payloads.mask({"a": 1}).sum() == 17
+    payloads.append(['{"a":1}', None])
+    payloads.put(np.array([0]), ['{"a":1}'])
+    payloads.keep(np.arange(1, 52))
+    assert payloads.mask({"a": 1}).sum() == 18
+    assert parsed == [50, 2, 1]
+
+
+def test_values_that_nobody_has_any_more_are_forgotten():
+    payloads = filled([{"a": -1}, {"a": "stays"}])
+    payloads.mask({"a": 0})
+    for i in range(5000):
+        payloads.put(np.array([0]), [f'{{"a":{i}}}'])
+    assert len(payloads._state.columns["a"].values.values) < 3000
+    assert payloads.mask({"a": {">=": 4999}}).tolist() == [True, False]
+    assert payloads.mask({"a": "stays"}).tolist() == [False, True]
+
+
+def test_more_fields_than_columns_are_kept(monkeypatch):
+    monkeypatch.setattr(module, "MAX_COLUMNS", 2)
+    payloads = filled([dict.fromkeys("abcd", 1), {"a": 1}])
+    for _ in range(2):
+        assert payloads.mask(dict.fromkeys("abcd", 1)).tolist() == [True, False]
+        assert len(payloads._state.columns) == 2
+        payloads.append(['{"a":1}'])
+        assert payloads.mask({"a": 1, "b": {"exists": False}})[1:].all()
+        payloads.keep(np.array([0, 1]))
+
+
+def test_many_different_values():
+    n = 20_000
+    payloads = filled([{"serial": i, "name": f"n{i}"} for i in range(n)])
+    assert np.flatnonzero(payloads.mask({"serial": [17, 19_000.0, -1]})).tolist() == [17, 19_000]
+    assert payloads.mask({"serial": {">=": 500, "<": 700.5}}).sum() == 201
+    assert payloads.mask({"name": "n5"}).argmax() == 5
+    assert payloads.mask({"name": lambda name: name.endswith("00")}).sum() == n // 100 - 1  # not n0
+
+
+def test_readers_see_each_change_whole_or_not_at_all():
+    """Each append adds as many of one kind as of the other, each put turns all around; so does no state in between."""
+    pair = [['{"a":0,"b":1}', '{"a":1,"b":0}'], ['{"a":1,"b":0}', '{"a":0,"b":1}']]
+    payloads, stop, wrong = Payloads(pair[0]), threading.Event(), []
+
+    def read():
+        while not stop.is_set():
+            for where in ({"a": 0}, {"a": 0, "b": 1}, {"a": {"<": 1}}, {"a": {"!=": 1}, "b": lambda value: value == 1}):
+                mask = payloads.mask(where)
+                if len(mask) % 2 or mask.sum() * 2 != len(mask):
+                    wrong.append((where, mask))
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for round in range(300):
+        payloads.append(pair[round % 2])
+        payloads.append([f'{{"a":0,"b":1,"c":{round}}}', '{"a":1,"b":0}'])
+        payloads.put(np.array([0, 1]), pair[round % 2])
+        if round % 50 == 49:
+            payloads.keep(np.arange(len(payloads) // 4 * 2))
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert not wrong

@@ -1,0 +1,462 @@
+import json
+from collections import Counter
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from onlinehash import MultiModelOnlineHashing, OnlineHashing, evaluate
+from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.live import refresh
+from onlinehash.live.reservoir import Reservoir
+from tests.evaluate.codes_as_vectors import distances_by_hand, identity, random_codes
+from tests.support import refused
+
+POLICIES = [
+    refresh.always(),
+    refresh.by_hand(),
+    refresh.every(50),
+    refresh.when_changed(0.05),
+    refresh.by_mutual_information(0.02),
+    refresh.budget(bits_per_second=1e6),
+]
+
+
+def clusters(n, seed=0, d=16, concept=0):
+    """Pairs of points of five noisy clusters; another concept puts the clusters elsewhere."""
+    centres = np.random.default_rng(100 + concept).normal(size=(5, d))
+    rng = np.random.default_rng(seed)
+    i, j = rng.integers(5, size=(2, n))
+    j = np.where(rng.random(n) < 0.4, i, j)
+    A, B = (centres[k] + rng.normal(scale=0.5, size=(n, d)) for k in (i, j))
+    return A, B, i == j
+
+
+class StandIn:
+    """As much of a live index as policies see; it counts how often they look at the newest encoder."""
+
+    def __init__(self, policy, vectors, learner=None):
+        self.policy, self.vectors = policy, vectors
+        self.learner = (learner or OnlineHashing(32, random_state=0)).observe(vectors)
+        self.encoder = self.learner.snapshot()
+        self.time, self.looks, self.pairs_at, self.refreshed_at = 0.0, 0, 0, []
+        self._sample, self._pairs = Reservoir(256, 0), Reservoir(512, 0)
+        self._sample.append(vectors)
+
+    def __len__(self):
+        return len(self.vectors)
+
+    def clock(self):
+        return self.time
+
+    @property
+    def newest(self):
+        self.looks += 1
+        return self.learner.snapshot()
+
+    @property
+    def pairs_behind(self):
+        return self.learner.n_pairs_seen_ - self.pairs_at
+
+    @property
+    def behind(self):
+        return SimpleNamespace(bits=len(self.newest.changed_bits(self.encoder)), pairs=self.pairs_behind)
+
+    @property
+    def sample(self):
+        return self._sample.array()
+
+    @property
+    def recent_pairs(self):
+        return self._pairs.arrays()
+
+    def share_changed(self):
+        """The truth that `when_changed` estimates."""
+        return np.mean(self.learner.snapshot().transform(self.vectors) != self.encoder.transform(self.vectors))
+
+    def refresh(self):
+        self.encoder, self.pairs_at = self.learner.snapshot(), self.learner.n_pairs_seen_
+        self.refreshed_at.append(self.learner.n_pairs_seen_)
+
+    def ask(self):
+        if self.learner.version_ != self.encoder.version and self.policy.due(self):
+            self.refresh()
+
+    def learn(self, A, B, similar, seconds=0.0):
+        for a, b, s in zip(A, B, similar, strict=True):
+            self.time += seconds
+            self.learner.learn_pair(a, b, s)
+            self._pairs.append(a[None], b[None], np.array([s]))
+            self.ask()
+        return self
+
+
+@pytest.fixture
+def points():
+    return clusters(2500, seed=9)[0]  # more than the burn-in
+
+
+# ------------------------------------------------------------------ the simple ones
+
+
+def test_always_and_by_hand(points):
+    index = StandIn(refresh.always(), points).learn(*clusters(50))
+    assert index.encoder.version == index.learner.version_
+    index = StandIn(refresh.by_hand(), points).learn(*clusters(50))
+    assert index.encoder.version < index.learner.version_
+
+
+def test_every_counts_pairs_since_the_last_refresh(points):
+    A, B, similar = clusters(100)
+    index = StandIn(refresh.every(20), points)
+    for n in range(100):
+        index.learn(A[n : n + 1], B[n : n + 1], similar[n : n + 1])
+        assert index.pairs_behind < 20 or index.encoder.version == index.learner.version_
+    assert 4 <= len(index.refreshed_at) <= 5  # a pair that changes nothing is not asked about
+
+
+def test_a_policy_of_ones_own(points):
+    class WhenManyBitsMoved:
+        def due(self, index):
+            return index.behind.bits > 20
+
+    index = StandIn(WhenManyBitsMoved(), points).learn(*clusters(100))
+    assert index.refreshed_at
+    assert index.behind.bits <= 20
+    assert refresh.specification(index.policy) is None
+
+
+# ------------------------------------------------------------------ when_changed
+
+
+@pytest.mark.parametrize("share", [0.02, 0.05])
+@pytest.mark.parametrize("learner", [OnlineHashing(32, random_state=0), MultiModelOnlineHashing(16, random_state=0)])
+def test_when_changed_looks_rarely_and_is_near_the_share(points, learner, share):
+    shares = []
+
+    class Noting(StandIn):
+        def refresh(self):
+            shares.append(self.share_changed())
+            super().refresh()
+
+    index = Noting(refresh.when_changed(share), points, learner=type(learner)(**learner.get_params()))
+    index.learn(*clusters(1500))
+    assert index.share_changed() < 1.6 * share
+    assert len(shares) >= 3
+    assert all(0.7 * share < s < 2.5 * share for s in shares)  # one pair of MMOH may change a good deal
+    assert np.median(shares) < 1.5 * share
+    assert index.looks < 1500 / 5
+
+
+def test_when_changed_looks_ever_less_where_little_happens(points):
+    learner = OnlineHashing(32, C=1e-5, random_state=0)
+    index = StandIn(refresh.when_changed(0.05), points, learner).learn(*clusters(2000))
+    assert not index.refreshed_at
+    assert index.learner.n_updates_ > 200
+    assert index.looks < 40
+
+
+def test_when_changed_notices_drift_after_a_long_calm():
+    points = np.concatenate([clusters(1300, seed=9, concept=concept)[0] for concept in (0, 1)])
+    index = StandIn(refresh.when_changed(0.05), points).learn(*clusters(6000))
+    refreshes, looks = len(index.refreshed_at), index.looks
+    index.learn(*clusters(3000, seed=1))
+    assert index.looks - looks < 60
+    assert len(index.refreshed_at) <= refreshes + 2
+    refreshes = len(index.refreshed_at)
+    for seed in range(20):
+        index.learn(*clusters(25, seed=seed, concept=1))
+        assert index.share_changed() < 0.075
+    assert len(index.refreshed_at) > refreshes
+
+
+def test_when_changed_is_not_misled_by_a_learner_that_began_anew(points):
+    index = StandIn(refresh.when_changed(0.05), points).learn(*clusters(300))
+    index.learner.fit(points[:50], np.arange(50) % 2)
+    assert index.learner.version_ < index.encoder.version
+    index.ask()
+    assert index.encoder is index.learner.snapshot()
+
+
+def test_when_changed_follows_a_mean_that_moves_without_pairs():
+    index = StandIn(refresh.when_changed(0.05), np.random.default_rng(0).normal(size=(10, 8)))
+    for step in range(300):
+        index.learner.observe(np.random.default_rng(step).normal(loc=3, size=(1, 8)))
+        index.ask()
+        assert index.share_changed() < 0.15
+    assert 3 < len(index.refreshed_at) < 60
+    assert index.pairs_behind == 0
+    looks = index.looks
+    index.learner.observe(np.random.default_rng(0).normal(loc=9, size=(1000, 8)))  # a batch is seen at once
+    index.ask()
+    assert index.looks == looks + 1
+    assert index.share_changed() == 0
+
+
+def test_an_empty_index_follows_at_no_cost():
+    index = StandIn(refresh.when_changed(0.05), np.ones((5, 16)))
+    index.vectors, index._sample = np.ones((0, 16)), SimpleNamespace(array=lambda: np.ones((0, 16)))
+    index.learn(*clusters(3))
+    assert index.encoder.version == index.learner.version_
+
+
+# ------------------------------------------------------------------ by_mutual_information
+
+
+@pytest.mark.parametrize(("n_bits", "n_models", "fusion"), [(6, 1, "min"), (4, 3, "min"), (4, 3, "sum")])
+def test_mutual_information_is_that_of_the_joint_distribution(n_bits, n_models, fusion):
+    rng = np.random.default_rng(n_models)
+    A, B = random_codes(rng, 60, n_bits * n_models), random_codes(rng, 60, n_bits * n_models)
+    similar = rng.random(60) < 0.4
+    B[similar, : n_bits // 2] = A[similar, : n_bits // 2]
+    distances = distances_by_hand(A, B, n_models, fusion).diagonal().tolist()
+    joint = Counter(zip(distances, similar.tolist(), strict=True))
+    slow = 0.0
+    for d, s in product(set(distances), (True, False)):
+        if joint[d, s]:
+            p, p_d, p_s = joint[d, s] / 60, distances.count(d) / 60, np.mean(similar == s)
+            slow += p * np.log2(p / (p_d * p_s))
+    told = evaluate.mutual_information(identity(n_bits, n_models, fusion), A, B, similar)
+    assert told == pytest.approx(slow, abs=1e-12)
+    assert slow > 0.01
+
+
+def test_mutual_information_of_everything_and_nothing():
+    A = np.array([[1.0, 1.0], [1.0, 1.0], [-1.0, 1.0], [-1.0, 1.0]])
+    assert evaluate.mutual_information(identity(2), A, A * [[1, 1], [1, 1], [-1, 1], [-1, 1]], [1, 1, -1, -1]) == 1
+    assert evaluate.mutual_information(identity(2), A, A, [1, -1, 1, -1]) == 0
+    with pytest.raises(InvalidInput, match="of one kind"):
+        evaluate.mutual_information(identity(2), A, A, [True] * 4)
+
+
+def test_by_mutual_information_refreshes_when_pairs_become_clearer(points):
+    held_out = clusters(400, seed=5)
+    index = StandIn(refresh.by_mutual_information(0.02), points)
+    before = evaluate.mutual_information(index.encoder, *held_out)
+    index.learn(*clusters(600))
+    assert 1 <= len(index.refreshed_at) <= 600 / 8
+    assert evaluate.mutual_information(index.encoder, *held_out) > before + 0.02
+    assert index.looks < 600 / 8
+
+
+def test_by_mutual_information_keeps_codes_that_noise_would_spoil(points):
+    index = StandIn(refresh.by_hand(), points).learn(*clusters(600))
+    index.refresh()
+    index.policy = refresh.by_mutual_information(0.02)
+    good = index.encoder
+    A, B, similar = clusters(40, seed=1)
+    index.learn(A, B, ~similar)  # wrong labels, a few among many right ones
+    assert index.encoder is good
+    assert index.looks > 0
+
+
+def test_by_mutual_information_waits_for_pairs_of_both_kinds(points):
+    A, B, similar = clusters(200)
+    index = StandIn(refresh.by_mutual_information(0.0), points).learn(A[similar], B[similar], similar[similar])
+    assert not index.refreshed_at
+    assert index.looks == 0
+
+
+# ------------------------------------------------------------------ budget
+
+
+@pytest.mark.parametrize("bits_per_second", [3_000.0, 100_000.0])
+def test_a_budget_is_kept(points, bits_per_second):
+    spent = []
+
+    class Counting(StandIn):
+        def refresh(self):
+            spent.append(len(self) * self.behind.bits)
+            super().refresh()
+
+    index = Counting(refresh.budget(bits_per_second), points).learn(*clusters(400), seconds=0.5)
+    assert sum(spent) <= 200 * bits_per_second
+    assert sum(spent) >= 0.5 * min(200 * bits_per_second, 400 * len(points))
+    assert index.looks < 800
+
+
+def test_a_budget_saves_up_for_one_full_refresh_at_most(points):
+    index = StandIn(refresh.budget(bits_per_second=1), points)
+    A, B, similar = clusters(300)
+    index.learn(A[:100], B[:100], similar[:100])
+    assert not index.refreshed_at
+    index.time = 1e9
+    index.learn(A[100:], B[100:], similar[100:])  # a full one, or several small ones
+    assert index.refreshed_at
+    assert index.encoder.version < index.learner.version_
+
+
+def test_a_refresh_by_hand_is_paid_for_as_well(points):
+    index = StandIn(refresh.budget(1000.0), points)
+    A, B, similar = clusters(300)
+    index.learn(A[:100], B[:100], similar[:100])
+    price = len(points) * index.behind.bits
+    index.refresh()
+    index.learn(A[100:200], B[100:200], similar[100:200], seconds=0.99 * price / 1000 / 100)
+    assert len(index.refreshed_at) == 1  # all that was earned went into that debt
+
+
+# ------------------------------------------------------------------ no_worse
+
+
+def test_no_worse_holds_back_what_held_out_pairs_speak_against(points):
+    held_out = clusters(400, seed=5)
+    index = StandIn(refresh.by_hand(), points).learn(*clusters(600))
+    index.refresh()
+    good, looks = index.encoder, index.looks
+    index.policy = refresh.no_worse(refresh.always(), *held_out, tolerance=0.005)
+    A, B, similar = clusters(400, seed=1)
+    index.learn(A[:200], B[:200], ~similar[:200])
+    spoilt = evaluate.pairs(index.encoder, *held_out).auc
+    assert spoilt >= evaluate.pairs(good, *held_out).auc - 0.05
+    assert evaluate.pairs(index.newest, *held_out).auc < spoilt
+    assert index.looks - looks < 100  # held-out pairs are not asked at every pair
+    before = len(index.refreshed_at)
+    index.learn(A[200:], B[200:], similar[200:])
+    index.learn(*clusters(600, seed=2))
+    assert len(index.refreshed_at) > before
+
+
+def test_no_worse_asks_the_other_policy_first(points):
+    index = StandIn(refresh.no_worse(refresh.every(30), *clusters(100, seed=5), tolerance=1.0), points)
+    index.learn(*clusters(100))
+    assert len(index.refreshed_at) == 3
+    assert index.looks == 3
+
+
+# ------------------------------------------------------------------ parameters, names, files
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=repr)
+def test_policies_are_remembered_and_print_as_their_call(policy):
+    told = json.loads(json.dumps(refresh.specification(policy)))
+    again = refresh.from_specification(told)
+    assert again == policy
+    assert type(again) is type(policy)
+    assert eval(f"refresh.{policy!r}") == policy
+    assert [other for other in POLICIES if other == policy] == [policy]
+
+
+def test_policies_compare_by_parameters_not_by_what_they_noted(points):
+    used = StandIn(refresh.when_changed(0.05), points).learn(*clusters(50)).policy
+    assert used == refresh.when_changed(0.05) != refresh.when_changed(0.06)
+    assert repr(refresh.every(np.int64(50))) == "every(50)"
+    assert json.dumps(refresh.specification(refresh.when_changed(np.float32(0.5)))).endswith('"share": 0.5}')
+
+
+def test_no_worse_compares_by_its_pairs_and_is_no_specification():
+    A, B, similar = clusters(20)
+    policy = refresh.no_worse(refresh.every(5), A, B, similar)
+    assert policy == refresh.no_worse(refresh.every(5), A.copy(), B, np.where(similar, 1, -1))
+    assert policy != refresh.no_worse(refresh.every(6), A, B, similar)
+    assert policy != refresh.no_worse(refresh.every(5), B, A, similar)
+    assert repr(policy) == "no_worse(every(5), A, B, similar, tolerance=0.0)"
+    assert refresh.specification(policy) is None
+
+
+def test_a_policy_built_on_ours_is_somebodys_own():
+    class Mine(refresh.every):
+        pass
+
+    assert refresh.specification(Mine(5)) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (refresh.every, 0),
+        (refresh.every, 1.5),
+        (refresh.every, True),
+        (refresh.when_changed, 0),
+        (refresh.when_changed, 1.1),
+        (refresh.by_mutual_information, -0.1),
+        (refresh.by_mutual_information, np.nan),
+        (refresh.budget, 0),
+        (refresh.budget, "fast"),
+    ],
+)
+def test_parameters_outside_their_rules_are_refused(kind, value):
+    assert f"refresh.{kind.__name__} expects" in str(refused(kind, value))
+
+
+def test_no_worse_refuses_what_it_cannot_use():
+    A, B, similar = clusters(20)
+    for args in (
+        ("every", A, B, similar),
+        (refresh.every(5), A, B[:5], similar),
+        (refresh.every(5), A, B[:, :3], similar),
+        (refresh.every(5), A, B, similar[:3]),
+        (refresh.every(5), A, B, [True] * 20),
+        (refresh.every(5), A, B, similar, -0.1),
+    ):
+        refused(refresh.no_worse, *args)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {},
+        {"policy": "sometimes"},
+        {"policy": "every"},
+        {"policy": "every", "n_pairs": 0},
+        {"policy": "every", "n_pairs": 5, "more": 1},
+        {"policy": ["every"], "n_pairs": 5},
+        {"policy": "when_changed", "share": 0.1, "_pause": None},
+        [1],
+        None,
+    ],
+)
+def test_a_specification_that_is_none_is_refused(told):
+    assert isinstance(refused(refresh.from_specification, told), FormatError)
+
+
+# ------------------------------------------------------------------ the reservoir
+
+
+def test_a_reservoir_is_a_uniform_sample():
+    counts = np.zeros(40)
+    for seed in range(2000):
+        reservoir = Reservoir(10, seed)
+        reservoir.append(np.arange(40)[:, None])
+        counts[reservoir.array()[:, 0]] += 1
+    assert counts.sum() == 2000 * 10
+    assert np.abs(counts - 500).max() < 4.5 * np.sqrt(2000 * 0.25 * 0.75)
+
+
+def test_a_reservoir_does_not_depend_on_how_the_stream_is_cut():
+    rows = np.random.default_rng(0).normal(size=(300, 3))
+    whole, cut = Reservoir(16, 7), Reservoir(16, 7)
+    whole.append(rows)
+    for part in np.split(rows, [1, 5, 16, 17, 100, 100, 250]):
+        cut.append(part)
+    np.testing.assert_array_equal(whole.array(), cut.array())
+    assert len(np.unique(whole.array(), axis=0)) == len(whole) == 16
+
+
+def test_parts_of_a_row_stay_together_and_are_given_as_copies():
+    reservoir = Reservoir(8, 0)
+    assert (len(reservoir), reservoir.arrays()) == (0, ())
+    for n in range(0, 100, 5):
+        t = np.arange(n, n + 5)
+        reservoir.append(t[:, None] * [1.0, 2.0], t % 2 == 0)
+    A, even = reservoir.arrays()
+    np.testing.assert_array_equal(A[:, 0] % 2 == 0, even)
+    np.testing.assert_array_equal(A[:, 1], 2 * A[:, 0])
+    A[:] = -1
+    assert (reservoir.arrays()[0] >= 0).all()
+
+
+def test_a_horizon_forgets():
+    ages = []
+    for seed in range(50):
+        reservoir = Reservoir(20, seed, horizon=100)
+        reservoir.append(np.arange(1000)[:, None])
+        ages.extend(1000 - reservoir.array()[:, 0])
+    assert 80 < np.mean(ages) < 120
+
+
+def test_a_reservoir_of_nothing_is_refused():
+    refused(Reservoir, 0, 0)
+    refused(Reservoir, 5, -1)
+    refused(Reservoir, 5, 0, 4)

@@ -1,0 +1,285 @@
+"""The store against a dictionary: whatever happens to it, it holds what a dictionary would."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onlinehash.errors import FormatError, InvalidInput, StorageError
+from onlinehash.live import contents, row_reader, sealing
+from onlinehash.live.store import Store
+from tests.live.store_process import rows_of
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealing, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(row_reader, "READ_ROWS", 64)
+    monkeypatch.setattr(contents, "CODES_CHUNK", 8)
+
+
+class Model:
+    """A store, and what it should hold: for each position an item, or None where it is dead."""
+
+    def __init__(self, path: Path, seed: int, dtype: Any) -> None:
+        self.path, self.rng, self.dtype = path, np.random.default_rng(seed), dtype
+        self.store = Store.create(path, {"seed": seed})
+        self.items: list[tuple[Any, str | None, np.ndarray, np.ndarray] | None] = []
+        self.serial = 0
+
+    def fresh(self, n: int) -> tuple[list[Any], np.ndarray, list[str | None], np.ndarray]:
+        names: list[Any] = [self.serial + i if i % 3 else f"é{self.serial + i}\ud800" for i in range(n)]
+        self.serial += n
+        rows = self.rng.normal(size=(n, 5)).astype(self.dtype)
+        payloads = [None if self.rng.random() < 0.5 else f'{{"n": {i}}}' for i in range(n)]
+        return names, rows, payloads, self.rng.integers(0, 256, (n, 3)).astype(np.uint8)
+
+    def living(self, share: float) -> np.ndarray:
+        alive = np.flatnonzero([item is not None for item in self.items])
+        return np.sort(self.rng.permutation(alive)[: int(np.ceil(share * len(alive)))])
+
+    def add(self) -> None:
+        n = int(self.rng.choice([0, 1, 5, 16, 70]))
+        names, rows, payloads, codes = self.fresh(n)
+        with self.store.transaction():
+            self.store.add(names, rows, payloads)
+            self.store.put_codes(np.arange(len(self.items), len(self.items) + n), codes)
+        self.items += list(zip(names, payloads, rows, codes, strict=True))
+
+    def update(self) -> None:
+        positions = self.rng.permutation(self.living(self.rng.choice([0.02, 0.4])))
+        names, rows, payloads, codes = self.fresh(len(positions))
+        with self.store.transaction():
+            self.store.update(positions, names, rows, payloads)
+            self.store.put_codes(positions, codes)
+        for p, item in zip(positions.tolist(), zip(names, payloads, rows, codes, strict=True), strict=True):
+            self.items[p] = item
+
+    def remove(self) -> None:
+        positions = self.living(self.rng.choice([0.02, 0.3, 0.9]))
+        with self.store.transaction():
+            self.store.remove(positions)
+        for p in positions.tolist():
+            self.items[p] = None
+
+    def keep(self) -> None:
+        self.store.keep(np.flatnonzero([item is not None for item in self.items]))
+        self.items = [item for item in self.items if item is not None]
+
+    def recode(self) -> None:
+        codes = self.rng.integers(0, 256, (len(self.items), 3)).astype(np.uint8)
+        with self.store.transaction():
+            self.store.put_codes(None, codes)
+        self.items = [None if item is None else (*item[:3], code) for item, code in zip(self.items, codes, strict=True)]
+
+    def refused(self) -> None:
+        numbers = self.store.numbers.copy()
+        with pytest.raises(ZeroDivisionError), self.store.transaction():
+            self.store.add(*self.fresh(20)[:3])
+            self.store.remove(self.living(0.5))
+            self.store.keep(np.arange(len(self.store) // 2))
+            self.store.put_learner(b"never")
+            raise ZeroDivisionError
+        np.testing.assert_array_equal(self.store.numbers, numbers)
+
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = Store.open(self.path)
+        self.items = [item for item in self.items if item is not None]
+
+    def check(self) -> None:
+        assert len(self.store) == len(self.items)
+        positions = self.rng.permutation(len(self.items))[:20]
+        expected = np.array(
+            [np.full(5, np.nan) if self.items[p] is None else self.items[p][2] for p in positions], self.dtype
+        )
+        np.testing.assert_array_equal(self.store.take(positions), expected.reshape(-1, 5))
+        seen = 0
+        for first, rows in self.store.blocks(len(self.items)):
+            assert first == seen
+            assert first % 64 == 0
+            for item, row in zip(self.items[first : first + len(rows)], rows, strict=True):
+                np.testing.assert_array_equal(row, np.zeros(5) if item is None else item[2])
+            seen += len(rows)
+        assert seen == len(self.items)
+        with Store.open(self.path, read_only=True) as other:
+            found = other.load()
+        alive = [item for item in self.items if item is not None]
+        assert found.ids == [item[0] for item in alive]
+        assert found.payloads == [item[1] for item in alive]
+        if alive:
+            np.testing.assert_array_equal(found.codes, [item[3] for item in alive])
+        assert (np.diff(self.store.numbers) > 0).all()
+
+
+@pytest.mark.parametrize(("seed", "dtype"), [(0, np.float32), (1, np.float64), (2, np.float32)])
+def test_holds_what_a_dictionary_would(tmp_path: Path, seed: int, dtype: Any) -> None:
+    model = Model(tmp_path / "store", seed, dtype)
+    steps = [model.add, model.add, model.update, model.remove, model.keep, model.recode, model.refused, model.reopen]
+    model.add()
+    for _ in range(120):
+        steps[model.rng.integers(len(steps))]()
+        model.check()
+    model.store.check()
+    model.store.close()
+
+
+def test_blocks_are_sealed_merged_and_deleted(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+
+        def counts() -> tuple[int, int, int]:
+            totals = store._state.totals
+            return totals["blocks"][0], totals["rows"][0], totals["gone"][0]
+
+        with store.transaction():
+            store.add(list(range(10)), rows_of(range(10)), [None] * 10)
+        assert counts() == (0, 10, 0)
+        with store.transaction():
+            store.add(list(range(10, 60)), rows_of(range(10, 60)), [None] * 50)
+        assert counts() == (3, 12, 0)
+        with store.transaction():
+            store.remove(np.arange(4))
+        assert counts() == (3, 12, 4)  # a quarter exactly is left alone
+        with store.transaction():
+            store.remove(np.arange(4, 10))
+        assert counts() == (3, 12, 0)  # written anew, but too long for its neighbour
+        with store.transaction():
+            store.remove(np.arange(16, 27))
+        assert counts() == (2, 12, 0)  # 6 and 5 rows are in one block now
+        with store.transaction():
+            store.remove(np.r_[10:16, 27:60])
+        assert counts() == (0, 0, 0)
+
+
+def test_learner_log_encoders_and_settings(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {"a": [1, None]}) as store:
+        assert store.learner() == (b"", [])
+        with store.transaction():
+            store.put_learner(b"first")
+            store.log({"what": "pairs", "A": np.ones((2, 3), np.float32)})
+            store.log({"what": "flush"})
+            store.put_encoder(7, {"n": 1}, b"seven")
+            store.put_encoder(3, {"n": 2}, b"three")
+            store.put_settings({"b": 2})
+        assert store.log_bytes > 24
+    with Store.open(tmp_path / "s") as store:
+        blob, events = store.learner()
+        assert (blob, [event["what"] for event in events]) == (b"first", ["pairs", "flush"])
+        np.testing.assert_array_equal(events[0]["A"], np.ones((2, 3), np.float32))
+        assert store.encoders() == [(3, {"n": 2}, b"three"), (7, {"n": 1}, b"seven")]
+        with store.transaction():
+            store.put_learner(b"second")
+            store.drop_encoder(3)
+        assert store.log_bytes == 0
+        assert store.learner() == (b"second", [])
+        assert [serial for serial, _, _ in store.encoders()] == [7]
+        assert store.settings == {"b": 2}
+
+
+def test_one_writer_and_any_readers(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        with store.transaction():
+            store.add([1, 2], rows_of(range(2)), [None, None])
+        command = [sys.executable, "-m", "tests.live.store_process", str(tmp_path / "s"), "second"]
+        answer = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        pid = (tmp_path / "s" / "lock").read_text()
+        assert f"process {pid}" in answer
+        assert "read_only=True" in answer
+        with pytest.raises(StorageError, match="only writer"):
+            Store.open(tmp_path / "s")
+        with Store.open(tmp_path / "s", read_only=True) as reader:
+            with store.transaction():
+                store.remove(np.array([0]))
+            np.testing.assert_array_equal(np.isnan(reader.take(np.array([0, 1]))).all(1), [True, False])
+            with pytest.raises(InvalidInput, match="read_only"), reader.transaction():
+                pass
+            assert reader.load().ids == [1, 2]  # what opening read, handed over once
+            assert reader.load().ids == [2]
+
+
+def test_read_only_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Store.create(tmp_path / "s", {}) as store, store.transaction():
+        store.add([1], rows_of(range(1)), [None])
+    monkeypatch.setattr("onlinehash.live.schema.os.access", lambda *_: False)
+    with Store.open(tmp_path / "s", read_only=True) as reader:
+        assert reader.load().ids == [1]
+        assert sorted(p.name for p in (tmp_path / "s").iterdir()) == ["commits", "items.db", "lock"]
+
+
+def test_reads_and_backups_beside_a_busy_writer(tmp_path: Path) -> None:
+    with Store.create(tmp_path / "s", {}) as store:
+        with store.transaction():
+            store.add(list(range(100)), rows_of(range(100)), [None] * 100)
+        stop, problems = threading.Event(), []
+
+        def read() -> None:
+            try:
+                while not stop.is_set():
+                    for first, rows in store.blocks(100):
+                        np.testing.assert_array_equal(rows, rows_of(range(first, first + len(rows))))
+                    np.testing.assert_array_equal(store.take(np.array([7, 93])), rows_of(range(100))[[7, 93]])
+            except BaseException as error:
+                problems.append(error)
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        for i in range(30):
+            with store.transaction():
+                store.add([f"{i}-{j}" for j in range(10)], rows_of(range(10)), [None] * 10)
+                if i % 10 == 5:
+                    store.backup(tmp_path / f"copy{i}")
+        stop.set()
+        thread.join()
+        assert not problems
+    for i in (5, 15, 25):
+        with Store.open(tmp_path / f"copy{i}") as made:
+            made.check()
+            assert len(made) == 100 + 10 * i
+
+
+def test_what_a_crash_leaves_of_creating_is_overwritten(tmp_path: Path) -> None:
+    folder = tmp_path / "s"
+    folder.mkdir()
+    (folder / "items.new").write_bytes(b"half")
+    assert not Store.exists(folder)
+    Store.create(folder, {}).close()
+    assert Store.exists(folder)
+    with pytest.raises(InvalidInput, match="holds one"):
+        Store.create(folder, {})
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").touch()
+    with pytest.raises(InvalidInput, match=r"thesis\.tex"):
+        Store.create(tmp_path / "other", {})
+    with pytest.raises(InvalidInput, match="got none"):
+        Store.open(tmp_path / "nowhere")
+    (folder / "items.db").unlink()
+    with pytest.raises((FormatError, StorageError)):
+        Store.open(folder)
+
+
+def test_misuse_is_refused(tmp_path: Path) -> None:
+    store = Store.create(tmp_path / "s", {})
+    with store.transaction():
+        store.add([1], rows_of(range(1)), [None])
+        with pytest.raises(RuntimeError, match="running"), store.transaction():
+            pass
+    with store.transaction():
+        store.add([2], rows_of(range(1)), [None])
+        store.remove(np.array([1]))
+    with pytest.raises(InvalidInput, match="dead"), store.transaction():
+        store.remove(np.array([0, 1]))
+    with pytest.raises(RuntimeError, match="within a transaction"):
+        store.put_settings({})
+    for rows in (rows_of(range(1), 9), rows_of(range(1)).astype(np.float64)):
+        with pytest.raises(InvalidInput, match="expected rows"), store.transaction():
+            store.add([2], rows, [None])
+    store.close()
+    store.close()
+    with pytest.raises(InvalidInput, match="closed"):
+        store.take(np.array([0]))

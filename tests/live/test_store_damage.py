@@ -57,8 +57,7 @@ def outcome(path: Path, expected: tuple[Any, ...]) -> str:
     try:
         found = everything(path)
     except OnlineHashError as error:
-        assert str(path) in str(error)
-        return "named"
+        return "named" if str(path) in str(error) else "NOT NAMED"
     return "harmless" if found == expected else "OTHER CONTENTS"
 
 
@@ -88,7 +87,7 @@ def used_places(file: Path, n: int) -> np.ndarray:
 def test_flipped_bytes_in_the_database(folder: Path) -> None:
     expected = everything(folder)
     found = outcomes_of_flips(folder, "items.db", used_places(folder / "items.db", 300), expected)
-    assert "OTHER CONTENTS" not in found
+    assert set(found) <= {"named", "harmless"}
     assert found.count("named") > len(found) / 2
 
 
@@ -126,7 +125,7 @@ def test_flipped_bytes_in_the_log_of_a_killed_writer(killed: Path) -> None:
     shutil.copytree(killed, killed.with_name("kept"))
     expected = everything(killed.with_name("kept"))
     found = outcomes_of_flips(killed, "items.db-wal", used_places(killed / "items.db-wal", 120), expected)
-    assert "OTHER CONTENTS" not in found
+    assert set(found) <= {"named", "harmless"}
     assert found.count("named") > len(found) / 2
 
 

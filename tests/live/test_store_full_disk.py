@@ -31,6 +31,11 @@ def add(store: Store, first: int, n: int) -> None:
         store.add(list(range(first, first + n)), rows_of(range(first, first + n)), [None] * n)
 
 
+def add_until_full(store: Store) -> None:
+    while True:
+        add(store, len(store), 1000)
+
+
 def check_contents(store: Store, n: int) -> None:
     assert store.load().ids == list(range(n))
     for first, rows in store.blocks(n):
@@ -40,12 +45,10 @@ def check_contents(store: Store, n: int) -> None:
 def test_files_that_cannot_grow(tmp_path: Path) -> None:
     with Store.create(tmp_path / "s", {}) as store:
         add(store, 0, 1000)
-        n = 1000
         with largest_file(1 << 20), pytest.raises(StorageError, match=str(tmp_path)):
-            while True:
-                add(store, n, 1000)
-                n += 1000
-        assert len(store) == n
+            add_until_full(store)
+        n = len(store)
+        assert n % 1000 == 0
         store.load()
         check_contents(store, n)
         add(store, n, 500)  # there is room again

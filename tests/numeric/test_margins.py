@@ -69,8 +69,8 @@ def test_promises_hold_while_functions_move(dtype: Any) -> None:
     marks = marked(Z, W, b, ruler)[1].astype(np.int64)
     columns, lost = np.arange(5), 0
     for step in range(60):
-        new_W = (W + rng.standard_normal(W.shape) * 10.0 ** rng.integers(-9, -3)).astype(dtype)
-        new_b = b + rng.standard_normal(5) * 10.0 ** rng.integers(-12, -3)
+        new_W = (W + rng.standard_normal(W.shape) * 10.0 ** rng.integers(-9, -1)).astype(dtype)
+        new_b = b + rng.standard_normal(5) * 10.0 ** rng.integers(-12, -1)
         steps, ruler = ruler.moved(new_W, new_b, W, b, columns)
         marks, W, b = np.maximum(marks - steps[:, None], 0), new_W, new_b
         lost += steps.sum()

@@ -172,7 +172,9 @@ def search(
 
 @app.command()
 def info(
-    file: Annotated[str, typer.Argument(help="A file that onlinehash wrote.", show_default=False)],
+    file: Annotated[
+        str, typer.Argument(help="A file that onlinehash wrote, or the folder of a live index.", show_default=False)
+    ],
     vectors: Annotated[
         str | None, typer.Option(help="Vectors to report the health of the bits on.", show_default=False)
     ] = None,
@@ -185,6 +187,29 @@ def info(
     from onlinehash.cli import info
 
     info.show(file, vectors, pairs, as_json)
+
+
+@app.command()
+def check(
+    path: Annotated[str, typer.Argument(help="The folder of a live index.", show_default=False)],
+    as_json: Json = False,
+) -> int:
+    """Read all of a live index and tell what is wrong with it."""
+    from onlinehash.cli import check
+
+    return check.check(path, as_json)
+
+
+@app.command()
+def backup(
+    path: Annotated[str, typer.Argument(help="The folder of a live index.", show_default=False)],
+    target: Annotated[str, typer.Argument(help="A new or empty folder.", show_default=False)],
+    as_json: Json = False,
+) -> None:
+    """Copy a live index, also while it is written to."""
+    from onlinehash.cli import backup
+
+    backup.backup(path, target, as_json)
 
 
 @app.command()

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import closing, suppress
 from typing import Any
 
 from onlinehash.features import make_map
 from onlinehash.index.base import Index
 from onlinehash.learners.base import Learner
+from onlinehash.learners.encoder import Encoder
+from onlinehash.live.following import Counters
+from onlinehash.live.keeper import Keeper
+from onlinehash.live.refresh import from_specification
 
 
 def learned(learner: Learner) -> dict[str, Any]:
@@ -89,9 +95,11 @@ def _share(part: float, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
+# ------------------------------------------------------------------ indexes
+
+
 def indexed(index: Index) -> dict[str, Any]:
     """What an index is, without a look at its items."""
-    encoder = index.encoder
     return {
         "class": type(index).__name__,
         "n": len(index),
@@ -100,8 +108,14 @@ def indexed(index: Index) -> dict[str, Any]:
         "fusion": index.fusion,
         "n_tables": getattr(index, "n_tables", 0),
         "ids": index.ids_kind,
-        "encoder": encoder and {name: getattr(encoder, name) for name in ("method", "n_features", "version")},
+        "encoder": _encoder(index.encoder),
     }
+
+
+def _encoder(encoder: Encoder | None) -> dict[str, Any] | None:
+    if encoder is None:
+        return None
+    return {name: getattr(encoder, name) for name in ("method", "n_features", "version")}
 
 
 def index_in_words(numbers: dict[str, Any]) -> dict[str, str]:
@@ -116,7 +130,69 @@ def index_in_words(numbers: dict[str, Any]) -> dict[str, str]:
     encoder = numbers["encoder"]
     return words | {
         "ids": "row numbers" if numbers["ids"] == "range" else numbers["ids"],
-        "encoder": f"{encoder['method']} of {encoder['n_features']:,} features, version {encoder['version']:,}"
-        if encoder
-        else "none, so only codes can be searched for",
+        "encoder": _encoder_in_words(encoder) if encoder else "none, so only codes can be searched for",
     }
+
+
+def _encoder_in_words(numbers: dict[str, Any]) -> str:
+    return f"{numbers['method']} of {numbers['n_features']:,} features, version {numbers['version']:,}"
+
+
+# ------------------------------------------------------------------ live indexes
+
+
+def folder_bytes(path: str) -> int:
+    """Bytes of all files in a folder, some of which a writer may take away meanwhile."""
+    total = 0
+    for name in os.listdir(path):
+        with suppress(FileNotFoundError):
+            total += os.path.getsize(os.path.join(path, name))
+    return total
+
+
+def live(path: str) -> dict[str, Any]:
+    """What a live index holds and how far its codes are behind; all but its vectors is read, and nothing changed."""
+    with closing(Keeper.open(path, read_only=True, sync="full")) as keeper:
+        learner, versions, ids, _, _, settings = keeper.load()
+    present = next((version for version in versions if version.serial == settings["serial"]), None)
+    n_bits, n_models, fusion = learner.shape_of_codes
+    seen = int(getattr(learner, "n_pairs_seen_", 0))
+    return {
+        "class": "LiveIndex",
+        "n": len(ids),
+        "n_bits": n_bits,
+        "n_models": n_models,
+        "fusion": fusion,
+        "encoder": _encoder(present.encoder) if present else None,
+        "serial": settings["serial"],
+        "serials": [version.serial for version in versions],
+        "paused": settings["paused"],
+        "policy": settings["refresh"],
+        "behind": {
+            "bits": len(learner.snapshot().changed_bits(present.encoder)) if present else 0,
+            "pairs": seen - (present.n_pairs if present else 0),
+        },
+        "counters": Counters(*settings["counters"])._asdict(),
+        "learner": type(learner).__name__,
+        "parameters": learner.get_params(deep=False),
+        "learned": learned(learner),
+    }
+
+
+def live_in_words(numbers: dict[str, Any]) -> dict[str, str]:
+    """The same for people."""
+    models = f" for each of {numbers['n_models']} models" if numbers["n_models"] > 1 else ""
+    encoder, behind, counters = numbers["encoder"], numbers["behind"], numbers["counters"]
+    policy = repr(from_specification(numbers["policy"])) if numbers["policy"] else "one that is not stored"
+    others = [str(serial) for serial in numbers["serials"] if serial != numbers["serial"]]
+    return {
+        "index": f"LiveIndex of {numbers['n']:,} items, {numbers['n_bits']} bits{models}",
+        "encoder": f"{_encoder_in_words(encoder)}, serial {numbers['serial']:,}" if encoder else "none yet",
+        "kept": f"serial {', '.join(others)}" if others else "no other encoder",
+        "refresh": policy + (", which pauses since a roll-back" if numbers["paused"] else ""),
+        "behind": f"{behind['bits']:,} bits and {behind['pairs']:,} pairs",
+        "refreshes": f"{counters['refreshes']:,}: {counters['bits_rehashed']:,} bits of changed functions, of which "
+        f"{counters['bits_skipped']:,} were not computed and {counters['bits_flipped']:,} flipped",
+        "learner": numbers["learner"],
+        "parameters": ", ".join(f"{name}={value!r}" for name, value in numbers["parameters"].items()),
+    } | in_words(numbers["learned"])

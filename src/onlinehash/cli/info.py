@@ -1,4 +1,4 @@
-"""`onlinehash info`: what a file holds, and how good its bits are."""
+"""`onlinehash info`: what a file or the folder of a live index holds, and how good its bits are."""
 
 from __future__ import annotations
 
@@ -23,12 +23,25 @@ from onlinehash.streams.pairs import PairReader
 
 def show(path: str, vectors: str | None, pairs: str | None, as_json: bool) -> None:
     """Tell what is in a file; on vectors, the health of its bits; on held-out pairs, whether it helps."""
+    document = _of_folder(path, vectors, pairs) if os.path.isdir(path) else _of_file(path, vectors, pairs)
+    if as_json:
+        output.print_json(document)
+    else:
+        output.print_columns(list(_in_words(document).items()))
+
+
+def _of_folder(path: str, vectors: str | None, pairs: str | None) -> dict[str, Any]:
+    if vectors or pairs:
+        raise _unfit("a live index", path)
+    return {"file": path, "bytes": facts.folder_bytes(path), "kind": "live"} | facts.live(path)
+
+
+def _of_file(path: str, vectors: str | None, pairs: str | None) -> dict[str, Any]:
     thing = onlinehash.load(path, mmap=True)
     if not isinstance(thing, Index):  # which may be huge; all else is read, and checked, completely
         thing = onlinehash.load(path)
     if isinstance(thing, Codes | Index) and (vectors or pairs):
-        got = "codes" if isinstance(thing, Codes) else "an index"
-        raise InvalidInput(f"expected a learner or an encoder to report on vectors or pairs, got {got} in {path}.")
+        raise _unfit("codes" if isinstance(thing, Codes) else "an index", path)
     document: dict[str, Any] = {"file": path, "bytes": os.path.getsize(path)} | _describe(thing)
     if isinstance(thing, Codes):
         document["bits"] = evaluate.bit_health(thing)
@@ -38,10 +51,11 @@ def show(path: str, vectors: str | None, pairs: str | None, as_json: bool) -> No
             document["bits"] = evaluate.bit_health(join(encode_blocks(encoder, vectors)))
     if pairs:
         document["held_out"] = _held_out(thing, pairs, vectors)
-    if as_json:
-        output.print_json(document)
-    else:
-        output.print_columns(list(_in_words(document).items()))
+    return document
+
+
+def _unfit(got: str, path: str) -> InvalidInput:
+    return InvalidInput(f"expected a learner or an encoder to report on vectors or pairs, got {got} in {path}.")
 
 
 def first_functions(learner: Learner) -> Learner:
@@ -99,6 +113,8 @@ def _in_words(document: dict[str, Any]) -> dict[str, str]:
         words |= facts.in_words(document["learned"])
     elif document["kind"] == "index":
         words |= facts.index_in_words(document)
+    elif document["kind"] == "live":
+        words |= facts.live_in_words(document)
     else:
         skipped = ("file", "bytes", "kind", "bits", "held_out")
         words[document["kind"]] = ", ".join(f"{k}={v}" for k, v in document.items() if k not in skipped)

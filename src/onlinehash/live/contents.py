@@ -36,6 +36,8 @@ def read_contents(connection: sqlite3.Connection, folder: Path, state: State) ->
     numbers = np.array(sorted(items), np.int64)
     if len(numbers) != state.alive:
         raise damaged(folder, "state", "alive", f"expected {state.alive} items, got {len(numbers)}")
+    if np.count_nonzero(numbers >= state.sealed) != state.tail:
+        raise damaged(folder, "state", "tail", f"expected {state.tail} rows")
     ids, payloads = ([items[number][column] for number in numbers.tolist()] for column in (0, 1))
     return Contents(ids, payloads, numbers, _codes(connection, folder, state, numbers))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,20 +76,23 @@ class Following(Searching):
 
     def _before_reading(self) -> None:
         """Ask the policy about what the learner learned elsewhere, unless somebody is changing the index right now."""
-        if self._learner_version != self._asked_at and self._lock.acquire(blocking=False):
+        learned = self._learner_version != self._asked_at
+        if (learned or self.encoder is None) and self._lock.acquire(blocking=False):
             try:
                 self._follow()
             finally:
                 self._lock.release()
 
     def _follow(self) -> None:
-        """Ask the policy, if the learner has changed since it was last asked."""
+        """Ask the policy, if the codes are behind the learner."""
         version = self._learner_version
-        if version == self._asked_at or self._paused or self._closed:
+        if self._paused or self._closed or (self._keeper is not None and self._keeper.store.read_only):
             return
         if self._job is not None and not self._job.done:
             return
         self._asked_at = version
+        if self.encoder is not None and self.encoder.version == version:
+            return
         try:
             if self.encoder is None:
                 self._begin(self._newest_version(), wait=True)
@@ -116,19 +120,17 @@ class Following(Searching):
         Searches go on meanwhile. With `wait=False` so does everything else, and what is returned can be waited for and
         cancelled. A refresh that is already under way is cancelled first. Ends the pause after a `roll_back`.
         """
-        self.cancel()
-        with self._lock:
+        with self._alone():
             self._check_open(writing=True)
-            self._paused, self._asked_at = False, self._learner_version
-            return self._begin(self._newest_version(), wait)
+            newest, self._asked_at = self._newest_version(), self._learner_version
+            return self._begin(newest, wait)
 
     def roll_back(self, serial: int | None = None) -> None:
         """Return to an older encoder: the one before the present, or the one of this serial in `versions`.
 
         The learner keeps what it learned, and no policy refreshes again before `refresh` is called.
         """
-        self.cancel()
-        with self._lock:
+        with self._alone():
             self._check_open(writing=True)
             older = [v for v in self._versions if (v.serial < self._serial if serial is None else v.serial == serial)]
             if not older:
@@ -137,12 +139,7 @@ class Following(Searching):
                     f"expected an older encoder to return to, got {'none' if serial is None else checks.shown(serial)};"
                     f" the present one is {self._serial}, and these are kept: {known}."
                 )
-            before, self._paused = self._paused, True
-            try:
-                self._begin(older[-1], wait=True)
-            except BaseException:
-                self._paused = before
-                raise
+            self._begin(older[-1], wait=True, pause=True)
 
     def cancel(self) -> None:
         """Stop a refresh that is under way in the background, as if it had never begun."""
@@ -151,16 +148,26 @@ class Following(Searching):
             job.cancel()
             job.join()
 
-    def _begin(self, version: Version, wait: bool) -> Refresh | None:
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """The lock, while no refresh is under way: one that is, even if begun a moment ago, is cancelled."""
+        while True:
+            self.cancel()
+            with self._lock:
+                if self._job is None or self._job.done:
+                    yield
+                    return
+
+    def _begin(self, version: Version, wait: bool, pause: bool = False) -> Refresh | None:
         rehash = self._holdings.begin(version.encoder)
         if wait:
-            self._run(rehash, version, lambda: False)
+            self._run(rehash, version, pause, lambda: False)
             return None
-        self._job = Refresh(lambda stop: self._run(rehash, version, stop))
+        self._job = Refresh(lambda stop: self._run(rehash, version, pause, stop))
         self._job.start()
         return self._job
 
-    def _run(self, rehash: Rehash, version: Version, stop: Callable[[], bool]) -> bool:
+    def _run(self, rehash: Rehash, version: Version, pause: bool, stop: Callable[[], bool]) -> bool:
         """Compute beside everything else, then publish; was it done?"""
         holdings = self._holdings
         try:
@@ -169,19 +176,19 @@ class Following(Searching):
             with self._lock:
                 if stop() or holdings is not self._holdings:  # which was read back from the disk meanwhile
                     return False
-                self._finish(rehash, version)
+                self._finish(rehash, version, pause)
             return True
         finally:
             with self._lock:
                 holdings.end()
 
-    def _finish(self, rehash: Rehash, version: Version) -> None:
+    def _finish(self, rehash: Rehash, version: Version, pause: bool) -> None:
         """Write the new codes and their encoder in one transaction, then publish them by one assignment."""
         view, margins = rehash.finish(self._holdings.view)
-        before = self._versions, self._serial, self._counters
+        before = self._versions, self._serial, self._paused, self._counters
         known = {v.serial: v for v in self._versions} | {version.serial: version}
         kept = [known[serial] for serial in sorted(known)][-VERSIONS_KEPT:]
-        self._versions, self._serial = kept, version.serial
+        self._versions, self._serial, self._paused = kept, version.serial, pause
         if self.encoder is not None:  # else it is the first, and nothing was hashed before
             self._counters = Counters(*np.add(self._counters, (1, *rehash.work)).tolist())
         try:
@@ -189,7 +196,7 @@ class Following(Searching):
                 forgotten = sorted(set(known) - {v.serial for v in kept})
                 self._keeper.refreshed(version, view.items.all_codes(), self._settings(), forgotten)
         except BaseException:
-            self._versions, self._serial, self._counters = before
+            self._versions, self._serial, self._paused, self._counters = before
             raise
         self._holdings.publish(view, margins)
 

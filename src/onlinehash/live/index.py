@@ -152,6 +152,11 @@ class LiveIndex(Following):
     def _take_over(self, contents: Contents) -> None:
         """Make everything in memory from what an index consists of."""
         self.learner, settings = contents.learner, contents.settings
+        if self._given_policy is None and settings["refresh"] is None:
+            raise InvalidInput(
+                "expected a policy, as the one that this index was made with cannot be kept in a file, got none; "
+                "give it again by refresh=."
+            )
         self.policy = self._given_policy or policies.from_specification(settings["refresh"])
         self._kind = settings["index"]
         present = [version.encoder for version in contents.versions if version.serial == settings["serial"]]
@@ -172,7 +177,8 @@ class LiveIndex(Following):
             self._check_open()
             if self._keeper is None:
                 raise InvalidInput("expected an index with a path to read again, got one in memory.")
-            self._read_back(self.learner)
+            with self._teaching():
+                self._read_back(self.learner)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """A copy in another folder, as of this moment, which `open` opens; the index can be used meanwhile.
@@ -193,8 +199,7 @@ class LiveIndex(Following):
 
     def close(self) -> None:
         """Stop a refresh that is under way, and let go of the path and of the learner; nothing is lost."""
-        self.cancel()
-        with self._lock:
+        with self._alone():
             if self._keeper is not None and not self._closed:
                 with self._teaching():
                     self.learner.owned_by(None)
@@ -243,7 +248,7 @@ class LiveIndex(Following):
             if rows is not None:
                 checks.same_length("ids", len(positions), len(rows), "X")
             codes, marks = (None, None) if rows is None else holdings.encode(rows)
-            with self._teaching():
+            with holdings.gate, self._teaching():  # nobody may see what is on the disk before the rest has changed
                 if rows is not None:
                     self.learner.observe(rows)
                 with self._kept(None if rows is None else {"what": "points", "X": rows}) as store:
@@ -251,7 +256,7 @@ class LiveIndex(Following):
                         self._rewrite(store, positions, rows, texts)
                         if codes is not None:
                             store.put_codes(positions, codes.rows())
-            holdings.update(positions, rows, texts, codes, marks)
+                holdings.update(positions, rows, texts, codes, marks)
             self._n_changes += len(positions)
 
     def _rewrite(
@@ -271,10 +276,11 @@ class LiveIndex(Following):
         with self._changing() as holdings:
             ids = _listed(ids)
             positions = holdings.find(ids)
-            with self._kept(None) as store:
-                if store is not None:
-                    store.remove(positions)
-            holdings.remove(ids)
+            with holdings.gate:  # as above
+                with self._kept(None) as store:
+                    if store is not None:
+                        store.remove(positions)
+                holdings.remove(ids)
             self._n_changes += len(positions)
 
     def _given(self, ids: Any, X: Any) -> tuple[Any, np.ndarray]:
@@ -319,7 +325,9 @@ class LiveIndex(Following):
     def learn_pairs_by_id(self, ids_a: Any, ids_b: Any, similar: Any, sample_weight: Any = None) -> Updates:
         """Teach the learner many pairs of items."""
         with self._lock:
-            A, B = (np.concatenate([self._holdings.take([id]) for id in _listed(ids)]) for ids in (ids_a, ids_b))
+            self._check_open(writing=True)
+            none = np.empty((0, self._n_features), self._dtype)
+            A, B = (np.concatenate([none, *(self._holdings.take([i]) for i in _listed(ids))]) for ids in (ids_a, ids_b))
             return self.learn_pairs(A, B, similar, sample_weight)
 
     @property

@@ -7,6 +7,7 @@ a pair costs its own bytes, and to read a learner back costs about what it took 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ class Keeper:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._checkpoint_bytes = 0
+        self._checkpoint_bytes = 0  # none yet, or one of a learner that may draw another seed when it is taught again
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], learner: Learner, settings: dict[str, Any], sync: str) -> Keeper:
@@ -56,7 +57,7 @@ class Keeper:
         keeper = cls(Store.create(path, settings, sync=sync))
         with keeper.store.transaction():
             keeper.store.put_learner(blob)
-        keeper._checkpoint_bytes = len(blob)
+        keeper._note_checkpoint(learner, blob)
         return keeper
 
     @classmethod
@@ -94,7 +95,7 @@ class Keeper:
         found = self.store.load()
         name = f"encoder in {self.store.path}"
         versions = [
-            Version(serial, facts["n_pairs"], _expect(files.from_bytes(blob, name), Encoder, name))
+            Version(serial, facts["n_pairs"], expect(files.from_bytes(blob, name), Encoder, name))
             for serial, facts, blob in self.store.encoders()
         ]
         return Contents(self.learner(), versions, found.ids, found.payloads, found.codes, self.store.settings)
@@ -103,15 +104,9 @@ class Keeper:
         """The learner, after everything it was taught."""
         name = f"learner in {self.store.path}"
         blob, events = self.store.learner()
-        self._checkpoint_bytes = len(blob)
-        learner: Learner = _expect(files.from_bytes(blob, name), Learner, name)
-        for event in events:
-            if event["what"] == "points":
-                learner.observe(event["X"])
-            elif event["what"] == "pairs":
-                learner.partial_fit_pairs(event["A"], event["B"], event["similar"], event["weight"])
-            else:
-                learner.flush()
+        learner: Learner = expect(files.from_bytes(blob, name), Learner, name)
+        self._note_checkpoint(learner, blob)
+        replay(learner, events)
         return learner
 
     def check_same(self, learner: Learner) -> None:
@@ -139,12 +134,15 @@ class Keeper:
     def learned(self, learner: Learner, event: dict[str, Any]) -> None:
         """Inside a transaction: what the learner was taught just now."""
         n_bytes = sum(value.nbytes for value in event.values() if isinstance(value, np.ndarray))
-        if self.store.log_bytes + n_bytes > max(LEAST_LOG, self._checkpoint_bytes):
+        if not self._checkpoint_bytes or self.store.log_bytes + n_bytes > max(LEAST_LOG, self._checkpoint_bytes):
             blob = files.to_bytes(learner)
             self.store.put_learner(blob)
-            self._checkpoint_bytes = len(blob)
+            self._note_checkpoint(learner, blob)
         else:
             self.store.log(event)
+
+    def _note_checkpoint(self, learner: Learner, blob: bytes) -> None:
+        self._checkpoint_bytes = len(blob) if hasattr(learner, "n_features_in_") else 0
 
     def refreshed(self, version: Version, codes: Codes, settings: dict[str, Any], forget: list[int]) -> None:
         """All codes, the encoder they are of, and which older encoders are not kept any longer, in one step."""
@@ -160,7 +158,19 @@ class Keeper:
         self.store.put_encoder(version.serial, {"n_pairs": version.n_pairs}, files.to_bytes(version.encoder))
 
 
-def _expect(thing: Any, kind: type, name: str) -> Any:
+def replay(learner: Learner, events: Iterable[dict[str, Any]]) -> None:
+    """Teach a learner again what was logged."""
+    for event in events:
+        if event["what"] == "points":
+            learner.observe(event["X"])
+        elif event["what"] == "pairs":
+            learner.partial_fit_pairs(event["A"], event["B"], event["similar"], event["weight"])
+        else:
+            learner.flush()
+
+
+def expect(thing: Any, kind: type, name: str) -> Any:
+    """The thing that was read, if it is what it should be."""
     if not isinstance(thing, kind):
         raise FormatError(f"expected the {name} to be one, got {type(thing).__name__}; restore it from a backup.")
     return thing

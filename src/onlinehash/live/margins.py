@@ -76,8 +76,7 @@ class Margins:
                 ruler = Ruler.of(sample(Z), *functions, self._centre)
             if start == 0:
                 constants = ruler.constants(columns)
-            part = marks[:, start : start + len(Z)]
-            sign_and_mark(Z, *functions, places, planes, start // layout.LANES, constants, part)
+            sign_and_mark(Z, *functions, places, planes, start // layout.LANES, constants, marks, start)
         if self._ruler is None and n:
             self._ruler, self._chosen_for = ruler, n
         return Codes.from_planes(planes, n, encoder.n_bits, encoder.n_models), marks
@@ -153,8 +152,8 @@ class Margins:
         steps[doubts.mean(axis=1) > TOO_DOUBTFUL] = ALL
         doubts[steps == ALL] = True
         # Costs were measured, in rows of 512 values read: bits one by one, and all bits of the columns at once.
-        one_by_one = doubts.any(axis=0).mean() + doubts.sum(axis=0).mean() / 8
-        all_at_once = 1 + min(len(columns), 32) / 10
+        one_by_one = doubts.any(axis=0).mean() + doubts.sum(axis=0).mean() / 5
+        all_at_once = 1 + min(len(columns), 32) / 12
         is_anew = len(columns) == new.n_columns and bool(doubts.all())
         return _Plan(columns, steps, None if is_anew else ruler, bool(one_by_one > all_at_once))
 
@@ -191,29 +190,34 @@ class _Recoding:
     def take(self, planes: np.ndarray, first: int, rows: np.ndarray) -> None:
         """The rows from position `first` on."""
         if first == 0:
-            self._choose_ruler(_features(self._encoder, sample(rows)))
-        marks = np.empty((len(self._old), len(rows)), np.uint8)
+            self._choose_ruler(rows)
+        room = np.ones((len(self._old), len(rows) + layout.LANES), np.uint8)  # columns 2^k apart would share cache sets
+        marks = room[:, : len(rows)]
         block, here = first // layout.LANES, slice(first, first + len(rows))
         if self.plan.is_dense:
             Z = _features(self._encoder, rows)
-            sign_and_mark(Z, *self._functions, planes, block, self._constants, marks)
+            sign_and_mark(Z, *self._functions, planes, block, self._constants, room)
             self.computed += marks.size
             self.rows += len(rows)
         else:
             for line, old, lost in zip(marks, self._old, self._lost, strict=True):
                 np.subtract(np.maximum(old[here], lost, out=line), lost, out=line)
-            self._settle(planes, block, rows, marks)
+            self._settle(planes, block, rows, room)
         for line, column in zip(marks, self.marks.values(), strict=True):
             column[here] = line
 
-    def _choose_ruler(self, Z: np.ndarray) -> None:
-        """By the first rows, where it is to be another."""
-        W, thresholds = self._encoder.weights, self._encoder.thresholds
-        if self.ruler is None:
-            self.ruler = Ruler.of(Z, W, thresholds, self._centre)
-        elif (self.plan.steps == ALL).any():
-            self.ruler = self.ruler.renewed(Z, W, thresholds, self.plan.columns[self.plan.steps == ALL])
-        self._constants = self.ruler.constants(self.plan.columns)
+    def _choose_ruler(self, rows: np.ndarray) -> None:
+        """By the first rows, where it is to be another, or units are."""
+        columns, others = self.plan.columns, self.plan.columns[self.plan.steps == ALL]
+        if len(others):
+            Z = _features(self._encoder, sample(rows))
+            functions = (self._encoder.weights, self._encoder.thresholds)
+            if self.ruler is None:
+                self.ruler = Ruler.of(Z, *functions, self._centre)
+            else:
+                self.ruler = self.ruler.renewed(Z, *functions, others)
+        assert self.ruler is not None  # as a plan without a ruler makes all marks anew
+        self._constants = self.ruler.constants(columns)
 
     def _settle(self, planes: np.ndarray, block: int, rows: np.ndarray, marks: np.ndarray) -> None:
         """Compute what is in doubt; rows that are not are neither read nor mapped."""

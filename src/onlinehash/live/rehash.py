@@ -83,11 +83,11 @@ class Rehash:
         changed = np.concatenate([np.empty(0, np.int64), *self._changed])
         late = np.union1d(changed[changed < self._n], np.arange(self._n, n))
         if len(late) or newest.items.n_dead != self._old.items.n_dead:
-            rows = self._vectors.take(late)
             if self._margins is None:
-                codes = self._encoder.codes_of(rows)
+                late = late[newest.items.are_alive(late)]  # a store has no rows of others
+                codes = self._encoder.codes_of(self._vectors.take(late))
             else:
-                codes, marks = self._margins.encode(self._encoder, rows)
+                codes, marks = self._margins.encode(self._encoder, self._vectors.take(late))
                 n_changed = len(late) - (n - self._n)
                 self._margins.put(late[:n_changed], marks[:, :n_changed])
                 self._margins.append(marks[:, n_changed:])

@@ -60,12 +60,16 @@ class Reader:
         self, key: int, held: np.ndarray, sums: bytes, wanted: np.ndarray, rows: np.ndarray, found: np.ndarray
     ) -> None:
         """Rows out of one block, each by itself; those that were found already are passed over."""
+        guesses = np.minimum(np.searchsorted(held, wanted), len(held) - 1)
+        absent = found | (held[guesses] != wanted)
         gone = self._gone(int(wanted[0]), int(wanted[-1]))
-        places = np.flatnonzero(~found & np.isin(wanted, held) & ~np.isin(wanted, gone))
+        if len(gone):
+            absent |= np.isin(wanted, gone)
+        places = np.flatnonzero(~absent)
         if len(places) == 0:
             return
         size = self._state.row_bytes
-        inside = np.searchsorted(held, wanted[places]).tolist()
+        inside = guesses[places].tolist()
         with self._connection.blobopen("blocks", "vectors", key, readonly=True) as blob:
             if len(blob) != len(held) * size or len(sums) != 8 * len(held):
                 raise damaged(self._folder, "blocks", key, "vectors or their sums are too short or too long")

@@ -33,17 +33,18 @@ class Sealing:
         """New items after all others: into the tail, or into blocks together with the tail."""
         size = self._block_rows()
         state = self._state
-        (waiting,) = self._connection.execute("SELECT count(*) FROM rows WHERE key >= ?", (state.sealed,)).fetchone()
-        if waiting + len(batch.numbers) >= size:
+        if state.tail + len(batch.numbers) >= size:
             tail = read_singles(self._connection, self._folder, state, state.sealed, _AFTER_ALL)
             self._ledger.delete("rows", tail.numbers.tolist())
-            head = max(0, size - waiting)
+            head = max(0, size - state.tail)
             self._seal(joined([tail, batch.part(0, head)]))
             whole = head + (len(batch.numbers) - head) // size * size
             for start in range(head, whole, size):
                 self._seal(batch.part(start, start + size))
             batch = batch.part(whole, len(batch.numbers))
+            state.tail = 0
         self._ledger.insert("rows", single_records(batch))
+        state.tail += len(batch.numbers)
 
     def _seal(self, batch: Batch) -> None:
         self._ledger.insert("blocks", [block_record(batch)])
@@ -62,6 +63,7 @@ class Sealing:
         """Take items away."""
         self._ledger.delete("rows", numbers.tolist())
         sealed = numbers[numbers < self._state.sealed]
+        self._state.tail -= len(numbers) - len(sealed)
         self._ledger.insert("gone", ((number,) for number in sealed.tolist()))
         self._compact(sealed)
 

@@ -70,6 +70,8 @@ class Searching:
         return Hits(*(np.stack(column) for column in zip(*found, strict=True)))
 
     def _ranked(self, query: np.ndarray, ids: np.ndarray, k: int | None) -> Hits:
+        if len(ids) == 0:  # an index that never had an item knows no width
+            return Hits(ids, np.empty(0))
         away = self._holdings.take(ids.tolist()).astype(np.float64) - query
         distances = np.sqrt(np.einsum("nd,nd->n", away, away))
         order = np.argsort(distances, kind="stable")[:k]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,7 @@ class State:
     alive: int = 0  #: items
     next_number: int = 0  #: of the next row
     sealed: int = 0  #: rows of smaller numbers are in blocks; the tail begins here
+    tail: int = 0  #: living rows in it
     dtype: str = ""  #: of the vectors, empty as long as there were none
     width: int = 0  #: of the vectors
     code_bytes: int = 0  #: of one code, 0 as long as there were none
@@ -32,9 +33,13 @@ class State:
         """Bytes of a vector."""
         return self.width * np.dtype(self.dtype or "float32").itemsize
 
+    def copy(self) -> State:
+        """One that does not change with this one."""
+        return replace(self, totals={table: list(entry) for table, entry in self.totals.items()})
+
     def write(self, connection: sqlite3.Connection) -> None:
         """Put it into the database."""
-        value = json.dumps(asdict(self)).encode()
+        value = json.dumps(vars(self)).encode()
         total = record_sum("state", STATE_KEY, [value])
         connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", (STATE_KEY, total, value))
 

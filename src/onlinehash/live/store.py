@@ -7,7 +7,6 @@ through connections of its own, and sees what was committed when it began.
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import threading
@@ -227,7 +226,7 @@ class Store:
             raise InvalidInput(f"expected a store that can be changed, but {self.path} was opened with read_only=True.")
         if self._writer is not None:
             raise RuntimeError("a transaction is running; one at a time")
-        before, mark = copy.deepcopy(self._state), self._numbering.mark()
+        before, mark = self._state.copy(), self._numbering.mark()
         connection = self._connections.writer
         try:
             with translated(self.path):

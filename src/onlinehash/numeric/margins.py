@@ -131,12 +131,13 @@ def sign_and_mark(
     first_block: int,
     constants: Constants,
     marks: np.ndarray,
+    first: int = 0,
 ) -> None:
-    """`sign_planes`, and the marks of all these bits: row k of `marks` is that of row k of W."""
+    """`sign_planes`, and the marks of all these bits: that of row n of Z and row k of W is `marks[k, first + n]`."""
     functions = describe(read_only(W), read_only(thresholds))
 
     def look(start: int, rows: np.ndarray, projections: np.ndarray) -> None:
-        _mark_rows(projections, rows, functions, *constants, marks, start)
+        _mark_rows(projections, rows, functions, *constants, marks, first + start)
 
     sign_planes(Z, W, thresholds, places, planes, first_block, look)
 

@@ -1,0 +1,22 @@
+"""`onlinehash backup`: a copy of the folder of a live index, also while another process writes to it."""
+
+from __future__ import annotations
+
+import time
+
+from onlinehash.cli import facts, output
+from onlinehash.cli.progress import progress_bar
+from onlinehash.live.store import Store
+
+
+def backup(path: str, target: str, as_json: bool) -> None:
+    """Copy all that is committed now."""
+    began = time.perf_counter()
+    with progress_bar() as show_progress, Store.open(path, read_only=True) as store:
+        show_progress(None, "copying")
+        store.backup(target)
+    seconds, n_bytes = time.perf_counter() - began, facts.folder_bytes(target)
+    if as_json:
+        output.print_json({"output": target, "bytes": n_bytes, "seconds": seconds})
+    else:
+        output.print_columns([("time", f"{seconds:.2f} s"), ("saved", f"{n_bytes:,} bytes, in {target}")])

@@ -1,0 +1,109 @@
+"""`onlinehash check` finds what is wrong with a live index, and says so without a traceback."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from onlinehash import LiveIndex, OnlineHashing
+from onlinehash.cli import check as command
+from onlinehash.live.checking import Report
+from tests.cli.running import Data, done, onlinehash, refused
+
+DATA = Data.make(80)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with LiveIndex(OnlineHashing(12, random_state=0), path=tmp_path / "items") as index:
+        index.add(range(80), DATA.X)
+        index.learn_pairs(DATA.A, DATA.B, DATA.similar)
+        index.refresh()
+    return tmp_path / "items"
+
+
+def change(folder: Path, statement: str) -> None:
+    """Somebody meddles with the database."""
+    with closing(sqlite3.connect(folder / "items.db")) as connection, connection:
+        assert connection.execute(statement).rowcount > 0
+
+
+def test_a_sound_index(folder: Path) -> None:
+    found = done("check", folder, "--json").document
+    assert (found["path"], found["ok"], found["items"], found["problems"]) == (str(folder), True, 80, [])
+    assert found["facts"]["bytes"] >= DATA.X.nbytes
+    lines = done("check", folder).out.splitlines()
+    assert lines[0] == f"folder         {folder}, {found['facts']['bytes']:,} bytes"
+    assert lines[1].split() == ["items", "80"]
+    assert lines[-1].startswith("sound ")
+
+
+def test_beside_a_writer(folder: Path) -> None:
+    with LiveIndex.open(folder) as index:
+        index.remove(range(10))
+        assert done("check", folder, "--json").document["items"] == 70
+
+
+def test_problems_have_a_line_each(folder: Path) -> None:
+    change(folder, "UPDATE rows SET vector = zeroblob(length(vector)) WHERE key = 7")
+    change(folder, "UPDATE encoders SET facts = '{}' WHERE key = 1")
+    outcome = onlinehash("check", folder)
+    assert (outcome.code, outcome.err) == (4, "")
+    problems = [line.split(maxsplit=1)[1] for line in outcome.out.splitlines() if line.startswith("problem ")]
+    assert any("row 7" in problem for problem in problems)
+    assert any("table encoders, key 1" in problem for problem in problems)
+    assert "sound" not in outcome.out
+    as_json = onlinehash("check", folder, "--json")
+    assert (as_json.code, as_json.err) == (4, "")
+    assert as_json.document["ok"] is False
+    assert as_json.document["problems"] == problems
+
+
+@pytest.mark.parametrize("left", [0, 100, 20_000])
+def test_a_database_that_was_cut(folder: Path, left: int) -> None:
+    (folder / "items.db").write_bytes((folder / "items.db").read_bytes()[:left])
+    outcome = onlinehash("check", folder)
+    assert (outcome.code, outcome.err) == (4, "")
+    assert "\nproblem " in outcome.out
+
+
+def test_what_is_no_live_index(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path, tmp_path / "file", tmp_path / "none"):
+        code, message = refused("check", path)
+        assert code == 2
+        assert str(path) in message
+    error = json.loads(onlinehash("check", tmp_path, "--json").err)
+    assert error["error"] == "InvalidInput"
+
+
+def test_progress_is_shown(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[float | None, str]] = []
+
+    class Bar:
+        def __enter__(self) -> object:
+            return lambda done, text: shown.append((done, text))
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+    monkeypatch.setattr(command, "progress_bar", Bar)
+    done("check", folder)
+    assert shown[-1] == (1.0, "checking")
+
+
+def test_a_database_that_cannot_be_read_has_few_facts(monkeypatch: pytest.MonkeyPatch) -> None:
+    report = Report(Path("items"), 0, ["the first.", "the second."], {"bytes": 5})
+    monkeypatch.setattr(command, "check_index", lambda path, progress: report)
+    outcome = onlinehash("check", "items")
+    assert outcome.code == 4
+    assert outcome.out.splitlines() == [
+        "folder   items, 5 bytes",
+        "items    0",
+        "problem  the first.",
+        "problem  the second.",
+    ]

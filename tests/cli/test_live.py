@@ -1,0 +1,154 @@
+"""Live indexes at the command line: `onlinehash info` and `onlinehash backup` of their folders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, refresh
+from tests.cli.running import Data, done, refused
+
+DATA = Data.make(80)
+
+
+def facts_of(path: Path) -> dict[str, str]:
+    """What `info` says to people; names of two words are none of ours."""
+    return dict(line.split(maxsplit=1) for line in done("info", path).out.splitlines())
+
+
+def size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.iterdir())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "items"
+
+
+def test_info(path: Path) -> None:
+    learner = OnlineHashing(12, burn_in=50, random_state=0)
+    with LiveIndex(learner, path=path, refresh=refresh.every(30)) as index:
+        index.add(range(80), DATA.X, [{"label": int(label)} for label in DATA.y])
+        for t in range(45):
+            index.learn_pair(DATA.A[t], DATA.B[t], DATA.similar[t])
+        behind, counters = index.behind, (index.refreshes, index.bits_rehashed, index.bits_skipped, index.bits_flipped)
+        version, serials = index.encoder.version, [v.serial for v in index.versions]
+        assert behind.pairs == 15  # so that there is something to tell
+        assert behind.bits > 0
+        beside_a_writer = done("info", path, "--json").document
+    before = size(path)
+    found = done("info", path, "--json").document
+    assert found.pop("bytes") == before
+    del beside_a_writer["bytes"]
+    assert beside_a_writer == found
+    assert found["learned"]["pairs"] == 45
+    assert found["parameters"]["burn_in"] == 50
+    assert {name: found[name] for name in set(found) - {"learned", "parameters"}} == {
+        "file": str(path),
+        "kind": "live",
+        "class": "LiveIndex",
+        "n": 80,
+        "n_bits": 12,
+        "n_models": 1,
+        "fusion": "min",
+        "encoder": {"method": "OnlineHashing", "n_features": 4, "version": version},
+        "serial": serials[-1],
+        "serials": serials,
+        "paused": False,
+        "policy": {"policy": "every", "n_pairs": 30},
+        "behind": {"bits": behind.bits, "pairs": 15},
+        "counters": dict(zip(("refreshes", "bits_rehashed", "bits_skipped", "bits_flipped"), counters, strict=True)),
+        "learner": "OnlineHashing",
+    }
+    words = facts_of(path)
+    assert words["index"] == "LiveIndex of 80 items, 12 bits"
+    assert words["encoder"] == f"OnlineHashing of 4 features, version {version}, serial {serials[-1]}"
+    assert words["refresh"] == "every(30)"
+    assert words["behind"] == f"{behind.bits} bits and 15 pairs"
+    assert words["refreshes"].startswith(f"{counters[0]}: {counters[1]:,} bits of changed functions")
+    assert words["learned"].startswith("45 pairs;")
+
+
+def test_info_of_several_models_after_a_roll_back(path: Path) -> None:
+    with LiveIndex(
+        MultiModelOnlineHashing(9, n_models=2, random_state=0), path=path, refresh=refresh.by_hand()
+    ) as index:
+        index.add(None, DATA.X)
+        index.learn_pairs(DATA.A, DATA.B, DATA.similar)
+        index.refresh()
+        index.roll_back()
+    words = facts_of(path)
+    assert words["index"] == "LiveIndex of 80 items, 9 bits for each of 2 models"
+    assert words["encoder"].endswith(", serial 1")
+    assert words["kept"] == "serial 2"
+    assert words["refresh"] == "by_hand(), which pauses since a roll-back"
+
+
+def test_info_without_hash_functions_and_with_a_policy_of_ones_own(path: Path) -> None:
+    class AtNight:
+        def due(self, index: Any) -> bool:
+            return False
+
+    with LiveIndex(OnlineHashing(8, features=RbfAnchors(500)), path=path, refresh=AtNight()) as index:
+        index.add(None, DATA.X)
+    found = done("info", path, "--json").document
+    assert (found["n"], found["encoder"], found["policy"], found["behind"]) == (80, None, None, {"bits": 0, "pairs": 0})
+    words = facts_of(path)
+    assert words["encoder"] == "none yet"
+    assert words["refresh"] == "one that is not stored"
+
+
+def test_a_learner_without_a_seed_is_read_back_as_it_was(path: Path) -> None:
+    with LiveIndex(OnlineHashing(8), path=path) as index:
+        index.add(None, DATA.X)
+    assert done("info", path, "--json").document["behind"] == {"bits": 0, "pairs": 0}
+
+
+def test_info_of_what_cannot_be_told(tmp_path: Path, path: Path) -> None:
+    assert refused("info", tmp_path)[0] == 2  # a folder, but of nothing
+    with LiveIndex(OnlineHashing(8), path=path) as index:
+        index.add(None, DATA.X)
+    code, message = refused("info", path, "--vectors", "x.npy")
+    assert code == 2
+    assert "got a live index in" in message
+    (path / "items.db").write_bytes((path / "items.db").read_bytes()[:5000])
+    code, message = refused("info", path)
+    assert code == 4
+    assert str(path) in message
+
+
+def test_backup_beside_a_writer(tmp_path: Path, path: Path) -> None:
+    target = tmp_path / "copy"
+    with LiveIndex(OnlineHashing(12, random_state=0), path=path) as index:
+        index.add(range(80), DATA.X)
+        index.learn_pairs(DATA.A, DATA.B, DATA.similar)
+        found = done("backup", path, target, "--json").document
+        assert found.pop("seconds") > 0
+        assert found == {"output": str(target), "bytes": size(target)}
+        hits, vectors = index.search(DATA.A, k=5), index.vectors
+        index.remove(range(40))  # which the copy does not see
+    with LiveIndex.open(target) as copy:
+        assert np.array_equal(copy.vectors, vectors)
+        assert np.array_equal(copy.search(DATA.A, k=5).ids, hits.ids)
+    done("check", target)
+    assert done("backup", path, tmp_path / "other").out.splitlines()[-1].endswith(f" bytes, in {tmp_path / 'other'}")
+    with LiveIndex.open(tmp_path / "other") as other:
+        assert len(other) == 40
+
+
+def test_backups_that_are_refused(tmp_path: Path, path: Path) -> None:
+    assert refused("backup", tmp_path / "none", tmp_path / "copy")[0] == 2
+    assert not (tmp_path / "copy").exists()
+    with LiveIndex(OnlineHashing(8), path=path) as index:
+        index.add(None, DATA.X)
+    for taken in (path, tmp_path):  # a live index, and a folder with something in it
+        code, message = refused("backup", path, taken)
+        assert code == 2
+        assert "new or empty folder" in message
+    (tmp_path / "file").write_text("mine")
+    assert refused("backup", path, tmp_path / "file")[0] == 2
+    assert (tmp_path / "file").read_text() == "mine"
+    done("check", path)

@@ -1,0 +1,321 @@
+"""Full disks, read-only ones, damaged files: an error that names the path, and no other data than was acknowledged."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onlinehash import OnlineHashing, refresh
+from onlinehash.errors import FormatError, StorageError
+from onlinehash.live import keeper, sealing
+from onlinehash.live.checking import check
+from onlinehash.live.index import LiveIndex
+from tests.support import refused, state_bytes, thorough
+
+WIDTH = 12
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sealing, "BLOCK_ROWS", 40)
+    monkeypatch.setattr(keeper, "LEAST_LOG", 1 << 12)
+
+
+def vectors(n: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, WIDTH)).astype(np.float32)
+
+
+def fill(index: LiveIndex) -> LiveIndex:
+    """Blocks and a tail, changed and removed items, and several encoders."""
+    index.add(list(range(150)), vectors(150, 0), [{"n": i} if i % 2 else None for i in range(150)])
+    for seed in range(3):
+        index.learn_pairs(vectors(6, 10 + seed), vectors(6, 20 + seed), [True, False] * 3)
+        index.refresh()
+    index.update([3, 60, 140], vectors(3, 1), [{"new": True}] * 3)
+    index.remove([5, 61, 62, 149])
+    index.learn_pair(*vectors(2, 2), True)
+    return index
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[LiveIndex]:
+    learner = OnlineHashing(n_bits=16, burn_in=20, random_state=0)
+    with LiveIndex(learner, refresh.by_hand(), path=tmp_path / "index") as index:
+        yield fill(index)
+
+
+@pytest.fixture
+def folder(index: LiveIndex, tmp_path: Path) -> Path:
+    """The files of an index that was closed."""
+    index.close()
+    return tmp_path / "index"
+
+
+def everything(index: LiveIndex) -> tuple[Any, ...]:
+    """All that an index hands out, in a form that can be compared."""
+    assert index.encoder is not None
+    assert index.codes == index.encoder.encode(index.vectors)
+    hits, nearer = index.search(vectors(4, 3), 7), index.within(vectors(1, 4)[0], 6)
+    items = [list(index), index.vectors.tobytes(), [index.get(id) for id in list(index)[::40]]]
+    texts = [index._holdings.payloads.text(i) for i in index._holdings.view.items.positions().tolist()]
+    known = [(v.serial, v.n_pairs, v.encoder.weights.tobytes()) for v in index.versions]
+    plain = (hits.ids.tolist(), hits.distances.tolist(), nearer.ids.tolist(), str(items), texts, known, index.serial)
+    return (*plain, index.refreshes, index.bits_flipped, index.behind, state_bytes(index.learner))
+
+
+def reopened(path: Path) -> tuple[Any, ...]:
+    with LiveIndex.open(path) as index:
+        return everything(index)
+
+
+# ------------------------------------------------------------------ disks that take nothing
+
+CALLS: dict[str, Callable[[LiveIndex], Any]] = {
+    "add": lambda index: index.add([1000, 1001], vectors(2, 5)),
+    "add many": lambda index: index.add(list(range(1000, 1400)), vectors(400, 5)),
+    "update": lambda index: index.update([7, 8], vectors(2, 6)),
+    "update payloads": lambda index: index.update(7, payloads=[{"x": 1}]),
+    "remove": lambda index: index.remove(list(range(10, 50))),
+    "learn_pair": lambda index: index.learn_pair(*vectors(2, 7), False),
+    "learn_pairs": lambda index: index.learn_pairs(vectors(90, 7), vectors(90, 8), [True, False] * 45),
+    "learn_pair_by_id": lambda index: index.learn_pair_by_id(1, 2, True),
+    "refresh": lambda index: index.refresh(),
+    "refresh beside": lambda index: index.refresh(wait=False).wait(),  # type: ignore[union-attr]
+    "roll_back": lambda index: index.roll_back(),
+}
+
+
+@contextmanager
+def files_that_cannot_grow(index: LiveIndex) -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def read_only_database(index: LiveIndex) -> Iterator[None]:
+    """As for a disk that became read-only, also for those whom no permissions stop."""
+    writer = index._keeper.store._connections.writer  # type: ignore[union-attr]
+    writer.execute("PRAGMA query_only = 1")
+    yield
+    writer.execute("PRAGMA query_only = 0")
+
+
+@pytest.mark.parametrize("fault", [files_that_cannot_grow, read_only_database])
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_a_call_that_cannot_be_kept_changes_nothing(
+    index: LiveIndex, tmp_path: Path, call: Callable[[LiveIndex], Any], fault: Any
+) -> None:
+    before = everything(index)
+    with fault(index):
+        for _ in range(2):
+            error = refused(call, index)
+            assert isinstance(error, StorageError)
+            assert str(tmp_path / "index") in str(error)
+            assert everything(index) == before
+    call(index)  # there is room again
+    kept = everything(index)
+    assert kept != before
+    index.close()
+    assert reopened(tmp_path / "index") == kept
+    assert check(tmp_path / "index").ok
+
+
+def fill_up(index: LiveIndex, n: int) -> int:
+    """Add n items at a time until there is no room; the first id that was refused."""
+    for first in range(1000, 100_000, n):
+        before = everything(index)
+        try:
+            index.add(list(range(first, first + n)), vectors(n, first))
+        except StorageError:
+            assert everything(index) == before
+            return first
+    raise AssertionError("the disk was never full")
+
+
+def test_a_database_that_is_full(index: LiveIndex, tmp_path: Path) -> None:
+    writer = index._keeper.store._connections.writer  # type: ignore[union-attr]
+    (pages,) = writer.execute("PRAGMA page_count").fetchone()
+    writer.execute(f"PRAGMA max_page_count = {pages + 4}")
+    first = fill_up(index, 100)
+    writer.execute("PRAGMA max_page_count = 100000")
+    index.add(list(range(first, first + 100)), vectors(100, first))
+    kept = everything(index)
+    index.close()
+    assert reopened(tmp_path / "index") == kept
+
+
+def test_a_refresh_by_policy_that_cannot_be_kept(index: LiveIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call that asked for it is kept; the codes stay as they were, and so does the law."""
+    index.policy = refresh.always()
+
+    def full(*args: Any) -> None:
+        raise StorageError("expected room, got none; make some.")
+
+    monkeypatch.setattr(keeper.Keeper, "refreshed", full)
+    serial, pairs = index.serial, index.learner.n_pairs_seen_
+    with pytest.warns(UserWarning, match="codes stay as they were"):
+        index.learn_pairs(vectors(9, 30), vectors(9, 31), [False] * 9)
+    assert (index.serial, index.learner.n_pairs_seen_) == (serial, pairs + 9)
+    everything(index)
+    monkeypatch.undo()
+    index.learn_pair(*vectors(2, 32), False)
+    assert index.behind.bits == 0
+
+
+@contextmanager
+def small_disk(folder: Path, size: str) -> Iterator[None]:
+    folder.mkdir()
+    try:
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True)
+    except FileNotFoundError:
+        pytest.skip("there is no program to mount disks")
+    if done.returncode:
+        pytest.skip("mounting is not allowed here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_small_disk_fills_up_and_turns_read_only(tmp_path: Path) -> None:
+    disk, ballast = tmp_path / "disk", tmp_path / "disk" / "ballast"
+    with small_disk(disk, "2500k"):
+        ballast.write_bytes(bytes(1 << 20))
+        learner = OnlineHashing(n_bits=16, burn_in=20, random_state=0)
+        with LiveIndex(learner, refresh.by_hand(), path=disk / "index") as index:
+            fill(index)
+            first = fill_up(index, 500)
+            ballast.unlink()
+            index.add(list(range(first, first + 500)), vectors(500, first))
+            kept = everything(index)
+        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        assert isinstance(refused(LiveIndex.open, disk / "index"), StorageError)
+        with LiveIndex.open(disk / "index", read_only=True) as index:
+            assert everything(index) == kept
+        assert check(disk / "index").ok
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="no permissions stop the superuser")
+def test_a_folder_that_may_not_be_written(folder: Path) -> None:
+    kept = reopened(folder)
+    for path in (*folder.iterdir(), folder):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        assert isinstance(refused(LiveIndex.open, folder), StorageError)
+        with LiveIndex.open(folder, read_only=True) as index:
+            assert everything(index) == kept
+        assert check(folder).ok
+    finally:
+        folder.chmod(0o755)
+
+
+# ------------------------------------------------------------------ damaged files
+
+
+def outcome(path: Path, expected: tuple[Any, ...]) -> str:
+    """What comes of opening and reading an index whose files were damaged; `check` must say the same."""
+    report = check(path)
+    assert all(str(path) in problem and "\n" not in problem for problem in report.problems), report.problems
+    try:
+        found = reopened(path)
+    except (FormatError, StorageError) as error:
+        found, message = None, str(error)
+    if found is None:
+        assert str(path) in message
+        assert report.problems, f"check passes over: {message}"
+        return "named"
+    assert found == expected
+    return "found by check" if report.problems else "harmless"
+
+
+def damaged_copies(folder: Path, name: str, places: list[int], change: Callable[[Path, int], None]) -> Iterator[Path]:
+    copy = folder.with_name("copy")
+    for place in places:
+        shutil.copytree(folder, copy)
+        change(copy / name, place)
+        yield copy
+        shutil.rmtree(copy)
+
+
+def flip(file: Path, place: int) -> None:
+    data = bytearray(file.read_bytes())
+    data[place] ^= 1 << place % 8
+    file.write_bytes(data)
+
+
+def used_places(file: Path, n: int) -> list[int]:
+    """Places that are not zero, as those that are mostly belong to nothing."""
+    used = np.flatnonzero(np.frombuffer(file.read_bytes(), np.uint8))
+    return np.random.default_rng(n).choice(used, n, replace=False).tolist()
+
+
+def test_flipped_bytes(folder: Path) -> None:
+    expected = reopened(folder)
+    places = used_places(folder / "items.db", thorough(60, 600))
+    found = [outcome(copy, expected) for copy in damaged_copies(folder, "items.db", places, flip)]
+    assert found.count("named") > len(found) / 2
+
+
+def test_a_truncated_database(folder: Path) -> None:
+    expected = reopened(folder)
+    size = (folder / "items.db").stat().st_size
+    places = [0, 1, 100, 16384, size // 2, size - 16384, size - 1]
+    for copy in damaged_copies(folder, "items.db", places, os.truncate):
+        assert outcome(copy, expected) == "named"
+
+
+def test_a_database_that_is_gone(folder: Path) -> None:
+    (folder / "items.db").unlink()
+    assert not check(folder).ok
+    refused(LiveIndex.open, folder)
+    refused(LiveIndex, OnlineHashing(n_bits=16), None, "auto", folder)  # nor is a new one made in its place
+
+
+def test_a_log_that_is_cut_or_flipped(index: LiveIndex, tmp_path: Path) -> None:
+    """The log of a writer that never closed, as a crash leaves it."""
+    folder, expected = tmp_path / "left", everything(index)
+    shutil.copytree(tmp_path / "index", folder)
+    log = folder / "items.db-wal"
+    size = log.stat().st_size
+    assert size > 16384
+    for copy in damaged_copies(folder, log.name, [0, 32, size // 3, size // 2], os.truncate):
+        assert outcome(copy, expected) == "named"
+    found = [outcome(c, expected) for c in damaged_copies(folder, log.name, used_places(log, thorough(25, 250)), flip)]
+    assert set(found) <= {"named", "harmless"}
+    assert "named" in found
+    assert reopened(folder) == expected
+
+
+def test_damage_under_an_open_index(index: LiveIndex, tmp_path: Path) -> None:
+    """Codes are in memory, and answer as before; vectors come from the disk, and are right or refused."""
+    path = tmp_path / "index"
+    index._keeper.store._connections.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[union-attr]
+    before = index.search(vectors(4, 3), 7)
+    items = [index.get(id) for id in index]
+    data = bytearray((path / "items.db").read_bytes())
+    row = items[30].vector.tobytes()
+    assert data.count(row) == 1
+    place = data.find(row)
+    data[place] ^= 1
+    with open(path / "items.db", "r+b") as file:
+        file.write(data)
+    np.testing.assert_array_equal(index.search(vectors(4, 3), 7).ids, before.ids)
+    for item in items[:30] + items[31:]:
+        found = index.get(item.id)
+        assert (found.vector.tobytes(), found.payload) == (item.vector.tobytes(), item.payload)
+    with suppress(FormatError):  # unless the page was read before, and is in memory
+        assert index.get(items[30].id).vector.tobytes() == row
+    assert any(f"row {30 + 1}" in problem for problem in check(path).problems)

@@ -30,10 +30,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             temporary.unlink()
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """The new name too is on the disk, where the system lets one ask for it."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)

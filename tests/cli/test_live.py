@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnc
 from tests.cli.running import Data, done, refused
 
 DATA = Data.make(80)
+DOCUMENT = Path(__file__).parents[2] / "docs" / "command-line.md"
 
 
 def facts_of(path: Path) -> dict[str, str]:
@@ -118,6 +120,17 @@ def test_info_of_what_cannot_be_told(tmp_path: Path, path: Path) -> None:
     code, message = refused("info", path)
     assert code == 4
     assert str(path) in message
+
+
+def test_the_commands_of_the_document_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those about live indexes; all others are run by the tests of the program as a whole."""
+    monkeypatch.chdir(tmp_path)
+    with LiveIndex(OnlineHashing(12, random_state=0), path="items") as index:
+        index.add(None, DATA.X)
+    lines = re.findall(r"^\$ onlinehash (.*)$", DOCUMENT.read_text(), flags=re.MULTILINE)
+    assert {line.split()[0] for line in lines} == {"info", "check", "backup"}
+    for line in lines:
+        done(*line.split())
 
 
 def test_backup_beside_a_writer(tmp_path: Path, path: Path) -> None:

@@ -1,11 +1,11 @@
 """A process whose children write to live indexes until they are killed, and what their journals say.
 
-    python -m tests.live.crash_writer    reads lines of JSON: {"path", "journal", "seed", "options", "statements"}
+    python -m tests.live.crash_writer    reads JSON lines: {"path", "journal", "seed", "options", "statements", "word"}
 
 For each line a child is forked, as importing everything takes longer than most children live. Its process number is
 printed, and when it is dead an empty line. A child notes every call in its journal before it makes it, and afterwards
 that it returned. Vectors and payloads are made of seeds, so that a note is short and says all. Where `statements` is a
-number, the child kills itself before it would execute one more of SQL.
+number, the child kills itself after so many of SQL, when one was executed that begins with `word`.
 """
 
 from __future__ import annotations
@@ -112,15 +112,16 @@ def perform(index: LiveIndex, call: Call) -> None:
 
 
 class Mortal(sqlite3.Connection):
-    """Ends the process when so many statements were executed through all connections."""
+    """Ends the process after so many statements through all connections, the last of which begins with a word."""
 
-    left = 0
+    left, word = 0, ""
 
-    def execute(self, *arguments: Any) -> sqlite3.Cursor:
-        if Mortal.left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+    def execute(self, statement: str, *arguments: Any) -> sqlite3.Cursor:
         Mortal.left -= 1
-        return super().execute(*arguments)
+        cursor = super().execute(statement, *arguments)
+        if Mortal.left <= 0 and statement.startswith(Mortal.word):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return cursor
 
 
 def open_index(path: str, rng: np.random.Generator, options: dict[str, Any]) -> LiveIndex:
@@ -188,7 +189,7 @@ def main() -> None:
         if child == 0:
             try:
                 if task["statements"] is not None:
-                    Mortal.left = task["statements"]
+                    Mortal.left, Mortal.word = task["statements"], task["word"]
                     sqlite3.connect = partial(sqlite3.connect, factory=Mortal)  # type: ignore[assignment]
                 write(task["path"], task["journal"], task["seed"], task["options"])
             finally:

@@ -140,7 +140,7 @@ def test_when_changed_looks_rarely_and_is_near_the_share(points, learner, share)
             shares.append(self.share_changed())
             super().refresh()
 
-    index = Noting(refresh.when_changed(share), points, learner=type(learner)(**learner.get_params()))
+    index = Noting(refresh.when_changed(share, price=1), points, learner=type(learner)(**learner.get_params()))
     index.learn(*clusters(1500))
     assert index.share_changed() < 1.6 * share
     assert len(shares) >= 3
@@ -184,7 +184,7 @@ def test_when_changed_follows_a_mean_that_moves_without_pairs():
     for step in range(300):
         index.learner.observe(np.random.default_rng(step).normal(loc=3, size=(1, 8)))
         index.ask()
-        assert index.share_changed() < 0.15
+        assert index.share_changed() < 0.2
     assert 3 < len(index.refreshed_at) < 60
     assert index.pairs_behind == 0
     looks = index.looks
@@ -342,7 +342,7 @@ def test_policies_compare_by_parameters_not_by_what_they_noted(points):
     used = StandIn(refresh.when_changed(0.05), points).learn(*clusters(50)).policy
     assert used == refresh.when_changed(0.05) != refresh.when_changed(0.06)
     assert repr(refresh.every(np.int64(50))) == "every(50)"
-    assert json.dumps(refresh.specification(refresh.when_changed(np.float32(0.5)))).endswith('"share": 0.5}')
+    assert json.dumps(refresh.specification(refresh.when_changed(np.float32(0.5)))).endswith('"share": 0.5, "price": 0.1}')
 
 
 def test_no_worse_compares_by_its_pairs_and_is_no_specification():

@@ -383,10 +383,9 @@ def _small(monkeypatch):
 def test_a_live_index_beside_its_model(durable, kind, learner):
     machine = type("Machine", (Beside,), {"durable": durable, "kind": kind, "learner": learner})
     many = settings(
-        max_examples=thorough(4, 60),
+        max_examples=thorough(3, 30),
         stateful_step_count=thorough(20, 50),
         deadline=None,
-        phases=(__import__("hypothesis").Phase.generate,),  # TEMP
         suppress_health_check=list(HealthCheck),
     )
     run_state_machine_as_test(machine, settings=many)

@@ -13,6 +13,7 @@ from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, UnknownId
 from onlinehash.live import contents, keeper, row_reader, sealing, vectors
 from onlinehash.live.holdings import Holdings
+from onlinehash.live.rehash import Refresh
 from tests.live.model import pairs_of, ranked
 from tests.support import refused_without_a_trace, state_bytes, thorough
 
@@ -184,7 +185,7 @@ def test_readers_hear_what_was_published_while_a_writer_works(durable, kind, pub
         assert follows_the_law(index)
 
 
-# ---------------------------------------------------------------------------------------------- refreshes beside changes
+# ---------------------------------------------------------------------------------------------- beside changes
 
 
 @pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
@@ -281,6 +282,55 @@ def test_a_refresh_ends_the_one_before(monkeypatch):
     index.refresh()
     assert (first.done, first.wait(), index.refreshes) == (True, False, 1)
     assert follows_the_law(index)
+
+
+def test_a_refresh_that_another_thread_begins_at_the_wrong_moment_is_ended_too(monkeypatch):
+    index = LiveIndex(learner(), refresh.by_hand())
+    index.add(None, rows(300))
+    _, go_on = held_up(monkeypatch)
+    index.learn_pairs(rows(20, 1), rows(20, 2), np.arange(20) % 2 == 0)
+    cancel, jobs = index.cancel, []
+
+    def cancelled_but_begun_again() -> None:
+        cancel()
+        if not jobs:
+            jobs.append(index._begin(index._newest_version(), wait=False))
+            threading.Timer(0.05, go_on.set).start()
+
+    monkeypatch.setattr(index, "cancel", cancelled_but_begun_again)
+    index.refresh()
+    assert (jobs[0].wait(), index.refreshes) == (False, 1)
+    assert follows_the_law(index)
+
+
+def test_what_is_cancelled_has_begun(monkeypatch):
+    index = LiveIndex(learner(), refresh.by_hand())
+    index.add(None, rows(100))
+    start = Refresh.start
+
+    def start_while_somebody_cancels(self: Refresh) -> None:
+        index.cancel()
+        start(self)
+
+    monkeypatch.setattr(Refresh, "start", start_while_somebody_cancels)
+    assert index.refresh(wait=False).wait(10)
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
+def test_positions_stay_until_a_refresh_is_over(durable, tmp_path):
+    with LiveIndex(learner(), refresh.by_hand(), path=tmp_path / "items" if durable else None) as index:
+        index.add(None, rows(300))
+        index.learn_pairs(rows(20, 1), rows(20, 2), np.arange(20) % 2 == 0)
+        with index._lock:  # so that it cannot end before the changes
+            job = index.refresh(wait=False)
+            index.remove(list(range(0, 300, 2)))  # which would be reason enough to count them anew
+            index.add(None, rows(50, 3))
+            index.update([299], rows(1, 4))
+        assert job.wait()
+        assert follows_the_law(index)
+        index.remove([1])
+        assert index._holdings.view.items.n_positions == len(index) == 199
+        assert follows_the_law(index)
 
 
 def test_closing_ends_a_refresh(tmp_path):

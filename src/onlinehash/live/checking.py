@@ -65,7 +65,7 @@ def check(path: str | os.PathLike[str], progress: Progress = lambda fraction: No
     with _noting(report), closing(connect(report.path, False)) as connection:
         connection.execute("BEGIN")
         _Check(report, connection).everything(acknowledged, progress)
-    report.facts["bytes"] = sum(file.stat().st_size for file in report.path.iterdir())
+    report.facts["bytes"] = folders.size(report.path)
     return report
 
 

@@ -99,3 +99,12 @@ def write_commits(folder: Path, number: int) -> None:
             os.pwrite(descriptor, _NUMBER.pack(number), 0)
         finally:
             os.close(descriptor)
+
+
+def size(folder: Path) -> int:
+    """Bytes of all files; a writer may remove one at any moment."""
+    total = 0
+    for file in folder.iterdir():
+        with suppress(FileNotFoundError):
+            total += file.stat().st_size
+    return total

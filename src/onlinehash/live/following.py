@@ -163,9 +163,10 @@ class Following(Searching):
         if wait:
             self._run(rehash, version, pause, lambda: False)
             return None
-        self._job = Refresh(lambda stop: self._run(rehash, version, pause, stop))
-        self._job.start()
-        return self._job
+        job = Refresh(lambda stop: self._run(rehash, version, pause, stop))
+        job.start()
+        self._job = job  # only now: others may cancel and wait for what they see here
+        return job
 
     def _run(self, rehash: Rehash, version: Version, pause: bool, stop: Callable[[], bool]) -> bool:
         """Compute beside everything else, then publish; was it done?"""

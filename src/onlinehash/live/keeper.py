@@ -7,12 +7,16 @@ a pair costs its own bytes, and to read a learner back costs about what it took 
 from __future__ import annotations
 
 import os
+import secrets
+import shutil
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from onlinehash import checks, files
+from onlinehash.atomic import sync_folder
 from onlinehash.codes import Codes
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.features.maps import same_parameters
@@ -54,25 +58,32 @@ class Keeper:
     def create(cls, path: str | os.PathLike[str], learner: Learner, settings: dict[str, Any], sync: str) -> Keeper:
         """A new store, with a learner that may have learned already."""
         blob = files.to_bytes(learner)  # refuses learners that could not be read back
-        keeper = cls(Store.create(path, settings, sync=sync))
-        with keeper.store.transaction():
-            keeper.store.put_learner(blob)
+        keeper = cls(Store.create(path, settings, blob, sync))
         keeper._note_checkpoint(learner, blob)
         return keeper
 
     @classmethod
     def write(cls, path: str | os.PathLike[str], contents: Contents, vectors: np.ndarray) -> None:
-        """A new store with all of an index in it."""
-        keeper = cls.create(path, contents.learner, contents.settings, "full")
+        """A new store with all of an index in it, which is there when all of it is."""
+        target = Path(path)
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            raise InvalidInput(f"expected a new or empty folder, got {target}; give another path.")
+        unfinished = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
         try:
-            with keeper.store.transaction():
-                if contents.ids:
-                    keeper.store.add(contents.ids, vectors, contents.payloads)
-                    keeper.store.put_codes(None, contents.codes)
-                for version in contents.versions:
-                    keeper._put(version)
+            keeper = cls.create(unfinished, contents.learner, contents.settings, "full")
+            try:
+                with keeper.store.transaction():
+                    if contents.ids:
+                        keeper.store.add(contents.ids, vectors, contents.payloads)
+                        keeper.store.put_codes(None, contents.codes)
+                    for version in contents.versions:
+                        keeper._put(version)
+            finally:
+                keeper.close()
+            os.replace(unfinished, target)
+            sync_folder(target.parent)
         finally:
-            keeper.close()
+            shutil.rmtree(unfinished, ignore_errors=True)
 
     @staticmethod
     def exists(path: str | os.PathLike[str]) -> bool:

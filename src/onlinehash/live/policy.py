@@ -85,3 +85,28 @@ class Pause:
 def changes(index: Watched) -> int:
     """Changes of the learner since the stored codes; costs nothing."""
     return index.learner.version_ - index.encoder.version
+
+
+class Deferral:
+    """What it would have cost to refresh after every single change since the stored codes, in columns.
+
+    A refresh that comes later pays for a column once, however often it changed.
+    """
+
+    def __init__(self) -> None:
+        self._encoder: Encoder | None = None
+        self._columns = 0
+        self._counted = (0, 0, 0)
+
+    def columns(self, index: Watched) -> int:
+        """The columns that would have been computed by now; to be asked after every change."""
+        if index.encoder is not self._encoder:
+            self._encoder, self._columns = index.encoder, 0
+        learner, n_columns = index.learner, index.encoder.n_columns
+        counted = learner.version_, learner.n_updates_, learner.n_bits_moved_
+        if counted < self._counted:  # it began anew
+            self._counted = (0, 0, 0)
+        changes, steps, moved = (now - before for now, before in zip(counted, self._counted, strict=True))
+        self._columns += moved + n_columns * (changes - steps)  # what is no step is the mean, which moves all of them
+        self._counted = counted
+        return self._columns

@@ -22,7 +22,7 @@ import numpy as np
 from onlinehash import checks, evaluate
 from onlinehash.errors import FormatError, InvalidInput, InvalidParameter
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live.policy import Pause, Policy, Watched, changes
+from onlinehash.live.policy import Deferral, Pause, Policy, Watched, changes
 
 #: `by_mutual_information` looks after so many changes, and wants so many pairs of each kind.
 CHANGES_BETWEEN_LOOKS = 16
@@ -44,7 +44,9 @@ class _BuiltIn:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(map(repr, self.parameters().values()))})"
+        defaults = {f.name: f.default for f in fields(self)}  # type: ignore[arg-type]
+        shown = [repr(value) for name, value in self.parameters().items() if value != defaults[name]]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 @dataclass(repr=False)
@@ -76,18 +78,27 @@ class every(_BuiltIn):
 
 @dataclass(repr=False)
 class when_changed(_BuiltIn):
-    """When this share of all stored bits would come out otherwise, as estimated on a sample of the vectors."""
+    """When this share of all stored bits would come out otherwise, as estimated on a sample of the vectors.
+
+    But not before that costs at most `price` of what it would have cost to refresh after every single change.
+    """
 
     share: float
-    rules: ClassVar = {"share": checks.real(0, 1, above=True)}
+    price: float = 0.1
+    rules: ClassVar = {"share": checks.real(0, 1, above=True), "price": checks.real(0, 1, above=True)}
     _pause: Pause = field(default_factory=Pause, init=False, compare=False)
+    _deferral: Deferral = field(default_factory=Deferral, init=False, compare=False)
 
     def due(self, index: Watched) -> bool:
-        if not self._pause.is_over(index):
-            return False
-        changed = _share_changed(index.encoder, index.newest, index.sample)
-        if changed >= self.share or len(index) == 0:
+        affordable = self.price * self._deferral.columns(index)
+        if len(index) == 0:
             return True
+        if affordable < 1 or not self._pause.is_over(index):
+            return False
+        newest = index.newest
+        changed = _share_changed(index.encoder, newest, index.sample)
+        if changed >= self.share:
+            return len(newest.changed_bits(index.encoder)) <= affordable
         # Half of the way to where the share is reached if it goes on like this, and at most as far again as so far.
         way = self.share / changed - 1 if changed else math.inf
         self._pause.begin(index, changes(index) * min(1, way / 2))

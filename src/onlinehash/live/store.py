@@ -67,8 +67,10 @@ class Store:
     # ------------------------------------------------------------------ life
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], settings: dict[str, Any], sync: str = "full") -> Store:
-        """A new store in a new or empty folder."""
+    def create(
+        cls, path: str | os.PathLike[str], settings: dict[str, Any], learner: bytes = b"", sync: str = "full"
+    ) -> Store:
+        """A new store in a new or empty folder, there as a whole or not at all."""
         folder = Path(path)
         if files.is_store(folder):
             raise InvalidInput(f"expected a new or empty folder for a store, got {folder}, which holds one; open it.")
@@ -79,7 +81,9 @@ class Store:
                 files.remove_unfinished(folder)
                 with closing(create_tables(folder / files.UNFINISHED)) as connection:
                     state = State(commit=1)
-                    Ledger(connection, state.totals).put("settings", _ONLY, json.dumps(settings).encode())
+                    ledger = Ledger(connection, state.totals)
+                    ledger.put("settings", _ONLY, json.dumps(settings).encode())
+                    ledger.put("learner", _ONLY, learner)
                     state.write(connection)
                     connection.execute("COMMIT")
                     connection.execute("PRAGMA journal_mode = WAL")
@@ -212,10 +216,16 @@ class Store:
                 yield first, rows
 
     def _check_missing(self, connection: Any, numbers: np.ndarray) -> None:
-        """Rows may be missing only if they were removed, here or by the writer beside whom we read."""
+        """Rows may be missing only if they were removed; who reads beside a writer may not know of it yet."""
         lost = numbers[self._numbering.alive(numbers)]
-        if len(lost) and not (self.read_only and State.read(connection, self.path).commit != self._state.commit):
-            raise damaged(self.path, "rows", lost[0], "it is missing")
+        if not len(lost):
+            return
+        if self.read_only and State.read(connection, self.path).commit != self._state.commit:
+            raise InvalidInput(
+                f"expected items that are still in {self.path}, but its writer has removed some since they were read; "
+                "call reload()."
+            )
+        raise damaged(self.path, "rows", lost[0], "it is missing")
 
     # ------------------------------------------------------------------ changes
 

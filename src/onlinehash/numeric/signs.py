@@ -16,7 +16,7 @@ import numpy as np
 from numba import njit
 
 from onlinehash import checks
-from onlinehash.numeric.dots import padded_width, row_dots
+from onlinehash.numeric.dots import POINTS, pad_rows, padded_width, row_dots
 from onlinehash.numeric.octets import OCTET, compare_octet
 from onlinehash.numeric.views import read_only
 
@@ -26,6 +26,9 @@ BLOCK_ROWS = 512
 
 #: Up to so many columns the products are taken by `row_dots`, which reads each row once; BLAS is made for wider ones.
 FEW_COLUMNS = 16
+
+#: Rows taken at once where each is read only once: a whole number of blocks of codes.
+ROWS_READ_ONCE = 4096
 
 DOUBLE_EPS = float(np.finfo(np.float64).eps)
 
@@ -122,8 +125,25 @@ def _runs(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @njit(nogil=True, cache=True)
+def _measure(Z: np.ndarray, norms: np.ndarray) -> None:
+    """The norms of rows."""
+    for n in range(Z.shape[0]):
+        norms[n] = norm_of(Z[n])
+
+
+@njit(nogil=True, cache=True)
+def _project_and_measure(W: np.ndarray, Z: np.ndarray, projections: np.ndarray, norms: np.ndarray) -> None:
+    """The projections of rows on a few functions, and the norms of rows while they are in the nearest cache."""
+    for start in range(0, Z.shape[0], POINTS):
+        stop = min(start + POINTS, Z.shape[0])
+        row_dots(W, Z, start, stop, projections)
+        _measure(Z[start:stop], norms[start:stop])
+
+
+@njit(nogil=True, cache=True)
 def _pack(
     projections: np.ndarray,
+    norms: np.ndarray,
     Z: np.ndarray,
     W: np.ndarray,
     functions: np.ndarray,
@@ -133,16 +153,15 @@ def _pack(
     planes: np.ndarray,
     first_block: int,
 ) -> bool:
-    """Write the bits of the rows Z, whose projections are given; are the squares of all rows finite?"""
+    """Write the bits of the rows Z, whose projections and norms are given; are the squares of all rows finite?"""
     starts, masks = _runs(places)
     lanes, finite = planes.shape[2], True
     reach = np.empty(lanes)
     for start in range(0, Z.shape[0], lanes):
         block, n = first_block + start // lanes, min(lanes, Z.shape[0] - start)
         for lane in range(n):
-            norm = norm_of(Z[start + lane])
-            finite &= norm < np.inf
-            reach[lane] = (Z.shape[1] + 2) * (norm + smallest_norm)
+            finite &= norms[start + lane] < np.inf
+            reach[lane] = (Z.shape[1] + 2) * (norms[start + lane] + smallest_norm)
         for i in range(masks.shape[0]):
             first, count = starts[i], starts[i + 1] - starts[i]
             line, others = planes[block, places[first] // OCTET], ~masks[i]
@@ -189,33 +208,27 @@ def sign_planes(
     Z is `(n, d)` and W `(k, d)`, C-contiguous and of one dtype; thresholds are float64. Planes are `(blocks, bytes,
     codes in a block)`; row 0 becomes the first code of `first_block`, a place is 8 * byte + bit, and other bits stay.
     Rows that are not finite are refused as `checks.finite` does, when they are met. Whoever wants the projections too
-    gets to `look(first row, rows, projections)` block by block, while they are in the cache.
+    gets to `look(first row, projections, norms)` block by block, while they are in the cache; W may then have more
+    rows than there are places, which are projected on and no more.
     """
-    Z, W, thresholds = (read_only(array) for array in (Z, W, thresholds))
-    functions = describe(W, thresholds)
-    eps, smallest = float(np.finfo(Z.dtype).eps), smallest_norm(Z.shape[1], Z.dtype)
-    products = np.zeros(min(len(Z), BLOCK_ROWS) * len(W) + OCTET - 1, Z.dtype)
     by_rows = len(W) <= FEW_COLUMNS and padded_width(Z.shape[1]) == Z.shape[1]  # else rows would have to be copied
-    for start in range(0, len(Z), BLOCK_ROWS):
-        block = Z[start : start + BLOCK_ROWS]
-        projections = products[: len(block) * len(W)].reshape(len(block), len(W))
+    size = ROWS_READ_ONCE if by_rows else BLOCK_ROWS
+    Z, W, thresholds = read_only(Z), read_only(pad_rows(W) if by_rows else W), read_only(thresholds)
+    functions = describe(W[: len(places)], thresholds)
+    eps, smallest = float(np.finfo(Z.dtype).eps), smallest_norm(Z.shape[1], Z.dtype)
+    products = np.zeros(min(len(Z), size) * len(W) + OCTET - 1, Z.dtype)
+    room = np.empty(min(len(Z), size))
+    for start in range(0, len(Z), size):
+        block = Z[start : start + size]
+        projections, norms = products[: len(block) * len(W)].reshape(len(block), len(W)), room[: len(block)]
         if by_rows:
-            row_dots(W, block, 0, len(block), projections)
+            _project_and_measure(W, block, projections, norms)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
                 np.matmul(block, W.T, out=projections)
-        finite = _pack(
-            projections,
-            block,
-            W,
-            functions,
-            places,
-            eps,
-            smallest,
-            planes,
-            first_block + start // planes.shape[2],
-        )
-        if not finite:
+            _measure(block, norms)
+        at = first_block + start // planes.shape[2]
+        if not _pack(projections, norms, block, W, functions, places, eps, smallest, planes, at):
             checks.finite(Z)
         if look is not None:
-            look(start, block, projections)
+            look(start, projections, norms)

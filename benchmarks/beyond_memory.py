@@ -51,7 +51,9 @@ def main() -> None:
     def step(name: str, begin: float) -> None:
         seconds = time.perf_counter() - begin
         rows.append({"step": name, "seconds": seconds, "memory": most_memory()})
-        print(f"{name:34} {seconds:8.2f} s {megabytes / seconds:8.0f} MB/s, at most {most_memory():6.0f} MB", flush=True)
+        print(
+            f"{name:34} {seconds:8.2f} s {megabytes / seconds:6.0f} MB/s, at most {most_memory():6.0f} MB", flush=True
+        )
 
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder) / "items"

@@ -2,8 +2,8 @@
 
     python benchmarks/policies.py [--data mnist.npz ...] [--json FILE]
 
-Items and pairs come in steps: 40 new items (the oldest 40 of 4,000 go), then 20 pairs of the last 400 items. Halfway the
-stream drifts. `classes`: other classes come from then on; `sensor`: every vector passes a rotation from then on;
+Items and pairs come in steps: 40 new items (the oldest 40 of 4,000 go), then 20 pairs of the last 400 items. Halfway
+the stream drifts. `classes`: other classes come from then on; `sensor`: every vector passes a rotation from then on;
 `meaning`: the same vectors, but classes are joined into groups, and what was dissimilar becomes similar. Every 20 steps
 100 queries of the present kind search the items of the index for their own label; the figure is tie-aware mAP.
 
@@ -96,7 +96,7 @@ def run(X: np.ndarray, y: np.ndarray, drift: str, policy: Any, n_steps: int, see
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, nargs="*", default=[], help="npz files with X and y; else made-up clusters")
+    parser.add_argument("--data", type=Path, nargs="*", default=[], help="npz files with X and y; else clusters")
     parser.add_argument("--drifts", nargs="+", default=["classes", "sensor", "meaning"])
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--seeds", type=int, default=3)
@@ -107,23 +107,30 @@ def main() -> None:
     for name, (X, y) in sets.items():
         for drift in options.drifts:
             print(f"\n{name}, drift of {drift}: {options.steps} steps, {options.seeds} seeds, 64 bits")
-            print(f"{'policy':30} {'mAP end':>15} {'of always':>10} {'since drift':>12} {'bits':>7} {'computed':>9} {'refreshes':>9}")
+            print(
+                f"{'policy':28} {'mAP at the end':>15} {'of always':>10} {'since drift':>12} "
+                f"{'bits':>7} {'computed':>9} {'refreshes':>9}"
+            )
             always: list[dict] = []
             for make in POLICIES:
                 found = [run(X, y, drift, make(), options.steps, seed) for seed in range(options.seeds)]
                 always = always or found
                 rows += [{"data": name, "drift": drift, "seed": seed} | row for seed, row in enumerate(found)]
-                quarter, half = len(found[0]["curve"]) * 3 // 4, len(found[0]["curve"]) // 2
-                ends = [np.mean(row["curve"][quarter:]) for row in found]
-                to_end = np.mean(ends) / np.mean([np.mean(row["curve"][quarter:]) for row in always])
-                since = np.mean([row["curve"][half:] for row in found]) / np.mean([row["curve"][half:] for row in always])
-                totals = {
-                    what: sum(row[what] for row in found) / sum(row["rehashed"] for row in always)
+                since, end = (
+                    [
+                        [np.mean(row["curve"][len(row["curve"]) * part // 4 :]) for row in some]
+                        for some in (found, always)
+                    ]
+                    for part in (2, 3)
+                )
+                bits, computed = (
+                    sum(row[what] for row in found) / sum(row["rehashed"] for row in always)
                     for what in ("rehashed", "computed")
-                }
+                )
                 print(
-                    f"{found[0]['policy']:30} {np.mean(ends):8.3f} ± {np.std(ends):.3f} {to_end:10.1%} {since:12.1%} "
-                    f"{totals['rehashed']:7.1%} {totals['computed']:9.2%} {np.mean([r['refreshes'] for r in found]):9.0f}",
+                    f"{found[0]['policy']:28} {np.mean(end[0]):7.3f} ± {np.std(end[0]):.3f} "
+                    f"{np.mean(end[0]) / np.mean(end[1]):10.1%} {np.mean(since[0]) / np.mean(since[1]):12.1%} "
+                    f"{bits:7.1%} {computed:9.2%} {np.mean([row['refreshes'] for row in found]):9.0f}",
                     flush=True,
                 )
     common.write_json(rows, options.json)

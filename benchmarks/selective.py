@@ -88,7 +88,7 @@ def main() -> None:
         vectors.append(X[:ITEMS])
         for name, make in LEARNERS.items():
             print(f"\n{path.stem}, {name} bits, {len(vectors)} items, {options.warm_up} pairs learned before")
-            print(f"{'pairs':>5} {'bits changed':>12} {'flipped':>8} {'columns':>8} {'margins':>8} {'computed':>8} {'deferral':>8}")
+            print("pairs bits changed  flipped  columns  margins computed deferral")
             once = 0.0
             for p in PAIRS:
                 learner, warm = make(), slice(0, options.warm_up)

@@ -25,9 +25,10 @@ import numpy as np
 
 from onlinehash import OnlineHashing
 from onlinehash.errors import OnlineHashError
-from onlinehash.live import keeper, sealing
+from onlinehash.live import keeper
 from onlinehash.live import refresh as policies
 from onlinehash.live.index import LiveIndex
+from onlinehash.live.store import sealing
 
 WIDTH = 12
 MANY = 900  # items, of which most are then removed

@@ -17,10 +17,9 @@ import pytest
 
 from onlinehash import OnlineHashing, refresh
 from onlinehash.errors import InvalidInput
-from onlinehash.live import sealing
 from onlinehash.live.checking import check
 from onlinehash.live.index import LiveIndex
-from onlinehash.live.store import Store
+from onlinehash.live.store import Store, sealing
 
 
 @pytest.fixture(autouse=True)

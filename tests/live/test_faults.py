@@ -16,9 +16,10 @@ import pytest
 
 from onlinehash import OnlineHashing, refresh
 from onlinehash.errors import FormatError, StorageError
-from onlinehash.live import keeper, sealing
+from onlinehash.live import keeper
 from onlinehash.live.checking import check
 from onlinehash.live.index import LiveIndex
+from onlinehash.live.store import sealing
 from tests.support import refused, state_bytes, thorough
 
 WIDTH = 12

@@ -51,7 +51,9 @@ class Follower:
 
 
 def marks_of(margins: Margins) -> np.ndarray:
-    return np.array([column[: len(margins)] for column in margins._columns])
+    """Those of marked columns, and -1 for the others."""
+    nothing = np.full(len(margins), -1)
+    return np.array([nothing if column is None else column[: len(margins)] for column in margins._columns])
 
 
 def drift(encoder: Encoder, rng: np.random.Generator, scale: float, columns: Any) -> Encoder:
@@ -70,14 +72,18 @@ def with_functions(encoder: Encoder, W: np.ndarray, b: np.ndarray) -> Encoder:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("features", [None, RbfAnchors(7)])
 @pytest.mark.parametrize("name", ["OnlineHashing", "MultiModelOnlineHashing"])
-def test_learners_are_followed_from_the_burn_in_on(name: str, features: Any, dtype: Any) -> None:
+@pytest.mark.parametrize("share", [1 / 4, 1])
+def test_learners_are_followed_from_the_burn_in_on(
+    name: str, features: Any, dtype: Any, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("onlinehash.live.margins.MARKED_SHARE", share)
     learner = feed(make(name, n_bits=13, features=features, burn_in=80, C=0.01), [pairs(n=20, dtype=dtype)])
     rows = pairs(n=301, seed=2, dtype=dtype).A
     follower = Follower(learner.snapshot(), rows, learner.mean_)
     for seed in range(60):
         feed(learner, [pairs(n=1, seed=seed, dtype=dtype)])
         follower.follow(learner.snapshot(), learner.mean_)
-    assert follower.skipped > follower.computed
+    assert follower.skipped > (follower.computed if share == 1 else 0)
 
 
 @pytest.mark.parametrize("centre", ["running", "median", "none"])
@@ -201,9 +207,88 @@ def test_items_come_change_and_go() -> None:
             follower.margins.keep(kept)
         follower.rows, follower.planes = rows, follower.encoder.encode(rows).planes
         assert len(follower.margins) == len(rows)
-        follower.follow(drift(follower.encoder, rng, 1e-3, rng.choice(8, size=3, replace=False)))
-    assert follower.skipped > follower.computed
-    assert follower.margins.nbytes >= 8 * len(follower.rows)
+        follower.follow(drift(follower.encoder, rng, 1e-3, rng.choice(8, size=2, replace=False)))
+        if seed % 10 == 5:
+            follower.follow(drift(follower.encoder, rng, 10.0, rng.choice(8, size=4, replace=False)))
+            assert 0 < len(follower.margins.marked) <= 4
+    assert follower.skipped > follower.computed / 2
+    assert follower.margins.nbytes >= len(follower.margins.marked) * len(follower.rows)
+
+
+def by_hand(n_columns: int = 16) -> Follower:
+    rng = np.random.default_rng(0)
+    W = rng.standard_normal((n_columns, 32)).astype(np.float32)
+    rows = rng.standard_normal((700, 32)).astype(np.float32)
+    return Follower(Encoder(W, np.zeros(n_columns), None, 32, 1, "min", 1, "ByHand"), rows)
+
+
+def test_many_columns_computed_at_once_lose_their_marks() -> None:
+    """And a few columns computed later get them again; the others keep what they have."""
+    follower, rng = by_hand(), np.random.default_rng(1)
+    follower.follow(drift(follower.encoder, rng, 10.0, np.arange(4)))
+    assert len(follower.margins.marked) == 16, "a quarter of the columns is few"
+    follower.follow(drift(follower.encoder, rng, 1e-5, np.arange(16)))
+    assert len(follower.margins.marked) == 16, "where little is in doubt, any number is"
+    follower.follow(drift(follower.encoder, rng, 10.0, np.arange(3, 8)))
+    assert follower.margins.marked.tolist() == [0, 1, 2, *range(8, 16)]
+    assert follower.margins.nbytes == 11 * 700
+    computed = follower.computed
+    follower.follow(drift(follower.encoder, rng, 1e-5, [0, 1]))
+    assert follower.computed < computed + 100, "these still have theirs"
+    computed = follower.computed
+    follower.follow(drift(follower.encoder, rng, 1e-5, [4, 6, 9]))
+    assert computed + 1400 <= follower.computed, "those without marks are all in doubt"
+    assert follower.margins.marked.tolist() == [0, 1, 2, 4, 6, *range(8, 16)]
+    computed = follower.computed
+    follower.follow(drift(follower.encoder, rng, 1e-5, [4, 6, 9]))
+    assert follower.computed < computed + 100
+
+
+def test_all_marks_are_lost_and_come_again() -> None:
+    follower, rng = by_hand(), np.random.default_rng(1)
+    follower.follow(drift(follower.encoder, rng, 10.0, np.arange(16)))
+    assert (len(follower.margins.marked), follower.margins.nbytes) == (0, 0)
+    codes, marks = follower.margins.encode(follower.encoder, follower.rows[:70])
+    assert codes == follower.encoder.encode(follower.rows[:70])
+    assert marks.shape == (0, 70)
+    follower.margins.append(marks)
+    follower.margins.put(np.arange(3), marks[:, :3])
+    follower.margins.keep(np.arange(700))
+    for k in range(0, 16, 4):
+        follower.follow(drift(follower.encoder, rng, 1e-5, np.arange(k, k + 4)))
+    assert len(follower.margins.marked) == 16
+    computed = follower.computed
+    follower.follow(drift(follower.encoder, rng, 1e-5, np.arange(16)))
+    assert follower.computed < computed + 500
+
+
+def test_new_items_get_marks_of_marked_columns_only() -> None:
+    follower, rng = by_hand(), np.random.default_rng(1)
+    follower.follow(drift(follower.encoder, rng, 10.0, np.arange(9)))
+    codes, marks = follower.margins.encode(follower.encoder, follower.rows)
+    assert np.array_equal(codes.planes, follower.planes)
+    assert marks.shape == (7, 700)
+    assert (np.abs(marks.astype(int) - marks_of(follower.margins)[9:]) <= 1).all()
+
+
+def test_a_single_column_gets_its_marks_again() -> None:
+    follower, rng = by_hand(n_columns=1), np.random.default_rng(1)
+    follower.follow(drift(follower.encoder, rng, 10.0, [0]))
+    follower.follow(drift(follower.encoder, rng, 1e-5, [0]))
+    assert 0 < follower.skipped
+
+
+def test_another_ruler_leaves_no_marks_of_the_former() -> None:
+    """It is chosen anew when it was chosen by very few rows; marks of other columns would be read by the wrong one."""
+    follower, rng = by_hand(), np.random.default_rng(1)
+    few = Follower(follower.encoder, follower.rows[:3])
+    few.margins.append(few.margins.encode(few.encoder, follower.rows[3:])[1])
+    few.rows, few.planes = follower.rows, follower.planes
+    few.follow(drift(few.encoder, rng, 1e-5, [2, 7]))
+    assert few.margins.marked.tolist() == [2, 7]
+    for k in range(16):
+        few.follow(drift(few.encoder, rng, 1e-3, [k]))
+    assert len(few.margins.marked) == 16
 
 
 def test_items_added_during_a_recoding() -> None:
@@ -227,8 +312,8 @@ def test_planes_of_more_items_than_asked_for() -> None:
     follower = Follower(encoder, pairs(n=200, seed=2).A)
     new = drift(encoder, np.random.default_rng(0), 1e-2, [1, 4])
     rows = follower.rows[:70]
-    found = follower.margins.recode(new, encoder, follower.planes, 70, blocks_of(follower.rows))
-    plain = recode_columns(new, np.array([1, 4]), follower.planes, 70, blocks_of(follower.rows))
+    found = follower.margins.recode(new, encoder, follower.planes, 70, blocks_of(rows))
+    plain = recode_columns(new, np.array([1, 4]), follower.planes, 70, blocks_of(rows))
     assert found is not None
     for planes in (found[0], plain):
         assert np.array_equal(planes, new.encode(rows).planes)

@@ -180,11 +180,11 @@ def test_when_changed_is_not_misled_by_a_learner_that_began_anew(points):
 
 
 def test_when_changed_follows_a_mean_that_moves_without_pairs():
-    index = StandIn(refresh.when_changed(0.05), np.random.default_rng(0).normal(size=(10, 8)))
+    index = StandIn(refresh.when_changed(0.05, price=1), np.random.default_rng(0).normal(size=(10, 8)))
     for step in range(300):
         index.learner.observe(np.random.default_rng(step).normal(loc=3, size=(1, 8)))
         index.ask()
-        assert index.share_changed() < 0.2
+        assert index.share_changed() < 0.15
     assert 3 < len(index.refreshed_at) < 60
     assert index.pairs_behind == 0
     looks = index.looks
@@ -192,6 +192,24 @@ def test_when_changed_follows_a_mean_that_moves_without_pairs():
     index.ask()
     assert index.looks == looks + 1
     assert index.share_changed() == 0
+
+
+@pytest.mark.parametrize("price", [0.05, 0.2])
+def test_when_changed_keeps_to_its_price(points, price):
+    spent = []
+
+    class Noting(StandIn):
+        def refresh(self):
+            spent.append(len(self.learner.snapshot().changed_bits(self.encoder)))
+            super().refresh()
+
+    index = Noting(refresh.when_changed(0.001, price=price), points).learn(*clusters(3000))
+    moved = index.learner.n_bits_moved_
+    assert 0.3 * price * moved < sum(spent) <= price * moved
+    many = Noting(refresh.when_changed(0.001, price=price), points)
+    many.learner.partial_fit_pairs(*clusters(3000))  # counts as so many changes, though the policy is asked once
+    many.ask()
+    assert len(many.refreshed_at) == 1
 
 
 def test_an_empty_index_follows_at_no_cost():
@@ -342,7 +360,9 @@ def test_policies_compare_by_parameters_not_by_what_they_noted(points):
     used = StandIn(refresh.when_changed(0.05), points).learn(*clusters(50)).policy
     assert used == refresh.when_changed(0.05) != refresh.when_changed(0.06)
     assert repr(refresh.every(np.int64(50))) == "every(50)"
-    assert json.dumps(refresh.specification(refresh.when_changed(np.float32(0.5)))).endswith('"share": 0.5, "price": 0.1}')
+    assert json.dumps(refresh.specification(refresh.when_changed(np.float32(0.5)))).endswith(
+        '"share": 0.5, "price": 0.1}'
+    )
 
 
 def test_no_worse_compares_by_its_pairs_and_is_no_specification():

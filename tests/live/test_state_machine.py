@@ -24,7 +24,8 @@ from sklearn.base import clone
 from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, refresh
 from onlinehash.errors import NotReady
 from onlinehash.index import costs, multi_index
-from onlinehash.live import contents, keeper, row_reader, sealing, searching, vectors
+from onlinehash.live import keeper, searching, vectors
+from onlinehash.live.store import contents, row_reader, sealing
 from tests.live.model import Model, pairs_of, same_functions
 from tests.strategies import TEXTURES, points
 from tests.support import refused, state_bytes, thorough

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 
 from onlinehash.errors import FormatError, InvalidInput, StorageError
-from onlinehash.live import contents, row_reader, sealing
-from onlinehash.live.store import Store
+from onlinehash.live.store import Store, contents, row_reader, sealing
 from tests.live.store_process import rows_of
 
 
@@ -212,7 +211,7 @@ def test_one_writer_and_any_readers(tmp_path: Path) -> None:
 def test_read_only_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store.create(tmp_path / "s", {}) as store, store.transaction():
         store.add([1], rows_of(range(1)), [None])
-    monkeypatch.setattr("onlinehash.live.schema.os.access", lambda *_: False)
+    monkeypatch.setattr("onlinehash.live.store.schema.os.access", lambda *_: False)
     with Store.open(tmp_path / "s", read_only=True) as reader:
         assert reader.load().ids == [1]
         assert sorted(p.name for p in (tmp_path / "s").iterdir()) == ["commits", "items.db", "lock"]

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onlinehash.numeric.margins import ALL, MOST, Ruler, settle_doubts, sign_and_mark
+from onlinehash.numeric.margins import settle_doubts, sign_and_mark
+from onlinehash.numeric.ruler import ALL, MOST, Ruler
 from onlinehash.numeric.signs import sign_planes
 from tests.numeric.test_signs import cancelling, exact_dot
 

@@ -7,6 +7,7 @@ order and replayed once it is ready, so that none is lost.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from typing import Any, Protocol, Self
 
@@ -202,18 +203,19 @@ class Intake(Hooks):
 
     # ------------------------------------------------------------------ owners
 
-    _owner: Owner | None = None
+    _owner: weakref.ref[Owner] | None = None
 
     def owned_by(self, owner: Owner | None) -> None:
         """From now on this learns only through its owner, who keeps what it learned; None sets it free."""
         self._check_owner()
-        self._owner = owner
+        self._owner = None if owner is None else weakref.ref(owner)
 
     def _check_owner(self) -> None:
         """A copy of an owned learner is free."""
-        if self._owner is not None and self._owner.learner is self and not self._owner.is_learning:
+        owner = None if self._owner is None else self._owner()
+        if owner is not None and owner.learner is self and not owner.is_learning:
             raise InvalidInput(
-                f"expected {self._owner} to teach this {type(self).__name__}, which it owns; "
+                f"expected {owner} to teach this {type(self).__name__}, which it owns; "
                 "learn through the index, or close it."
             )
 

@@ -22,15 +22,15 @@ from onlinehash.codes.layout import planes_per_model
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live import folder as folders
 from onlinehash.live import refresh as policies
-from onlinehash.live.contents import Contents, read_contents
 from onlinehash.live.holdings import KINDS
 from onlinehash.live.keeper import expect, replay
-from onlinehash.live.ledger import check_record, check_totals, damaged, read_value, summed_columns
-from onlinehash.live.row_reader import Reader
-from onlinehash.live.schema import COLUMNS, check_tables, connect, translated
-from onlinehash.live.state import State
+from onlinehash.live.store import folder as folders
+from onlinehash.live.store.contents import Contents, read_contents
+from onlinehash.live.store.ledger import check_record, check_totals, damaged, read_value, summed_columns
+from onlinehash.live.store.row_reader import Reader
+from onlinehash.live.store.schema import COLUMNS, check_tables, connect, translated
+from onlinehash.live.store.state import State
 
 #: SQLite names so many of its own problems.
 MOST_OF_SQLITE = 20

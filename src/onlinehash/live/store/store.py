@@ -20,16 +20,16 @@ import numpy as np
 from onlinehash import format
 from onlinehash.checks import shown
 from onlinehash.errors import FormatError, InvalidInput
-from onlinehash.live import folder as files
-from onlinehash.live.batch import Batch
-from onlinehash.live.connections import Connections
-from onlinehash.live.contents import Contents, read_contents, write_codes
-from onlinehash.live.ledger import Ledger, check_record, damaged, read_value
-from onlinehash.live.numbering import Numbering
-from onlinehash.live.row_reader import Reader
-from onlinehash.live.schema import check_tables, create_tables, translated
-from onlinehash.live.sealing import Sealing
-from onlinehash.live.state import State
+from onlinehash.live.store import folder as files
+from onlinehash.live.store.batch import Batch
+from onlinehash.live.store.connections import Connections
+from onlinehash.live.store.contents import Contents, read_contents, write_codes
+from onlinehash.live.store.ledger import Ledger, check_record, damaged, read_value
+from onlinehash.live.store.numbering import Numbering
+from onlinehash.live.store.row_reader import Reader
+from onlinehash.live.store.schema import check_tables, create_tables, translated
+from onlinehash.live.store.sealing import Sealing
+from onlinehash.live.store.state import State
 
 SYNCS = ("full", "batch")
 _ONLY = 0  # the key of a table's only record

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from onlinehash.errors import InvalidInput
-from onlinehash.live.schema import connect
+from onlinehash.live.store.schema import connect
 
 
 class Connections:

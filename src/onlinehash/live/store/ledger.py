@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from onlinehash.errors import FormatError
-from onlinehash.live.schema import COLUMNS, OWN_SUMS
+from onlinehash.live.store.schema import COLUMNS, OWN_SUMS
 
 Totals = dict[str, list[int]]  #: For each table, the number of records and the sum of their sums.
 

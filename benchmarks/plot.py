@@ -1,8 +1,10 @@
-"""The figures of docs/performance.md, drawn from what the benchmarks wrote by --json.
+"""The figures of the docs, drawn from what the benchmarks wrote by --json; any of them.
 
 python benchmarks/flat.py --json flat.json
 python benchmarks/multi_index.py --data ... --json multi.json
-python benchmarks/plot.py flat.json multi.json
+python benchmarks/selective.py ... --json selective.json
+python benchmarks/policies.py --data ... --json policies.json
+python benchmarks/plot.py --flat flat.json --multi multi.json --selective selective.json --policies policies.json
 """
 
 from __future__ import annotations
@@ -21,9 +23,10 @@ OURS, SECOND, PEER = "#1f6f8b", "#7fb7be", "#d98e5f"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("flat", type=Path)
-    parser.add_argument("multi", type=Path)
-    args = parser.parse_args()
+    drawings = {"flat": draw_flat, "multi": draw_multi, "selective": draw_selective, "policies": draw_policies}
+    for name in drawings:
+        parser.add_argument(f"--{name}", type=Path)
+    args = vars(parser.parse_args())
     matplotlib.rcParams |= {
         "svg.hashsalt": "onlinehash",
         "svg.fonttype": "none",
@@ -32,8 +35,9 @@ def main() -> None:
     }
     matplotlib.rcParams |= {"axes.spines.right": False, "legend.frameon": False}
     FIGURES.mkdir(exist_ok=True)
-    draw_flat(json.loads(args.flat.read_text()))
-    draw_multi(json.loads(args.multi.read_text()))
+    for name, draw in drawings.items():
+        if args[name]:
+            draw(json.loads(args[name].read_text()))
 
 
 def draw_flat(results: dict) -> None:
@@ -82,6 +86,72 @@ def draw_multi(results: dict) -> None:
     axes[0][0].legend(loc="upper left")
     axes[0][0].margins(y=0.35)
     save(figure, "multi_index.svg", "Exact 10 nearest of 64-bit codes, one thread, in batches; × as fast as the scan")
+
+
+def draw_selective(results: dict) -> None:
+    """What a refresh costs after so many pairs, beside encoding everything."""
+    cases = sorted({(row["data"], row["learner"]) for row in results["rows"]}, key=lambda case: (case[1], case[0]))[
+        ::-1
+    ]
+    figure, axes = plt.subplots(1, len(cases), figsize=(11, 3.4), layout="constrained", sharey=True)
+    for axis, (data, learner) in zip(axes, cases, strict=True):
+        some = [row for row in results["rows"] if (row["data"], row["learner"]) == (data, learner)]
+        pairs = [row["pairs"] for row in some]
+        width = {"OH 64": 64, "MMOH 4 x 64": 256}[learner]
+        for label, colour, values in (
+            ("bits changed", "#999999", [row["changed"] / width for row in some]),
+            ("cost, all items of changed bits", PEER, [row["columns"] / row["full"] for row in some]),
+            ("cost, margins skip items", OURS, [row["margins"] / row["full"] for row in some]),
+            ("bits that flipped", SECOND, [row["flipped"] for row in some]),
+        ):
+            axis.plot(pairs, values, marker="o", markersize=3, label=label, color=colour)
+        axis.axhline(1, color="black", linewidth=0.5)
+        axis.set(xscale="log", xlabel="pairs since the last refresh", title=f"{learner}, {data.split('_')[0]}")
+        axis.set_xticks(pairs, [str(p) for p in pairs], minor=False)
+        axis.minorticks_off()
+    axes[0].set_ylabel("share of all bits, or of a full encode")
+    axes[0].legend(fontsize=7)
+    save(figure, "selective.svg", "Selective re-hashing: what a few pairs change, and what the refresh costs")
+
+
+def draw_policies(results: dict) -> None:
+    """mAP along two streams, and for all streams mAP since the drift against bits recomputed."""
+    rows = results["rows"]
+    shown = {"always()": "black", "when_changed(0.05)": OURS, "every(1000)": PEER, "by_hand()": "#999999"}
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained")
+    streams = list(dict.fromkeys((row["data"], row["drift"]) for row in rows))
+    for axis, (data, drift) in zip(axes, (streams[0], streams[-1]), strict=False):
+        for policy, colour in shown.items():
+            curves = [r["curve"] for r in rows if (r["data"], r["drift"], r["policy"]) == (data, drift, policy)]
+            mean = [sum(values) / len(values) for values in zip(*curves, strict=True)]
+            steps = [20 * (i + 1) for i in range(len(mean))]
+            axis.plot(steps, mean, label=policy, color=colour)
+        axis.axvline(steps[-1] / 2, color="black", linewidth=0.5, linestyle=":")
+        axis.set(xlabel="step (20 pairs, 40 items)", ylabel="mAP", title=f"{data.split('_')[0]}: drift of {drift}")
+        axis.legend(fontsize=7)
+    markers = iter("os^vDP*Xdph<>")
+    for policy in dict.fromkeys(row["policy"] for row in rows):
+        if policy in ("always()", "by_hand()"):
+            continue
+        points = [since_drift(rows, stream, policy) for stream in streams]
+        axes[2].scatter(*zip(*points, strict=True), marker=next(markers), s=22, label=policy)
+    axes[2].axvline(10, color="black", linewidth=0.5, linestyle=":")
+    axes[2].axhline(90, color="black", linewidth=0.5, linestyle=":")
+    axes[2].set(xscale="log", xlabel="bits recomputed, % of always", ylabel="mAP since the drift, % of always")
+    axes[2].set_title("all streams")
+    axes[2].legend(fontsize=6)
+    save(figure, "policies.svg", "When to refresh: search quality against work, on streams with a sudden drift")
+
+
+def since_drift(rows: list[dict], stream: tuple[str, str], policy: str) -> tuple[float, float]:
+    """Bits and mAP of a policy on a stream, in percent of what `always` has."""
+
+    def total(name: str) -> tuple[float, float]:
+        some = [row for row in rows if (row["data"], row["drift"], row["policy"]) == (*stream, name)]
+        return sum(r["rehashed"] for r in some), sum(sum(r["curve"][len(r["curve"]) // 2 :]) for r in some)
+
+    (bits, quality), (all_bits, best) = total(policy), total("always()")
+    return 100 * bits / all_bits, 100 * quality / best
 
 
 def cheapest_exact(row: dict) -> float:

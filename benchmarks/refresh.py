@@ -1,7 +1,7 @@
 """Following a changed encoder: a full encode, the changed columns for all rows, and only what margins leave in doubt.
 
-With one thread, on rows in memory that come in blocks of 4,096. After a warm-up, Online Hashing with 64 bits learns pair
-after pair until so many bits have changed (a pair changes several at once: one more or less is let pass); then the codes
+With one thread, on rows in memory in blocks of 4,096. After a warm-up, Online Hashing with 64 bits learns pair by pair
+until so many bits have changed (a pair changes several at once: one more or less is let pass); then the codes
 follow, stretch after stretch, with the margins that earlier stretches left. Three kinds of rows: classes in a subspace,
 the same as embeddings of unit length, and rows without any structure, of which no bit can be skipped.
 """
@@ -70,18 +70,19 @@ class Lesson:
         self.learner = OnlineHashing(64, random_state=0)
         self.learner.partial_fit_pairs(*(part[:WARM_UP] for part in stream))
 
-    def until(self, count: int) -> tuple[Encoder, Encoder, int]:
-        """The next two encoders that differ in so many bits, or nearly; and the pairs between them."""
-        old, start = self.learner.snapshot(), self.at
+    def until(self, count: int) -> tuple[list[Encoder], Encoder, int]:
+        """The next encoders until two differ in so many bits, or nearly; the last of them, and the pairs it took."""
+        passed, start = [self.learner.snapshot()], self.at
         while self.at < len(self.stream[0]):
             self.learner.partial_fit_pairs(*(part[self.at : self.at + 1] for part in self.stream))
             self.at += 1
             new = self.learner.snapshot()
-            changed = len(new.changed_bits(old))
+            changed = len(new.changed_bits(passed[-1]))
             if abs(changed - count) <= count // 4:
-                return old, new, self.at - start
+                return passed, new, self.at - start
             if changed > count:
-                old, start = new, self.at
+                passed.append(new)
+                start = self.at
         raise SystemExit(f"no pair of encoders that differ in {count} bits in {len(self.stream[0]):,} pairs")
 
 
@@ -100,10 +101,11 @@ def all_along(X: np.ndarray, stream: Pairs, n_stretches: int, repeats: int) -> I
         margins.append(marks)
         planes, found = codes.planes, []
         for _ in range(n_stretches):
-            old, new, n_pairs = lesson.until(count)
-            if old is not encoder and len(old.changed_bits(encoder)):
+            passed, new, n_pairs = lesson.until(count)
+            for old in passed:  # where a pair changed too many bits for this row of figures, they are followed unseen
                 planes, margins, _ = margins.recode(old, encoder, planes, len(X), blocks(X))
-            figures, planes, margins = one_stretch(X, old, new, planes, margins, repeats)
+                encoder = old
+            figures, planes, margins = one_stretch(X, encoder, new, planes, margins, repeats)
             encoder = new
             found.append(figures | {"pairs": n_pairs})
         yield shown(found)

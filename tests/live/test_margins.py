@@ -147,6 +147,9 @@ def test_little_is_computed_for_little_steps() -> None:
     assert follower.computed < 100
     follower.follow(drift(follower.encoder, rng, 10.0, [2, 5]))
     assert follower.computed >= 2000, "functions that are others altogether"
+    assert follower.margins.marked.tolist() == [k for k in range(16) if k not in (2, 5)], "and may be again"
+    follower.follow(drift(follower.encoder, rng, 1e-4, [2, 5]))
+    assert len(follower.margins.marked) == 16
     before = follower.computed
     follower.follow(drift(follower.encoder, rng, 1e-4, [2, 5]))
     assert follower.computed < before + 100, "whose units were chosen anew"
@@ -225,8 +228,6 @@ def by_hand(n_columns: int = 16) -> Follower:
 def test_many_columns_computed_at_once_lose_their_marks() -> None:
     """And a few columns computed later get them again; the others keep what they have."""
     follower, rng = by_hand(), np.random.default_rng(1)
-    follower.follow(drift(follower.encoder, rng, 10.0, np.arange(4)))
-    assert len(follower.margins.marked) == 16, "a quarter of the columns is few"
     follower.follow(drift(follower.encoder, rng, 1e-5, np.arange(16)))
     assert len(follower.margins.marked) == 16, "where little is in doubt, any number is"
     follower.follow(drift(follower.encoder, rng, 10.0, np.arange(3, 8)))
@@ -273,9 +274,10 @@ def test_new_items_get_marks_of_marked_columns_only() -> None:
 
 def test_a_single_column_gets_its_marks_again() -> None:
     follower, rng = by_hand(n_columns=1), np.random.default_rng(1)
-    follower.follow(drift(follower.encoder, rng, 10.0, [0]))
-    follower.follow(drift(follower.encoder, rng, 1e-5, [0]))
-    assert 0 < follower.skipped
+    for scale, marked in ((10.0, 0), (1e-5, 1), (1e-5, 1)):
+        follower.follow(drift(follower.encoder, rng, scale, [0]))
+        assert len(follower.margins.marked) == marked
+    assert follower.skipped > 0
 
 
 def test_another_ruler_leaves_no_marks_of_the_former() -> None:

@@ -159,7 +159,7 @@ class Following(Searching):
                     return
 
     def _begin(self, version: Version, wait: bool, pause: bool = False) -> Refresh | None:
-        rehash = self._holdings.begin(version.encoder)
+        rehash = self._holdings.begin(version.encoder, self.learner.mean_)
         if wait:
             self._run(rehash, version, pause, lambda: False)
             return None

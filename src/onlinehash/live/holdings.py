@@ -136,12 +136,15 @@ class Holdings:
 
     # ------------------------------------------------------------------------------------------------ refreshes
 
-    def begin(self, encoder: Encoder) -> Rehash:
-        """A refresh, which computes the codes of another encoder beside all this; until it ends positions stay."""
+    def begin(self, encoder: Encoder, centre: np.ndarray) -> Rehash:
+        """A refresh, which computes the codes of another encoder beside all this; until it ends positions stay.
+
+        The centre is the mean of the features, from which margins are measured.
+        """
         margins = self.margins
         if self.encoder is None and isinstance(self.vectors, MemoryVectors):
-            margins = Margins(encoder)
-        self._rehash = Rehash(self.view, encoder, self.vectors, margins)
+            margins = Margins(encoder, centre)
+        self._rehash = Rehash(self.view, encoder, self.vectors, margins, centre)
         return self._rehash
 
     def end(self) -> None:

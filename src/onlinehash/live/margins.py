@@ -19,7 +19,7 @@ from onlinehash.numeric.ruler import ALL, Ruler, sample
 TOO_DOUBTFUL = 0.5
 
 #: So many items are asked what a recoding will cost.
-SAMPLE = 2**15
+SAMPLE = 2**13
 
 #: A ruler that was chosen by a few rows is chosen anew when there are so many times as many.
 GROWTH = 4
@@ -161,8 +161,8 @@ class Margins:
         if plan.ruler is None:
             margins._columns, margins._chosen_for = [None] * new.n_columns, n
         margins._ruler = recoding.ruler
-        for k, marks in recoding.marks.items():
-            margins._columns[k] = marks
+        for k in plan.columns.tolist():
+            margins._columns[k] = recoding.marks.get(k)
         return planes, margins, Work(recoding.computed, n_bits - recoding.computed, recoding.rows)
 
     def _plan(self, new: Encoder, old: Encoder, n: int, centre: np.ndarray | None) -> Plan:
@@ -170,21 +170,22 @@ class Margins:
         columns, ruler = new.changed_bits(old), self._ruler
         are_few = len(columns) <= max(MARKED_SHARE * new.n_columns, 1)
         if ruler is None or self._is_outgrown(ruler, new, old, n, centre):
-            return Plan(columns, np.full(len(columns), ALL), None, True, are_few)
-        steps, ruler = ruler.moved(new.weights, new.thresholds, old.weights, old.thresholds, columns)
+            steps = np.full(len(columns), ALL)
+            return Plan(columns, steps, steps, None, True, are_few)
+        moved, ruler = ruler.moved(new.weights, new.thresholds, old.weights, old.thresholds, columns)
         some = slice(0, n, -(-n // SAMPLE))
         doubts = np.ones((len(columns), len(range(n)[some])), bool)
-        for k, of_column, step in zip(columns, doubts, steps, strict=True):
+        for k, of_column, step in zip(columns, doubts, moved, strict=True):
             marks = self._columns[k]
             if marks is not None:
                 np.less_equal(marks[:n][some], step, out=of_column)
-        steps[doubts.mean(axis=1) > TOO_DOUBTFUL] = ALL
+        steps = np.where(doubts.mean(axis=1) > TOO_DOUBTFUL, ALL, moved)
         doubts[steps == ALL] = True
         # Costs were measured, in rows of 512 values read: bits one by one, and all bits of the columns at once.
-        one_by_one = doubts.any(axis=0).mean() + doubts.sum(axis=0).mean() / 5
+        one_by_one = doubts.any(axis=0).mean() + doubts.sum(axis=0).mean() / 3
         all_at_once = 1 + min(len(columns), 32) / 12
         is_dense = bool(one_by_one > all_at_once)
-        return Plan(columns, steps, ruler, is_dense, are_few or not is_dense)
+        return Plan(columns, moved, steps, ruler, is_dense, are_few or not is_dense)
 
     def _is_outgrown(self, ruler: Ruler, new: Encoder, old: Encoder, n: int, centre: np.ndarray | None) -> bool:
         """Is it time for another ruler? More than a block of rows would not choose a better one."""

@@ -16,11 +16,12 @@ from onlinehash.numeric.ruler import ALL, MOST, Ruler, sample
 class Plan:
     """Columns to compute: all their bits, or those in doubt alone; with marks, or without.
 
-    Marks lose so many `steps` (`ALL` where the unit is to be another, or there are none); a ruler that is None is to be
-    chosen.
+    Functions have `moved` by so many units, and marks lose so many `steps`: as many, or `ALL` where the unit is to be
+    another, or there are none. A ruler that is None is to be chosen.
     """
 
     columns: np.ndarray
+    moved: np.ndarray
     steps: np.ndarray
     ruler: Ruler | None
     is_dense: bool
@@ -28,16 +29,18 @@ class Plan:
 
 
 class Recoding:
-    """A pass that makes marks; `old` are those of the columns so far, None where a column has none."""
+    """A pass that makes marks; `old` are those of the columns so far, None where a column has none.
+
+    Columns all of whose bits are computed get no marks where another move like this would leave most in doubt.
+    """
 
     def __init__(
         self, encoder: Encoder, plan: Plan, old: list[np.ndarray | None], n: int, centre: np.ndarray | None
     ) -> None:
         columns = plan.columns
-        self.ruler, self._plan = plan.ruler, plan
-        self.marks = {int(k): np.zeros(n, np.uint8) for k in columns}
+        self.ruler, self.marks = plan.ruler, dict[int, np.ndarray]()
         self.computed = self.rows = 0
-        self._encoder, self._centre = encoder, centre
+        self._plan, self._n, self._encoder, self._centre = plan, n, encoder, centre
         self._old = [old[k] for k in columns]
         self._lost = np.minimum(plan.steps, MOST).astype(np.uint8)
         self._functions = encoder.weights[columns], encoder.thresholds[columns], layout.places(columns, encoder.n_bits)
@@ -46,14 +49,13 @@ class Recoding:
         """The rows from position `first` on."""
         if first == 0:
             self._choose_ruler(rows)
-        room = np.ones((len(self._old), len(rows) + layout.LANES), np.uint8)  # columns 2^k apart would share cache sets
+        room = np.ones(
+            (len(self.marks), len(rows) + layout.LANES), np.uint8
+        )  # columns 2^k apart would share cache sets
         marks = room[:, : len(rows)]
         block, here = first // layout.LANES, slice(first, first + len(rows))
         if self._plan.is_dense:
-            Z = features_of(self._encoder, rows)
-            sign_and_mark(Z, *self._functions, planes, block, self._constants, room)
-            self.computed += marks.size
-            self.rows += len(rows)
+            self._compute(planes, block, rows, room)
         else:
             for line, old, lost in zip(marks, self._old, self._lost, strict=True):
                 if old is None:
@@ -65,17 +67,31 @@ class Recoding:
             column[here] = line
 
     def _choose_ruler(self, rows: np.ndarray) -> None:
-        """By the first rows, where it is to be another, or units are."""
-        columns, others = self._plan.columns, self._plan.columns[self._plan.steps == ALL]
+        """By the first rows, where it is to be another, or units are; and which columns are marked."""
+        plan, functions = self._plan, (self._encoder.weights, self._encoder.thresholds)
+        others, marked = plan.columns[plan.steps == ALL], np.ones(len(plan.columns), bool)
         if len(others):
             Z = features_of(self._encoder, sample(rows))
-            functions = (self._encoder.weights, self._encoder.thresholds)
-            if self.ruler is None:
+            if plan.ruler is None:
                 self.ruler = Ruler.of(Z, *functions, self._centre)
             else:
-                self.ruler = self.ruler.renewed(Z, *functions, others)
+                self.ruler = plan.ruler.renewed(Z, *functions, others)
         assert self.ruler is not None  # as a plan without a ruler makes all marks anew
-        self._constants = self.ruler.constants(columns)
+        if plan.is_dense and plan.ruler is not None:
+            marked = self.ruler.suits(plan.moved, plan.ruler, plan.columns)
+        self._marked = np.flatnonzero(marked)
+        self._constants = self.ruler.constants(plan.columns[marked])
+        self.marks = {int(k): np.zeros(self._n, np.uint8) for k in plan.columns[marked]}
+
+    def _compute(self, planes: np.ndarray, block: int, rows: np.ndarray, marks: np.ndarray) -> None:
+        """Compute all bits of the columns."""
+        if self.marks:
+            Z = features_of(self._encoder, rows)
+            sign_and_mark(Z, *self._functions, planes, block, self._constants, marks, marked=self._marked)
+        else:
+            self._encoder.encode_into(rows, self._plan.columns, planes, block)
+        self.computed += len(rows) * len(self._plan.columns)
+        self.rows += len(rows)
 
     def _settle(self, planes: np.ndarray, block: int, rows: np.ndarray, marks: np.ndarray) -> None:
         """Compute what is in doubt; rows that are not are neither read nor mapped."""

@@ -32,9 +32,11 @@ class Rehash:
     which nobody changes. `finish` is short: it takes over what came, changed and went meanwhile.
     """
 
-    def __init__(self, view: Index, encoder: Encoder, vectors: Vectors, margins: Margins | None) -> None:
+    def __init__(
+        self, view: Index, encoder: Encoder, vectors: Vectors, margins: Margins | None, centre: np.ndarray
+    ) -> None:
         self._old, self._encoder, self._vectors, self._margins = view, encoder, vectors, margins
-        self._n = view.items.n_positions
+        self._centre, self._n = centre, view.items.n_positions
         self._changed: list[np.ndarray] = []
 
     def note(self, positions: np.ndarray) -> None:
@@ -51,7 +53,7 @@ class Rehash:
         elif old.encoder is None:
             found = self._encode_all(planes.shape[1], blocks, stop)
         else:
-            recoded = self._margins.recode(new, old.encoder, planes, n, blocks, stop)
+            recoded = self._margins.recode(new, old.encoder, planes, n, blocks, stop, self._centre)
             if recoded is None:
                 return False
             found, self._margins, counted = recoded

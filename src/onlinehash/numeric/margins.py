@@ -37,16 +37,17 @@ def sign_and_mark(
     centre, scales, radius, c_norm, eps, smallest = constants
     measures = (scales, radius, c_norm, eps, smallest)
     functions = describe(read_only(W), read_only(thresholds))
+    if marked is not None and len(marked) == len(W):
+        marked = None
     if marked is not None:
-        functions = functions[:, marked]
+        functions = np.take(functions, marked, axis=1)
 
-    def look(start: int, projections: np.ndarray, norms: np.ndarray) -> None:
-        on_centre = projections[:, -1]
+    def look(start: int, projections: np.ndarray, sizes: np.ndarray) -> None:
         if marked is not None:
-            projections = projections[:, marked]
-        _mark_rows(projections, on_centre, norms, Z.shape[1], functions, *measures, marks, first + start)
+            projections = np.take(projections, marked, axis=1)
+        _mark_rows(projections, sizes, Z.shape[1], functions, *measures, marks, first + start)
 
-    sign_planes(Z, np.concatenate([W, centre[None]]), thresholds, places, planes, first_block, look)
+    sign_planes(Z, W, thresholds, places, planes, first_block, look, centre)
 
 
 def settle_doubts(
@@ -122,8 +123,7 @@ def _mark(gap: float, error: float, share: float, per_unit: float, owed: float) 
 @njit(nogil=True, cache=True)
 def _mark_rows(
     projections: np.ndarray,
-    on_centre: np.ndarray,
-    norms: np.ndarray,
+    sizes: np.ndarray,
     d: int,
     functions: np.ndarray,
     scales: np.ndarray,
@@ -134,18 +134,18 @@ def _mark_rows(
     marks: np.ndarray,
     first: int,
 ) -> None:
-    """The marks of rows whose projections and norms are given; they are the rows first, first + 1, ... of `marks`.
+    """The marks of rows whose projections and sizes are given; they are the rows first, first + 1, ... of `marks`.
 
     |z - c|^2 = |z|^2 - 2 z.c + |c|^2, each rounded up, is found without another look at the row.
     """
     n_columns, width = scales.shape[1], d + 2
     lines = np.empty((64, n_columns), np.uint8)  # marks lie column by column: rows are gathered until lines are full
-    for start in range(0, norms.shape[0], 64):
-        n = min(64, norms.shape[0] - start)
+    for start in range(0, sizes.shape[1], 64):
+        n = min(64, sizes.shape[1] - start)
         for j in range(n):
-            norm = norms[start + j] * (1 + width * eps) + smallest
+            norm = sizes[0, start + j] * (1 + width * eps) + smallest
             error = eps * width * norm
-            square = norm * norm + c_norm * c_norm - 2 * (np.float64(on_centre[start + j]) - error * c_norm)
+            square = norm * norm + c_norm * c_norm - 2 * (sizes[1, start + j] - error * c_norm)
             share = 1 / max(np.sqrt(max(square, 0.0)), radius) if square < np.inf else 0.0
             for k in range(n_columns):
                 gap = np.float64(projections[start + j, k]) - functions[0, k]

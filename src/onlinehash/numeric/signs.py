@@ -124,20 +124,35 @@ def _runs(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return starts[: n + 1], masks[:n]
 
 
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _norm_and_dot(x: np.ndarray, c: np.ndarray) -> tuple[float, float]:
+    """|x| and x . c in the precision of x, summed in any order."""
+    square = product = x.dtype.type(0)
+    for i in range(x.shape[0]):
+        square += x[i] * x[i]
+        product += x[i] * c[i]
+    return np.sqrt(np.float64(square)), np.float64(product)
+
+
 @njit(nogil=True, cache=True)
-def _measure(Z: np.ndarray, norms: np.ndarray) -> None:
-    """The norms of rows."""
+def _measure(Z: np.ndarray, centre: np.ndarray, sizes: np.ndarray) -> None:
+    """|z| of rows and, where a centre is given, z . c."""
     for n in range(Z.shape[0]):
-        norms[n] = norm_of(Z[n])
+        if centre.shape[0]:
+            sizes[0, n], sizes[1, n] = _norm_and_dot(Z[n], centre)
+        else:
+            sizes[0, n] = norm_of(Z[n])
 
 
 @njit(nogil=True, cache=True)
-def _project_and_measure(W: np.ndarray, Z: np.ndarray, projections: np.ndarray, norms: np.ndarray) -> None:
-    """The projections of rows on a few functions, and the norms of rows while they are in the nearest cache."""
+def _project_and_measure(
+    W: np.ndarray, Z: np.ndarray, projections: np.ndarray, centre: np.ndarray, sizes: np.ndarray
+) -> None:
+    """The projections of rows on a few functions, and `_measure` while the rows are in the nearest cache."""
     for start in range(0, Z.shape[0], POINTS):
         stop = min(start + POINTS, Z.shape[0])
         row_dots(W, Z, start, stop, projections)
-        _measure(Z[start:stop], norms[start:stop])
+        _measure(Z[start:stop], centre, sizes[:, start:stop])
 
 
 @njit(nogil=True, cache=True)
@@ -202,33 +217,34 @@ def sign_planes(
     planes: np.ndarray,
     first_block: int = 0,
     look: Callable[[int, np.ndarray, np.ndarray], None] | None = None,
+    centre: np.ndarray | None = None,
 ) -> None:
     """Bit `places[k]` of code n in the planes = is the projection of row n on row k of W at or above threshold k?
 
     Z is `(n, d)` and W `(k, d)`, C-contiguous and of one dtype; thresholds are float64. Planes are `(blocks, bytes,
     codes in a block)`; row 0 becomes the first code of `first_block`, a place is 8 * byte + bit, and other bits stay.
     Rows that are not finite are refused as `checks.finite` does, when they are met. Whoever wants the projections too
-    gets to `look(first row, projections, norms)` block by block, while they are in the cache; W may then have more
-    rows than there are places, which are projected on and no more.
+    gets to `look(first row, projections, sizes)` block by block, while they are in the cache: sizes are |z| and, where
+    a centre is given, z . c.
     """
     by_rows = len(W) <= FEW_COLUMNS and padded_width(Z.shape[1]) == Z.shape[1]  # else rows would have to be copied
-    size = ROWS_READ_ONCE if by_rows else BLOCK_ROWS
+    size = min(len(Z), ROWS_READ_ONCE if by_rows else BLOCK_ROWS)
     Z, W, thresholds = read_only(Z), read_only(pad_rows(W) if by_rows else W), read_only(thresholds)
-    functions = describe(W[: len(places)], thresholds)
+    c = read_only(np.empty(0, Z.dtype) if centre is None else centre)
+    functions = describe(W, thresholds)
     eps, smallest = float(np.finfo(Z.dtype).eps), smallest_norm(Z.shape[1], Z.dtype)
-    products = np.zeros(min(len(Z), size) * len(W) + OCTET - 1, Z.dtype)
-    room = np.empty(min(len(Z), size))
-    for start in range(0, len(Z), size):
+    products, room = np.zeros(size * len(W) + OCTET - 1, Z.dtype), np.empty((2, size))
+    for start in range(0, len(Z), size or 1):
         block = Z[start : start + size]
-        projections, norms = products[: len(block) * len(W)].reshape(len(block), len(W)), room[: len(block)]
+        projections, sizes = products[: len(block) * len(W)].reshape(len(block), len(W)), room[:, : len(block)]
         if by_rows:
-            _project_and_measure(W, block, projections, norms)
+            _project_and_measure(W, block, projections, c, sizes)
         else:
             with np.errstate(over="ignore", invalid="ignore"):
                 np.matmul(block, W.T, out=projections)
-            _measure(block, norms)
+            _measure(block, c, sizes)
         at = first_block + start // planes.shape[2]
-        if not _pack(projections, norms, block, W, functions, places, eps, smallest, planes, at):
+        if not _pack(projections, sizes[0], block, W, functions, places, eps, smallest, planes, at):
             checks.finite(Z)
         if look is not None:
-            look(start, projections, norms)
+            look(start, projections, sizes)

@@ -1,9 +1,11 @@
 """Following a changed encoder: a full encode, the changed columns for all rows, and only what margins leave in doubt.
 
-With one thread, on rows in memory in blocks of 4,096. After a warm-up, Online Hashing with 64 bits learns pair by pair
-until so many bits have changed (a pair changes several at once: one more or less is let pass); then the codes
-follow, stretch after stretch, with the margins that earlier stretches left. Three kinds of rows: classes in a subspace,
-the same as embeddings of unit length, and rows without any structure, of which no bit can be skipped.
+With one thread, on rows in memory in blocks of 4,096. After a warm-up, Online Hashing with 64 bits learns pair by pair,
+and the codes follow as soon as so many bits have changed, or nearly; a pair changes several at once, often more than
+were waited for. *Fresh*: with margins as a bulk load leaves them, at several places along the stream. *Used*: refresh
+after refresh, with the margins that those before have left, whatever the pairs brought. Reported are the refreshes with
+as many bits as were waited for, or nearly. Three kinds of rows: classes in a subspace, the same as embeddings of unit
+length, and rows without any structure, of which no bit can be skipped.
 """
 
 from __future__ import annotations
@@ -22,6 +24,10 @@ from onlinehash.live.margins import Margins, recode_columns
 
 CHANGED = (1, 4, 16, 64)
 WARM_UP = 2500
+
+#: Refreshes with as many bits as wanted that a median is taken of, at least.
+LEAST = 5
+
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -29,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=float, default=1e6)
     parser.add_argument("--data", type=Path, help="npz with X, y and, for quantised features, offset and scale")
-    parser.add_argument("--stretches", type=int, default=7)
+    parser.add_argument("--refreshes", type=int, default=12)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     args = parser.parse_args()
@@ -42,12 +48,15 @@ def main() -> None:
             stream = common.pairs(X[:80_000], y[:80_000])
             print(f"\n{kind}: {len(X):,} x {X.shape[1]} float32, 64 bits, {WARM_UP:,} pairs learned before")
             rows.append({"data": kind} | cost_of_marks(X, stream, args.repeats))
-            print(f"{'bits':>5} {'pairs':>6} {'full ms':>8} {'plain':>6} {'margins':>8} {'worst':>6} {'rows read':>10} "
-                  f"{'computed':>9} {'flipped':>8}")  # fmt: skip
-            rows += [{"data": kind} | figures for figures in all_along(X, stream, args.stretches, args.repeats)]
+            print(f"{'margins':>7} {'bits':>5} {'of':>6} {'pairs':>6} {'full ms':>8} {'plain':>6} {'margins':>8} "
+                  f"{'worst':>6} {'rows read':>10} {'computed':>9} {'flipped':>8}")  # fmt: skip
+            for count in CHANGED:
+                for state, measure in (("fresh", fresh), ("used", used)):
+                    figures = shown(state, count, measure(X, stream, count, args.refreshes, args.repeats))
+                    rows.append({"data": kind, "state": state, "wanted": count} | figures)
             del X
-    print("\nplain, margins: of a full encode, the median of all stretches (and the worst); rows read: of all;")
-    print("computed, flipped: of the bits of changed columns")
+    print("\nof: refreshes reported, of those measured; plain, margins: of a full encode, the median (and the worst);")
+    print("rows read: of all; computed, flipped: of the bits of changed columns")
     common.write_json(rows, args.json)
 
 
@@ -70,20 +79,19 @@ class Lesson:
         self.learner = OnlineHashing(64, random_state=0)
         self.learner.partial_fit_pairs(*(part[:WARM_UP] for part in stream))
 
-    def until(self, count: int) -> tuple[list[Encoder], Encoder, int]:
-        """The next encoders until two differ in so many bits, or nearly; the last of them, and the pairs it took."""
-        passed, start = [self.learner.snapshot()], self.at
-        while self.at < len(self.stream[0]):
+    def until(self, count: int) -> tuple[Encoder, Encoder, int]:
+        """The encoder as it is, the next that differs in nearly so many bits or more, and the pairs it took."""
+        old = new = self.learner.snapshot()
+        start = self.at
+        while len(new.changed_bits(old)) < count - count // 4:
+            if self.at == len(self.stream[0]):
+                raise SystemExit(
+                    f"{self.at:,} pairs are too few to change {count} bits so often: ask for fewer refreshes"
+                )
             self.learner.partial_fit_pairs(*(part[self.at : self.at + 1] for part in self.stream))
             self.at += 1
             new = self.learner.snapshot()
-            changed = len(new.changed_bits(passed[-1]))
-            if abs(changed - count) <= count // 4:
-                return passed, new, self.at - start
-            if changed > count:
-                passed.append(new)
-                start = self.at
-        raise SystemExit(f"no pair of encoders that differ in {count} bits in {len(self.stream[0]):,} pairs")
+        return old, new, self.at - start
 
 
 def blocks(X: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -91,27 +99,42 @@ def blocks(X: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         yield first, X[first : first + 4096]
 
 
-def all_along(X: np.ndarray, stream: Pairs, n_stretches: int, repeats: int) -> Iterator[dict]:
-    """For each number of changed bits, stretch after stretch."""
-    for count in CHANGED:
-        lesson = Lesson(stream)
-        encoder = lesson.learner.snapshot()
-        margins = Margins(encoder, lesson.learner.mean_)
-        codes, marks = margins.encode(encoder, X)
-        margins.append(marks)
-        planes, found = codes.planes, []
-        for _ in range(n_stretches):
-            passed, new, n_pairs = lesson.until(count)
-            for old in passed:  # where a pair changed too many bits for this row of figures, they are followed unseen
-                planes, margins, _ = margins.recode(old, encoder, planes, len(X), blocks(X))
-                encoder = old
-            figures, planes, margins = one_stretch(X, encoder, new, planes, margins, repeats)
-            encoder = new
+def loaded(X: np.ndarray, encoder: Encoder, centre: np.ndarray) -> tuple[np.ndarray, Margins]:
+    """Planes and margins as a bulk load leaves them."""
+    margins = Margins(encoder, centre)
+    codes, marks = margins.encode(encoder, X)
+    margins.append(marks)
+    return codes.planes, margins
+
+
+def fresh(X: np.ndarray, stream: Pairs, count: int, n_refreshes: int, repeats: int) -> list[dict]:
+    """The first refresh after a bulk load, from place to place along the stream; only those near the count."""
+    lesson, found = Lesson(stream), []
+    while len(found) < n_refreshes:
+        centre = lesson.learner.mean_.copy()
+        old, new, n_pairs = lesson.until(count)
+        if is_near(len(new.changed_bits(old)), count):
+            figures, _, _ = one_refresh(X, old, new, *loaded(X, old, centre), repeats)
             found.append(figures | {"pairs": n_pairs})
-        yield shown(found)
+    return found
 
 
-def one_stretch(
+def used(X: np.ndarray, stream: Pairs, count: int, n_refreshes: int, repeats: int) -> list[dict]:
+    """Refresh after refresh, all of them measured."""
+    lesson, found = Lesson(stream), []
+    planes, margins = loaded(X, lesson.learner.snapshot(), lesson.learner.mean_)
+    while len(found) < n_refreshes or sum(is_near(figures["changed"], count) for figures in found) < LEAST:
+        old, new, n_pairs = lesson.until(count)
+        figures, planes, margins = one_refresh(X, old, new, planes, margins, repeats)
+        found.append(figures | {"pairs": n_pairs})
+    return found
+
+
+def is_near(changed: float, count: int) -> bool:
+    return abs(changed - count) <= count // 4
+
+
+def one_refresh(
     X: np.ndarray, old: Encoder, new: Encoder, planes: np.ndarray, margins: Margins, repeats: int
 ) -> tuple[dict, np.ndarray, Margins]:
     columns, n = new.changed_bits(old), len(X)
@@ -136,14 +159,17 @@ def one_stretch(
     return figures, after, later
 
 
-def shown(found: list[dict]) -> dict:
-    """The medians of some stretches, printed."""
-    middle = {name: float(np.median([figures[name] for figures in found])) for name in found[0]}
-    middle["worst margins ratio"] = max(figures["margins ratio"] for figures in found)
+def shown(state: str, count: int, found: list[dict]) -> dict:
+    """The medians of the refreshes with as many bits as wanted, printed."""
+    those = [figures for figures in found if is_near(figures["changed"], count)]
+    middle = {name: float(np.median([figures[name] for figures in those])) for name in those[0]}
+    middle["worst margins ratio"] = max(figures["margins ratio"] for figures in those)
+    middle |= {"reported": len(those), "measured": len(found)}
+    share = f"{len(those)}/{len(found)}"
     print(
-        f"{middle['changed']:>5.0f} {middle['pairs']:>6.0f} {1e3 * middle['full']:>8.0f} {middle['plain ratio']:>6.3f} "
-        f"{middle['margins ratio']:>8.3f} {middle['worst margins ratio']:>6.3f} {middle['rows']:>10.1%} "
-        f"{middle['computed']:>9.1%} {middle['flipped']:>8.1%}",
+        f"{state:>7} {middle['changed']:>5.0f} {share:>6} {middle['pairs']:>6.0f} {1e3 * middle['full']:>8.0f} "
+        f"{middle['plain ratio']:>6.3f} {middle['margins ratio']:>8.3f} {middle['worst margins ratio']:>6.3f} "
+        f"{middle['rows']:>10.1%} {middle['computed']:>9.1%} {middle['flipped']:>8.1%}",
         flush=True,
     )
     return middle

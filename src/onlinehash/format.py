@@ -68,6 +68,8 @@ def read(path: str | os.PathLike[str], mmap: bool = False) -> tuple[str, dict[st
     With `mmap` the arrays are read-only, and views of the file: opening it takes no time or memory, and all is checked
     but the arrays' bytes. A file that was written before there were outlines is read, and checked, completely.
     """
+    if Path(path).is_dir():
+        raise InvalidInput(f"expected a file at {path}, got a folder; that of a live index is for LiveIndex.open.")
     if not Path(path).is_file():
         raise InvalidInput(f"expected a file at {path}, got none.")
     try:

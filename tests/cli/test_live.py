@@ -1,4 +1,4 @@
-"""Live indexes at the command line: `onlinehash info` and `onlinehash backup` of their folders."""
+"""Live indexes at the command line: `onlinehash info`, `search` and `backup` of their folders."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, refresh
+from onlinehash import Hits, LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, load, refresh, save
+from onlinehash.errors import InvalidInput
 from tests.cli.running import Data, done, refused
 
 DATA = Data.make(80)
@@ -110,7 +111,9 @@ def test_a_learner_without_a_seed_is_read_back_as_it_was(path: Path) -> None:
 
 
 def test_info_of_what_cannot_be_told(tmp_path: Path, path: Path) -> None:
-    assert refused("info", tmp_path)[0] == 2  # a folder, but of nothing
+    code, message = refused("info", tmp_path)  # a folder, but of nothing
+    assert code == 2
+    assert str(tmp_path) in message
     with LiveIndex(OnlineHashing(8), path=path) as index:
         index.add(None, DATA.X)
     code, message = refused("info", path, "--vectors", "x.npy")
@@ -122,13 +125,91 @@ def test_info_of_what_cannot_be_told(tmp_path: Path, path: Path) -> None:
     assert str(path) in message
 
 
+def answers(*arguments: object) -> list[tuple[list[Any], list[int]]]:
+    """What `search --json` finds for each query."""
+    return [(line["ids"], line["distances"]) for line in done("search", *arguments, "--json").lines]
+
+
+def plain(hits: Any) -> list[tuple[list[Any], list[int]]]:
+    rows = zip(*hits, strict=True) if isinstance(hits, Hits) else hits
+    return [(ids.tolist(), distances.tolist()) for ids, distances in rows]
+
+
+@pytest.mark.parametrize("models", [{}, {"n_models": 2}], ids=["one model", "two models"])
+def test_search(tmp_path: Path, path: Path, models: dict[str, int]) -> None:
+    kind = MultiModelOnlineHashing if models else OnlineHashing
+    queries, target = tmp_path / "q.npy", tmp_path / "hits.csv"
+    np.save(queries, DATA.A[:5] + 0.1)
+    with LiveIndex(kind(12, random_state=0, **models), path=path, refresh=refresh.by_hand()) as index:
+        index.add([f"item{k}" for k in range(80)], DATA.X)
+        index.learn_pairs(DATA.A, DATA.B, DATA.similar)  # so that the learner would make other codes
+        index.remove("item3")
+        assert index.behind.bits > 0
+        expected = [plain(index.search(DATA.A[:5] + 0.1, k)) for k in (10, 3)]
+        near = plain(index.within(DATA.A[:5] + 0.1, 2))
+        codes = tmp_path / "c.oh"
+        save(index.encoder.encode(DATA.A[:5] + 0.1), codes)
+        before = {file.name: file.read_bytes() for file in path.iterdir() if not file.name.endswith("-shm")}
+        assert answers(path, queries) == expected[0]  # beside a writer
+        assert {name: (path / name).read_bytes() for name in before} == before
+    assert answers(path, queries, "-k", 3, "--jobs", 2) == expected[1]
+    assert answers(path, queries, "--radius", 2) == near
+    assert answers(path, codes) == expected[0]
+    done("search", path, queries, "-k", 3, "-o", target)
+    assert len(target.read_text().splitlines()) == 1 + 5 * 3
+
+
+def test_search_where_the_policy_is_not_stored(tmp_path: Path, path: Path) -> None:
+    class Never:
+        def due(self, index: Any) -> bool:
+            return False
+
+    np.save(tmp_path / "q.npy", DATA.X[:2])
+    with LiveIndex(OnlineHashing(12, random_state=0), path=path, refresh=Never()) as index:
+        index.add(None, DATA.X)
+        expected = plain(index.search(DATA.X[:2], 10))
+    assert answers(path, tmp_path / "q.npy") == expected
+
+
+def test_searches_that_are_refused(tmp_path: Path, path: Path) -> None:
+    queries = tmp_path / "q.npy"
+    np.save(queries, DATA.X[:2])
+    code, message = refused("search", tmp_path, queries)  # a folder, but of nothing
+    assert code == 2
+    assert str(tmp_path) in message
+    with LiveIndex(OnlineHashing(8, features=RbfAnchors(500)), path=path) as index:
+        index.add(None, DATA.X)
+    code, message = refused("search", path, queries)
+    assert code == 3
+    assert message.startswith(f"expected codes to search in {path}, got none yet: 80 items, ")
+    np.save(queries, DATA.X[:2, :3])
+    other = tmp_path / "other"
+    with LiveIndex(OnlineHashing(8, random_state=0), path=other) as index:
+        index.add(None, DATA.X)
+    assert refused("search", other, queries) == (2, f"{queries}, row 0: expected vectors of 4 numbers, got 3.")
+    assert refused("search", other, queries, "-o", other)[0] == 2
+    with LiveIndex.open(other):  # which the refused search let go of
+        pass
+
+
+def test_commands_for_files_say_what_a_folder_is_for(tmp_path: Path, path: Path) -> None:
+    np.save(tmp_path / "x.npy", DATA.X)
+    with LiveIndex(OnlineHashing(8, random_state=0), path=path) as index:
+        index.add(None, DATA.X)
+    expected = f"expected a file at {path}, got a folder; that of a live index is for LiveIndex.open."
+    assert refused("encode", path, tmp_path / "x.npy") == (2, expected)
+    with pytest.raises(InvalidInput, match=re.escape(expected)):
+        load(path)
+
+
 def test_the_commands_of_the_document_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those about live indexes; all others are run by the tests of the program as a whole."""
     monkeypatch.chdir(tmp_path)
     with LiveIndex(OnlineHashing(12, random_state=0), path="items") as index:
         index.add(None, DATA.X)
+    np.save("queries.npy", DATA.A[:3])
     lines = re.findall(r"^\$ onlinehash (.*)$", DOCUMENT.read_text(), flags=re.MULTILINE)
-    assert {line.split()[0] for line in lines} == {"info", "check", "backup"}
+    assert {line.split()[0] for line in lines} == {"info", "check", "backup", "search"}
     for line in lines:
         done(*line.split())
 

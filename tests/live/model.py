@@ -69,7 +69,8 @@ class Model:
     def refresh(self, encoder: Encoder) -> None:
         """From now on this encoder makes the codes."""
         self.refreshes += self.serial > 0
-        self.serial = 1 + max(self.versions, default=0)
+        if self.encoder is None or len(encoder.changed_bits(self.encoder)):  # else it is no other version
+            self.serial = 1 + max(self.versions, default=0)
         self.versions[self.serial] = encoder
         self.paused = False
         for old in sorted(self.versions)[:-VERSIONS_KEPT]:

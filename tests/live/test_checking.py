@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import sqlite3
 import threading
@@ -69,8 +70,45 @@ def test_an_index_without_items(tmp_path: Path) -> None:
 
 
 def test_what_is_no_index(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="holds none"):
+    with pytest.raises(InvalidInput, match="folder of a live index at"):
         check(tmp_path)
+
+
+def test_an_index_that_lost_its_database(folder: Path) -> None:
+    (folder / "items.db").unlink()
+    assert check(folder).problems == [f"items.db is missing in {folder}; restore it from a copy."]
+
+
+class Never:
+    def due(self, index: Any) -> bool:
+        return False
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [refresh.always(), refresh.every(3), refresh.when_changed(0.1), refresh.by_mutual_information(0.1), Never()],
+    ids=repr,
+)
+@pytest.mark.parametrize("kind", ["flat", "multi", "auto"])
+def test_whatever_settings_an_index_writes(tmp_path: Path, policy: Any, kind: str) -> None:
+    with LiveIndex(OnlineHashing(16, burn_in=20, random_state=0), policy, kind, tmp_path / "index") as index:
+        assert check(tmp_path / "index").problems == []
+        index.add(None, vectors(30, 0))
+        for seed in range(3):
+            index.learn_pair(*vectors(2, seed), False)
+            index.refresh()
+        index.roll_back()  # after which the policy pauses
+    assert check(tmp_path / "index").problems == []
+
+
+def test_all_that_sqlite_finds_is_one_sentence(folder: Path) -> None:
+    data = bytearray((folder / "items.db").read_bytes())
+    data[16384:32768] = bytes(16384)  # the map of pages
+    (folder / "items.db").write_bytes(data)
+    found = [problem for problem in check(folder).problems if "(SQLite: " in problem]
+    assert len(found) == 1
+    assert re.search(r"\(SQLite: \w.*, and \d+ more\); restore it from a copy\.$", found[0])
+    assert "\n" not in found[0]
 
 
 # ------------------------------------------------------------------ damage that SQLite cannot see

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import shutil
@@ -280,9 +281,23 @@ def test_a_truncated_database(folder: Path) -> None:
 
 def test_a_database_that_is_gone(folder: Path) -> None:
     (folder / "items.db").unlink()
-    assert not check(folder).ok
-    refused(LiveIndex.open, folder)
-    refused(LiveIndex, OnlineHashing(n_bits=16), None, "auto", folder)  # nor is a new one made in its place
+    said = f"items.db is missing in {folder}; restore it from a copy."
+    assert check(folder).problems == [said]
+    for opening in (LiveIndex.open, lambda path: LiveIndex.open(path, read_only=True)):
+        error = refused(opening, folder)
+        assert (type(error), str(error)) == (FormatError, said)
+    again = refused(LiveIndex, OnlineHashing(n_bits=16), None, "auto", folder)  # nor is a new one made in its place
+    assert (type(again), str(again)) == (FormatError, said)
+
+
+def test_an_index_that_nobody_closed_can_be_opened_again(folder: Path) -> None:
+    index = LiveIndex.open(folder)
+    index.add([1000], vectors(1, 9))
+    assert "close() that index" in str(refused(LiveIndex.open, folder))
+    del index
+    gc.collect()
+    with LiveIndex.open(folder) as index:
+        assert 1000 in index
 
 
 def test_a_log_that_is_cut_or_flipped(index: LiveIndex, tmp_path: Path) -> None:

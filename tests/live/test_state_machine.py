@@ -314,15 +314,15 @@ class Beside(RuleBasedStateMachine):
         while True:
             if self.index._job is not None:
                 self.index._job.wait()
-            if self.index.serial != self.model.serial:
+            if (self.index.serial, self.index.refreshes) != (self.model.serial, self.model.refreshes):
                 assert not self.model.paused
                 newest = self.model.newest()
                 assert newest is not None
                 self.model.refresh(newest)
-            asked, serial = self.index._asked_at, self.index.serial
+            asked, done = self.index._asked_at, (self.index.serial, self.index.refreshes)
             self.index._before_reading()
             running = self.index._job is not None and not self.index._job.done
-            if not running and (asked, serial) == (self.index._asked_at, self.index.serial):
+            if not running and (asked, *done) == (self.index._asked_at, self.index.serial, self.index.refreshes):
                 return
 
     @invariant()

@@ -116,8 +116,6 @@ def test_a_killed_writer_loses_nothing_it_acknowledged(killed: Path) -> None:
     ids = everything(copy)[0]
     assert ids[3] == "changed"
     assert ids[-60:] == list(range(1000, 1060))
-    with Store.open(copy) as store:
-        store.check()
 
 
 def test_flipped_bytes_in_the_log_of_a_killed_writer(killed: Path) -> None:
@@ -153,5 +151,3 @@ def test_messages_name_table_and_key(folder: Path) -> None:
         store.take(np.array([119]))
         with pytest.raises(FormatError, match="row 120"):
             store.take(np.flatnonzero(store.numbers == 120))
-        with pytest.raises(FormatError):
-            store.check()

@@ -147,7 +147,9 @@ def index(
 
 @app.command()
 def search(
-    index: Annotated[str, typer.Argument(help="An index that `index` saved.", show_default=False)],
+    index: Annotated[
+        str, typer.Argument(help="An index that `index` saved, or the folder of a live index.", show_default=False)
+    ],
     queries: Annotated[
         str, typer.Argument(help="A file of vectors or codes; - is standard input.", show_default=False)
     ],

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
-from onlinehash.cli import facts, output
+from onlinehash.cli import output
 from onlinehash.cli.progress import progress_bar
 from onlinehash.live.store import Store
+from onlinehash.live.store import folder as folders
 
 
 def backup(path: str, target: str, as_json: bool) -> None:
@@ -15,7 +17,7 @@ def backup(path: str, target: str, as_json: bool) -> None:
     with progress_bar() as show_progress, Store.open(path, read_only=True) as store:
         show_progress(None, "copying")
         store.backup(target)
-    seconds, n_bytes = time.perf_counter() - began, facts.folder_bytes(target)
+    seconds, n_bytes = time.perf_counter() - began, folders.size(Path(target))
     if as_json:
         output.print_json({"output": target, "bytes": n_bytes, "seconds": seconds})
     else:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Any
 
 from onlinehash.features import make_map
@@ -139,15 +138,6 @@ def _encoder_in_words(numbers: dict[str, Any]) -> str:
 
 
 # ------------------------------------------------------------------ live indexes
-
-
-def folder_bytes(path: str) -> int:
-    """Bytes of all files in a folder, some of which a writer may take away meanwhile."""
-    total = 0
-    for name in os.listdir(path):
-        with suppress(FileNotFoundError):
-            total += os.path.getsize(os.path.join(path, name))
-    return total
 
 
 def live(path: str) -> dict[str, Any]:

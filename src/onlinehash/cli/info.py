@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from onlinehash.evaluate import BitHealth, PairReport
 from onlinehash.index.base import Index
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
+from onlinehash.live.store import folder as folders
 from onlinehash.streams.from_files import read_tables
 from onlinehash.streams.pairs import PairReader
 
@@ -33,7 +35,7 @@ def show(path: str, vectors: str | None, pairs: str | None, as_json: bool) -> No
 def _of_folder(path: str, vectors: str | None, pairs: str | None) -> dict[str, Any]:
     if vectors or pairs:
         raise _unfit("a live index", path)
-    return {"file": path, "bytes": facts.folder_bytes(path), "kind": "live"} | facts.live(path)
+    return {"file": path, "bytes": folders.size(Path(path)), "kind": "live"} | facts.live(path)
 
 
 def _of_file(path: str, vectors: str | None, pairs: str | None) -> dict[str, Any]:

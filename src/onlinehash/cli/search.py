@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import csv
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 import onlinehash
 from onlinehash import checks
-from onlinehash.cli import facts, inputs, output
+from onlinehash.cli import inputs, output
 from onlinehash.cli.progress import progress_bar
 from onlinehash.cli.target import check as check_target
 from onlinehash.codes import Codes
-from onlinehash.errors import InvalidInput, InvalidParameter, MissingExtra
+from onlinehash.errors import InvalidInput, InvalidParameter, MissingExtra, NotReady
 from onlinehash.index.base import Index
 from onlinehash.index.hits import Hits
+from onlinehash.live.index import LiveIndex
 from onlinehash.streams.from_files import BLOCK_ROWS
 
 ENDINGS = (".csv", ".npz", ".parquet")
@@ -43,32 +46,43 @@ def search(
     if target != "-":
         _check_ending(target)
         check_target(target, (path, queries))
-    index = load_index(path)
-    index.n_jobs = jobs
-    answers = _answers(index, queries, format, k, radius)
-    if target != "-":
-        _write_file(answers, target, as_json)
-    elif as_json:
-        for query, hits in enumerate(answers):
-            output.print_json({"query": query, "ids": hits.ids, "distances": hits.distances})
-    else:
-        _print_table(answers)
+    with _opened(path, jobs) as index:
+        answers = _answers(index, queries, format, k, radius)
+        if target != "-":
+            _write_file(answers, target, as_json)
+        elif as_json:
+            for query, hits in enumerate(answers):
+                output.print_json({"query": query, "ids": hits.ids, "distances": hits.distances})
+        else:
+            _print_table(answers)
 
 
-def load_index(path: str) -> Index:
-    """The index in a file, which stays there."""
+@contextmanager
+def _opened(path: str, jobs: int) -> Iterator[Index | LiveIndex]:
+    """The index in a file, which stays there, or in the folder of a live index, which may be in use."""
+    if os.path.isdir(path):
+        with LiveIndex.open(path, read_only=True, n_jobs=jobs) as live:
+            if live.encoder is None:
+                raise NotReady(
+                    f"expected codes to search in {path}, got none yet: {len(live):,} items, and a learner without "
+                    "hash functions; add items."
+                )
+            yield live
+        return
     index = onlinehash.load(path, mmap=True)
     if not isinstance(index, Index):
         raise InvalidInput(
             f"expected an index in {path}, got {type(index).__name__}; make one with `onlinehash index`."
         )
-    return index
+    index.n_jobs = jobs
+    yield index
 
 
-def _answers(index: Index, queries: str, format: str | None, k: int | None, radius: int | None) -> Iterator[Hits]:
+def _answers(
+    index: Index | LiveIndex, queries: str, format: str | None, k: int | None, radius: int | None
+) -> Iterator[Hits]:
     """The hits of each query, found block by block."""
-    numbers = facts.indexed(index)
-    width = inputs.Width(numbers["n_bits"], numbers["n_models"])
+    width = inputs.Width(index.n_bits, index.n_models)
     n = 0
     with progress_bar() as show_progress:
         for block in inputs.read_blocks(queries, format, index.encoder, width):
@@ -80,7 +94,7 @@ def _answers(index: Index, queries: str, format: str | None, k: int | None, radi
                 show_progress(None if block.share is None else block.share * read, f"{n:,} queries")
 
 
-def _search(index: Index, codes: Codes, k: int | None, radius: int | None) -> Iterator[Hits]:
+def _search(index: Index | LiveIndex, codes: Codes, k: int | None, radius: int | None) -> Iterator[Hits]:
     if radius is not None:
         return iter(index.within(codes, radius))
     hits = index.search(codes, NEIGHBOURS if k is None else k)

@@ -111,6 +111,8 @@ class Index(ABC):
                 f"expected Codes or booleans to search for, got {checks.shown(queries)}; "
                 "an index that was given its encoder also takes vectors."
             )
+        if array.ndim == 0:
+            raise InvalidInput(f"expected queries in one or two dimensions, got {checks.shown(queries)}.")
         rows = array[None] if array.ndim == 1 else array
         if array.dtype != np.bool_ and self.encoder is not None:
             if len(rows) == 0:

@@ -61,13 +61,15 @@ class Ids:
             return np.array(positions, np.int64)
         return arrays.shown_at(self._keys, np.asarray(positions, np.int64))
 
-    def find(self, ids: Any) -> np.ndarray:
-        """The positions of an id, or of several different ones."""
+    def find(self, ids: Any, repeated: bool = False) -> np.ndarray:
+        """The positions of an id, or of several, which are all different unless `repeated` says they need not be."""
         asked = arrays.given([ids] if isinstance(ids, str | int | np.integer) else ids)
         found = self._positions(asked)
         if found.min(initial=0) < 0:
             unknown = _shown(asked, int(found.argmin()))
             raise UnknownId(f"expected the id of an item, got {unknown}, which none has; ids here are {self._kind}.")
+        if repeated:
+            return found
         in_order = np.sort(found)
         again = in_order[1:][in_order[1:] == in_order[:-1]]
         if len(again):
@@ -222,6 +224,12 @@ class Ids:
         self._n, self._keys = n, keys
         self._dead = dead if dead.any() else dead[:0]
         self._table = _NO_TABLE if self._table is not None and len(self._table) == 0 else None
+
+    def settle(self, alive: np.ndarray) -> None:
+        """As many positions as these, of which those live: what a change that failed halfway has to be put back to."""
+        if len(self) != len(alive):
+            self.keep(np.arange(len(alive)))
+        self._dead, self._table = np.empty(0, np.bool_) if alive.all() else ~alive, None
 
     # ------------------------------------------------------------------------------------------------ copies
 

@@ -171,7 +171,7 @@ class Intake(Hooks):
 
     def _adopt(self, fresh: Self) -> None:
         """Take over what a learner of the same parameters has learned; what scikit-learn keeps on this one stays."""
-        self._check_owner()
+        self.check_free()
         for name in [name for name in vars(self) if name.endswith("_") or name == "_centring"]:
             delattr(self, name)
         self.__dict__.update({name: value for name, value in vars(fresh).items() if name not in self.get_params()})
@@ -205,13 +205,18 @@ class Intake(Hooks):
 
     _owner: weakref.ref[Owner] | None = None
 
+    @property
+    def origin(self) -> object:
+        """What is the same object as long as learning goes on, and another after `fit` or `set_state`."""
+        return getattr(self, "_parameters", None)
+
     def owned_by(self, owner: Owner | None) -> None:
         """From now on this learns only through its owner, who keeps what it learned; None sets it free."""
-        self._check_owner()
+        self.check_free()
         self._owner = None if owner is None else weakref.ref(owner)
 
-    def _check_owner(self) -> None:
-        """A copy of an owned learner is free."""
+    def check_free(self) -> None:
+        """Refuse to learn where an owner alone may teach; a copy of an owned learner is free."""
         owner = None if self._owner is None else self._owner()
         if owner is not None and owner.learner is self and not owner.is_learning:
             raise InvalidInput(
@@ -223,7 +228,7 @@ class Intake(Hooks):
 
     def _open(self, rows: np.ndarray, X: Any = None) -> None:
         """On the first rows: check parameters and begin; on later ones: check the width."""
-        self._check_owner()
+        self.check_free()
         first = not hasattr(self, "n_features_in_")
         if first:
             self._check_parameters(rows)
@@ -311,7 +316,7 @@ class Intake(Hooks):
 
     def flush(self) -> Self:
         """Start a feature map that still waits, with the anchors it has."""
-        self._check_owner()
+        self.check_free()
         if hasattr(self, "n_features_in_") and not self._is_ready and self._pending:
             assert self._map is not None
             with undone_if_refused(self, True):

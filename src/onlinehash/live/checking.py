@@ -19,10 +19,11 @@ import numpy as np
 
 from onlinehash import checks, files, format
 from onlinehash.codes.layout import planes_per_model
-from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
+from onlinehash.errors import FormatError, OnlineHashError
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import refresh as policies
+from onlinehash.live.following import Counters
 from onlinehash.live.holdings import KINDS
 from onlinehash.live.keeper import expect, replay
 from onlinehash.live.store import folder as folders
@@ -32,8 +33,8 @@ from onlinehash.live.store.row_reader import Reader
 from onlinehash.live.store.schema import COLUMNS, check_tables, connect, translated
 from onlinehash.live.store.state import State
 
-#: SQLite names so many of its own problems.
-MOST_OF_SQLITE = 20
+#: SQLite names at most so many of its own problems, which are counted.
+MOST_OF_SQLITE = 1_000_000
 
 Progress = Callable[[float], None]
 
@@ -59,12 +60,15 @@ def check(path: str | os.PathLike[str], progress: Progress = lambda fraction: No
     `progress` is called with the share of the vectors that was read, from 0 to 1.
     """
     report = Report(Path(path))
-    if not folders.is_store(report.path):
-        raise InvalidInput(f"expected the folder of a live index, got {report.path}, which holds none.")
-    acknowledged = folders.read_commits(report.path)  # before the transaction begins: a writer may be running
-    with _noting(report), closing(connect(report.path, False)) as connection:
-        connection.execute("BEGIN")
-        _Check(report, connection).everything(acknowledged, progress)
+    try:
+        folders.expect_store(report.path)
+    except FormatError as error:
+        report.problems.append(str(error))
+    else:
+        acknowledged = folders.read_commits(report.path)  # before the transaction begins: a writer may be running
+        with _noting(report), closing(connect(report.path, False)) as connection:
+            connection.execute("BEGIN")
+            _Check(report, connection).everything(acknowledged, progress)
     report.facts["bytes"] = folders.size(report.path)
     return report
 
@@ -121,11 +125,13 @@ class _Check:
     # ------------------------------------------------------------------ the database
 
     def _database(self) -> None:
-        """What SQLite itself finds: each of its lines is a problem."""
-        for (answer,) in self._connection.execute(f"PRAGMA integrity_check({MOST_OF_SQLITE})").fetchall():
-            if answer != b"ok":
-                line = " ".join(answer.decode(errors="replace").split())
-                self._report.problems.append(f"{self._folder} is damaged ({line}); restore it from a copy.")
+        """What SQLite itself finds: one place that is damaged makes many lines, of which the first says enough."""
+        answers = self._connection.execute(f"PRAGMA integrity_check({MOST_OF_SQLITE})").fetchall()
+        lines = [line for (answer,) in answers for line in answer.decode(errors="replace").splitlines()]
+        found = [" ".join(line.split()) for line in lines if line != "ok" and not line.startswith("***")]
+        if found:
+            others = f", and {len(found) - 1:,} more" if len(found) > 1 else ""
+            raise FormatError(f"{self._folder} is damaged (SQLite: {found[0]}{others}); restore it from a copy.")
 
     def _records(self, table: str) -> None:
         """The sum of every record; vectors have their own."""
@@ -145,7 +151,8 @@ class _Check:
         if settings["refresh"] is not None:
             policies.from_specification(settings["refresh"])
         numbers = [settings["serial"], *settings["counters"]]
-        if settings["index"] not in KINDS or not isinstance(settings["paused"], bool) or len(numbers) != 5:
+        counted = len(settings["counters"]) == len(Counters._fields)
+        if settings["index"] not in KINDS or not isinstance(settings["paused"], bool) or not counted:
             raise damaged(self._folder, "settings", 0, f"expected those of an index, got {checks.shown(settings)}")
         if not all(type(number) is int and number >= 0 for number in numbers):
             raise damaged(self._folder, "settings", 0, f"expected counts, got {checks.shown(numbers)}")

@@ -11,14 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.errors import InvalidInput, NotReady, StorageError
+from onlinehash.errors import InvalidInput, NotReady, OnlineHashError, StorageError
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import refresh as policies
+from onlinehash.live.interrupts import uninterrupted
 from onlinehash.live.keeper import Keeper, Version
 from onlinehash.live.policy import Policy
 from onlinehash.live.rehash import Refresh, Rehash
 from onlinehash.live.reservoir import Reservoir
 from onlinehash.live.searching import Searching
+from onlinehash.numeric.views import read_only
 
 #: Encoders that are kept, the present one included.
 VERSIONS_KEPT = 5
@@ -52,15 +54,19 @@ class Following(Searching):
     _keeper: Keeper | None
     _lock: threading.RLock
     _closed: bool
+    _broken: bool
     _pairs: Reservoir
 
     def _set_out(self, settings: dict[str, Any], versions: list[Version]) -> None:
         """What is known of refreshes when an index begins, or is read back."""
         self._versions, self._serial, self._paused = versions, settings["serial"], settings["paused"]
         self._counters = Counters(*settings["counters"])
-        self._asked_at = self._learner_version
+        self._origin, self._asked_at = self.learner.origin, self._learner_version
         self._sample, self._n_changes = np.empty((0, 0)), 0
         self._job: Refresh | None = None
+
+    def _recover(self) -> None:
+        raise NotImplementedError
 
     def _settings(self) -> dict[str, Any]:
         """The counterpart of `_set_out`, and what else an index must know when it is opened."""
@@ -75,8 +81,12 @@ class Following(Searching):
     # ------------------------------------------------------------------------------------------------ when
 
     def _before_reading(self) -> None:
-        """Ask the policy about what the learner learned elsewhere, unless somebody is changing the index right now."""
-        learned = self._learner_version != self._asked_at
+        """Refuse if the index was closed; ask the policy about what the learner learned elsewhere.
+
+        Not if somebody is changing the index right now, who asks it then.
+        """
+        self._check_open()
+        learned = self._learner_version != self._asked_at or self.learner.origin is not self._origin
         if (learned or self.encoder is None) and self._lock.acquire(blocking=False):
             try:
                 self._follow()
@@ -84,32 +94,42 @@ class Following(Searching):
                 self._lock.release()
 
     def _follow(self) -> None:
-        """Ask the policy, if the codes are behind the learner."""
-        version = self._learner_version
+        """Ask the policy, if the codes are behind the learner. What goes wrong is no fault of the call that asks."""
         if self._paused or self._closed or (self._keeper is not None and self._keeper.store.read_only):
             return
-        if self._job is not None and not self._job.done:
-            return
-        self._asked_at = version
-        if self.encoder is not None and self.encoder.version == version:
+        if self._job is not None:
+            if not self._job.done:
+                return
+            if self._job.error is not None and not self._job.was_waited_for:
+                self._warn(self._job.error)
+            self._job = None
+        version, is_another = self._learner_version, self.learner.origin is not self._origin
+        self._origin, self._asked_at = self.learner.origin, version
+        if self.encoder is not None and self.encoder.version == version and not is_another:
             return
         try:
             if self.encoder is None:
                 self._begin(self._newest_version(), wait=True)
-            elif self.policy.due(self):
+            elif is_another or self.policy.due(self):
                 self._begin(self._newest_version(), wait=not self.background)
         except NotReady:
             pass  # the feature map still waits for points
-        except StorageError as error:
-            checks.warn(f"a refresh could not be kept, and the codes stay as they were: {error}")
+        except Exception as error:
+            self._warn(error)
+
+    def _warn(self, error: Exception) -> None:
+        problem = str(error) if isinstance(error, OnlineHashError) else f"{type(error).__name__}: {error}"
+        checks.warn(f"a refresh by {self.policy!r} failed, and the codes stay as they were: {problem}")
 
     @property
     def _learner_version(self) -> int:
         return int(getattr(self.learner, "version_", -1))
 
     def _newest_version(self) -> Version:
-        serial = 1 + max((version.serial for version in self._versions), default=0)
         encoder = self.learner.snapshot()
+        serial = 1 + max((version.serial for version in self._versions), default=0)
+        if self.encoder is not None and len(encoder.changed_bits(self.encoder)) == 0:
+            serial = self._serial  # the same functions are no other version to return to
         return Version(serial, self.learner.n_pairs_seen_, encoder)
 
     # ------------------------------------------------------------------------------------------------ how
@@ -122,7 +142,8 @@ class Following(Searching):
         """
         with self._alone():
             self._check_open(writing=True)
-            newest, self._asked_at = self._newest_version(), self._learner_version
+            newest = self._newest_version()
+            self._origin, self._asked_at = self.learner.origin, self._learner_version
             return self._begin(newest, wait)
 
     def roll_back(self, serial: int | None = None) -> None:
@@ -177,7 +198,8 @@ class Following(Searching):
             with self._lock:
                 if stop() or holdings is not self._holdings:  # which was read back from the disk meanwhile
                     return False
-                self._finish(rehash, version, pause)
+                with uninterrupted():
+                    self._finish(rehash, version, pause)
             return True
         finally:
             with self._lock:
@@ -196,14 +218,18 @@ class Following(Searching):
             if self._keeper is not None:
                 forgotten = sorted(set(known) - {v.serial for v in kept})
                 self._keeper.refreshed(version, view.items.all_codes(), self._settings(), forgotten)
-        except BaseException:
+        except BaseException as error:
             self._versions, self._serial, self._paused, self._counters = before
+            if not isinstance(error, OnlineHashError):  # it may be on the disk nonetheless
+                self._recover()
             raise
         self._holdings.publish(view, margins)
 
     def _check_open(self, writing: bool = False) -> None:
         if self._closed:
             raise InvalidInput("expected an index that is open, got one that was closed; open it again.")
+        if self._broken and not writing:
+            raise StorageError("expected an index that agrees with its disk, but a failed change could not be undone.")
         if writing and self._keeper is not None and self._keeper.store.read_only:
             raise InvalidInput("expected an index that may be changed, got one that was opened read-only.")
 
@@ -237,7 +263,7 @@ class Following(Searching):
                 living = self._holdings.view.items.positions()
                 chosen = np.random.default_rng(n).choice(living, min(n, SAMPLE_SIZE), replace=False)
                 self._sample, self._n_changes = self._holdings.vectors.take(np.sort(chosen)), 0
-            return self._sample
+            return read_only(self._sample)
 
     @property
     def recent_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

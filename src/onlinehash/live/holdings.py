@@ -13,6 +13,7 @@ from onlinehash.index.base import Index
 from onlinehash.index.flat import FlatIndex
 from onlinehash.index.multi_index import MultiIndex
 from onlinehash.learners.encoder import Encoder
+from onlinehash.live import filters
 from onlinehash.live.margins import Margins
 from onlinehash.live.payloads import Payloads
 from onlinehash.live.rehash import Rehash
@@ -35,10 +36,11 @@ class Holdings:
     Vectors are in memory, with margins beside them, or in a store, which has written a change before it comes here.
     """
 
-    def __init__(self, view: Index, kind: str, vectors: MemoryVectors | Store, payloads: Payloads) -> None:
-        self.view, self.vectors, self.payloads = view, vectors, payloads
+    def __init__(
+        self, view: Index, kind: str, vectors: MemoryVectors | Store, payloads: Payloads, gate: threading.RLock
+    ) -> None:
+        self.view, self.vectors, self.payloads, self.gate = view, vectors, payloads, gate
         self.margins: Margins | None = None
-        self.gate = threading.RLock()
         self._kind = kind
         self._rehash: Rehash | None = None
 
@@ -53,9 +55,11 @@ class Holdings:
         """The published index, and which of its items a filter admits."""
         if where is None:
             return self.view, None
+        tests = filters.checked(where)
+        self.payloads.columns(tests)  # may read all payloads, for which nobody waits at the gate
         with self.gate:
-            view, mask = self.view, self.payloads.mask(where)
-        return view, mask[view.items.positions()]
+            view, columns = self.view, self.payloads.columns(tests)
+        return view, columns.mask(tests)[view.items.positions()]
 
     def find(self, ids: Any) -> np.ndarray:
         """The positions of items; refused if one is unknown."""
@@ -63,9 +67,10 @@ class Holdings:
             return self.view.items.ids.find(ids)
 
     def take(self, ids: Any) -> np.ndarray:
-        """The vectors of items."""
+        """The vectors of items, some of which may be asked for more than once."""
         with self.gate:
-            return self.vectors.take(self.find(ids))
+            different, places = np.unique(self.view.items.ids.find(ids, repeated=True), return_inverse=True)
+            return self.vectors.take(different)[places]
 
     # ------------------------------------------------------------------------------------------------ changes
 
@@ -85,13 +90,13 @@ class Holdings:
     ) -> None:
         """New items."""
         with self.gate:
-            fork = self.view.fork()
-            fork.add(codes, ids)
-            self.payloads.append(texts)
             if isinstance(self.vectors, MemoryVectors):
                 self.vectors.append(rows)
             if self.margins is not None and marks is not None:
                 self.margins.append(marks)
+            self.payloads.append(texts)
+            fork = self.view.fork()
+            fork.add(codes, ids)
             self.view = MultiIndex.of(fork) if self._wants_tables(fork) else fork
 
     def _wants_tables(self, index: Index) -> bool:
@@ -107,12 +112,13 @@ class Holdings:
     ) -> None:
         """Other vectors or payloads, or both, of known items."""
         with self.gate:
+            fork = self.view.fork()
+            if codes is not None:
+                fork.put(positions, codes)
             if texts is not None:
                 self.payloads.put(positions, texts)
-            if rows is None or codes is None:
+            if rows is None:
                 return
-            fork = self.view.fork()
-            fork.put(positions, codes)
             if isinstance(self.vectors, MemoryVectors):
                 self.vectors.put(positions, rows)
             if self.margins is not None and marks is not None:
@@ -133,6 +139,17 @@ class Holdings:
                     if column is not None:
                         column.keep(living)
             self.view = fork
+
+    def heal(self) -> None:
+        """In memory, undo what a change did that failed halfway: the published index was not changed."""
+        with self.gate:
+            items = self.view.items
+            alive = np.zeros(items.n_positions, np.bool_)
+            alive[items.positions()] = True
+            for column in (self.vectors, self.payloads, self.margins):
+                if column is not None and len(column) != len(alive):
+                    column.keep(np.arange(len(alive)))
+            items.ids.settle(alive)
 
     # ------------------------------------------------------------------------------------------------ refreshes
 

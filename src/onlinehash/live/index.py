@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -13,12 +14,13 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.codes import Codes
 from onlinehash.codes.layout import planes_per_model
-from onlinehash.errors import InvalidInput
+from onlinehash.errors import InvalidInput, NotReady, UnknownId
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Update, Updates
 from onlinehash.live import refresh as policies
-from onlinehash.live.following import Counters, Following
+from onlinehash.live.following import Following
 from onlinehash.live.holdings import KINDS, Holdings
+from onlinehash.live.interrupts import uninterrupted
 from onlinehash.live.keeper import Contents, Keeper
 from onlinehash.live.payloads import Payloads
 from onlinehash.live.policy import Policy
@@ -42,8 +44,9 @@ class LiveIndex(Following):
         asked at the next call.
     refresh : policy, default=refresh.when_changed(0.05)
         Any object with `due(index) -> bool`.
-    index : {"auto", "flat", "multi"}, default="auto"
-        How codes are searched: by a scan, by tables, or by tables once there are a million items.
+    index : {"auto", "flat", "multi"} or None, default=None
+        How codes are searched: by a scan, by tables, or by tables once there are a million items. None is "auto", or
+        what an index that is continued has been.
     path : folder or None, default=None
         Where everything is kept. An index that is there already is continued, if this learner has the same
         parameters and has learned nothing.
@@ -57,12 +60,13 @@ class LiveIndex(Following):
     """
 
     _given_policy: Policy | None  # None: the stored one
+    _given_kind: str | None
 
     def __init__(
         self,
         learner: Learner,
         refresh: Policy | None = None,
-        index: str = "auto",
+        index: str | None = None,
         path: str | os.PathLike[str] | None = None,
         *,
         background: bool = False,
@@ -71,18 +75,15 @@ class LiveIndex(Following):
     ) -> None:
         if not isinstance(learner, Learner):
             raise InvalidInput(f"expected a learner, such as OnlineHashing(n_bits=64), got {checks.shown(learner)}.")
-        checks.parameters("LiveIndex", {"index": index}, {"index": checks.one_of(*KINDS)})
-        self._set_up(refresh, background, sync, n_jobs)
-        if path is not None and Keeper.exists(path):
-            self._keeper = Keeper.open(path, False, sync)
-            with self._closed_on_error():
-                self._keeper.check_same(learner)
-                self._read_back(learner)
-            return
-        self._given_policy = policies.when_changed(0.05) if refresh is None else refresh
-        settings = {"index": index, "serial": 0, "paused": False, "counters": list(Counters())}
-        self._take_over(Contents(learner, [], [], [], np.empty((0, 0), np.uint8), settings))
-        if path is not None:
+        checks.parameters("LiveIndex", {"index": index}, {"index": checks.one_of(None, *KINDS)})
+        self._set_up(refresh, index, background, sync, n_jobs)
+        if path is None:
+            self._take_over(Contents.of_nothing(learner))
+        elif Keeper.exists(path):
+            self._open(path, False, sync, learner)
+        else:
+            learner.check_free()
+            self._take_over(Contents.of_nothing(learner))
             self._keeper = Keeper.create(path, learner, self._settings(), sync)
             self._holdings.vectors = self._keeper.store
             learner.owned_by(self)
@@ -104,72 +105,98 @@ class LiveIndex(Following):
         which it opened the index or called `reload`.
         """
         index = cls.__new__(cls)
-        index._set_up(refresh, background, sync, n_jobs)
-        index._keeper = Keeper.open(path, read_only, sync)
-        with index._closed_on_error():
-            index._read_back(None)
+        index._set_up(refresh, None, background, sync, n_jobs)
+        index._open(path, read_only, sync, None)
         return index
 
     # ------------------------------------------------------------------------------------------------ coming and going
 
-    def _set_up(self, refresh: Policy | None, background: bool, sync: str, n_jobs: int) -> None:
+    def _set_up(self, refresh: Policy | None, kind: str | None, background: bool, sync: str, n_jobs: int) -> None:
+        is_policy = "a policy with a method due(index), such as refresh.every(50)"
         checks.parameters(
             "LiveIndex",
             {"refresh": refresh, "background": background, "sync": sync, "n_jobs": n_jobs},
             {
-                "refresh": ("a policy with a method due(index)", lambda p: p is None or callable(getattr(p, "due", 0))),
+                "refresh": (
+                    is_policy,
+                    lambda p: p is None or (callable(getattr(p, "due", 0)) and not isinstance(p, type)),
+                ),
                 "background": ("True or False", lambda b: isinstance(b, bool)),
                 "sync": checks.one_of("full", "batch"),
                 "n_jobs": checks.either(checks.integer(1), checks.integer(-1, -1)),
             },
         )
         self.background, self._n_jobs = background, int(n_jobs)
-        self._given_policy = refresh
+        self._given_policy, self._given_kind = refresh, kind
         self._keeper: Keeper | None = None
-        self._lock = threading.RLock()
-        self._closed, self._teacher = False, 0
+        self._lock, self._gate = threading.RLock(), threading.RLock()
+        self._closed, self._broken, self._teacher = False, False, 0
 
-    @contextmanager
-    def _closed_on_error(self) -> Iterator[None]:
+    def _open(self, path: str | os.PathLike[str], read_only: bool, sync: str, learner: Learner | None) -> None:
+        """Go on with what is at a path; with this learner, if one is given."""
+        self._keeper = Keeper.open(path, read_only, sync)
         try:
-            yield
+            if learner is not None:
+                self._keeper.check_same(learner)
+            self._read_back(learner)
+            if not read_only and self._settings() != self._keeper.store.settings:  # another policy or kind was given
+                with self._keeper.store.transaction():
+                    self._keeper.store.put_settings(self._settings())
         except BaseException:
-            if self._keeper is not None:
-                self._keeper.close()
+            self._keeper.close()
             raise
 
     def _read_back(self, learner: Learner | None) -> None:
         """Be what the store says: after opening, and after a change that could not be kept."""
         assert self._keeper is not None
-        contents = self._keeper.load()
-        if learner is not None:
-            learner.set_state(contents.learner.get_state())
-            contents = contents._replace(learner=learner)
-        self._take_over(contents)
-        if not self._keeper.store.read_only:
-            self.learner.owned_by(self)
+        with self._gate:  # positions are counted anew
+            contents = self._keeper.load()
+            policy = self._policy_for(contents.settings)
+            if learner is not None:
+                learner.set_state(contents.learner.get_state())
+                contents = contents._replace(learner=learner)
+            self._take_over(contents, policy)
+            if not self._keeper.store.read_only:
+                self.learner.owned_by(self)
 
-    def _take_over(self, contents: Contents) -> None:
-        """Make everything in memory from what an index consists of."""
-        self.learner, settings = contents.learner, contents.settings
-        if self._given_policy is None and settings["refresh"] is None:
+    def _policy_for(self, settings: dict[str, Any]) -> Policy:
+        """The policy that was given, or else the stored one."""
+        if self._given_policy is not None:
+            return self._given_policy
+        if settings["refresh"] is None:
+            if self._keeper is not None and self._keeper.store.read_only:
+                return policies.by_hand()  # it is never asked
             raise InvalidInput(
                 "expected a policy, as the one that this index was made with cannot be kept in a file, got none; "
                 "give it again by refresh=."
             )
-        self.policy = self._given_policy or policies.from_specification(settings["refresh"])
-        self._kind = settings["index"]
+        return policies.from_specification(settings["refresh"])
+
+    def _take_over(self, contents: Contents, policy: Policy | None = None) -> None:
+        """Make everything in memory from what an index consists of."""
+        self.learner, settings = contents.learner, contents.settings
+        self.policy = policy or self._policy_for(settings)
+        self._kind = self._given_kind or settings["index"]
         present = [version.encoder for version in contents.versions if version.serial == settings["serial"]]
         n_bits, n_models, fusion = self.learner.shape_of_codes
-        codes = Codes.from_rows(
-            contents.codes.reshape(len(contents.ids), n_models * planes_per_model(n_bits)), n_bits, n_models
-        )
+        width = n_models * planes_per_model(n_bits)
+        codes = Codes.from_rows(contents.codes.reshape(len(contents.ids), width), n_bits, n_models)
         encoder = present[0] if present else None
         view = KINDS[self._kind](codes, contents.ids, self._n_jobs, fusion=fusion, encoder=encoder)
         vectors = MemoryVectors() if self._keeper is None else self._keeper.store
-        self._holdings = Holdings(view, self._kind, vectors, Payloads(contents.payloads))
+        self._holdings = Holdings(view, self._kind, vectors, Payloads(contents.payloads), self._gate)
         self._pairs = Reservoir(PAIRS_SIZE, 0, PAIRS_HORIZON)
         self._set_out(settings, contents.versions)
+
+    def _recover(self) -> None:
+        """After a change that failed halfway: be what is on the disk or, in memory, what is published."""
+        if self._keeper is None:
+            self._holdings.heal()
+            return
+        self._broken = True
+        with self._teaching():
+            self._read_back(self.learner)
+        self._broken = False
 
     def reload(self) -> None:
         """Be as the index on the disk is now: for those who only read it while another process writes."""
@@ -212,9 +239,17 @@ class LiveIndex(Following):
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    @property
+    def path(self) -> Path | None:
+        """The folder in which everything is kept; None if that is in memory."""
+        return None if self._keeper is None else self._keeper.store.path
+
     def __repr__(self) -> str:
-        where = f", path={str(self._keeper.store.path)!r}" if self._keeper is not None else ""
+        where = "" if self.path is None else f", path={str(self.path)!r}"
         return f"LiveIndex({type(self.learner).__name__}, n={len(self)}, refresh={self.policy!r}{where})"
+
+    def __reduce__(self) -> Any:
+        raise InvalidInput("cannot copy or pickle a LiveIndex: backup(path) writes a copy, which LiveIndex.open opens.")
 
     # ------------------------------------------------------------------------------------------------ items
 
@@ -228,35 +263,34 @@ class LiveIndex(Following):
             names = holdings.view.items.ids.new(ids, len(rows))
             texts = Payloads.checked(payloads, len(rows))
             codes, marks = holdings.encode(rows)
-            with self._teaching():
-                self.learner.observe(rows)
-                with self._kept({"what": "points", "X": rows}) as store:
-                    if store is not None:
-                        store.add(names.tolist(), rows, texts)
-                        store.put_codes(np.arange(len(store) - len(rows), len(store)), codes.rows())
+            self.learner.observe(rows)
+            with self._kept({"what": "points", "X": rows}) as store:
+                if store is not None:
+                    store.add(names.tolist(), rows, texts)
+                    store.put_codes(np.arange(len(store) - len(rows), len(store)), codes.rows())
             holdings.add(names, rows, texts, codes, marks)
             self._n_changes += len(rows)
 
     def update(self, ids: Any, X: Any = None, payloads: Any = None) -> None:
         """New vectors or payloads, or both, for known items, which keep their place in the order of insertion."""
-        with self._changing() as holdings:
+        with self._changing() as holdings, ExitStack() as held:
             if X is None and payloads is None:
                 raise InvalidInput("expected vectors or payloads to update, got neither.")
             ids, rows = (_listed(ids), None) if X is None else self._given(ids, X)
             positions = holdings.find(ids)
             texts = None if payloads is None else Payloads.checked(payloads, len(positions))
+            codes, marks = None, None
             if rows is not None:
                 checks.same_length("ids", len(positions), len(rows), "X")
-            codes, marks = (None, None) if rows is None else holdings.encode(rows)
-            with holdings.gate, self._teaching():  # nobody may see what is on the disk before the rest has changed
-                if rows is not None:
-                    self.learner.observe(rows)
-                with self._kept(None if rows is None else {"what": "points", "X": rows}) as store:
-                    if store is not None:
-                        self._rewrite(store, positions, rows, texts)
-                        if codes is not None:
-                            store.put_codes(positions, codes.rows())
-                holdings.update(positions, rows, texts, codes, marks)
+                codes, marks = holdings.encode(rows)
+                self.learner.observe(rows)
+            with self._kept(None if rows is None else {"what": "points", "X": rows}) as store:
+                if store is not None:
+                    self._rewrite(store, positions, rows, texts)
+                    if codes is not None:
+                        store.put_codes(positions, codes.rows())
+                held.enter_context(self._gate)  # nobody may see what is on the disk before the rest has changed
+            holdings.update(positions, rows, texts, codes, marks)
             self._n_changes += len(positions)
 
     def _rewrite(
@@ -273,31 +307,39 @@ class LiveIndex(Following):
 
     def remove(self, ids: Any) -> None:
         """Forget known items."""
-        with self._changing() as holdings:
+        with self._changing() as holdings, ExitStack() as held:
             ids = _listed(ids)
             positions = holdings.find(ids)
-            with holdings.gate:  # as above
-                with self._kept(None) as store:
-                    if store is not None:
-                        store.remove(positions)
-                holdings.remove(ids)
+            with self._kept(None) as store:
+                if store is not None:
+                    store.remove(positions)
+                held.enter_context(self._gate)  # as above
+            holdings.remove(ids)
             self._n_changes += len(positions)
 
     def _given(self, ids: Any, X: Any) -> tuple[Any, np.ndarray]:
-        """Ids and vectors; one id goes with one vector."""
-        if isinstance(ids, str | int | np.integer) and np.ndim(X) == 1:
-            ids, X = [ids], checks.row(X, "X")
-        rows = checks.vectors(X, dtype=self._dtype if self._n_features else None)
+        """Ids and vectors; one vector may come without a dimension for it."""
+        rows = checks.row(X, "X") if np.ndim(X) == 1 else X
+        rows = checks.vectors(rows, dtype=self._dtype if self._n_features else None)
         if self._n_features:
             checks.width(rows, self._n_features, "this index")
-        return ids, rows
+        return _listed(ids), rows
 
     @contextmanager
     def _changing(self) -> Iterator[Holdings]:
-        """One change at a time; afterwards the policy is asked."""
+        """One change at a time, whole or not at all; afterwards the policy is asked."""
         with self._lock:
             self._check_open(writing=True)
-            yield self._holdings
+            if self._broken:
+                self._recover()
+            with uninterrupted(), self._teaching():
+                try:
+                    yield self._holdings
+                except (InvalidInput, UnknownId, NotReady):  # which come before anything changes
+                    raise
+                except BaseException:
+                    self._recover()
+                    raise
             self._follow()
 
     # ------------------------------------------------------------------------------------------------ learning
@@ -313,12 +355,11 @@ class LiveIndex(Following):
     def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Updates:
         """Teach the learner many pairs, row t of A with row t of B; the policy is asked once, after the last."""
         with self._changing():
-            with self._teaching():
-                updates = self.learner.learn_pairs(A, B, similar, sample_weight)
-                A, B = (np.ascontiguousarray(X, self.learner.dtype_) for X in (A, B))
-                s, w = checks.similarities(similar, len(A)), checks.weights(sample_weight, len(A))
-                with self._kept({"what": "pairs", "A": A, "B": B, "similar": s, "weight": w}):
-                    pass
+            updates = self.learner.learn_pairs(A, B, similar, sample_weight)
+            A, B = (np.ascontiguousarray(X, self.learner.dtype_) for X in (A, B))
+            s, w = checks.similarities(similar, len(A)), checks.weights(sample_weight, len(A))
+            with self._kept({"what": "pairs", "A": A, "B": B, "similar": s, "weight": w}):
+                pass
             self._pairs.append(A, B, s)
         return updates
 
@@ -326,9 +367,15 @@ class LiveIndex(Following):
         """Teach the learner many pairs of items."""
         with self._lock:
             self._check_open(writing=True)
-            none = np.empty((0, self._n_features), self._dtype)
-            A, B = (np.concatenate([none, *(self._holdings.take([i]) for i in _listed(ids))]) for ids in (ids_a, ids_b))
+            A, B = (self._holdings.take(_listed(ids)) for ids in (ids_a, ids_b))
             return self.learn_pairs(A, B, similar, sample_weight)
+
+    def flush(self) -> None:
+        """Let a feature map that still waits for its anchors start with those that there are."""
+        with self._changing():
+            self.learner.flush()
+            with self._kept({"what": "flush"}):
+                pass
 
     @property
     def is_learning(self) -> bool:
@@ -337,16 +384,10 @@ class LiveIndex(Following):
 
     @contextmanager
     def _teaching(self) -> Iterator[None]:
-        """What the learner learns here is kept on the disk, or everything is read back from there."""
+        """The learner may be taught by this thread."""
         before, self._teacher = self._teacher, threading.get_ident()
         try:
             yield
-        except InvalidInput:  # which a learner raises before it changes
-            raise
-        except BaseException:
-            if self._keeper is not None:
-                self._read_back(self.learner)
-            raise
         finally:
             self._teacher = before
 

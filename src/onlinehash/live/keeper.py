@@ -46,6 +46,13 @@ class Contents(NamedTuple):
     codes: np.ndarray
     settings: dict[str, Any]
 
+    @classmethod
+    def of_nothing(cls, learner: Learner) -> Contents:
+        """A new index, with the policy that is taken where none is given."""
+        settings = {"index": "auto", "serial": 0, "paused": False, "counters": [0] * 4}
+        settings["refresh"] = {"policy": "when_changed", "share": 0.05, "price": 0.1}
+        return cls(learner, [], [], [], np.empty((0, 0), np.uint8), settings)
+
 
 class Keeper:
     """One open store, in terms of learners and encoders."""
@@ -158,8 +165,7 @@ class Keeper:
     def refreshed(self, version: Version, codes: Codes, settings: dict[str, Any], forget: list[int]) -> None:
         """All codes, the encoder they are of, and which older encoders are not kept any longer, in one step."""
         with self.store.transaction():
-            if version.serial not in {serial for serial, _, _ in self.store.encoders()}:
-                self.store.put_encoder(version.serial, {"n_pairs": version.n_pairs}, files.to_bytes(version.encoder))
+            self._put(version)
             for serial in forget:
                 self.store.drop_encoder(serial)
             self.store.put_codes(None, codes.rows())
@@ -176,8 +182,12 @@ def replay(learner: Learner, events: Iterable[dict[str, Any]]) -> None:
             learner.observe(event["X"])
         elif event["what"] == "pairs":
             learner.partial_fit_pairs(event["A"], event["B"], event["similar"], event["weight"])
-        else:
+        elif event["what"] == "flush":
             learner.flush()
+        else:
+            raise FormatError(
+                f"expected points, pairs or a flush in a learner's log, got {checks.shown(event['what'])}."
+            )
 
 
 def expect(thing: Any, kind: type, name: str) -> Any:

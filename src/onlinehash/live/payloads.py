@@ -20,11 +20,18 @@ _AT_ONCE = 1024  # payloads parsed by one call, which costs as much as a few of 
 _ENCODER = json.JSONEncoder(separators=(",", ":"))  # in ASCII, so that a text's length is its size in any store
 
 
-class _State(NamedTuple):
+class Columns(NamedTuple):
     """What masks are made of; a change replaces all of it, so that a reader never sees half a change."""
 
     n: int
     columns: dict[str, Column]
+
+    def mask(self, tests: dict[str, list[filters.Test]]) -> np.ndarray:
+        """Which positions these tests admit."""
+        mask = np.ones(self.n, np.bool_)
+        for field, wanted in tests.items():
+            mask &= self.columns[field].admitted(wanted)
+        return mask
 
 
 class Payloads:
@@ -36,7 +43,7 @@ class Payloads:
 
     def __init__(self, texts: Iterable[str | None] = ()) -> None:
         self._texts = list(texts)
-        self._state = _State(len(self._texts), {})
+        self._state = Columns(len(self._texts), {})
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -61,14 +68,10 @@ class Payloads:
         `{"exists": False}` hold.
         """
         tests = filters.checked(where)
-        state = self._with_columns(tests)
-        mask = np.ones(state.n, np.bool_)
-        for field, wanted in tests.items():
-            mask &= state.columns[field].admitted(wanted)
-        return mask
+        return self.columns(tests).mask(tests)
 
-    def _with_columns(self, fields: Iterable[str]) -> _State:
-        """A state with a column for each of these fields."""
+    def columns(self, fields: Iterable[str]) -> Columns:
+        """The columns of some fields as they are now, which no change touches."""
         state = self._state
         if all(field in state.columns for field in fields):
             return state
@@ -76,8 +79,8 @@ class Payloads:
             state = self._state
             missing = [field for field in fields if field not in state.columns]
             columns = state.columns | _by_field(missing, self._texts, lambda field, found: Column.of(found))
-            self._state = _State(state.n, dict(list(columns.items())[-MAX_COLUMNS:]))
-            return _State(state.n, columns)
+            self._state = Columns(state.n, dict(list(columns.items())[-MAX_COLUMNS:]))
+            return Columns(state.n, columns)
 
     # ------------------------------------------------------------------------------------------------ changes
 
@@ -87,7 +90,7 @@ class Payloads:
             n, columns = self._state
             columns = _by_field(columns, texts, lambda field, found: columns[field].appended(found))
             self._texts.extend(texts)
-            self._state = _State(n + len(texts), columns)
+            self._state = Columns(n + len(texts), columns)
 
     def put(self, positions: np.ndarray, texts: Sequence[str | None]) -> None:
         """Other payloads at some positions, or None."""
@@ -96,14 +99,14 @@ class Payloads:
             columns = _by_field(columns, texts, lambda field, found: columns[field].put(positions, found))
             for position, text in zip(positions.tolist(), texts, strict=True):
                 self._texts[position] = text
-            self._state = _State(n, columns)
+            self._state = Columns(n, columns)
 
     def keep(self, positions: np.ndarray) -> None:
         """Only these positions stay, which ascend, and are counted anew."""
         with self._lock:
             columns = {field: column.kept(positions) for field, column in self._state.columns.items()}
             self._texts = [self._texts[position] for position in positions.tolist()]
-            self._state = _State(len(positions), columns)
+            self._state = Columns(len(positions), columns)
 
     # ------------------------------------------------------------------------------------------------ the gate
 

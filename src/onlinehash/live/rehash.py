@@ -103,6 +103,7 @@ class Refresh:
     def __init__(self, run: Callable[[Callable[[], bool]], bool]) -> None:
         self._stopped, self._finished = threading.Event(), False
         self.error: Exception | None = None
+        self.was_waited_for = False
         self._run = run
         self._thread = threading.Thread(target=self._work, name="onlinehash refresh", daemon=True)
 
@@ -132,6 +133,7 @@ class Refresh:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; True if the new codes are there, False if it was cancelled or still runs."""
         self._thread.join(timeout)
+        self.was_waited_for = self.done
         if self.error is not None:
             raise self.error
         return self._finished

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ class Searching:
 
     learner: Learner
     _holdings: Holdings
+    _gate: threading.RLock
 
     def search(self, queries: Any, k: int, where: Any = None) -> Hits:
         """The k nearest items of each query by Hamming distance, fewer where there are not as many.
@@ -54,11 +56,17 @@ class Searching:
 
         Where vectors are equally far the order of the hits stays. `k` keeps so many of them.
         """
+        self._before_reading()
+        if not isinstance(hits, Hits) or isinstance(queries, Codes):
+            raise InvalidInput(
+                f"expected vectors and their hits, got {checks.shown(queries)} and {checks.shown(hits)}; "
+                "within gives a list of hits, to be reranked one by one."
+            )
         vectors, ids = np.asarray(queries), np.asarray(hits.ids)
         if vectors.ndim not in (1, 2) or ids.ndim != vectors.ndim or (vectors.ndim == 2 and len(ids) != len(vectors)):
             raise InvalidInput(
                 f"expected the hits of these queries, got hits of shape {ids.shape} for queries of shape "
-                f"{vectors.shape}; within gives a list, to be reranked one by one."
+                f"{vectors.shape}; rerank what a search gave, with its queries."
             )
         if k is not None:
             checks.parameters("rerank", {"k": k}, {"k": checks.integer(0)})
@@ -78,26 +86,31 @@ class Searching:
         return Hits(ids[order], distances[order])
 
     def _asked(self, queries: Any, encoder: Encoder | None) -> Any:
-        """The queries, if there are codes to compare them with."""
+        """The queries, if there are codes to compare them with; bools are vectors here, as they are in `add`."""
         if encoder is None:
-            self.learner.snapshot()  # which says what it waits for
+            if self._n_features:
+                self.learner.snapshot()  # which says what it waits for
             raise NotReady("expected an index with codes to search, got one that never had an item; add some.")
+        if isinstance(queries, np.ndarray | list) and np.asarray(queries).dtype == np.bool_:
+            return np.asarray(queries, self._dtype)
         return queries
 
     def _before_reading(self) -> None:
-        """A chance to notice that the learner learned elsewhere."""
+        """Refuse if the index was closed; a chance to notice that the learner learned elsewhere."""
 
     # ------------------------------------------------------------------------------------------------ items
 
     def get(self, id: int | str) -> Item:
         """The item of an id, with its `vector` and its `payload` (None if it has none)."""
-        with self._holdings.gate:
-            (position,) = self._holdings.find([id])
-            (vector,) = self._holdings.vectors.take(np.array([position]))
-            return Item(id, vector, self._holdings.payloads.at(int(position)))
+        self._before_reading()
+        with self._gate:
+            positions = self._holdings.find([id])
+            (vector,) = self._holdings.vectors.take(positions)
+            (stored,) = self._holdings.view.items.ids.at(positions).tolist()
+            return Item(stored, vector, self._holdings.payloads.at(int(positions[0])))
 
     def __contains__(self, id: object) -> bool:
-        with self._holdings.gate:
+        with self._gate:
             return id in self._holdings.view
 
     def __len__(self) -> int:
@@ -115,14 +128,16 @@ class Searching:
     @property
     def codes(self) -> Codes:
         """The items' codes, in the order of insertion: what `encoder` makes of `vectors`."""
+        self._before_reading()
         self._asked(None, self.encoder)
-        with self._holdings.gate:
+        with self._gate:
             return self._holdings.view.codes
 
     @property
     def vectors(self) -> np.ndarray:
         """The items' vectors, in the order of insertion; all of them, copied into memory."""
-        with self._holdings.gate:
+        self._before_reading()
+        with self._gate:
             living = self._holdings.view.items.positions()
             out = np.empty((len(living), self._n_features), self._dtype)
             for start in range(0, len(living), BLOCK_ROWS):

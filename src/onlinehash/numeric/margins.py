@@ -15,7 +15,7 @@ from onlinehash.numeric.signs import DOUBLE_EPS, canonical_dot, describe, double
 from onlinehash.numeric.views import read_only
 
 #: Rows that are asked for before their turn.
-_AHEAD = 2
+_AHEAD = 4
 
 
 def sign_and_mark(
@@ -86,7 +86,7 @@ def _prefetch_row(typingctx: Any, Z: Any, n: Any) -> Any:
         row = b.gep(array.data, [b.mul(args[1], width)])
         with cgutils.for_range(b, b.udiv(b.add(width, b.sub(per_line, width.type(1))), per_line)) as loop:
             line = b.bitcast(b.gep(row, [b.mul(loop.index, per_line)]), byte)
-            b.call(prefetch, [line, flag(0), flag(3), flag(1)])  # to read, into the nearest cache, data
+            b.call(prefetch, [line, flag(0), flag(2), flag(1)])  # to read, into the second cache, data
         return context.get_dummy_value()
 
     return types.void(Z, n), codegen
@@ -96,13 +96,15 @@ prefetch_row: Any = intrinsic(_prefetch_row)
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
-def _distance(Z: np.ndarray, n: int, centre: np.ndarray) -> float:
-    """|z - c| for row n, in its precision and in any order."""
-    total = Z.dtype.type(0)
-    for i in range(centre.shape[0]):
-        gap = Z[n, i] - centre[i]
-        total += gap * gap
-    return np.sqrt(np.float64(total))
+def _distance_and_dot(centre: np.ndarray, W: np.ndarray, k: int, Z: np.ndarray, n: int) -> tuple[float, float]:
+    """|z - c| and w . z for row n, in its precision and in any order: one pass, as what takes time is reading it."""
+    square, dot = Z.dtype.type(0), Z.dtype.type(0)
+    for i in range(Z.shape[1]):
+        z = Z[n, i]
+        gap = z - centre[i]
+        square += gap * gap
+        dot += W[k, i] * z
+    return np.sqrt(np.float64(square)), np.float64(dot)
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
@@ -179,12 +181,18 @@ def _settle(
         row, number = at[i], numbers[i]
         if i + _AHEAD < at.shape[0]:
             prefetch_row(Z, at[i + _AHEAD])
-        distance = _distance(Z, row, centre) * (1 + width * eps) + smallest
-        reach, share = width * (distance + c_norm), 1 / max(distance, radius)
+        block, lane = first_block + number // lanes, number % lanes
+        is_measured, reach, share = False, 0.0, 0.0
         for k in range(W.shape[0]):
             if marks[k, number] == 0:
                 computed += 1
-                gap = _dot(W, k, Z, row) - functions[0, k]
+                if is_measured:
+                    dot = _dot(W, k, Z, row)
+                else:
+                    distance, dot = _distance_and_dot(centre, W, k, Z, row)
+                    distance = distance * (1 + width * eps) + smallest
+                    is_measured, reach, share = True, width * (distance + c_norm), 1 / max(distance, radius)
+                gap = dot - functions[0, k]
                 off = eps * reach * functions[1, k] + functions[2, k]
                 positive = gap >= 0.0
                 if abs(gap) > off:
@@ -196,6 +204,5 @@ def _settle(
                     else:
                         positive = canonical_dot(W[k], Z[row]) >= functions[0, k]
                 plane, bit = places[k] // 8, places[k] % 8
-                block, lane = first_block + number // lanes, number % lanes
                 planes[block, plane, lane] = planes[block, plane, lane] & ~(1 << bit) | positive << bit
     return computed

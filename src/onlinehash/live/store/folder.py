@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import struct
+import sys
 from contextlib import suppress
 from pathlib import Path
 
-from onlinehash.errors import InvalidInput, StorageError
+from onlinehash.errors import FormatError, InvalidInput, StorageError
 
 DATABASE = "items.db"
 UNFINISHED = "items.new"  #: A database that is being made; it is renamed when all of it is on the disk.
@@ -22,6 +22,16 @@ _NUMBER = struct.Struct("<Q")
 def is_store(folder: Path) -> bool:
     """Whether there is a store, or what is left of one that lost its database."""
     return (folder / DATABASE).exists() or (folder / COMMITS).exists()
+
+
+def expect_store(folder: Path) -> None:
+    """Refuse a folder in which there is no store, or one that lost its database."""
+    if not is_store(folder):
+        raise InvalidInput(
+            f"expected the folder of a live index at {folder}, got none; LiveIndex(learner, path=...) makes one."
+        )
+    if not (folder / DATABASE).exists():
+        raise FormatError(f"{DATABASE} is missing in {folder}; restore it from a copy.")
 
 
 def make_room(folder: Path) -> None:
@@ -50,6 +60,14 @@ def publish(folder: Path) -> None:
         _sync(folder.parent)
 
 
+def sync_log(folder: Path) -> None:
+    """The database's log on the disk, where there is one: it stays when a writer closes while somebody reads."""
+    log = folder / f"{DATABASE}-wal"
+    if log.exists():
+        _sync(log)
+        _sync(folder)
+
+
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -62,6 +80,13 @@ class Lock:
     """What only one writer at a time can hold, also among processes; it ends with the process, however that ends."""
 
     def __init__(self, folder: Path) -> None:
+        try:
+            import fcntl  # here, as those who only read can do without it
+        except ImportError:
+            raise StorageError(
+                f"expected a system with the file locks of Unix to write to {folder}, got {sys.platform}; "
+                "write it on another system, or open with read_only=True."
+            ) from None
         self._descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -72,9 +97,12 @@ class Lock:
             os.close(self._descriptor)
             if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
                 raise
+            if holder == str(os.getpid()):
+                found = "this process has it open already; close() that index"
+            else:
+                found = f"process {holder or 'unknown'} writes to it; close it there"
             raise StorageError(
-                f"expected to be the only writer of {folder}, but process {holder or 'unknown'} writes to it; "
-                "close it there, or open with read_only=True."
+                f"expected to be the only writer of {folder}, but {found}, or open with read_only=True."
             ) from None
 
     def release(self) -> None:

@@ -18,6 +18,7 @@ class State:
     """Counts and shapes; `totals` has the number of records of each table and the sum of their sums."""
 
     commit: int = 0  #: transactions so far
+    rewritten: int = 0  #: the last one that changed or removed items
     alive: int = 0  #: items
     next_number: int = 0  #: of the next row
     sealed: int = 0  #: rows of smaller numbers are in blocks; the tail begins here

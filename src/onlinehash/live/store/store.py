@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import os
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,28 @@ import numpy as np
 from onlinehash import format
 from onlinehash.checks import shown
 from onlinehash.errors import FormatError, InvalidInput
-from onlinehash.live.store import folder as files
+from onlinehash.live.store import folder as folders
 from onlinehash.live.store.batch import Batch
 from onlinehash.live.store.connections import Connections
 from onlinehash.live.store.contents import Contents, read_contents, write_codes
-from onlinehash.live.store.ledger import Ledger, check_record, damaged, read_value
+from onlinehash.live.store.ledger import Ledger, damaged
 from onlinehash.live.store.numbering import Numbering
+from onlinehash.live.store.records import (
+    ONLY,
+    Encoders,
+    LearnerAndLog,
+    Records,
+    read_encoders,
+    read_learner,
+    read_records,
+    read_settings,
+)
 from onlinehash.live.store.row_reader import Reader
 from onlinehash.live.store.schema import check_tables, create_tables, translated
 from onlinehash.live.store.sealing import Sealing
 from onlinehash.live.store.state import State
 
 SYNCS = ("full", "batch")
-_ONLY = 0  # the key of a table's only record
 
 
 class Store:
@@ -40,26 +50,31 @@ class Store:
 
     With `sync="full"` every transaction is on the disk when it ends. With `"batch"` a crash of the process loses
     nothing, but a power failure may lose the last transactions, and so may damage to the database's log, unnoticed.
+
+    A store that was opened read-only is as of the moment of its last `load`. Vectors stay on the disk, so once the
+    writer has changed or removed items, they are refused until the next one.
     """
 
     def __init__(self, path: str | os.PathLike[str], read_only: bool = False, sync: str = "full") -> None:
         if sync not in SYNCS:
             raise InvalidInput(f"expected sync to be 'full' or 'batch', got {shown(sync)}.")
         self.path, self.read_only, self.sync = Path(path), read_only, sync
-        if not files.is_store(self.path):
-            raise InvalidInput(f"expected a store at {self.path}, got none.")
-        self._lock: files.Lock | None = None
+        folders.expect_store(self.path)
         self._writer: int | None = None  # the thread that is in a transaction
+        self._records: Records | None = None  # as of the last load, where others may write meanwhile
         with translated(self.path):
-            if not read_only:
-                self._lock = files.Lock(self.path)
+            lock = None if read_only else folders.Lock(self.path)
             try:
                 self._connections = Connections(self.path, None if read_only else sync)
             except BaseException:
-                self._release()
+                if lock is not None:
+                    lock.release()
                 raise
+        # Also for a store that nobody closed: its process may want to open it again.
+        self._let_go = weakref.finalize(self, _let_go, self._connections, lock)
+        self._let_go.atexit = False  # the end of the process lets go by itself, and threads may still be at work
         try:
-            self._loaded: Contents | None = self._load(files.read_commits(self.path))
+            self._loaded: Contents | None = self._load(folders.read_commits(self.path))
         except BaseException:
             self.close()
             raise
@@ -72,23 +87,23 @@ class Store:
     ) -> Store:
         """A new store in a new or empty folder, there as a whole or not at all."""
         folder = Path(path)
-        if files.is_store(folder):
+        if folders.is_store(folder):
             raise InvalidInput(f"expected a new or empty folder for a store, got {folder}, which holds one; open it.")
         with translated(folder):
-            files.make_room(folder)
-            lock = files.Lock(folder)
+            folders.make_room(folder)
+            lock = folders.Lock(folder)
             try:
-                files.remove_unfinished(folder)
-                with closing(create_tables(folder / files.UNFINISHED)) as connection:
+                folders.remove_unfinished(folder)
+                with closing(create_tables(folder / folders.UNFINISHED)) as connection:
                     state = State(commit=1)
                     ledger = Ledger(connection, state.totals)
-                    ledger.put("settings", _ONLY, json.dumps(settings).encode())
-                    ledger.put("learner", _ONLY, learner)
+                    ledger.put("settings", ONLY, json.dumps(settings).encode())
+                    ledger.put("learner", ONLY, learner)
                     state.write(connection)
                     connection.execute("COMMIT")
                     connection.execute("PRAGMA journal_mode = WAL")
-                files.publish(folder)
-                files.write_commits(folder, state.commit)
+                folders.publish(folder)
+                folders.write_commits(folder, state.commit)
             finally:
                 lock.release()
         return cls(folder, sync=sync)
@@ -101,21 +116,20 @@ class Store:
     @classmethod
     def exists(cls, path: str | os.PathLike[str]) -> bool:
         """Whether a store was made there; what a crash left of one that was being made is none."""
-        return files.is_store(Path(path))
+        return folders.is_store(Path(path))
 
     def close(self) -> None:
         """Let go of the files; a second call does nothing."""
         if self._connections.closed:
             return
-        self._connections.close()
-        if self.sync == "batch" and not self.read_only and hasattr(self, "_state"):
-            files.write_commits(self.path, self._state.commit)
-        self._release()
-
-    def _release(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        try:
+            self._connections.close()
+            if self.sync == "batch" and not self.read_only and hasattr(self, "_state"):
+                with suppress(OSError):  # a commit is noted only when it is on the disk
+                    folders.sync_log(self.path)
+                    folders.write_commits(self.path, self._state.commit)
+        finally:
+            self._let_go()
 
     def __enter__(self) -> Store:
         return self
@@ -126,15 +140,15 @@ class Store:
     def backup(self, target: str | os.PathLike[str]) -> None:
         """A store with all that is committed now, in a new or empty folder; the writer may go on meanwhile."""
         folder = Path(target)
-        if files.is_store(folder):
+        if folders.is_store(folder):
             raise InvalidInput(f"expected a new or empty folder for a backup, got {folder}, which holds a store.")
         with translated(folder):
-            files.make_room(folder)
-            files.remove_unfinished(folder)
-            self._connections.copy_to(folder / files.UNFINISHED)
-            files.publish(folder)
+            folders.make_room(folder)
+            folders.remove_unfinished(folder)
+            self._connections.copy_to(folder / folders.UNFINISHED)
+            folders.publish(folder)
         with Store.open(folder, read_only=True) as made:
-            files.write_commits(folder, made._state.commit)
+            folders.write_commits(folder, made._state.commit)
 
     # ------------------------------------------------------------------ reading
 
@@ -154,11 +168,14 @@ class Store:
                         "restore it from a copy."
                     )
                 contents = read_contents(connection, self.path, state)
+                if len(set(contents.ids)) != len(contents.ids):
+                    raise damaged(self.path, "rows", "ids", "two items have the same id")
+                records = read_records(connection, self.path) if self.read_only else None
             except (ValueError, TypeError, KeyError) as error:  # sums were right, so this was never written by us
                 if isinstance(error, FormatError):
                     raise
                 raise FormatError(f"{self.path} is no work of onlinehash ({error}); restore it from a copy.") from None
-        self._state, self._numbering = state, Numbering(contents.numbers)
+        self._state, self._numbering, self._records = state, Numbering(contents.numbers), records
         return contents
 
     @contextmanager
@@ -182,12 +199,10 @@ class Store:
     @property
     def settings(self) -> dict[str, Any]:
         """The settings as last put."""
+        if self._records is not None:
+            return self._records.settings
         with self._reading() as connection:
-            value = read_value(connection, self.path, "settings", _ONLY)
-        if value is None:
-            raise damaged(self.path, "settings", _ONLY, "it is missing")
-        settings: dict[str, Any] = json.loads(value)
-        return settings
+            return read_settings(connection, self.path)
 
     def take(self, positions: np.ndarray) -> np.ndarray:
         """The rows at these positions; those of dead positions are NaN."""
@@ -196,8 +211,9 @@ class Store:
     def take_numbers(self, numbers: np.ndarray) -> np.ndarray:
         """The rows that were given these numbers; those of removed ones are NaN."""
         with self._reading() as connection:
+            self._check_present(connection)
             rows, found = Reader(connection, self.path, self._state).take(numbers)
-            self._check_missing(connection, numbers[~found])
+            self._check_missing(numbers[~found])
         rows[~found] = np.nan
         return rows
 
@@ -209,23 +225,26 @@ class Store:
 
     def _blocks(self, numbers: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         with self._reading() as connection:
+            self._check_present(connection)
             yield 0, numbers
             for first, rows, found in Reader(connection, self.path, self._state).blocks(numbers):
                 if not found.all():
-                    self._check_missing(connection, numbers[first : first + len(rows)][~found])
+                    self._check_missing(numbers[first : first + len(rows)][~found])
                 yield first, rows
 
-    def _check_missing(self, connection: Any, numbers: np.ndarray) -> None:
-        """Rows may be missing only if they were removed; who reads beside a writer may not know of it yet."""
-        lost = numbers[self._numbering.alive(numbers)]
-        if not len(lost):
-            return
-        if self.read_only and State.read(connection, self.path).commit != self._state.commit:
+    def _check_present(self, connection: Any) -> None:
+        """Who reads beside a writer must not get vectors that are newer than the rest of what was loaded."""
+        if self.read_only and State.read(connection, self.path).rewritten > self._state.commit:
             raise InvalidInput(
-                f"expected items that are still in {self.path}, but its writer has removed some since they were read; "
-                "call reload()."
+                f"expected items that are still as they were read from {self.path}, but its writer has changed or "
+                "removed some since; call reload()."
             )
-        raise damaged(self.path, "rows", lost[0], "it is missing")
+
+    def _check_missing(self, numbers: np.ndarray) -> None:
+        """Rows may be missing only if they were removed."""
+        lost = numbers[self._numbering.alive(numbers)]
+        if len(lost):
+            raise damaged(self.path, "rows", lost[0], "it is missing")
 
     # ------------------------------------------------------------------ changes
 
@@ -257,7 +276,7 @@ class Store:
             self._writer = None
         self._loaded = None
         if self.sync == "full":
-            files.write_commits(self.path, self._state.commit)
+            folders.write_commits(self.path, self._state.commit)
 
     def _ledger(self) -> Ledger:
         return Ledger(self._changing(), self._state.totals)
@@ -272,7 +291,7 @@ class Store:
 
     def put_settings(self, settings: dict[str, Any]) -> None:
         """Other settings."""
-        self._ledger().put("settings", _ONLY, json.dumps(settings).encode())
+        self._ledger().put("settings", ONLY, json.dumps(settings).encode())
 
     def add(self, ids: Sequence[Any], rows: np.ndarray, payloads: Sequence[str | None]) -> None:
         """New items at new positions at the end."""
@@ -291,6 +310,7 @@ class Store:
         """Whole new contents of the items at some positions."""
         numbers = self._living(positions)
         self._sealing().override(self._batch(numbers, ids, rows, payloads))
+        self._state.rewritten = self._state.commit + 1
 
     def _living(self, positions: np.ndarray) -> np.ndarray:
         """The numbers at these positions; a dead one would be counted twice."""
@@ -313,6 +333,7 @@ class Store:
         self._sealing().remove(numbers)
         self._numbering.bury(numbers)
         self._state.alive -= len(numbers)
+        self._state.rewritten = self._state.commit + 1
 
     def keep(self, positions: np.ndarray) -> None:
         """Only these positions, which ascend, stay, and are counted anew; the disk knows numbers and is not asked."""
@@ -341,7 +362,7 @@ class Store:
     def put_learner(self, blob: bytes) -> None:
         """The learner as it is now; the log begins anew."""
         ledger = self._ledger()
-        ledger.put("learner", _ONLY, blob)
+        ledger.put("learner", ONLY, blob)
         ledger.clear("events")
         self._state.log_bytes = 0
 
@@ -351,14 +372,12 @@ class Store:
         self._ledger().insert("events", [(self._state.totals["events"][0], data)])
         self._state.log_bytes += len(data)
 
-    def learner(self) -> tuple[bytes, list[dict[str, Any]]]:
+    def learner(self) -> LearnerAndLog:
         """The learner as it was put, empty if it never was, and what happened to it since."""
+        if self._records is not None:
+            return self._records.learner
         with self._reading() as connection:
-            blob = read_value(connection, self.path, "learner", _ONLY)
-            found = connection.execute("SELECT key, sum, value FROM events ORDER BY key").fetchall()
-        for key, total, value in found:
-            check_record(self.path, "events", key, total, [value])
-        return blob or b"", [format.from_bytes(value, f"{self.path} (event {key})")[1] for key, _, value in found]
+            return read_learner(connection, self.path)
 
     def put_encoder(self, serial: int, facts: dict[str, Any], blob: bytes) -> None:
         """An encoder under its serial number, in the place of one that has the same."""
@@ -368,25 +387,16 @@ class Store:
         """Forget an encoder."""
         self._ledger().delete("encoders", [serial])
 
-    def encoders(self) -> list[tuple[int, dict[str, Any], bytes]]:
+    def encoders(self) -> Encoders:
         """Serial number, facts and bytes of each encoder, ascending."""
+        if self._records is not None:
+            return self._records.encoders
         with self._reading() as connection:
-            found = connection.execute("SELECT key, sum, facts, value FROM encoders ORDER BY key").fetchall()
-        for key, total, *values in found:
-            check_record(self.path, "encoders", key, total, values)
-        return [(key, json.loads(facts), value) for key, _, facts, value in found]
+            return read_encoders(connection, self.path)
 
-    # ------------------------------------------------------------------ checking
 
-    def check(self) -> None:
-        """Read everything there is, vectors too; the first thing that is wrong is an error."""
-        with self._reading() as connection:
-            (answer,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-        if answer != b"ok":
-            raise FormatError(f"{self.path} is damaged ({answer.decode(errors='replace')}); restore it from a copy.")
-        self._load(self._state.commit)
-        for _ in self.blocks(len(self)):
-            pass
-        self.learner()
-        self.encoders()
-        self.settings  # noqa: B018
+def _let_go(connections: Connections, lock: folders.Lock | None) -> None:
+    """Close what is open; what reads in a thread is closed when it is done."""
+    connections.close()
+    if lock is not None:
+        lock.release()

@@ -1,0 +1,57 @@
+"""What a store holds besides items: settings, the learner with its log, and encoders."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from onlinehash import format
+from onlinehash.live.store.ledger import check_record, damaged, read_value
+
+ONLY = 0  #: The key of a table's only record.
+
+LearnerAndLog = tuple[bytes, list[dict[str, Any]]]
+Encoders = list[tuple[int, dict[str, Any], bytes]]
+
+
+class Records(NamedTuple):
+    """All of it, as of one moment."""
+
+    settings: dict[str, Any]
+    learner: LearnerAndLog
+    encoders: Encoders
+
+
+def read_records(connection: sqlite3.Connection, folder: Path) -> Records:
+    """All of it."""
+    return Records(
+        read_settings(connection, folder), read_learner(connection, folder), read_encoders(connection, folder)
+    )
+
+
+def read_settings(connection: sqlite3.Connection, folder: Path) -> dict[str, Any]:
+    """The settings as last put."""
+    value = read_value(connection, folder, "settings", ONLY)
+    if value is None:
+        raise damaged(folder, "settings", ONLY, "it is missing")
+    settings: dict[str, Any] = json.loads(value)
+    return settings
+
+
+def read_learner(connection: sqlite3.Connection, folder: Path) -> LearnerAndLog:
+    """The learner as it was put, empty if it never was, and what happened to it since."""
+    blob = read_value(connection, folder, "learner", ONLY)
+    found = connection.execute("SELECT key, sum, value FROM events ORDER BY key").fetchall()
+    for key, total, value in found:
+        check_record(folder, "events", key, total, [value])
+    return blob or b"", [format.from_bytes(value, f"{folder} (event {key})")[1] for key, _, value in found]
+
+
+def read_encoders(connection: sqlite3.Connection, folder: Path) -> Encoders:
+    """Serial number, facts and bytes of each encoder, ascending."""
+    found = connection.execute("SELECT key, sum, facts, value FROM encoders ORDER BY key").fetchall()
+    for key, total, *values in found:
+        check_record(folder, "encoders", key, total, values)
+    return [(key, json.loads(facts), value) for key, _, facts, value in found]

@@ -3,8 +3,8 @@
     python benchmarks/live.py [--n 1e6] [--seconds 4] [--json FILE]
 
 One thread searches without a pause, one query at a time and 64 at a time; another adds 1,000 items a second in batches
-of 10, or nothing. Rounds with and without additions take turns; printed is the best of each, and what additions take
-of the searches' throughput. Also the time of one call of `add`, and what the items take in memory.
+of 10, or nothing. Rounds with and without additions take turns, and each is compared with the one before it: printed is
+what additions take of the searches' throughput, the median of all rounds and their range. Also the time of an `add`.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ def searches(index: LiveIndex, queries: np.ndarray, seconds: float) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=float, default=1e6)
-    parser.add_argument("--seconds", type=float, default=4)
-    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     n = int(options.n)
@@ -66,22 +66,24 @@ def main() -> None:
     print(f"one call of add, {BATCH} items: {times['add'] * 1e3:.2f} ms")
     found = []
     for name, asked in (("one query", queries[0]), ("64 queries", queries)):
-        alone, beside, pace = 0.0, 0.0, 0.0
+        rounds = []
         index.search(asked, 10)
         for _ in range(options.rounds):
-            alone = max(alone, searches(index, asked, options.seconds))
+            alone = searches(index, asked, options.seconds)
             adder = Adder(index, rows)
             adder.start()
             begin = time.perf_counter()
-            beside = max(beside, searches(index, asked, options.seconds))
+            beside = searches(index, asked, options.seconds)
             adder.stop.set()
             adder.join()
-            pace = adder.added / (time.perf_counter() - begin)
+            rounds.append((alone, beside, adder.added / (time.perf_counter() - begin)))
+        costs = sorted(1 - beside / alone for alone, beside, _ in rounds)
+        alone, beside, pace = np.median(rounds, axis=0)
         print(
-            f"{name:10}: {alone:8.0f} queries/s alone, {beside:8.0f} beside {pace:.0f} additions/s: "
-            f"{1 - beside / alone:.1%} of the throughput"
+            f"{name:10}: {alone:8.0f} queries/s alone, {beside:8.0f} beside {pace:.0f} additions/s, which cost "
+            f"{np.median(costs):.1%} of the throughput ({costs[0]:.1%} to {costs[-1]:.1%})"
         )
-        found.append({"queries": name, "alone": alone, "beside": beside, "additions": pace})
+        found.append({"queries": name, "alone": alone, "beside": beside, "additions": pace, "costs": costs})
     common.write_json(found, options.json)
 
 

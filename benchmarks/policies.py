@@ -31,12 +31,12 @@ POLICIES = (
     lambda: refresh.every(10),
     lambda: refresh.every(100),
     lambda: refresh.every(1000),
-    lambda: refresh.when_changed(0.01),
     lambda: refresh.when_changed(0.02),
     lambda: refresh.when_changed(0.05),
+    lambda: refresh.when_changed(0.05, price=1),
     lambda: refresh.when_changed(0.1),
-    lambda: refresh.by_mutual_information(0.01),
-    lambda: refresh.by_mutual_information(0.05),
+    lambda: refresh.by_mutual_information(0),
+    lambda: refresh.by_mutual_information(0.02),
     refresh.by_hand,
 )
 WINDOW, STEP, PAIRS, RECENT, QUERIES, EVERY = 4000, 40, 20, 400, 100, 20
@@ -69,6 +69,9 @@ def run(X: np.ndarray, y: np.ndarray, drift: str, policy: Any, n_steps: int, see
     curve = []
     for step, ((items, labels), (queries, wanted)) in enumerate(stream(X, y, drift, n_steps, seed)):
         ids = np.arange(step * STEP, (step + 1) * STEP)
+        if drift == "meaning" and step == n_steps // 2:  # what the old items mean has changed too
+            names = np.unique(y)
+            label_of = {id: int(np.searchsorted(names, label)) // 2 for id, label in label_of.items()}
         index.add(ids, items)
         label_of |= dict(zip(ids.tolist(), labels.tolist(), strict=True))
         if len(index) > WINDOW:
@@ -77,9 +80,6 @@ def run(X: np.ndarray, y: np.ndarray, drift: str, policy: Any, n_steps: int, see
         for a, b in rng.choice(recent, (PAIRS, 2)):
             if a != b:
                 index.learn_pair_by_id(int(a), int(b), label_of[int(a)] == label_of[int(b)])
-        if drift == "meaning" and step == n_steps // 2:  # what the old items mean has changed too
-            names = np.unique(y)
-            label_of = {id: int(np.searchsorted(names, label)) // 2 for id, label in label_of.items()}
         if step % EVERY == EVERY - 1:
             relevant = wanted[:, None] == np.array([label_of[id] for id in index.ids.tolist()])
             distances = fused_distances(index.encoder.encode(queries), index.codes, "min")

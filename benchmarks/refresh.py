@@ -5,7 +5,7 @@ and the codes follow as soon as so many bits have changed, or nearly; a pair cha
 were waited for. *Fresh*: with margins as a bulk load leaves them, at several places along the stream. *Used*: refresh
 after refresh, with the margins that those before have left, whatever the pairs brought. Reported are the refreshes with
 as many bits as were waited for, or nearly. Three kinds of rows: classes in a subspace, the same as embeddings of unit
-length, and rows without any structure, of which no bit can be skipped.
+length, and rows without any structure.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ def _encoder_in_words(numbers: dict[str, Any]) -> str:
 def live(path: str) -> dict[str, Any]:
     """What a live index holds and how far its codes are behind; all but its vectors is read, and nothing changed."""
     with closing(Keeper.open(path, read_only=True, sync="full")) as keeper:
-        learner, versions, ids, _, _, settings = keeper.load()
+        learner, versions, ids, _, _, settings, _ = keeper.load()
     present = next((version for version in versions if version.serial == settings["serial"]), None)
     n_bits, n_models, fusion = learner.shape_of_codes
     seen = int(getattr(learner, "n_pairs_seen_", 0))

@@ -225,6 +225,11 @@ class Ids:
         self._dead = dead if dead.any() else dead[:0]
         self._table = _NO_TABLE if self._table is not None and len(self._table) == 0 else None
 
+    def number_from(self, number: int) -> None:
+        """Integers that are given to items without an id are not below this one."""
+        if not self._are_texts:
+            self._next = max(self._next, number)
+
     def settle(self, alive: np.ndarray) -> None:
         """As many positions as these, of which those live: what a change that failed halfway has to be put back to."""
         if len(self) != len(alive):

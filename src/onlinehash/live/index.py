@@ -183,6 +183,7 @@ class LiveIndex(Following):
         codes = Codes.from_rows(contents.codes.reshape(len(contents.ids), width), n_bits, n_models)
         encoder = present[0] if present else None
         view = KINDS[self._kind](codes, contents.ids, self._n_jobs, fusion=fusion, encoder=encoder)
+        view.items.ids.number_from(contents.next_id)
         vectors = MemoryVectors() if self._keeper is None else self._keeper.store
         self._holdings = Holdings(view, self._kind, vectors, Payloads(contents.payloads), self._gate)
         self._pairs = Reservoir(PAIRS_SIZE, 0, PAIRS_HORIZON)

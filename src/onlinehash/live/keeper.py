@@ -45,6 +45,7 @@ class Contents(NamedTuple):
     payloads: list[str | None]
     codes: np.ndarray
     settings: dict[str, Any]
+    next_id: int = 0
 
     @classmethod
     def of_nothing(cls, learner: Learner) -> Contents:
@@ -116,7 +117,9 @@ class Keeper:
             Version(serial, facts["n_pairs"], expect(files.from_bytes(blob, name), Encoder, name))
             for serial, facts, blob in self.store.encoders()
         ]
-        return Contents(self.learner(), versions, found.ids, found.payloads, found.codes, self.store.settings)
+        return Contents(
+            self.learner(), versions, found.ids, found.payloads, found.codes, self.store.settings, self.store.next_id
+        )
 
     def learner(self) -> Learner:
         """The learner, after everything it was taught."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -19,7 +20,13 @@ class Connections:
         self._folder = folder
         self._writer = None if sync is None else connect(folder, True, sync)
         self._idle: list[sqlite3.Connection] = []
+        self._process = os.getpid()
         self.closed = False
+
+    @property
+    def is_inherited(self) -> bool:
+        """Is this a fork of the process that opened them? SQLite's connections do not survive that."""
+        return os.getpid() != self._process
 
     @property
     def writer(self) -> sqlite3.Connection:
@@ -51,6 +58,9 @@ class Connections:
         except sqlite3.Error:
             connection.close()
             return
+        if not os.access(self._folder, os.W_OK):  # it may be one that takes the file to be immutable
+            connection.close()
+            return
         self._idle.append(connection)
         if self.closed:
             self._close_idle()
@@ -77,3 +87,7 @@ class Connections:
     def _check_open(self) -> None:
         if self.closed:
             raise InvalidInput(f"expected an open store, but {self._folder} was closed; open it again.")
+        if self.is_inherited:
+            raise InvalidInput(
+                f"expected the process that opened {self._folder}, got a fork of it; open it again with read_only=True."
+            )

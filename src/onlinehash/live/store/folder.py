@@ -9,6 +9,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from onlinehash.checks import shown
 from onlinehash.errors import FormatError, InvalidInput, StorageError
 
 DATABASE = "items.db"
@@ -17,6 +18,13 @@ LOCK = "lock"
 COMMITS = "commits"
 
 _NUMBER = struct.Struct("<Q")
+
+
+def absolute(path: str | os.PathLike[str]) -> Path:
+    """A path that stays the same when the process goes to another folder."""
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInput(f"expected a folder's path, got {shown(path)}.")
+    return Path(path).absolute()
 
 
 def is_store(folder: Path) -> bool:
@@ -106,7 +114,11 @@ class Lock:
             ) from None
 
     def release(self) -> None:
-        """Let another writer in."""
+        """Let another writer in, although a fork of this process may have the file open too."""
+        import fcntl
+
+        with suppress(OSError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         os.close(self._descriptor)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from onlinehash.errors import FormatError, OnlineHashError, StorageError
+from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, StorageError
 from onlinehash.live.store.folder import DATABASE
 
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -62,6 +62,8 @@ def translated(folder: Path) -> Iterator[None]:
         raise FormatError(f"{folder} is damaged ({error}); restore it from a copy.") from error
     except UnicodeDecodeError as error:  # SQLite's message quotes a damaged name
         raise FormatError(f"{folder} is damaged (a name in it is no text); restore it from a copy.") from error
+    except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+        raise InvalidInput(f"expected a folder at {folder}, got: {error.strerror}; give another path.") from error
     except OSError as error:
         raise _storage_error(folder, error.strerror or str(error)) from error
 
@@ -77,9 +79,8 @@ def connect(folder: Path, writing: bool, sync: str = "full", name: str = DATABAS
     """A connection that begins and ends transactions only where it is told to, for one thread at a time."""
     file = folder / name
     options = "mode=rw" if writing else "mode=ro"
-    log = folder / f"{name}-wal"
-    if not writing and not os.access(folder, os.W_OK) and not (log.exists() and log.stat().st_size):
-        options += "&immutable=1"  # SQLite cannot make the files it shares among processes, and needs none
+    if not writing and not os.access(folder, os.W_OK) and not (folder / f"{name}-shm").exists():
+        options += "&immutable=1"  # SQLite cannot make the files it shares with a writer, and there is no writer
     connection = sqlite3.connect(
         f"{file.absolute().as_uri()}?{options}", uri=True, isolation_level=None, check_same_thread=False, timeout=30
     )

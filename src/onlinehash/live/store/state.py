@@ -21,6 +21,7 @@ class State:
     rewritten: int = 0  #: the last one that changed or removed items
     alive: int = 0  #: items
     next_number: int = 0  #: of the next row
+    next_id: int = 0  #: of an item that comes without one: above all that ever were
     sealed: int = 0  #: rows of smaller numbers are in blocks; the tail begins here
     tail: int = 0  #: living rows in it
     dtype: str = ""  #: of the vectors, empty as long as there were none

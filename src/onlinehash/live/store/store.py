@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ import numpy as np
 
 from onlinehash import format
 from onlinehash.checks import shown
-from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
 from onlinehash.live.store import folder as folders
 from onlinehash.live.store.batch import Batch
 from onlinehash.live.store.connections import Connections
@@ -58,7 +59,7 @@ class Store:
     def __init__(self, path: str | os.PathLike[str], read_only: bool = False, sync: str = "full") -> None:
         if sync not in SYNCS:
             raise InvalidInput(f"expected sync to be 'full' or 'batch', got {shown(sync)}.")
-        self.path, self.read_only, self.sync = Path(path), read_only, sync
+        self.path, self.read_only, self.sync = folders.absolute(path), read_only, sync
         folders.expect_store(self.path)
         self._writer: int | None = None  # the thread that is in a transaction
         self._records: Records | None = None  # as of the last load, where others may write meanwhile
@@ -86,7 +87,7 @@ class Store:
         cls, path: str | os.PathLike[str], settings: dict[str, Any], learner: bytes = b"", sync: str = "full"
     ) -> Store:
         """A new store in a new or empty folder, there as a whole or not at all."""
-        folder = Path(path)
+        folder = folders.absolute(path)
         if folders.is_store(folder):
             raise InvalidInput(f"expected a new or empty folder for a store, got {folder}, which holds one; open it.")
         with translated(folder):
@@ -116,7 +117,7 @@ class Store:
     @classmethod
     def exists(cls, path: str | os.PathLike[str]) -> bool:
         """Whether a store was made there; what a crash left of one that was being made is none."""
-        return folders.is_store(Path(path))
+        return folders.is_store(folders.absolute(path))
 
     def close(self) -> None:
         """Let go of the files; a second call does nothing."""
@@ -266,17 +267,26 @@ class Store:
                 self._state.write(connection)
                 connection.execute("COMMIT")
         except BaseException:
-            self._state = before
-            self._numbering.restore(mark)
-            if connection.in_transaction:  # SQLite ends it by itself on some errors
+            if connection.in_transaction:
                 with translated(self.path):
                     connection.execute("ROLLBACK")
+            elif self._is_ahead_of(before):
+                raise  # an interrupt came after all was done
+            self._state = before
+            self._numbering.restore(mark)
             raise
         finally:
             self._writer = None
         self._loaded = None
         if self.sync == "full":
             folders.write_commits(self.path, self._state.commit)
+
+    def _is_ahead_of(self, state: State) -> bool:
+        """Is the transaction that began with this state on the disk? SQLite ends some by itself, without a commit."""
+        try:
+            return State.read(self._connections.writer, self.path).commit > state.commit
+        except (sqlite3.Error, OnlineHashError):
+            return False
 
     def _ledger(self) -> Ledger:
         return Ledger(self._changing(), self._state.totals)
@@ -301,6 +311,7 @@ class Store:
         numbers = np.arange(state.next_number, state.next_number + len(rows))
         sealing.add(self._batch(numbers, ids, rows, payloads))
         state.next_number += len(rows)
+        state.next_id = max(state.next_id, *(id + 1 for id in ids if isinstance(id, int)), 0)
         state.alive += len(rows)
         self._numbering.append(numbers)
 
@@ -355,6 +366,11 @@ class Store:
     # ------------------------------------------------------------------ learner and encoders
 
     @property
+    def next_id(self) -> int:
+        """The first number that is above all ids that ever were."""
+        return self._state.next_id
+
+    @property
     def log_bytes(self) -> int:
         """Bytes in the log since the learner was put."""
         return self._state.log_bytes
@@ -396,7 +412,9 @@ class Store:
 
 
 def _let_go(connections: Connections, lock: folders.Lock | None) -> None:
-    """Close what is open; what reads in a thread is closed when it is done."""
+    """Close what is open; what reads in a thread is closed when it is done. A fork of the process closes nothing."""
+    if connections.is_inherited:
+        return
     connections.close()
     if lock is not None:
         lock.release()

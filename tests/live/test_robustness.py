@@ -1,0 +1,366 @@
+"""What must not break an index: interrupts, lack of memory, policies and filters of users, learning elsewhere."""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import signal
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from onlinehash import LiveIndex, OnlineHashing, RbfAnchors, refresh
+from onlinehash.errors import InvalidInput, InvalidParameter
+from onlinehash.index.items import Items
+from onlinehash.live.following import Following
+from onlinehash.live.holdings import Holdings
+from onlinehash.live.interrupts import uninterrupted
+from onlinehash.live.keeper import Keeper
+from tests.support import refused
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(200, 6)).astype(np.float32)
+
+
+def made(path, policy=None, n=20, **options):
+    learner = OnlineHashing(8, burn_in=10, random_state=0)
+    index = LiveIndex(learner, policy or refresh.by_hand(), path=path, **options)
+    index.add(np.arange(n), X[:n], [{"row": i} for i in range(n)])
+    return index
+
+
+def is_sound(index) -> bool:
+    """The law, and that everything known by its id is what it should be."""
+    items = [index.get(id) for id in index]
+    return (
+        index.codes == index.encoder.encode(index.vectors)
+        and all(id in index for id in index)
+        and all(np.array_equal(item.vector, X[item.id % 200]) for item in items)
+        and np.array_equal(index.search(X[0], len(index), where={"row": {">=": 0}}).ids, index.search(X[0], 999).ids)
+    )
+
+
+@pytest.fixture(params=["memory", "durable"])
+def path(request, tmp_path):
+    return tmp_path / "items" if request.param == "durable" else None
+
+
+CALLS = {
+    "add": lambda index: index.add([100, 101], X[100:102], [{"row": 0}] * 2),
+    "update": lambda index: index.update([3], X[3:4], [{"row": 7}]),
+    "remove": lambda index: index.remove(np.arange(10, 18)),  # so many that positions are counted anew
+    "learn": lambda index: index.learn_pair(X[0], X[1], True),
+    "refresh": lambda index: index.refresh(),
+}
+STEPS = ((Holdings, "add"), (Holdings, "update"), (Holdings, "remove"), (Holdings, "publish"), (Keeper, "learned"))
+
+
+def interrupting(whole):
+    def step(*args):
+        signal.raise_signal(signal.SIGINT)
+        return whole(*args)
+
+    return step
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_an_interrupt_waits_for_the_end_of_a_change(name, path, monkeypatch):
+    with made(path) as index:
+        index.learn_pair(X[4], X[5], True)
+        for kind, step in STEPS:
+            monkeypatch.setattr(kind, step, interrupting(getattr(kind, step)))
+        if path is None and name == "learn":
+            CALLS[name](index)  # nothing is published or kept
+        else:
+            with pytest.raises(KeyboardInterrupt):
+                CALLS[name](index)
+        monkeypatch.undo()
+        assert is_sound(index)
+        assert (100 in index, 10 in index) == (name == "add", name != "remove")
+        CALLS["learn"](index)
+        CALLS["refresh"](index)
+        assert is_sound(index)
+    if path is not None:
+        with LiveIndex.open(path) as index:
+            assert is_sound(index)
+
+
+def test_an_interrupt_outside_the_main_thread_is_not_ours():
+    def work():
+        with uninterrupted():
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    seen: list[object] = []
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [signal.getsignal(signal.SIGINT)]
+
+
+@pytest.mark.parametrize("name", ["add", "update", "remove"])
+@pytest.mark.parametrize("step", ["add", "put", "remove"])
+def test_lack_of_memory_in_the_middle_of_a_change(name, step, path, monkeypatch):
+    whole = getattr(Items, step)
+
+    def fails(*args):
+        whole(*args)
+        raise MemoryError
+
+    with made(path) as index:
+        monkeypatch.setattr(Items, step, fails)
+        if step == {"add": "add", "update": "put", "remove": "remove"}[name]:
+            with pytest.raises(MemoryError):
+                CALLS[name](index)
+        monkeypatch.undo()
+        assert is_sound(index)
+        n = len(index)
+        index.add([150], X[150:151], [{"row": 1}])
+        assert (len(index), 150 in index) == (n + 1, True)
+        assert is_sound(index)
+
+
+class Raises:
+    def due(self, index):
+        raise ZeroDivisionError("a bug of a user")
+
+
+def test_a_policy_that_raises_breaks_no_call(path):
+    with made(path, Raises()) as index:
+        with pytest.warns(UserWarning, match="ZeroDivisionError: a bug of a user"):
+            index.learn_pair(X[0], X[1], True)
+        assert index.learner.n_pairs_seen_ == 1
+        assert is_sound(index)
+        A, B, similar = X[:4, :3], X[4:8, :3], [True, False, True, False]
+        index.policy = refresh.no_worse(refresh.always(), A, B, similar)
+        with pytest.warns(UserWarning, match="expecting 6 features"):
+            index.add([100], X[100:101], [{"row": 1}])
+        assert 100 in index
+
+
+def test_a_policy_is_an_object_not_its_class():
+    assert isinstance(refused(lambda: LiveIndex(OnlineHashing(8), refresh.always)), InvalidParameter)
+
+
+def test_a_background_refresh_that_failed_is_told_at_the_next_call(monkeypatch):
+    index = made(None, refresh.every(1), background=True)
+
+    def fails(*args):
+        raise ZeroDivisionError("in the background")
+
+    monkeypatch.setattr(Following, "_finish", fails)
+    index.learn_pair(X[0], X[1], True)
+    index._job.join()
+    monkeypatch.undo()
+    with pytest.warns(UserWarning, match="ZeroDivisionError: in the background"):
+        index.learn_pair(X[2], X[3], True)
+    index._job.wait()
+    assert index.behind.pairs == 0
+
+
+def test_a_policy_that_is_given_is_kept_and_a_kind_too(tmp_path):
+    path = tmp_path / "items"
+    made(path, refresh.every(50)).close()
+    with LiveIndex.open(path, refresh.every(10)) as index:
+        assert index.path == path
+    with LiveIndex.open(path) as index:
+        assert index.policy == refresh.every(10)
+    with LiveIndex(OnlineHashing(8, burn_in=10, random_state=0), path=path, index="multi") as index:
+        assert (type(index._holdings.view).__name__, index.policy) == ("MultiIndex", refresh.every(10))
+    with LiveIndex.open(path) as index:
+        assert type(index._holdings.view).__name__ == "MultiIndex"
+        assert is_sound(index)
+    with LiveIndex.open(path, Raises()):
+        pass
+    learner = OnlineHashing(8, burn_in=10, random_state=0)
+    assert "refresh=" in str(refused(lambda: LiveIndex(learner, path=path)))
+    LiveIndex(learner, refresh.always(), path=path).close()  # the refusal has taught it nothing
+    with LiveIndex.open(path, Raises()), LiveIndex.open(path, read_only=True) as reader:
+        assert is_sound(reader)
+
+
+def test_a_refresh_that_changes_nothing_is_no_version(path):
+    with made(path) as index:
+        index.learn_pair(X[0], X[1], False)
+        index.refresh()
+        serials = [version.serial for version in index.versions]
+        for _ in range(6):
+            index.refresh()
+        assert [version.serial for version in index.versions] == serials
+
+
+def test_a_filter_may_ask_the_index(path):
+    with made(path) as index:
+        stop = threading.Event()
+
+        def write():
+            id = 1000
+            while not stop.is_set():
+                index.add([id], X[:1], [{"row": 1}])
+                id += 1
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        for _ in range(20):
+            index.search(X[0], 3, where={"row": lambda row: index.behind.pairs == 0 and 3 in index})
+        stop.set()
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_a_feature_map_that_waits_can_be_started(tmp_path):
+    learner = OnlineHashing(8, features=RbfAnchors(50), random_state=0)
+    with LiveIndex(learner, path=tmp_path / "items") as index:
+        index.add(None, X[:20])
+        index.learn_pair(X[0], X[1], True)
+        assert "flush()" in str(refused(lambda: index.search(X[0], 1)))
+        index.flush()
+        assert index.codes == index.encoder.encode(index.vectors)
+        functions = index.newest
+    with LiveIndex.open(tmp_path / "items") as index:
+        assert len(index.newest.changed_bits(functions)) == 0
+
+
+def test_a_closed_index_answers_nothing(path):
+    index = made(path)
+    hits = index.search(X[0], 3)
+    index.close()
+    index.close()
+    for ask in (
+        lambda: index.search(X[0], 3),
+        lambda: index.within(X[0], 3),
+        lambda: index.rerank(X[0], hits),
+        lambda: index.get(1),
+        lambda: index.vectors,
+        lambda: index.codes,
+        lambda: index.add(None, X[:1]),
+        lambda: index.refresh(),
+    ):
+        assert "closed" in str(refused(ask))
+
+
+def test_an_index_is_not_copied_by_accident(path):
+    with made(path) as index:
+        for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+            assert "backup" in str(refused(lambda attempt=attempt: attempt(index)))
+
+
+def test_a_learner_that_was_fitted_elsewhere_is_followed():
+    index = made(None)
+    labels = np.arange(100) % 3
+    index.learner.fit(X[:100], labels)
+    version = index.learner.version_
+    index.refresh()
+    index.learner.fit(X[100:], labels)
+    index.learner.version_ = version  # as it may happen to be
+    index.search(X[0], 1)
+    assert index.behind.bits == 0
+    assert is_sound(index)
+
+
+@pytest.mark.parametrize("queries", [3.0, "abc", None])
+def test_what_is_no_query(queries, path):
+    with made(path) as index:
+        assert isinstance(refused(lambda: index.search(queries, 3)), InvalidInput)
+        assert isinstance(refused(lambda: index.rerank(X[:1], index.within(X[:1], 3))), InvalidInput)
+
+
+def test_bools_are_vectors():
+    index = LiveIndex(OnlineHashing(6, random_state=0))
+    bits = X[:50] > 0
+    index.add(None, bits)
+    assert index.search(bits[7], 1).distances[0] == 0
+    np.testing.assert_array_equal(index.search(bits, 3).ids, index.search(bits.astype(np.float64), 3).ids)
+
+
+# ------------------------------------------------------------------ the disk
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_does_not_write(tmp_path):
+    with made(tmp_path / "items") as index:
+        child = os.fork()
+        if child == 0:
+            try:
+                index.remove([1])
+            except InvalidInput as error:
+                os._exit(0 if "fork" in str(error) else 1)
+            os._exit(2)
+        assert os.waitpid(child, 0)[1] == 0
+        index.remove([2])
+        assert 1 in index
+    with LiveIndex.open(tmp_path / "items") as index:
+        assert is_sound(index)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_fork_that_goes_on_does_not_keep_the_lock(tmp_path):
+    index = made(tmp_path / "items")
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+        os._exit(0)
+    try:
+        index.close()
+        with LiveIndex.open(tmp_path / "items") as index:
+            assert is_sound(index)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_path_stays_what_it_was_where_the_process_goes_elsewhere(tmp_path, monkeypatch):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        made("items", n=20 if name == "a" else 30).close()
+    monkeypatch.chdir(tmp_path / "a")
+    with LiveIndex.open("items") as index:
+        monkeypatch.chdir(tmp_path / "b")
+        for id in range(100, 106):
+            index.add([id], X[id : id + 1], [{"row": 1}])
+        index.backup(tmp_path / "copy")
+    with LiveIndex.open(tmp_path / "copy") as copied, LiveIndex.open("items") as other:
+        assert (len(copied), len(other)) == (26, 30)
+
+
+def test_numbers_of_removed_items_are_not_given_again(tmp_path):
+    with LiveIndex(OnlineHashing(8, random_state=0), path=tmp_path / "items") as index:
+        index.add(None, X[:3])
+        index.remove([2])
+    with LiveIndex.open(tmp_path / "items") as index:
+        index.add(None, X[3:4])
+        assert index.ids.tolist() == [0, 1, 3]
+
+
+def test_an_interrupt_just_after_a_commit(tmp_path, monkeypatch):
+    with made(tmp_path / "items") as index:
+        store = index._keeper.store
+        monkeypatch.setattr("onlinehash.live.store.store.translated", interrupting_context)
+        with pytest.raises(KeyboardInterrupt), store.transaction():
+            store.remove(np.array([0]))
+        monkeypatch.undo()
+        index.reload()
+        assert 0 not in index
+        index.add([100], X[100:101], [{"row": 1}])
+    with LiveIndex.open(tmp_path / "items") as index:
+        assert is_sound(index)
+
+
+@contextmanager
+def interrupting_context(folder):
+    yield
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("path", [5, b"items"])
+def test_what_is_no_path(path):
+    assert isinstance(refused(lambda: LiveIndex(OnlineHashing(8), path=path)), InvalidInput)
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "file" / "items"):
+        assert isinstance(refused(lambda path=path: LiveIndex(OnlineHashing(8), path=path)), InvalidInput)

@@ -18,6 +18,7 @@ TREE = {
     "UnknownId": ("OnlineHashError", KeyError),
     "NotReady": ("OnlineHashError", ValueError),
     "FormatError": ("OnlineHashError", ValueError),
+    "StorageError": ("OnlineHashError", OSError),
     "MissingExtra": ("OnlineHashError", ImportError),
 }
 

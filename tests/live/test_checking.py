@@ -83,6 +83,9 @@ class Never:
     def due(self, index: Any) -> bool:
         return False
 
+    def __repr__(self):
+        return "Never()"
+
 
 @pytest.mark.parametrize(
     "policy",

@@ -13,7 +13,7 @@ from onlinehash.features import same_map
 from onlinehash.learners.encoder import BLOCK_ROWS, Encoder
 from onlinehash.live.recoding import Plan, Recoding, features_of
 from onlinehash.numeric.margins import sign_and_mark
-from onlinehash.numeric.ruler import ALL, Ruler, sample
+from onlinehash.numeric.ruler import ALL, UNITS_OF_THE_MEAN, Ruler, sample
 from onlinehash.numeric.signs import FEW_COLUMNS
 
 #: A column of which a larger share is in doubt gets another unit: its marks have grown too small, or never fitted.
@@ -25,8 +25,11 @@ SAMPLE = 2**13
 #: A ruler that was chosen by a few rows is chosen anew when there are so many times as many.
 GROWTH = 4
 
-#: Columns whose bits are all computed get marks if they are at most this share: many at a time change too often for it.
+#: While it is not known how far functions move at a time, columns get marks if at most this share of them changed.
 MARKED_SHARE = 1 / 4
+
+#: The share of fresh marks that a move of one unit leaves in doubt, if margins are distributed normally.
+DOUBTS_OF_A_UNIT = 2 / np.pi / UNITS_OF_THE_MEAN
 
 Blocks = Iterable[tuple[int, np.ndarray]]
 
@@ -169,10 +172,9 @@ class Margins:
     def _plan(self, new: Encoder, old: Encoder, n: int, centre: np.ndarray | None) -> Plan:
         """What to do for a new encoder."""
         columns, ruler = new.changed_bits(old), self._ruler
-        are_few = len(columns) <= max(MARKED_SHARE * new.n_columns, 1)
         if ruler is None or self._is_outgrown(ruler, new, old, n, centre):
             steps = np.full(len(columns), ALL)
-            return Plan(columns, steps, steps, None, True, are_few)
+            return Plan(columns, steps, steps, None, True, len(columns) <= max(MARKED_SHARE * new.n_columns, 1))
         moved, ruler = ruler.moved(new.weights, new.thresholds, old.weights, old.thresholds, columns)
         some = slice(0, n, -(-n // SAMPLE))
         doubts = np.ones((len(columns), len(range(n)[some])), bool)
@@ -181,8 +183,12 @@ class Margins:
             if marks is not None:
                 np.less_equal(marks[:n][some], step, out=of_column)
         steps = np.where(doubts.mean(axis=1) > TOO_DOUBTFUL, ALL, moved)
-        is_dense = bool(doubts.all()) or _cost_of_doubts(doubts) > _cost_of_columns(len(columns))
-        return Plan(columns, moved, steps, ruler, is_dense, are_few or not is_dense)
+        all_at_once = _cost_of_columns(len(columns))
+        one_by_one = _cost_of_doubts(len(columns), doubts.any(axis=0).mean(), doubts.sum(axis=0).mean())
+        is_dense = bool(doubts.all() or one_by_one > all_at_once)
+        share = np.minimum(moved * DOUBTS_OF_A_UNIT, 1).mean() if len(columns) else 0.0
+        next_time = _cost_of_doubts(len(columns), 1 - (1 - share) ** len(columns), share * len(columns))
+        return Plan(columns, moved, steps, ruler, is_dense, not is_dense or bool(next_time < all_at_once))
 
     def _is_outgrown(self, ruler: Ruler, new: Encoder, old: Encoder, n: int, centre: np.ndarray | None) -> bool:
         """Is it time for another ruler? More than a block of rows would not choose a better one."""
@@ -191,13 +197,13 @@ class Margins:
         return centre is not None and bool(np.linalg.norm(centre - ruler.centre) > ruler.radius / 8)
 
 
-def _cost_of_doubts(doubts: np.ndarray) -> float:
-    """What it costs to compute bits in doubt one by one, given those of a sample of rows, `(columns, rows)`.
+def _cost_of_doubts(n_columns: int, touched: float, doubts: float) -> float:
+    """What it costs to compute bits in doubt one by one, for the share of rows that have any, and the doubts of a row.
 
     Costs are shares of encoding all rows with 64 bits, fitted to measurements with 512 float32 values a row: of a
     column, whose marks are looked through; of a row with any doubt, which has to be read; and of a doubt.
     """
-    return 0.0076 * len(doubts) + 0.157 * float(doubts.any(axis=0).mean()) + 0.046 * float(doubts.sum(axis=0).mean())
+    return 0.0076 * n_columns + 0.157 * touched + 0.046 * doubts
 
 
 def _cost_of_columns(n: int) -> float:

@@ -31,7 +31,7 @@ MOST = 255
 ALL = MOST + 1
 
 #: The mean margin in units: fine enough that rounding down costs little, coarse enough that few marks are `MOST`.
-_UNITS_OF_THE_MEAN = 48
+UNITS_OF_THE_MEAN = 48
 
 #: Units that a column may move at once without leaving more than a third of its rows in doubt.
 _LASTING = 24
@@ -71,7 +71,7 @@ class Ruler:
             reach = np.maximum(_distances(Z, self.centre), self.radius)[:, None]
             mean = (np.abs(Z @ W.T - thresholds[columns]) / reach).mean(axis=0)
             least = np.sqrt((W * W).mean(axis=1)) / 1000
-            chosen = np.maximum(mean / _UNITS_OF_THE_MEAN, least)
+            chosen = np.maximum(mean / UNITS_OF_THE_MEAN, least)
         units, owed = self.units.copy(), self.owed.copy()
         units[columns], owed[columns] = np.where((chosen > 0) & (chosen < np.inf), chosen, 1.0), 0.0
         return replace(self, units=units, owed=owed)

@@ -260,6 +260,13 @@ def test_a_learner_that_was_fitted_elsewhere_is_followed():
     assert is_sound(index)
 
 
+def test_a_learner_that_was_fitted_to_another_width_is_refused():
+    index = made(None)
+    index.learner.fit(X[:100, :4], np.arange(100) % 3)
+    for ask in (lambda: index.search(X[0], 1), lambda: index.vectors, lambda: index.add(None, X[:1, :4])):
+        assert "index of its own" in str(refused(ask))
+
+
 @pytest.mark.parametrize("queries", [3.0, "abc", None])
 def test_what_is_no_query(queries, path):
     with made(path) as index:

@@ -228,6 +228,11 @@ class Following(Searching):
     def _check_open(self, writing: bool = False) -> None:
         if self._closed:
             raise InvalidInput("expected an index that is open, got one that was closed; open it again.")
+        if self.encoder is not None and self._n_features != self.encoder.n_features:
+            raise InvalidInput(
+                f"expected the learner of this index to stay with vectors of {self.encoder.n_features} values, got one "
+                f"that was fitted to {self._n_features}; give it an index of its own."
+            )
         if self._broken and not writing:
             raise StorageError("expected an index that agrees with its disk, but a failed change could not be undone.")
         if writing and self._keeper is not None and self._keeper.store.read_only:

@@ -25,8 +25,12 @@ SAMPLE = 2**13
 #: A ruler that was chosen by a few rows is chosen anew when there are so many times as many.
 GROWTH = 4
 
-#: While it is not known how far functions move at a time, columns get marks if at most this share of them changed.
-MARKED_SHARE = 1 / 4
+#: A move is small if fresh marks would bring the cost of another like it down to this share.
+SMALL = 3 / 4
+
+#: How fast it is forgotten whether moves were small, and the share of small ones from which on marks are worth making:
+#: they cost a quarter of an encode, which a few small moves pay back.
+FORGETTING, ENOUGH_SMALL = 1 / 4, 1 / 5
 
 #: The share of fresh marks that a move of one unit leaves in doubt, if margins are distributed normally.
 DOUBTS_OF_A_UNIT = 2 / np.pi / UNITS_OF_THE_MEAN
@@ -59,6 +63,7 @@ class Margins:
         self._centre = centre
         self._ruler: Ruler | None = None
         self._chosen_for = 0
+        self._share_small = 1.0  # of the last moves
         self._columns: list[np.ndarray | None] = [np.zeros(0, np.uint8) for _ in range(encoder.n_columns)]
         self._n = 0
 
@@ -148,6 +153,7 @@ class Margins:
         margins._columns, margins._n = list(self._columns), n
         margins._ruler, margins._chosen_for = self._ruler, self._chosen_for
         plan = self._plan(new, old, n, centre)
+        margins._share_small = self._share_small + FORGETTING * (plan.is_small - self._share_small)
         n_bits = len(plan.columns) * n
         if n_bits == 0:
             return _copy(planes, n), margins, Work(0, 0, 0)
@@ -174,7 +180,7 @@ class Margins:
         columns, ruler = new.changed_bits(old), self._ruler
         if ruler is None or self._is_outgrown(ruler, new, old, n, centre):
             steps = np.full(len(columns), ALL)
-            return Plan(columns, steps, steps, None, True, len(columns) <= max(MARKED_SHARE * new.n_columns, 1))
+            return Plan(columns, steps, None, True, self._share_small > ENOUGH_SMALL, False)
         moved, ruler = ruler.moved(new.weights, new.thresholds, old.weights, old.thresholds, columns)
         some = slice(0, n, -(-n // SAMPLE))
         doubts = np.ones((len(columns), len(range(n)[some])), bool)
@@ -188,7 +194,9 @@ class Margins:
         is_dense = bool(doubts.all() or one_by_one > all_at_once)
         share = np.minimum(moved * DOUBTS_OF_A_UNIT, 1).mean() if len(columns) else 0.0
         next_time = _cost_of_doubts(len(columns), 1 - (1 - share) ** len(columns), share * len(columns))
-        return Plan(columns, moved, steps, ruler, is_dense, not is_dense or bool(next_time < all_at_once))
+        is_small = bool(next_time < SMALL * all_at_once)
+        is_marked = not is_dense or is_small or self._share_small > ENOUGH_SMALL
+        return Plan(columns, steps, ruler, is_dense, is_marked, is_small)
 
     def _is_outgrown(self, ruler: Ruler, new: Encoder, old: Encoder, n: int, centre: np.ndarray | None) -> bool:
         """Is it time for another ruler? More than a block of rows would not choose a better one."""

@@ -16,23 +16,20 @@ from onlinehash.numeric.ruler import ALL, MOST, Ruler, sample
 class Plan:
     """Columns to compute: all their bits, or those in doubt alone; with marks, or without.
 
-    Functions have `moved` by so many units, and marks lose so many `steps`: as many, or `ALL` where the unit is to be
-    another, or there are none. A ruler that is None is to be chosen.
+    Marks lose so many `steps`, as many units as their function moved, or `ALL` where the unit is to be another or there
+    are none. A ruler that is None is to be chosen. Is it a small move, such that marks pay at the next one like it?
     """
 
     columns: np.ndarray
-    moved: np.ndarray
     steps: np.ndarray
     ruler: Ruler | None
     is_dense: bool
     is_marked: bool
+    is_small: bool
 
 
 class Recoding:
-    """A pass that makes marks; `old` are those of the columns so far, None where a column has none.
-
-    Columns all of whose bits are computed get no marks where another move like this would leave most in doubt.
-    """
+    """A pass that makes marks; `old` are those of the columns so far, None where a column has none."""
 
     def __init__(
         self, encoder: Encoder, plan: Plan, old: list[np.ndarray | None], n: int, centre: np.ndarray | None
@@ -67,9 +64,9 @@ class Recoding:
             column[here] = line
 
     def _choose_ruler(self, rows: np.ndarray) -> None:
-        """By the first rows, where it is to be another, or units are; and which columns are marked."""
+        """By the first rows, where it is to be another, or units are."""
         plan, functions = self._plan, (self._encoder.weights, self._encoder.thresholds)
-        others, marked = plan.columns[plan.steps == ALL], np.ones(len(plan.columns), bool)
+        others = plan.columns[plan.steps == ALL]
         if len(others):
             Z = features_of(self._encoder, sample(rows))
             if plan.ruler is None:
@@ -77,19 +74,13 @@ class Recoding:
             else:
                 self.ruler = plan.ruler.renewed(Z, *functions, others)
         assert self.ruler is not None  # as a plan without a ruler makes all marks anew
-        if plan.is_dense and plan.ruler is not None:
-            marked = self.ruler.suits(plan.moved, plan.ruler, plan.columns)
-        self._marked = np.flatnonzero(marked)
-        self._constants = self.ruler.constants(plan.columns[marked])
-        self.marks = {int(k): np.zeros(self._n, np.uint8) for k in plan.columns[marked]}
+        self._constants = self.ruler.constants(plan.columns)
+        self.marks = {int(k): np.zeros(self._n, np.uint8) for k in plan.columns}
 
     def _compute(self, planes: np.ndarray, block: int, rows: np.ndarray, marks: np.ndarray) -> None:
         """Compute all bits of the columns."""
-        if self.marks:
-            Z = features_of(self._encoder, rows)
-            sign_and_mark(Z, *self._functions, planes, block, self._constants, marks, marked=self._marked)
-        else:
-            self._encoder.encode_into(rows, self._plan.columns, planes, block)
+        Z = features_of(self._encoder, rows)
+        sign_and_mark(Z, *self._functions, planes, block, self._constants, marks)
         self.computed += len(rows) * len(self._plan.columns)
         self.rows += len(rows)
 

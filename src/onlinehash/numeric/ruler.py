@@ -33,9 +33,6 @@ ALL = MOST + 1
 #: The mean margin in units: fine enough that rounding down costs little, coarse enough that few marks are `MOST`.
 UNITS_OF_THE_MEAN = 48
 
-#: Units that a column may move at once without leaving more than a third of its rows in doubt.
-_LASTING = 24
-
 #: Rows that a ruler is chosen by.
 _SAMPLE = 512
 
@@ -99,10 +96,6 @@ class Ruler:
             left = np.maximum(drift - steps * units, 0.0) + 1e-12 * drift
         owed[columns] = np.where(bounded, left, 0.0)
         return np.where(bounded, steps, ALL).astype(np.int64), replace(self, owed=owed)
-
-    def suits(self, steps: np.ndarray, former: Ruler, columns: np.ndarray) -> np.ndarray:
-        """Would fresh marks of columns outlast another move like the last, of so many of the former's units?"""
-        return (steps < ALL) & (steps * former.units[columns] < _LASTING * self.units[columns])
 
     def constants(self, columns: np.ndarray) -> Constants:
         """What kernels want of it, for some columns."""

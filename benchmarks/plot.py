@@ -139,7 +139,7 @@ def draw_policies(results: dict) -> None:
     axes[2].axhline(90, color="black", linewidth=0.5, linestyle=":")
     axes[2].set(xscale="log", xlabel="bits recomputed, % of always", ylabel="mAP since the drift, % of always")
     axes[2].set_title("all streams")
-    axes[2].legend(fontsize=6)
+    axes[2].legend(fontsize=6, loc="upper left", bbox_to_anchor=(1, 1))
     save(figure, "policies.svg", "When to refresh: search quality against work, on streams with a sudden drift")
 
 

@@ -22,7 +22,6 @@ from threadpoolctl import threadpool_limits
 from onlinehash import Encoder, OnlineHashing
 from onlinehash.live.margins import Margins, recode_columns
 
-CHANGED = (1, 4, 16, 64)
 WARM_UP = 2500
 
 #: Refreshes with as many bits as wanted that a median is taken of, at least.
@@ -35,6 +34,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=float, default=1e6)
     parser.add_argument("--data", type=Path, help="npz with X, y and, for quantised features, offset and scale")
+    parser.add_argument("--bits", type=int, nargs="+", default=[1, 4, 16, 64], help="changed bits, of 64")
     parser.add_argument("--refreshes", type=int, default=12)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
@@ -50,7 +50,7 @@ def main() -> None:
             rows.append({"data": kind} | cost_of_marks(X, stream, args.repeats))
             print(f"{'margins':>7} {'bits':>5} {'of':>6} {'pairs':>6} {'full ms':>8} {'plain':>6} {'margins':>8} "
                   f"{'worst':>6} {'rows read':>10} {'computed':>9} {'flipped':>8}")  # fmt: skip
-            for count in CHANGED:
+            for count in args.bits:
                 for state, measure in (("fresh", fresh), ("used", used)):
                     figures = shown(state, count, measure(X, stream, count, args.refreshes, args.repeats))
                     rows.append({"data": kind, "state": state, "wanted": count} | figures)

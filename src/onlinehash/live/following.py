@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -45,7 +46,7 @@ class Counters(NamedTuple):
     bits_flipped: int = 0
 
 
-class Following(Searching):
+class Following(Searching, ABC):
     """Codes and encoder, replaced in one step."""
 
     policy: Policy
@@ -65,8 +66,9 @@ class Following(Searching):
         self._sample, self._n_changes = np.empty((0, 0)), 0
         self._job: Refresh | None = None
 
+    @abstractmethod
     def _recover(self) -> None:
-        raise NotImplementedError
+        """After a change that failed halfway: be what is on the disk or, in memory, what is published."""
 
     def _settings(self) -> dict[str, Any]:
         """The counterpart of `_set_out`, and what else an index must know when it is opened."""

@@ -1,0 +1,203 @@
+"""How a live index comes and goes: opened, read back from its disk, copied, closed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from onlinehash import checks
+from onlinehash.codes import Codes
+from onlinehash.codes.layout import planes_per_model
+from onlinehash.errors import InvalidInput
+from onlinehash.learners.base import Learner
+from onlinehash.live import refresh as policies
+from onlinehash.live.following import Following
+from onlinehash.live.holdings import KINDS, Holdings
+from onlinehash.live.keeper import Contents, Keeper
+from onlinehash.live.payloads import Payloads
+from onlinehash.live.policy import Policy
+from onlinehash.live.reservoir import Reservoir
+from onlinehash.live.store import Store
+from onlinehash.live.vectors import MemoryVectors
+
+#: Pairs kept at random for the policies, and how many of the last ones they are drawn from.
+PAIRS_SIZE, PAIRS_HORIZON = 512, 4096
+
+
+class Lasting(Following):
+    """What is in memory, and what is on the disk, as one."""
+
+    _given_policy: Policy | None  # None: the stored one
+    _given_kind: str | None
+
+    def _set_up(self, refresh: Policy | None, kind: str | None, background: bool, sync: str, n_jobs: int) -> None:
+        is_policy = "a policy with a method due(index), such as refresh.every(50)"
+        checks.parameters(
+            "LiveIndex",
+            {"refresh": refresh, "background": background, "sync": sync, "n_jobs": n_jobs},
+            {
+                "refresh": (
+                    is_policy,
+                    lambda p: p is None or (callable(getattr(p, "due", 0)) and not isinstance(p, type)),
+                ),
+                "background": ("True or False", lambda b: isinstance(b, bool)),
+                "sync": checks.one_of("full", "batch"),
+                "n_jobs": checks.either(checks.integer(1), checks.integer(-1, -1)),
+            },
+        )
+        self.background, self._n_jobs = background, int(n_jobs)
+        self._given_policy, self._given_kind = refresh, kind
+        self._keeper: Keeper | None = None
+        self._lock, self._gate = threading.RLock(), threading.RLock()
+        self._closed, self._broken, self._teacher = False, False, 0
+
+    def _open(self, path: str | os.PathLike[str], read_only: bool, sync: str, learner: Learner | None) -> None:
+        """Go on with what is at a path; with this learner, if one is given."""
+        self._keeper = Keeper.open(path, read_only, sync)
+        try:
+            if learner is not None:
+                self._keeper.check_same(learner)
+            self._read_back(learner)
+            if not read_only and self._settings() != self._keeper.store.settings:  # another policy or kind was given
+                with self._keeper.store.transaction():
+                    self._keeper.store.put_settings(self._settings())
+        except BaseException:
+            self._keeper.close()
+            raise
+
+    def _read_back(self, learner: Learner | None) -> None:
+        """Be what the store says: after opening, and after a change that could not be kept."""
+        assert self._keeper is not None
+        with self._gate:  # positions are counted anew
+            contents = self._keeper.load()
+            policy = self._policy_for(contents.settings)
+            if learner is not None:
+                learner.set_state(contents.learner.get_state())
+                contents = contents._replace(learner=learner)
+            self._take_over(contents, policy)
+            if not self._keeper.store.read_only:
+                self.learner.owned_by(self)
+
+    def _policy_for(self, settings: dict[str, Any]) -> Policy:
+        """The policy that was given, or else the stored one."""
+        if self._given_policy is not None:
+            return self._given_policy
+        if settings["refresh"] is None:
+            if self._keeper is not None and self._keeper.store.read_only:
+                return policies.by_hand()  # it is never asked
+            raise InvalidInput(
+                "expected a policy, as the one that this index was made with cannot be kept in a file, got none; "
+                "give it again by refresh=."
+            )
+        return policies.from_specification(settings["refresh"])
+
+    def _take_over(self, contents: Contents, policy: Policy | None = None) -> None:
+        """Make everything in memory from what an index consists of."""
+        self.learner, settings = contents.learner, contents.settings
+        self.policy = policy or self._policy_for(settings)
+        self._kind = self._given_kind or settings["index"]
+        present = [version.encoder for version in contents.versions if version.serial == settings["serial"]]
+        n_bits, n_models, fusion = self.learner.shape_of_codes
+        width = n_models * planes_per_model(n_bits)
+        codes = Codes.from_rows(contents.codes.reshape(len(contents.ids), width), n_bits, n_models)
+        encoder = present[0] if present else None
+        view = KINDS[self._kind](codes, contents.ids, self._n_jobs, fusion=fusion, encoder=encoder)
+        view.items.ids.number_from(contents.next_id)
+        vectors = MemoryVectors() if self._keeper is None else self._keeper.store
+        self._holdings = Holdings(view, self._kind, vectors, Payloads(contents.payloads), self._gate)
+        self._pairs = Reservoir(PAIRS_SIZE, 0, PAIRS_HORIZON)
+        self._set_out(settings, contents.versions)
+
+    def _recover(self) -> None:
+        """After a change that failed halfway: be what is on the disk or, in memory, what is published."""
+        if self._keeper is None:
+            self._holdings.heal()
+            return
+        self._broken = True
+        with self._teaching():
+            self._read_back(self.learner)
+        self._broken = False
+
+    def reload(self) -> None:
+        """Be as the index on the disk is now: for those who only read it while another process writes."""
+        with self._lock:
+            self._check_open()
+            if self._keeper is None:
+                raise InvalidInput("expected an index with a path to read again, got one in memory.")
+            with self._teaching():
+                self._read_back(self.learner)
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """A copy in another folder, as of this moment, which `open` opens; the index can be used meanwhile.
+
+        An index in memory is written as a durable one.
+        """
+        with self._lock:
+            self._check_open()
+            if self._keeper is None:
+                view, payloads = self._holdings.view, self._holdings.payloads
+                texts = [payloads.text(position) for position in view.items.positions().tolist()]
+                codes, settings = view.codes.rows(), self._settings()
+                contents = Contents(self.learner, self._versions, list(self), texts, codes, settings)
+                Keeper.write(path, contents, self.vectors)
+                return
+            store = self._keeper.store
+        store.backup(path)
+
+    def close(self) -> None:
+        """Stop a refresh that is under way, and let go of the path and of the learner; nothing is lost."""
+        with self._alone():
+            if self._keeper is not None and not self._closed:
+                with self._teaching():
+                    self.learner.owned_by(None)
+                self._keeper.close()
+            self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def path(self) -> Path | None:
+        """The folder in which everything is kept; None if that is in memory."""
+        return None if self._keeper is None else self._keeper.store.path
+
+    def __repr__(self) -> str:
+        where = "" if self.path is None else f", path={str(self.path)!r}"
+        return f"LiveIndex({type(self.learner).__name__}, n={len(self)}, refresh={self.policy!r}{where})"
+
+    def __reduce__(self) -> Any:
+        raise InvalidInput("cannot copy or pickle a LiveIndex: backup(path) writes a copy, which LiveIndex.open opens.")
+
+    # ------------------------------------------------------------------------------------------------ teaching
+
+    @property
+    def is_learning(self) -> bool:
+        """Is the calling thread inside a call of this index that teaches the learner?"""
+        return self._teacher == threading.get_ident()
+
+    @contextmanager
+    def _teaching(self) -> Iterator[None]:
+        """The learner may be taught by this thread."""
+        before, self._teacher = self._teacher, threading.get_ident()
+        try:
+            yield
+        finally:
+            self._teacher = before
+
+    @contextmanager
+    def _kept(self, event: dict[str, Any] | None) -> Iterator[Store | None]:
+        """One transaction: what is written inside it, and what the learner was taught."""
+        if self._keeper is None:
+            yield None
+            return
+        with self._keeper.store.transaction():
+            yield self._keeper.store
+            if event is not None:
+                self._keeper.learned(self.learner, event)

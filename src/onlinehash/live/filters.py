@@ -61,6 +61,7 @@ def _operand(field: str, name: str, value: Any) -> Any:
     if name not in _OPERATORS:
         raise InvalidInput(f"expected one of {_listed()} in the condition on {field!r}, got {checks.shown(name)}.")
     expected = None
+    value = value.item() if isinstance(value, np.generic) else value
     if name in _COMPARISONS and (isinstance(value, bool) or not isinstance(value, int | float | str)):
         expected = "a number or a string"
     elif name == "in" and not isinstance(value, list):
@@ -73,7 +74,16 @@ def _operand(field: str, name: str, value: Any) -> Any:
         raise InvalidInput(
             f"expected {expected} after {name!r} in the condition on {field!r}, got {checks.shown(value)}."
         )
-    return copy.deepcopy(value)
+    return _plain(value)
+
+
+def _plain(value: Any) -> Any:
+    """A copy, with numbers of NumPy as their plain likes."""
+    if isinstance(value, dict):
+        return {key: _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _listed() -> str:
@@ -82,6 +92,7 @@ def _listed() -> str:
 
 def json_problem(value: Any, depth: int = 0) -> str | None:
     """What keeps a value from coming back out of JSON as it went in; None if nothing does."""
+    value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, str | int):  # bools are integers
         return None
     if isinstance(value, float):

@@ -17,7 +17,8 @@ from onlinehash.live.filters import Column
 MAX_BYTES = 64 * 1024
 MAX_COLUMNS = 64  # fields whose columns are kept; the one made first goes first
 _AT_ONCE = 1024  # payloads parsed by one call, which costs as much as a few of them
-_ENCODER = json.JSONEncoder(separators=(",", ":"))  # in ASCII, so that a text's length is its size in any store
+#: In ASCII, so that a text's length is its size in any store; numbers of NumPy become their plain likes.
+_ENCODER = json.JSONEncoder(separators=(",", ":"), default=lambda number: number.item())
 
 
 class Columns(NamedTuple):

@@ -29,7 +29,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/flat.py --sizes 1e6
 	$(BIN)/python benchmarks/multi_index.py --sizes 1e6
 	$(BIN)/python benchmarks/large.py --n 1e7
-	$(BIN)/python benchmarks/refresh.py --n 1e5 --refreshes 3
+	$(BIN)/python benchmarks/refresh.py --n 1e5 --bits 4 --refreshes 3 --repeats 1
 	$(BIN)/python benchmarks/live.py --n 1e5
 	$(BIN)/python benchmarks/beyond_memory.py --n 1e5
 	$(BIN)/python benchmarks/policies.py --steps 100 --seeds 1

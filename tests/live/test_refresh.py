@@ -65,7 +65,7 @@ class StandIn:
 
     @property
     def sample(self):
-        return self._sample.array()
+        return self._sample.arrays()[0]
 
     @property
     def recent_pairs(self):
@@ -214,7 +214,7 @@ def test_when_changed_keeps_to_its_price(points, price):
 
 def test_an_empty_index_follows_at_no_cost():
     index = StandIn(refresh.when_changed(0.05), np.ones((5, 16)))
-    index.vectors, index._sample = np.ones((0, 16)), SimpleNamespace(array=lambda: np.ones((0, 16)))
+    index.vectors, index._sample = np.ones((0, 16)), SimpleNamespace(arrays=lambda: (np.ones((0, 16)),))
     index.learn(*clusters(3))
     assert index.encoder.version == index.learner.version_
 
@@ -439,7 +439,7 @@ def test_a_reservoir_is_a_uniform_sample():
     for seed in range(2000):
         reservoir = Reservoir(10, seed)
         reservoir.append(np.arange(40)[:, None])
-        counts[reservoir.array()[:, 0]] += 1
+        counts[reservoir.arrays()[0][:, 0]] += 1
     assert counts.sum() == 2000 * 10
     assert np.abs(counts - 500).max() < 4.5 * np.sqrt(2000 * 0.25 * 0.75)
 
@@ -450,8 +450,8 @@ def test_a_reservoir_does_not_depend_on_how_the_stream_is_cut():
     whole.append(rows)
     for part in np.split(rows, [1, 5, 16, 17, 100, 100, 250]):
         cut.append(part)
-    np.testing.assert_array_equal(whole.array(), cut.array())
-    assert len(np.unique(whole.array(), axis=0)) == len(whole) == 16
+    np.testing.assert_array_equal(whole.arrays()[0], cut.arrays()[0])
+    assert len(np.unique(whole.arrays()[0], axis=0)) == len(whole) == 16
 
 
 def test_parts_of_a_row_stay_together_and_are_given_as_copies():
@@ -472,7 +472,7 @@ def test_a_horizon_forgets():
     for seed in range(50):
         reservoir = Reservoir(20, seed, horizon=100)
         reservoir.append(np.arange(1000)[:, None])
-        ages.extend(1000 - reservoir.array()[:, 0])
+        ages.extend(1000 - reservoir.arrays()[0][:, 0])
     assert 80 < np.mean(ages) < 120
 
 

@@ -236,7 +236,7 @@ def test_a_reader_gets_no_vectors_that_are_newer_than_the_rest(tmp_path: Path, c
             assert (reader.settings, reader.learner(), len(reader.encoders())) == ({"a": 1}, (b"", []), 1)
             with store.transaction():
                 store.remove(np.array([5]))
-            reads = (reader.take, reader.take_numbers, lambda wanted: reader.blocks(len(wanted)))
+            reads = (reader.take, lambda wanted: reader.blocks(len(wanted)))
             for read in reads:
                 with pytest.raises(InvalidInput, match=r"call reload\(\)"):
                     read(np.array([0]))

@@ -46,9 +46,8 @@ class Recoding:
         """The rows from position `first` on."""
         if first == 0:
             self._choose_ruler(rows)
-        room = np.ones(
-            (len(self.marks), len(rows) + layout.LANES), np.uint8
-        )  # columns 2^k apart would share cache sets
+        # A line longer than the rows, as columns that lie a power of two apart would share cache sets.
+        room = np.ones((len(self.marks), len(rows) + layout.LANES), np.uint8)
         marks = room[:, : len(rows)]
         block, here = first // layout.LANES, slice(first, first + len(rows))
         if self._plan.is_dense:

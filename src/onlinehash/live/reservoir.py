@@ -50,8 +50,3 @@ class Reservoir:
     def arrays(self) -> tuple[np.ndarray, ...]:
         """The rows kept, as a copy of each part; nothing at all before the first came."""
         return tuple(kept[: len(self)].copy() for kept in self._kept)
-
-    def array(self) -> np.ndarray:
-        """The rows kept, where they have a single part."""
-        (rows,) = self.arrays()
-        return rows

@@ -207,10 +207,7 @@ class Store:
 
     def take(self, positions: np.ndarray) -> np.ndarray:
         """The rows at these positions; those of dead positions are NaN."""
-        return self.take_numbers(self.numbers[positions])
-
-    def take_numbers(self, numbers: np.ndarray) -> np.ndarray:
-        """The rows that were given these numbers; those of removed ones are NaN."""
+        numbers = self.numbers[positions]
         with self._reading() as connection:
             self._check_present(connection)
             rows, found = Reader(connection, self.path, self._state).take(numbers)

@@ -18,7 +18,16 @@ from onlinehash.learners import registry
 LEARNERS = {method.name: method.load() for method in registry.methods()}
 
 #: Small enough for quick tests, and such that a short stream passes burn-in and fills the reservoir.
-SMALL = {"n_bits": 8, "burn_in": 12, "reservoir_size": 6, "n_models": 3, "random_state": 0}
+SMALL = {
+    "n_bits": 8,
+    "burn_in": 12,
+    "reservoir_size": 6,
+    "n_models": 3,
+    "sample_size": 10,
+    "chunk_size": 4,
+    "n_anchors": 10,
+    "random_state": 0,
+}
 
 
 def thorough(everyday: int, long: int) -> int:
@@ -27,9 +36,20 @@ def thorough(everyday: int, long: int) -> int:
 
 
 def make(name: str, **params: Any) -> Any:
-    """A small learner of the registry."""
+    """A small learner of the registry; a method without centring of its own choice is not asked for one."""
     known = inspect.signature(LEARNERS[name]).parameters
-    return LEARNERS[name](**{k: v for k, v in SMALL.items() if k in known} | params)
+    asked = {k: v for k, v in params.items() if k in known or k not in ("centre", "burn_in")}
+    return LEARNERS[name](**{k: v for k, v in SMALL.items() if k in known} | asked)
+
+
+def centrings(name: str) -> tuple[str, ...]:
+    """The modes of centring a method can be asked for; one that does as it likes has none to choose."""
+    return LEARNERS[name]._centre_modes if "centre" in inspect.signature(LEARNERS[name]).parameters else ("none",)
+
+
+def go_on(learner: Any) -> Callable[..., Any]:
+    """The way in for labelled points."""
+    return learner.fit if learner.traits.unit == "batch" else learner.partial_fit
 
 
 # ------------------------------------------------------------------ streams of events
@@ -53,8 +73,18 @@ class Pairs:
     def points(self) -> np.ndarray:
         return np.concatenate([self.A, self.B])
 
+    def labelled(self) -> Labelled:
+        """The same points for a method that learns from labels: two of a class where they are similar."""
+        X = np.stack([self.A, self.B], axis=1).reshape(-1, self.A.shape[1])
+        first = (self.A[:, 0] > 1).astype(int) + (
+            self.A[:, -1] > 1
+        )  # by what they are, so that any split says the same
+        return Labelled(X, np.stack([first, np.where(self.similar, first, first + 1)], axis=1).ravel())
+
     def feed(self, learner: Any) -> None:
-        if len(self) == 1:
+        if learner.traits.learns_from == "labels":
+            self.labelled().feed(learner)
+        elif len(self) == 1:
             learner.learn_pair(self.A[0], self.B[0], self.similar[0], self.weight[0])
         else:
             learner.partial_fit_pairs(self.A, self.B, self.similar, self.weight)
@@ -74,6 +104,9 @@ class Points:
 
     def points(self) -> np.ndarray:
         return self.X
+
+    def labelled(self) -> Labelled:
+        return Labelled(self.X, (self.X[:, 0] > 1).astype(int))
 
     def feed(self, learner: Any) -> None:
         learner.observe(self.X)
@@ -95,6 +128,9 @@ class Labelled:
     def points(self) -> np.ndarray:
         return self.X
 
+    def labelled(self) -> Labelled:
+        return self
+
     def feed(self, learner: Any) -> None:
         learner.partial_fit(self.X, self.y)
 
@@ -103,7 +139,11 @@ Event = Pairs | Points | Labelled
 
 
 def feed(learner: Any, events: Iterable[Event]) -> Any:
-    """The learner after the events."""
+    """The learner after the events; a batch method gets all their points at once."""
+    if learner.traits.unit == "batch":
+        parts = [event.labelled() for event in events]
+        X, y = (np.concatenate([getattr(part, name) for part in parts]) for name in ("X", "y"))
+        return quietly(learner.fit, X, y)
     for event in events:
         quietly(event.feed, learner)
     return learner

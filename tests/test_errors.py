@@ -14,6 +14,7 @@ TREE = {
     "InvalidInput": ("OnlineHashError", ValueError),
     "InvalidType": ("InvalidInput", TypeError),
     "InvalidParameter": ("InvalidInput", ValueError),
+    "NotIncremental": ("InvalidInput", AttributeError),
     "UnknownMethod": ("OnlineHashError", KeyError),
     "UnknownId": ("OnlineHashError", KeyError),
     "NotReady": ("OnlineHashError", ValueError),

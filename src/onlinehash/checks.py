@@ -107,11 +107,16 @@ def weights(sample_weight: Any, n: int) -> np.ndarray:
     return values
 
 
-def labels(y: Any, n: int) -> np.ndarray:
-    """`n` class labels: numbers, bools or strings."""
+def labels(y: Any, n: int, several: bool = False) -> np.ndarray:
+    """`n` class labels: numbers, bools or strings; or, where a point may have several, a 0/1 column for each class."""
     values = _array(y, "y")
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
+    if several and values.ndim == 2:
+        same_length("y", len(values), n, "X")
+        if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
+            raise InvalidInput(f"expected a matrix y to hold 0 and 1, a column for each class, got {_sample(values)}.")
+        return values != 0
     if values.ndim != 1:
         raise InvalidInput(f"expected a vector of labels for y, got shape {values.shape}.")
     same_length("y", len(values), n, "X")

@@ -3,7 +3,8 @@
     OnlineHashError
     ├── InvalidInput       (ValueError)   data that cannot be used: shape, type, NaN, overflow, labels
     │   ├── InvalidType    (TypeError)    values that are no numbers at all
-    │   └── InvalidParameter              a constructor argument outside its rule
+    │   ├── InvalidParameter              a constructor argument outside its rule
+    │   └── NotIncremental (AttributeError)  `partial_fit` of a batch method; to scikit-learn, it is missing
     ├── UnknownMethod      (KeyError)     a learner's name that the registry does not hold
     ├── UnknownId          (KeyError)     an id that no item of the index has
     ├── NotReady           (ValueError)   nothing learned yet, or a feature map still collects its anchors
@@ -37,6 +38,10 @@ class InvalidType(InvalidInput, TypeError):
 
 class InvalidParameter(InvalidInput):
     """A parameter outside its rule. Nothing was changed."""
+
+
+class NotIncremental(InvalidInput, AttributeError):
+    """A batch method cannot go on learning. Nothing was changed."""
 
 
 class UnknownMethod(OnlineHashError, KeyError):

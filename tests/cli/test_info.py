@@ -46,6 +46,8 @@ def test_a_learner(model: Path) -> None:
     assert found["learned"] == {
         "n_features": 4,
         "dtype": "float64",
+        "unit": "pairs",
+        "rows_waiting": 0,
         "pairs": 120,
         "points": 240,
         "pending": 0,

@@ -7,11 +7,11 @@ import sys
 from typing import Any
 
 import pytest
+import rich.console
 import rich.progress
 from rich.console import Console
 
-from onlinehash.cli import output
-from onlinehash.cli.progress import progress_bar
+from onlinehash.progress import progress_bar
 
 
 def test_a_bar_with_a_share_and_without(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,7 +28,8 @@ def test_a_bar_with_a_share_and_without(monkeypatch: pytest.MonkeyPatch) -> None
 
     terminal = io.StringIO()
     monkeypatch.setattr(rich.progress, "Progress", Bar)
-    monkeypatch.setattr(output, "console", lambda to_stderr: Console(file=terminal, force_terminal=True, width=100))
+    console = Console(file=terminal, force_terminal=True, width=100)
+    monkeypatch.setattr(rich.console, "Console", lambda stderr: console)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     with progress_bar(2) as show:
         show(1.0, "10 items")

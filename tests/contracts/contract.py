@@ -1,25 +1,78 @@
 """The list of checks that every learner of the registry has to pass.
 
-A check is a function of a learner's name, marked `@contract`. The modules beside this one hold them by theme, and
-`test_learners.py` runs them. There is one way out: a line in `EXEMPT` that says why.
+A check is a function of a learner's name, marked `@contract`, or `@contract_of(...)` where it is about learners of one
+kind only. The modules beside this one hold them by theme, and `test_learners.py` runs them. There is one other way out:
+a line in `EXEMPT` that says why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+from tests.support import LEARNERS, centrings
 
 Check = Callable[[str], None]
-CONTRACT: list[Check] = []
+CONTRACT: dict[Check, list[str]] = {}
 
-EXEMPT = {
-    ("LSH", "far_apart_clusters_are_told_apart"): "it learns nothing: how well it does is left to chance",
-    ("LSH", "labels_are_required_and_checked"): "it learns nothing: labels are accepted and ignored",
-    ("LSH", "labelled_points_are_pairs"): "it learns nothing: labelled points are just points",
-    ("LSH", "the_odd_labelled_point_waits"): "it learns nothing: labelled points are just points",
-}
+EXEMPT: dict[tuple[str, str], str] = {}
 
 
 def contract(check: Check) -> Check:
-    """Mark a check of the contract."""
-    CONTRACT.append(check)
-    return check
+    """Mark a check that is about every learner."""
+    return contract_of(lambda cls: True)(check)
+
+
+def contract_of(kind: Callable[[Any], bool]) -> Callable[[Check], Check]:
+    """Mark a check that is about learners of one kind."""
+
+    def mark(check: Check) -> Check:
+        CONTRACT[check] = [name for name, cls in LEARNERS.items() if kind(cls)]
+        return check
+
+    return mark
+
+
+def streaming(cls: Any) -> bool:
+    """It learns while a stream passes."""
+    return cls.traits.unit != "batch"
+
+
+def from_pairs(cls: Any) -> bool:
+    """It learns from pairs."""
+    return cls.traits.learns_from == "pairs"
+
+
+def from_labels(cls: Any) -> bool:
+    """It learns from labels, as they are."""
+    return cls.traits.learns_from == "labels"
+
+
+def takes_pairs(cls: Any) -> bool:
+    """It takes pairs, be it only as points."""
+    return streaming(cls) and not from_labels(cls)
+
+
+def supervised(cls: Any) -> bool:
+    """It learns from somebody's word."""
+    return cls.traits.learns_from != "nothing"
+
+
+def batch(cls: Any) -> bool:
+    """It learns from all points at once."""
+    return cls.traits.unit == "batch"
+
+
+def taught(cls: Any) -> bool:
+    """Only somebody's word changes its functions; points without it do not, once the mean is frozen."""
+    return streaming(cls) and (supervised(cls) or cls.__name__ == "LSH")
+
+
+def chooses_centring(cls: Any) -> bool:
+    """Its users choose how features are centred; the others keep a mean of their own."""
+    return len(centrings(cls.__name__)) > 1
+
+
+def several_labels(cls: Any) -> bool:
+    """Its points may have several labels."""
+    return cls.traits.several_labels

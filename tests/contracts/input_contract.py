@@ -14,13 +14,15 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 from onlinehash import RbfAnchors
-from onlinehash.errors import InvalidInput, InvalidParameter, NotReady
-from tests.contracts.contract import contract
+from onlinehash.errors import InvalidInput, InvalidParameter, NotIncremental, NotReady
+from tests.contracts.contract import batch, contract, contract_of, from_labels, several_labels, supervised, takes_pairs
 from tests.support import (
     LEARNERS,
+    Labelled,
     Pairs,
     clusters,
     feed,
+    go_on,
     make,
     pairs,
     refused,
@@ -71,7 +73,16 @@ BAD: dict[str, list[Any]] = {
         object(),
     ],
     "n_models": [0, -1, 1.5, None, "4"],
+    "chunk_size": [0, -1, 2.5, None, "4"],
+    "sketch_size": [0, 1, -4, 2.5, None, "200"],
+    "n_anchors": [0, -1, 2.5, None, "300"],
     "fusion": ["max", None, 3],
+    "step": [0, -1, inf, nan, "0.1", None],
+    "form": ["exponential", None, 3],
+    "sample_size": [1, -1, 2.5, None, "200"],
+    "n_bins": [0, -1, 2.5, None, "16"],
+    "sharpness": [0, -1, inf, nan, "10", None],
+    "decay": [-1, inf, nan, "0", None],
 }
 
 
@@ -119,7 +130,7 @@ def bad_parameters_are_refused(name: str) -> None:
             ):
                 error = refused_without_a_trace(learner, call, *args)
                 assert isinstance(error, InvalidInput), (parameter, value)
-            learner.set_params(**{parameter: good}).partial_fit_pairs(X, X, ONES)
+            feed(learner.set_params(**{parameter: good}), [pairs(d=D)])
 
 
 @contract
@@ -127,12 +138,12 @@ def parameters_stay_while_learning_goes_on(name: str) -> None:
     """What was learned has their shape. `fit` begins anew, with the new ones."""
     learner = feed(make(name), [pairs()])
     learner.set_params(n_bits=4)
-    for call, *args in (
-        (learner.learn_pair, X[0], X[1], True),
-        (learner.partial_fit_pairs, X, X, ONES),
-        (learner.observe, X),
-        (learner.partial_fit, X, ONES),
-    ):
+    calls: list[tuple[Any, ...]] = [(learner.observe, X), (learner.transform, X)]
+    if takes_pairs(type(learner)):
+        calls += [(learner.learn_pair, X[0], X[1], True), (learner.partial_fit_pairs, X, X, ONES)]
+    if not batch(type(learner)):
+        calls += [(learner.partial_fit, X, ONES)]
+    for call, *args in calls:
         assert isinstance(refused_without_a_trace(learner, call, *args), InvalidParameter)
     learner.set_params(n_bits=8).observe(X)
     assert learner.set_params(n_bits=4).fit(X, ONES).encode(X).n_bits == 4
@@ -185,7 +196,7 @@ def bad_vectors_are_refused_and_change_nothing(name: str) -> None:
             refused_without_a_trace(learner, learner.partial_fit_pairs, X, bad, ONES)
             refused_without_a_trace(learner, learner.learn_pairs, X, bad, ONES)
             refused_without_a_trace(learner, learner.observe, bad)
-            refused_without_a_trace(learner, learner.partial_fit, bad, ONES)
+            refused_without_a_trace(learner, go_on(learner), bad, ONES)
             refused_without_a_trace(learner, learner.fit, bad, ONES)
             refused_without_a_trace(learner, learner.transform, bad)
             refused_without_a_trace(learner, learner.encode, bad)
@@ -201,7 +212,7 @@ def a_wrong_width_is_refused_and_changes_nothing(name: str) -> None:
                 refused_without_a_trace(learner, learner.partial_fit_pairs, bad, bad, ONES)
                 refused_without_a_trace(learner, learner.learn_pair, bad[0], bad[1], True)
                 refused_without_a_trace(learner, learner.observe, bad)
-                refused_without_a_trace(learner, learner.partial_fit, bad, ONES)
+                refused_without_a_trace(learner, go_on(learner), bad, ONES)
                 refused_without_a_trace(learner, learner.transform, bad)
 
 
@@ -221,7 +232,7 @@ def values_too_large_for_the_precision_are_refused(name: str) -> None:
         refused_without_a_trace(learner, learner.transform, rows)
 
 
-@contract
+@contract_of(takes_pairs)
 def a_long_batch_that_is_refused_late_is_taken_back(name: str) -> None:
     """Large batches may be checked while they are learned; what came before the bad value must not stay."""
     long = pairs(n=5000, d=D)
@@ -234,7 +245,7 @@ def a_long_batch_that_is_refused_late_is_taken_back(name: str) -> None:
                 side[-1, 0] = good
 
 
-@contract
+@contract_of(takes_pairs)
 def bad_single_vectors_are_refused_and_change_nothing(name: str) -> None:
     a = X[0]
     bad_ones = [X[:2], a[:, None], a[:0], [], 3, None, "a", a * nan, a + inf, a * 1e200, [a, a[:2]]]
@@ -244,7 +255,7 @@ def bad_single_vectors_are_refused_and_change_nothing(name: str) -> None:
             refused_without_a_trace(learner, learner.learn_pair, a, bad, True)
 
 
-@contract
+@contract_of(takes_pairs)
 def bad_pair_labels_are_refused_and_change_nothing(name: str) -> None:
     zero_one = np.arange(len(X)) % 2
     bad_many = [
@@ -272,7 +283,7 @@ def bad_pair_labels_are_refused_and_change_nothing(name: str) -> None:
         refused_without_a_trace(learner, learner.partial_fit_pairs, X, X[:-1], ONES)
 
 
-@contract
+@contract_of(takes_pairs)
 def bad_weights_are_refused_and_change_nothing(name: str) -> None:
     bad_many = [-ONES, nan * ONES, inf * ONES, ONES[1:], np.ones((len(X), 2)), ["a"] * len(X)]
     for learner in learners_at_every_stage(name):
@@ -282,19 +293,21 @@ def bad_weights_are_refused_and_change_nothing(name: str) -> None:
             refused_without_a_trace(learner, learner.learn_pair, X[0], X[1], True, bad)
 
 
-@contract
+@contract_of(supervised)
 def labels_are_required_and_checked(name: str) -> None:
-    bad_many = [None, ONES[1:], np.ones((len(X), 2)), nan * ONES, [[1], [1, 2]], [object()] * len(X), 3]
+    bad_many = [None, ONES[1:], 2 * np.ones((len(X), 2)), nan * ONES, [[1], [1, 2]], [object()] * len(X), 3]
+    if not several_labels(LEARNERS[name]):
+        bad_many.append(np.ones((len(X), 2)))
     for learner in learners_at_every_stage(name):
         for bad in bad_many:
-            refused_without_a_trace(learner, learner.partial_fit, X, bad)
+            refused_without_a_trace(learner, go_on(learner), X, bad)
             refused_without_a_trace(learner, learner.fit, X, bad)
 
 
 @contract
 def codes_are_refused_before_there_are_functions(name: str) -> None:
-    waiting = feed(make(name, features=RbfAnchors(1000)), [pairs()])
-    for learner in (make(name), waiting):
+    waiting = [] if batch(LEARNERS[name]) else [feed(make(name, features=RbfAnchors(1000)), [pairs()])]
+    for learner in (make(name), *waiting):
         for call, *args in (
             (learner.snapshot,),
             (learner.transform, X),
@@ -304,7 +317,8 @@ def codes_are_refused_before_there_are_functions(name: str) -> None:
             (getattr, learner, "projection_"),
         ):
             assert isinstance(refused_without_a_trace(learner, call, *args), NotReady)
-    assert str(1000 - 120) in str(refused(waiting.snapshot)), "it says how many points it waits for"
+    for learner in waiting:
+        assert str(1000 - 120) in str(refused(learner.snapshot)), "it says how many points it waits for"
 
 
 @contract
@@ -316,10 +330,11 @@ def inputs_are_neither_changed_nor_kept(name: str) -> None:
         points, labelled, y = X[16:23].copy(), X[23:30].copy(), np.arange(7) % 2
         given = (a, b, A, B, similar, weight, points, labelled, y)
         copies = [array.copy() for array in given]
-        learner.learn_pair(a, b, True)
-        learner.partial_fit_pairs(A, B, similar, weight)
+        go_on(learner)(labelled, y)
         learner.observe(points)
-        learner.partial_fit(labelled, y)
+        if takes_pairs(type(learner)):
+            learner.learn_pair(a, b, True)
+            learner.partial_fit_pairs(A, B, similar, weight)
         assert all(np.array_equal(array, copy) for array, copy in zip(given, copies, strict=True))
         before = state_bytes(learner)
         for array in given:
@@ -352,7 +367,12 @@ def the_layout_in_memory_does_not_matter(name: str) -> None:
         stream = pairs(n=30, d=17, dtype=dtype)
         plain = feed(make(name), [stream])
         for layout in (np.asfortranarray, strided, read_only, memory_mapped):
-            learner = make(name).partial_fit_pairs(layout(stream.A), layout(stream.B), stream.similar)
+            if takes_pairs(LEARNERS[name]):
+                laid_out: Any = Pairs(layout(stream.A), layout(stream.B), stream.similar, stream.weight)
+            else:
+                labelled = stream.labelled()
+                laid_out = Labelled(layout(labelled.X), labelled.y)
+            learner = feed(make(name), [laid_out])
             assert state_bytes(learner) == state_bytes(plain), layout
             assert learner.encode(layout(stream.A)) == plain.encode(stream.A), layout
 
@@ -377,7 +397,7 @@ def precision_matters_only_at_the_boundary(name: str) -> None:
         assert (learner32.transform(rows) == learner32.transform(rows.astype(float))).all()
 
 
-@contract
+@contract_of(takes_pairs)
 def a_pair_of_both_precisions_is_taken_in_the_wider(name: str) -> None:
     a, b = X[:2]
     for first, second in ((a.astype(np.float32), b), (a, b.astype(np.float32))):
@@ -388,7 +408,7 @@ def a_pair_of_both_precisions_is_taken_in_the_wider(name: str) -> None:
         assert state_bytes(mixed) == state_bytes(wide)
 
 
-@contract
+@contract_of(takes_pairs)
 def bools_signs_and_whole_numbers_say_the_same(name: str) -> None:
     stream = pairs()
     plain = state_bytes(feed(make(name), [stream]))
@@ -420,3 +440,38 @@ def labels_may_be_numbers_or_text(name: str) -> None:
         y.astype(str).astype(object),
     ):
         assert state_bytes(make(name).fit(points, labels)) == plain
+
+
+@contract_of(several_labels)
+def a_matrix_of_single_labels_says_the_same(name: str) -> None:
+    points, y = clusters(40)
+    plain = make(name).fit(points, y)
+    for matrix in (np.eye(4, dtype=bool)[y], np.eye(4)[y], np.eye(4, dtype=int)[y].tolist()):
+        assert state_bytes(make(name).fit(points, matrix)) == state_bytes(plain)
+    assert plain.score(points, np.eye(4)[y]) == plain.score(points, y)
+
+
+@contract_of(several_labels)
+def rows_without_a_label_teach_nothing(name: str) -> None:
+    points, y = clusters(40)
+    learner = make(name).fit(points, np.eye(4)[y])
+    before = learner.projection_
+    learner.partial_fit(points[:5], np.zeros((5, 4)))
+    assert np.array_equal(learner.projection_, before)
+    assert learner.n_points_seen_ == 45
+
+
+@contract_of(from_labels)
+def pairs_are_refused_with_advice(name: str) -> None:
+    for learner in learners_at_every_stage(name):
+        for call, *args in ((learner.learn_pair, X[0], X[1], True), (learner.partial_fit_pairs, X, X, ONES)):
+            assert "fit" in str(refused_without_a_trace(learner, call, *args))
+
+
+@contract_of(batch)
+def a_batch_method_does_not_go_on(name: str) -> None:
+    for learner in (make(name), feed(make(name), [pairs()])):
+        assert isinstance(refused_without_a_trace(learner, getattr, learner, "partial_fit"), NotIncremental)
+        assert "fit" in str(refused_without_a_trace(learner, learner.partial_fit_pairs, X, X, ONES))
+        assert not hasattr(learner, "partial_fit"), "scikit-learn takes it for a method that can go on"
+    refused_without_a_trace(make(name), make(name).observe, X)

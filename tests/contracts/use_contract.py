@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 from onlinehash import Codes, RbfAnchors
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
-from tests.contracts.contract import contract
+from tests.contracts.contract import contract, contract_of, supervised
 from tests.support import LEARNERS, clusters, feed, make, pairs
 
 
@@ -72,7 +72,7 @@ def bits_behind_a_map_are_signs_of_centred_kernel_values(name: str) -> None:
     assert np.array_equal(learner.transform(X), expected)
 
 
-@contract
+@contract_of(supervised)
 def far_apart_clusters_are_told_apart(name: str) -> None:
     X, y = clusters(1500)
     X_new, y_new = clusters(300, seed=9)

@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 from onlinehash.cli import output
-from onlinehash.cli.progress import progress_bar
 from onlinehash.live.store import Store
 from onlinehash.live.store import folder as folders
+from onlinehash.progress import progress_bar
 
 
 def backup(path: str, target: str, as_json: bool) -> None:

@@ -21,17 +21,20 @@ def learned(learner: Learner) -> dict[str, Any]:
     """
     if not hasattr(learner, "n_features_in_"):
         return {}
-    learns = learner.traits.learns_from != "nothing"
+    learns = learner.traits.learns_from != "nothing" and learner.traits.unit != "batch"
+    n = learner.n_points_seen_ if unit(learner) == "points" else learner.n_pairs_seen_
     return {
         "n_features": learner.n_features_in_,
         "dtype": str(learner.dtype_),
+        "unit": unit(learner),
         "pairs": learner.n_pairs_seen_,
         "points": learner.n_points_seen_,
         "pending": pairs_kept_back(learner),
         "waiting_for": points_waited_for(learner),
         "cumulative_loss": learner.cumulative_loss_ if learns else None,
-        "loss": _share(learner.cumulative_loss_, learner.n_pairs_seen_) if learns else None,
-        "update_rate": _share(learner.n_updates_, learner.n_pairs_seen_) if learns else None,
+        "loss": _share(learner.cumulative_loss_, n) if learns else None,
+        "update_rate": _share(learner.n_updates_, n) if learns else None,
+        "rows_waiting": getattr(learner, "n_rows_waiting_", 0),
         "bits_moved": learner.n_bits_moved_,
         "steps": learner.n_steps_,
         "capped_share": _share(learner.n_capped_, learner.n_steps_),
@@ -39,13 +42,18 @@ def learned(learner: Learner) -> dict[str, Any]:
     }
 
 
+def unit(learner: Learner) -> str:
+    """What its stream is counted in."""
+    return "points" if learner.traits.learns_from == "labels" else "pairs"
+
+
 def in_words(numbers: dict[str, Any]) -> dict[str, str]:
     """The same for people."""
     if not numbers:
         return {"learned": "nothing yet"}
+    of_pairs = f"{numbers['pairs']:,} pairs; " if numbers["unit"] == "pairs" else ""
     words = {
-        "learned": f"{numbers['pairs']:,} pairs; {numbers['points']:,} points of {numbers['n_features']:,} "
-        f"features ({numbers['dtype']})"
+        "learned": f"{of_pairs}{numbers['points']:,} points of {numbers['n_features']:,} features ({numbers['dtype']})"
     }
     if numbers["waiting_for"]:
         words["pending"] = (
@@ -53,14 +61,15 @@ def in_words(numbers: dict[str, Any]) -> dict[str, str]:
             "more distinct points"
         )
     if numbers["loss"] is None:
-        words["loss"] = "none, as the method does not learn from pairs"
-    elif numbers["pairs"]:
-        words["loss"] = f"{numbers['loss']:.3f} a pair, {numbers['cumulative_loss']:,g} in all"
+        words["loss"] = f"none, as the method does not learn from {numbers['unit']} one by one"
+    elif numbers[numbers["unit"]]:
+        words["loss"] = f"{numbers['loss']:.3f} a {numbers['unit'][:-1]}, {numbers['cumulative_loss']:,g} in all"
     if numbers["steps"]:
-        words["updates"] = (
-            f"{numbers['update_rate']:.1%} of the pairs moved {numbers['bits_moved']:,} bits; "
-            f"C capped {numbers['capped_share']:.1%} of {numbers['steps']:,} steps"
-        )
+        moved = f"{numbers['update_rate']:.1%} of the {numbers['unit']} moved {numbers['bits_moved']:,} bits"
+        capped = f"; C capped {numbers['capped_share']:.1%} of {numbers['steps']:,} steps"
+        words["updates"] = moved + (capped if numbers["capped_share"] else "")
+    if numbers["rows_waiting"]:
+        words["waiting"] = f"{numbers['rows_waiting']:,} {numbers['unit']}, until their chunk is full"
     return words | {"version": f"{numbers['version']:,}"}
 
 

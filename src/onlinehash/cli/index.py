@@ -11,13 +11,13 @@ import numpy as np
 import onlinehash
 from onlinehash.cli import facts, inputs, output
 from onlinehash.cli.encode import load_encoder
-from onlinehash.cli.progress import progress_bar
 from onlinehash.cli.target import check as check_target
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput
 from onlinehash.index.base import Index
 from onlinehash.index.flat import FlatIndex
 from onlinehash.index.multi_index import MultiIndex
+from onlinehash.progress import progress_bar
 from onlinehash.streams.array_tables import map_array
 
 KINDS: dict[str, type[Index]] = {"flat": FlatIndex, "multi": MultiIndex}

@@ -9,10 +9,10 @@ from typing import Any
 import onlinehash
 from onlinehash.cli import facts, output
 from onlinehash.cli.lesson import BlockReader, Lesson
-from onlinehash.cli.progress import progress_bar
 from onlinehash.cli.target import check as check_target
 from onlinehash.errors import InvalidInput
 from onlinehash.learners.base import Learner
+from onlinehash.progress import progress_bar
 from onlinehash.streams.from_files import BLOCK_ROWS, read_tables
 
 
@@ -41,12 +41,13 @@ def learn(
         for number, table in ((number, table) for number, tables in enumerate(streams) for table in tables):
             for row in lesson.take(read_block(table)):
                 tell.row(row)
-            show_progress(None if table.share is None else number + table.share, f"{lesson.n_pairs:,} pairs")
+            show_progress(None if table.share is None else number + table.share, f"{lesson.n:,} {lesson.unit}")
             if lesson.is_over:
                 break
     if lesson.is_empty:
         raise InvalidInput(f"expected at least one pair or vector in {', '.join(files)}, got none; nothing was saved.")
-    if lesson.n_pairs & (lesson.n_pairs - 1):  # no power of two, so it has not been told
+    lesson.end()
+    if lesson.n & (lesson.n - 1):  # no power of two, so it has not been told
         tell.row(lesson.row())
     onlinehash.save(learner, target)
     tell.end(target, time.perf_counter() - began)
@@ -61,18 +62,19 @@ class _Teller:
         self._has_header = False
 
     def row(self, row: dict[str, Any]) -> None:
-        """A line of the table; a learner that learns nothing has nothing to tell."""
-        if self._learner.traits.learns_from == "nothing":
+        """A line of the table; a learner that learns nothing, or all at once, has nothing to tell."""
+        if self._learner.traits.learns_from == "nothing" or self._learner.traits.unit == "batch":
             return
+        unit = facts.unit(self._learner)
         if self._as_json:
             output.print_json({"event": "progress"} | row)
             return
         if not self._has_header:
-            print(f"{'pairs':>12}  {'loss a pair':>11}  {'update rate':>11}  {'bits moved':>11}", flush=True)
+            print(f"{unit:>12}  {'loss a ' + unit[:-1]:>12}  {'update rate':>11}  {'bits moved':>11}", flush=True)
             self._has_header = True
-        rates = f"{row['loss']:>11.3f}  {row['update_rate']:>11.1%}  {row['bits_moved']:>11,}"
+        rates = f"{row['loss']:>12.3f}  {row['update_rate']:>11.1%}  {row['bits_moved']:>11,}"
         note = f"  {row['pending']:,} wait for anchors" if row["pending"] else ""
-        print(f"{row['pairs']:>12,}  {rates}{note}", flush=True)
+        print(f"{row[unit]:>12,}  {rates}{note}", flush=True)
 
     def end(self, target: str, seconds: float) -> None:
         """The sum of it all."""

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
+from onlinehash.cli import facts
 from onlinehash.cli.facts import pairs_kept_back
 from onlinehash.errors import InvalidInput
 from onlinehash.learners.base import Learner
@@ -39,21 +42,26 @@ class BlockReader:
 
 
 class Lesson:
-    """Learns blocks and counts pairs over the learner's whole life; a pair is two points, however they came.
+    """Learns blocks and counts over the learner's whole life: pairs (two points each, however they came), or points
+    for a method that learns from labels.
 
-    Blocks are cut at 1, 2, 4, 8, ... pairs, which changes nothing: any split gives the same bytes.
+    Blocks are cut at 1, 2, 4, 8, ... of them, which changes nothing: any split gives the same bytes. A batch method
+    takes nothing before `end`.
     """
 
     def __init__(self, learner: Learner, limit: int | None = None) -> None:
         self._learner = learner
+        self.unit = facts.unit(learner)
+        self._points_a_unit = 2 if self.unit == "pairs" else 1
         self._first = self._points = _taken_before(learner)
-        self._end = math.inf if limit is None else self._points + 2 * limit
+        self._end = math.inf if limit is None else self._points + self._points_a_unit * limit
         self._counters = self._read_counters()
+        self._batch: list[Points] = []
 
     @property
-    def n_pairs(self) -> int:
-        """Pairs taken in, be they learned or still kept back for the feature map's anchors."""
-        return self._points // 2
+    def n(self) -> int:
+        """Pairs or points taken in, be they learned or still kept back for the feature map's anchors."""
+        return self._points // self._points_a_unit
 
     @property
     def is_empty(self) -> bool:
@@ -65,26 +73,38 @@ class Lesson:
 
     def take(self, block: Pairs | Points) -> Iterator[dict[str, Any]]:
         """Learn a block; a row for each power of two that is reached on the way."""
-        learn, points_a_row = (
-            (self._learner.partial_fit_pairs, 2) if isinstance(block, Pairs) else (self._learner.partial_fit, 1)
-        )
+        learn: Callable[..., Any] = self._learner.partial_fit_pairs if isinstance(block, Pairs) else self._learn
+        points_a_row = 2 if isinstance(block, Pairs) else 1
         start = 0
         while start < len(block[0]) and not self.is_over:
-            mark = 2 ** self.n_pairs.bit_length()  # the next power of two
-            stop = start + math.ceil((min(2 * mark, self._end) - self._points) / points_a_row)
+            mark = 2 ** self.n.bit_length()  # the next power of two
+            stop = start + math.ceil((min(self._points_a_unit * mark, self._end) - self._points) / points_a_row)
             stop = min(stop, len(block[0]))
             learn(*(None if values is None else values[start:stop] for values in block))
             self._points += points_a_row * (stop - start)
             start = stop
-            if self.n_pairs == mark:
+            if self.n == mark and not self._batch:
                 yield self.row()
+
+    def _learn(self, X: np.ndarray, y: np.ndarray | None) -> None:
+        if self._learner.traits.unit == "batch":
+            self._batch.append(Points(X, y))
+        else:
+            self._learner.partial_fit(X, y)
+
+    def end(self) -> None:
+        """The last block was taken: what waits for its chunk, or for all to be there, is learned now."""
+        if self._batch:
+            X, labels = np.concatenate([X for X, _ in self._batch]), [y for _, y in self._batch if y is not None]
+            self._learner.fit(X, np.concatenate(labels) if labels else None)
+        self._learner.end_chunk()
 
     def row(self) -> dict[str, Any]:
         """What the pairs since the row before did; `cumulative_loss` is over all of them."""
         before, self._counters = self._counters, self._read_counters()
         learned, loss, updates, bits = (now - then for now, then in zip(self._counters, before, strict=True))
         return {
-            "pairs": self.n_pairs,
+            self.unit: self.n,
             "pending": pairs_kept_back(self._learner),
             "loss": loss / max(learned, 1),
             "update_rate": updates / max(learned, 1),
@@ -93,7 +113,7 @@ class Lesson:
         }
 
     def _read_counters(self) -> tuple[float, ...]:
-        names = ("n_pairs_seen_", "cumulative_loss_", "n_updates_", "n_bits_moved_")
+        names = (f"n_{self.unit}_seen_", "cumulative_loss_", "n_updates_", "n_bits_moved_")
         return tuple(getattr(self._learner, name, 0) for name in names)
 
 
@@ -102,4 +122,10 @@ def _taken_before(learner: Learner) -> int:
     state = learner.get_state()
     if not state:
         return 0
+    if learner.traits.unit == "batch":
+        raise InvalidInput(
+            f"expected a method that learns online to resume, got {type(learner).__name__}; learn anew from all files."
+        )
+    if facts.unit(learner) == "points":
+        return learner.n_points_seen_ + len(state["pending"])
     return 2 * (learner.n_pairs_seen_ + pairs_kept_back(learner)) + (state["pairing"]["waiting"] is not None)

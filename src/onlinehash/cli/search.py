@@ -13,13 +13,13 @@ import numpy as np
 import onlinehash
 from onlinehash import checks
 from onlinehash.cli import inputs, output
-from onlinehash.cli.progress import progress_bar
 from onlinehash.cli.target import check as check_target
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput, InvalidParameter, MissingExtra, NotReady
 from onlinehash.index.base import Index
 from onlinehash.index.hits import Hits
 from onlinehash.live.index import LiveIndex
+from onlinehash.progress import progress_bar
 from onlinehash.streams.from_files import BLOCK_ROWS
 
 ENDINGS = (".csv", ".npz", ".parquet")

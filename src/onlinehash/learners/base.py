@@ -13,11 +13,10 @@ from onlinehash import checks
 from onlinehash.codes import Codes, fused_distances
 from onlinehash.codes.ranking import expected_average_precision
 from onlinehash.errors import FormatError, InvalidInput, NotReady
-from onlinehash.features import NotFitted, make_map, note_feature_names
-from onlinehash.features.centring import MODES
+from onlinehash.features import FeatureMap, NotFitted, make_map, note_feature_names
 from onlinehash.format import like
 from onlinehash.learners.encoder import Encoder
-from onlinehash.learners.intake import Intake
+from onlinehash.learners.intake import Event, Intake
 from onlinehash.numeric.signs import canonical_dot
 
 COUNTERS = (
@@ -61,11 +60,8 @@ class Learner(Intake):
         """The hash functions as they are now: immutable, untouched by later learning."""
         self._check_ready()
         if self._cache.get("version") != self.version_:
-            weights, thresholds = self._functions()
             self._cache["encoder"] = Encoder(
-                weights,
-                thresholds + _project(weights, self._centring.mean),
-                self._map,
+                *self._encoding(),
                 self.n_features_in_,
                 self._n_models,
                 self._fusion,
@@ -74,6 +70,11 @@ class Learner(Intake):
             )
             self._cache["version"] = self.version_
         return self._cache["encoder"]
+
+    def _encoding(self) -> tuple[np.ndarray, np.ndarray, FeatureMap | None]:
+        """Weights and thresholds on features as they are, not centred, and the map that makes those features."""
+        weights, thresholds = self._functions()
+        return weights, thresholds + _project(weights, self._centring.mean), self._map
 
     def transform(self, X: Any) -> np.ndarray:
         """Bits, bool `(n, n_models * n_bits)`, for people."""
@@ -86,12 +87,12 @@ class Learner(Intake):
     def score(self, X: Any, y: Any) -> float:
         """Tie-aware mean average precision: each row searches among the others for its label."""
         codes = self.encode(X)
-        labels = checks.labels(y, len(codes))
+        labels = checks.labels(y, len(codes), self.traits.several_labels)
         precisions = []
         for start in range(0, len(codes), 256):
             rows = np.arange(start, min(start + 256, len(codes)))
             distances = fused_distances(codes[rows], codes, self._fusion)
-            precisions.append(expected_average_precision(distances, labels[rows, None] == labels, rows))
+            precisions.append(expected_average_precision(distances, _relevant(labels[rows], labels), rows))
         found = np.concatenate(precisions)
         if np.isnan(found).all():
             raise InvalidInput("expected at least two rows with the same label to score, got none.")
@@ -112,7 +113,7 @@ class Learner(Intake):
     def _check_parameters(self, rows: np.ndarray) -> None:
         rules = {
             "n_bits": checks.integer(1, 4096),
-            "centre": checks.one_of(*MODES),
+            "centre": checks.one_of(*self._centre_modes),
             "burn_in": checks.integer(1),
             "similar_share": checks.either(checks.one_of(None), checks.real(0, 1)),
             "reservoir_size": checks.integer(2),
@@ -177,9 +178,11 @@ class Learner(Intake):
             "counters": {name: getattr(self, name) for name in COUNTERS},
             "feature_names": list(getattr(self, "feature_names_in_", [])),
             "map": None if self._map is None else self._map.get_state(),
-            "pending": [{"a": a, "b": b, "similar": s, "weight": w} for a, b, s, w in self._pending],
+            "pending": [_packed(event) for event in self._pending],
             "pairing": self._pairing.get_state(),
         }
+        if self.traits.learns_from == "labels":
+            state["classes"] = self._classes.get_state()
         if self._is_ready:
             state["centring"] = self._centring.get_state()
             state["method"] = self._get_method_state()
@@ -222,10 +225,15 @@ class Learner(Intake):
             raise FormatError("one whose feature map and hash functions do not fit together.")
         point = np.zeros(rows.shape[1], rows.dtype)
         for event in state["pending"]:
-            a, b = (None if event[side] is None else like(event[side], point, "a pending point") for side in "ab")
-            self._pending.append((a, b, int(event["similar"]), float(event["weight"])))  # type: ignore[arg-type]
-        self.n_pairs_pending_ = sum(event[1] is not None for event in self._pending)
+            b = None if event["b"] is None else like(event["b"], point, "a pending point")
+            a, members = like(event["a"], point, "a pending point"), event.get("members")
+            if members is not None:
+                members = like(members, np.zeros(np.shape(members), np.int64), "the classes of a pending point")
+            self._pending.append(Event(a, b, int(event["similar"]), float(event["weight"]), members))
+        self.n_pairs_pending_ = sum(event.b is not None for event in self._pending)
         self._pairing.set_state(state["pairing"])
+        if self.traits.learns_from == "labels":
+            self._classes.set_state(state["classes"])
         if "centring" in state:
             mean = state["centring"]["mean"]
             n_inputs = (self.n_features_in_ if self._map is None else self._map.n_outputs) or len(mean)
@@ -234,6 +242,19 @@ class Learner(Intake):
             self._start_with(n_inputs)
             self._centring.set_state(state["centring"])
             self._set_method_state(state["method"])
+
+
+def _packed(event: Event) -> dict[str, Any]:
+    """Labels are written only where there are some: files of pairs stay as they were."""
+    packed = event._asdict()
+    return packed if event.members is not None else {name: packed[name] for name in packed if name != "members"}
+
+
+def _relevant(labels: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """Which rows share a label, bool `(n, m)`."""
+    if labels.ndim == 1:
+        return labels[:, None] == among
+    return labels.astype(np.float32) @ among.T.astype(np.float32) > 0
 
 
 @njit(nogil=True, cache=True)

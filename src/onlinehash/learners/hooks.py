@@ -5,7 +5,8 @@ A method's own file fills in a few hooks; the rest of a learner (`intake`, `base
 _rules()                     rules for its parameters, beside the common ones
 _begin(n_inputs, rng)        draw the first hash functions for `n_inputs` centred features
 _learn(A, B, s, w, updates)  learn pairs of centred features, writing what happened into `updates`
-_observe(X)                  centred points that come without pairs
+_learn_labelled(X, members, updates)   the same for points with labels
+_observe(X)                  centred points that come without pairs and labels
 _functions()                 its hash functions now: weights, one row per bit, and thresholds on centred features
 _get/_set_method_state       what it has learned, as arrays and plain values
 """
@@ -29,6 +30,7 @@ class Traits:
 
     learns_from: str  # "pairs", "labels" or "nothing"
     unit: str  # "pair", "point", "chunk" or "batch"
+    several_labels: bool = False  # may a point have more than one?
 
 
 class Hooks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -39,6 +41,9 @@ class Hooks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     #: Does `_learn` take features as they are, centre them itself, and refuse values that are not finite with an
     #: InvalidInput? Then one pass over a large batch does what otherwise takes three.
     _takes_raw_pairs: ClassVar[bool] = False
+
+    #: The modes of centring it can live with: a median must be tracked inside the method's own loop.
+    _centre_modes: ClassVar[tuple[str, ...]] = ("burn-in", "running", "none")
 
     #: Is a step an array, one per model?
     _per_model: ClassVar[bool] = False
@@ -73,6 +78,13 @@ class Hooks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """A method that does not learn from pairs leaves this as it is: they are two points."""
         changed = self._observe(pad_rows(np.stack([A, B], axis=1).reshape(-1, A.shape[1])))
         updates.moved |= changed.reshape(-1, 2).any(axis=1)
+
+    def _learn_labelled(self, X: np.ndarray, members: np.ndarray, updates: Updates) -> None:
+        """Centred points in padded rows, and the class numbers of each, int64 `(n, m)` padded with -1."""
+        raise NotImplementedError
+
+    def _end_chunk(self, updates: Updates) -> None:
+        """Learn what waits for its chunk to fill, writing what happened into the one row of `updates`."""
 
     def _observe(self, X: np.ndarray) -> np.ndarray:
         """Centred points without pairs, in padded rows; which of them changed the hash functions, bool `(n,)`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -20,13 +20,23 @@ from onlinehash.features import Centring, FeatureMap, RbfAnchors, make_map, note
 from onlinehash.learners.hooks import Hooks
 from onlinehash.learners.undo import undone_if_refused
 from onlinehash.learners.update import Update, Updates
-from onlinehash.streams import LabelPairing
+from onlinehash.streams import Classes, LabelPairing
 
 #: Batches of at least this many pairs may leave the look at their values to the method's kernel.
 MANY_PAIRS = 1000
 
 #: Pairs mapped, centred and learned at once: bounds the memory of a batch.
 BLOCK_PAIRS = 4096
+
+
+class Event(NamedTuple):
+    """What is kept back while a feature map waits: a pair, a labelled point (b is None), or a point (neither)."""
+
+    a: np.ndarray
+    b: np.ndarray | None = None
+    similar: int = 0
+    weight: float = 0.0
+    members: np.ndarray | None = None
 
 
 class Owner(Protocol):
@@ -69,6 +79,7 @@ class Intake(Hooks):
         A method whose kernel looks at the values as they pass spares large batches a pass of their own, which costs
         as much as a fifth of the learning; where it meets one that is not finite, the blocks before are taken back.
         """
+        self._check_takes("pairs")
         dtype = self._dtype_so_far
         frames, columns = (A, B), [list(X.columns) for X in (A, B) if hasattr(X, "columns")]
         A, B = (checks.matrix(X, name, dtype) for X, name in zip(frames, names, strict=True))
@@ -110,7 +121,7 @@ class Intake(Hooks):
         updates = Updates.empty(len(A), self._n_models, self._n_columns, self._per_model)
         t = 0
         while t < len(A) and not self._is_ready:
-            self._wait(A[t], B[t], s[t], w[t])
+            self._wait(Event(A[t].copy(), B[t].copy(), int(s[t]), float(w[t])))
             if self._is_ready:
                 self._replay(updates, t)
             updates.pending[t] = self.n_pairs_pending_
@@ -129,6 +140,9 @@ class Intake(Hooks):
         self._learn(A, B, s, w, updates)
         self.n_points_seen_ += 2 * len(A)
         self.n_pairs_seen_ += len(A)
+        self._count(updates)
+
+    def _count(self, updates: Updates) -> None:
         self.version_ += int(np.count_nonzero(updates.changed()))
         self.n_updates_ += int(np.count_nonzero(updates.n_moved))
         self.n_steps_ += int(np.count_nonzero(updates.step))
@@ -141,12 +155,13 @@ class Intake(Hooks):
 
     def observe(self, X: Any) -> Self:
         """Points without pairs: they feed the feature map's anchors and the mean."""
+        self._check_takes("points")
         rows = checks.vectors(X, dtype=self._dtype_so_far)
         with undone_if_refused(self, self._map_may_refuse):
             self._open(rows, X)
             t = 0
             while t < len(rows) and not self._is_ready:
-                self._wait(rows[t], None, 0, 0.0)
+                self._wait(Event(rows[t].copy()))
                 if self._is_ready:
                     self._replay(None, 0)
                 t += 1
@@ -155,10 +170,9 @@ class Intake(Hooks):
         return self
 
     def _enter_points(self, rows: np.ndarray) -> None:
-        Z = rows if self._map is None else self._map.map_rows(rows)
-        X, moved = self._centring.enter(Z)
-        self.version_ += int(np.count_nonzero(moved | self._observe(X)))
-        self.n_points_seen_ += len(rows)
+        X, updates = self._features_of(rows)
+        updates.moved |= self._observe(X)
+        self._count(updates)
 
     # ------------------------------------------------------------------ labels
 
@@ -179,9 +193,9 @@ class Intake(Hooks):
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Go on learning from labelled points.
 
-        They are paired two by two as they come, similar when their labels are equal; an odd one waits for the next
-        call, so that any split of the stream gives the same pairs. `similar_share` changes the rule
-        (`onlinehash.streams.from_labels`).
+        A method that learns from pairs has them paired two by two as they come, similar when their labels are equal;
+        an odd one waits for the next call, so that any split of the stream gives the same pairs. `similar_share`
+        changes the rule (`onlinehash.streams.from_labels`).
         """
         if self.traits.learns_from == "nothing":
             return self.observe(X)
@@ -191,15 +205,40 @@ class Intake(Hooks):
                 f"{type(self).__name__} requires y to be passed, but the target y is None; "
                 "pass one label for each row of X, or use partial_fit_pairs."
             )
-        labels = checks.labels(y, len(rows))
+        labels = checks.labels(y, len(rows), self.traits.several_labels)
         with undone_if_refused(self, self._map_may_refuse):
             self._open(rows, X)
             for start in range(0, len(rows), 2 * BLOCK_PAIRS):
                 block = slice(start, start + 2 * BLOCK_PAIRS)
+                if self.traits.learns_from == "labels":
+                    self._pass_labelled(rows[block], self._classes.members(labels[block]))
+                    continue
                 A, B, s = self._pairing.pairs(rows[block], labels[block])
                 if len(A):
                     self._pass_pairs(A, B, s, np.ones(len(A)))
         return self
+
+    def _pass_labelled(self, rows: np.ndarray, members: np.ndarray) -> None:
+        """Checked points with their class numbers: kept back while the feature map waits, learned once it is ready."""
+        t = 0
+        while t < len(rows) and not self._is_ready:
+            self._wait(Event(rows[t].copy(), members=members[t].copy()))
+            if self._is_ready:
+                self._replay(None, 0)
+            t += 1
+        if t < len(rows):
+            X, updates = self._features_of(rows[t:])
+            self._learn_labelled(X, members[t:], updates)
+            self._count(updates)
+
+    def _features_of(self, rows: np.ndarray) -> tuple[np.ndarray, Updates]:
+        """Points that have entered the mean, centred and padded, and room for what each of them does."""
+        Z = rows if self._map is None else self._map.map_rows(rows)
+        X, moved = self._centring.enter(Z)
+        updates = Updates.empty(len(rows), self._n_models, self._n_columns, self._per_model)
+        updates.moved[:] = moved
+        self.n_points_seen_ += len(rows)
+        return X, updates
 
     # ------------------------------------------------------------------ owners
 
@@ -256,7 +295,7 @@ class Intake(Hooks):
         self.n_pairs_pending_ = 0
         self._seed = seed
         self._map: FeatureMap | None = make_map(self.features, rows.dtype, seed)
-        self._pending: list[tuple[np.ndarray, np.ndarray | None, int, float]] = []
+        self._pending: list[Event] = []
         self._cache: dict[str, Any] = {}
         self._pairing = LabelPairing(
             self.similar_share,
@@ -265,6 +304,7 @@ class Intake(Hooks):
             self.n_features_in_,
             self.dtype_,
         )
+        self._classes = Classes()
 
     def _start(self, rows: np.ndarray) -> None:
         """The feature map is ready (or there is none): draw the first hash functions."""
@@ -292,38 +332,61 @@ class Intake(Hooks):
     def _dtype_so_far(self) -> np.dtype | None:
         return getattr(self, "dtype_", None)
 
-    def _wait(self, a: np.ndarray, b: np.ndarray | None, s: int, w: float) -> None:
-        """Keep a pair (or a lone point) for later and offer its points to the feature map."""
+    def _wait(self, event: Event) -> None:
+        """Keep an event for later and offer its points to the feature map."""
         assert self._map is not None
-        for point in (a, b):
+        for point in (event.a, event.b):
             if point is not None and not self._map.is_ready:
                 self._map.partial_fit(point[None])
         if self._map.is_ready:
-            self._start(a[None])
-        self._pending.append((a.copy(), None if b is None else b.copy(), int(s), float(w)))
-        self.n_pairs_pending_ += b is not None
+            self._start(event.a[None])
+        self._pending.append(event)
+        self.n_pairs_pending_ += event.b is not None
 
     def _replay(self, updates: Updates | None, t: int) -> None:
         """Learn what was kept back, in order; the update of pair t tells what it did."""
         pending, self._pending, self.n_pairs_pending_ = self._pending, [], 0
-        for a, b, s, w in pending:
-            if b is None:
-                self._enter_points(a[None])
-                continue
-            done = self._pass_pairs(a[None], b[None], np.array([s], np.int8), np.array([w]))
-            if updates is not None:
-                updates.absorb(t, done)
+        for event in pending:
+            if event.members is not None:
+                self._pass_labelled(event.a[None], event.members[None])
+            elif event.b is None:
+                self._enter_points(event.a[None])
+            else:
+                signs, weights = np.array([event.similar], np.int8), np.array([event.weight])
+                done = self._pass_pairs(event.a[None], event.b[None], signs, weights)
+                if updates is not None:
+                    updates.absorb(t, done)
 
     def flush(self) -> Self:
-        """Start a feature map that still waits, with the anchors it has."""
+        """Start a feature map that still waits, with the anchors it has, and end a chunk that still fills."""
         self.check_free()
         if hasattr(self, "n_features_in_") and not self._is_ready and self._pending:
             assert self._map is not None
             with undone_if_refused(self, True):
                 self._map.start()
-                self._start(self._pending[0][0][None])
+                self._start(self._pending[0].a[None])
                 self._replay(None, 0)
+        return self.end_chunk()
+
+    def end_chunk(self) -> Self:
+        """Learn what waits for its chunk to fill; nothing to do for methods that learn at once."""
+        self.check_free()
+        if self._is_ready:
+            updates = Updates.empty(1, self._n_models, self._n_columns, self._per_model)
+            self._end_chunk(updates)
+            self._count(updates)
         return self
+
+    def _check_takes(self, what: str) -> None:
+        """Refuse what this method cannot learn from."""
+        name = type(self).__name__
+        if self.traits.unit == "batch" and not (what == "points" and self._is_ready):
+            raise InvalidInput(f"expected all points at once, because {name} is a batch method; call fit, got {what}.")
+        if self.traits.learns_from == "labels" and what == "pairs":
+            raise InvalidInput(
+                f"expected labelled points, because {name} learns from labels, got pairs; "
+                "call partial_fit(X, y), or take a method that learns from pairs."
+            )
 
 
 def _seed(random_state: Any) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from onlinehash.features.centring import MODES
 from onlinehash.learners.hooks import Traits
 from onlinehash.learners.linear import LinearLearner
 
@@ -28,6 +29,7 @@ class LSH(LinearLearner):
     """
 
     traits = Traits(learns_from="nothing", unit="point")
+    _centre_modes = MODES
     similar_share = None
     reservoir_size = 2
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, InvalidParameter
+from onlinehash.features.centring import MODES
 from onlinehash.learners import online_hashing_kernels as kernels
 from onlinehash.learners.hooks import Traits
 from onlinehash.learners.linear import LinearLearner
@@ -29,75 +30,19 @@ from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import aligned_zeros
 
 
-class OnlineHashing(LinearLearner):
-    """Learns r hash functions `h(x) = sgn(Wᵀx)` from similar and dissimilar pairs, one pair at a time.
+class PassiveAggressive(LinearLearner):
+    """What OH and its form for chunks share: the similarity loss, the cap C on a step, and W¹."""
 
-    A similar pair should have codes at most α apart, a dissimilar one at least βr. When a pair does not, the codes
-    nearest to its own that would be right (g) are inferred by flipping the p0 bits of least margin, and W takes the
-    smallest step that prefers g to h, its size capped by C (a passive-aggressive step):
-
-        R = max(0, D - α) or max(0, βr - D)              similarity loss of the codes' distance D
-        ℓ(W) = Σ_flipped 2 |w_kᵀx| + √R                  prediction loss
-        W ← W + τ x (g - h)ᵀ,  τ = min(C, ℓ / |x(g - h)ᵀ|²)
-
-    Only the p0 flipped columns change, so an index need only re-hash those bits.
-
-    Parameters
-    ----------
-    n_bits : int, default=64
-        Length r of a code.
-    similar_radius : int, default=0
-        α: similar pairs may be this many bits apart.
-    dissimilar_ratio : float, default=0.4
-        β: dissimilar pairs should be at least this share of the bits apart.
-    C : float, default=0.1
-        The most one pair may move the functions; `sample_weight` scales it.
-    n_rounds : int, default=1
-        Rounds of the alternation between W and the code it predicts; the paper takes one.
-    init : {"gaussian", "unit"} or array of shape (n_inputs, n_bits), default="gaussian"
-        W¹: independent normal values, columns of unit length, or your own (n_inputs is the number of features).
-    features, centre, burn_in, similar_share, reservoir_size, random_state
-        As for every learner: see `Learner`.
-    """
-
-    traits = Traits(learns_from="pairs", unit="pair")
-    _takes_raw_pairs = True
-
-    def __init__(
-        self,
-        n_bits: int = 64,
-        *,
-        similar_radius: int = 0,
-        dissimilar_ratio: float = 0.4,
-        C: float = 0.1,
-        n_rounds: int = 1,
-        init: Any = "gaussian",
-        features: Any = None,
-        centre: str = "burn-in",
-        burn_in: int = 2000,
-        similar_share: float | None = None,
-        reservoir_size: int = 512,
-        random_state: Any = None,
-    ) -> None:
-        self.n_bits = n_bits
-        self.similar_radius = similar_radius
-        self.dissimilar_ratio = dissimilar_ratio
-        self.C = C
-        self.n_rounds = n_rounds
-        self.init = init
-        self.features = features
-        self.centre = centre
-        self.burn_in = burn_in
-        self.similar_share = similar_share
-        self.reservoir_size = reservoir_size
-        self.random_state = random_state
+    similar_radius: int
+    dissimilar_ratio: float
+    C: float
+    init: Any
 
     def _rules(self) -> dict[str, checks.Rule]:
         return {
             "similar_radius": checks.integer(0, self.n_bits),
             "dissimilar_ratio": checks.real(0, 1, above=True),
             "C": checks.real(0, above=True),
-            "n_rounds": checks.integer(1),
         }
 
     def _check_parameters(self, rows: np.ndarray) -> None:
@@ -155,6 +100,77 @@ class OnlineHashing(LinearLearner):
             if self.init == "unit":
                 W /= np.linalg.norm(W, axis=1, keepdims=True)
         self._lay_out(W)
+
+
+class OnlineHashing(PassiveAggressive):
+    """Learns r hash functions `h(x) = sgn(Wᵀx)` from similar and dissimilar pairs, one pair at a time.
+
+    A similar pair should have codes at most α apart, a dissimilar one at least βr. When a pair does not, the codes
+    nearest to its own that would be right (g) are inferred by flipping the p0 bits of least margin, and W takes the
+    smallest step that prefers g to h, its size capped by C (a passive-aggressive step):
+
+        R = max(0, D - α) or max(0, βr - D)              similarity loss of the codes' distance D
+        ℓ(W) = Σ_flipped 2 |w_kᵀx| + √R                  prediction loss
+        W ← W + τ x (g - h)ᵀ,  τ = min(C, ℓ / |x(g - h)ᵀ|²)
+
+    Only the p0 flipped columns change, so an index need only re-hash those bits.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length r of a code.
+    similar_radius : int, default=0
+        α: similar pairs may be this many bits apart.
+    dissimilar_ratio : float, default=0.4
+        β: dissimilar pairs should be at least this share of the bits apart.
+    C : float, default=0.1
+        The most one pair may move the functions; `sample_weight` scales it.
+    n_rounds : int, default=1
+        Rounds of the alternation between W and the code it predicts; the paper takes one.
+    init : {"gaussian", "unit"} or array of shape (n_inputs, n_bits), default="gaussian"
+        W¹: independent normal values, columns of unit length, or your own (n_inputs is the number of features).
+    features, centre, burn_in, similar_share, reservoir_size, random_state
+        As for every learner: see `Learner`.
+    """
+
+    traits = Traits(learns_from="pairs", unit="pair")
+    _centre_modes = MODES
+    _takes_raw_pairs = True
+
+    def __init__(
+        self,
+        n_bits: int = 64,
+        *,
+        similar_radius: int = 0,
+        dissimilar_ratio: float = 0.4,
+        C: float = 0.1,
+        n_rounds: int = 1,
+        init: Any = "gaussian",
+        features: Any = None,
+        centre: str = "burn-in",
+        burn_in: int = 2000,
+        similar_share: float | None = None,
+        reservoir_size: int = 512,
+        random_state: Any = None,
+    ) -> None:
+        self.n_bits = n_bits
+        self.similar_radius = similar_radius
+        self.dissimilar_ratio = dissimilar_ratio
+        self.C = C
+        self.n_rounds = n_rounds
+        self.init = init
+        self.features = features
+        self.centre = centre
+        self.burn_in = burn_in
+        self.similar_share = similar_share
+        self.reservoir_size = reservoir_size
+        self.random_state = random_state
+
+    def _rules(self) -> dict[str, checks.Rule]:
+        return super()._rules() | {"n_rounds": checks.integer(1)}
+
+    def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
+        super()._begin(n_inputs, rng)
         self._ahead = aligned_zeros((2 * kernels.PAIRS_AHEAD, n_inputs), self.dtype_)  # the kernel's room to work in
 
     # ------------------------------------------------------------------ learning

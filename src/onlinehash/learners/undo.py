@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
-from onlinehash.features import Centring
-from onlinehash.features.centring import Medians
 from onlinehash.learners.hooks import Hooks
-from onlinehash.streams import LabelPairing
 
 
 @contextmanager
@@ -20,8 +16,8 @@ def undone_if_refused(learner: Hooks, at_risk: bool) -> Iterator[None]:
     """What fails inside puts all of the learner's attributes back; `at_risk`: can it fail at all?"""
     before: dict[str, Any] = {}
     if at_risk:
-        parameters = learner.get_params(deep=False)
-        before = {name: value if name in parameters else _kept(value) for name, value in vars(learner).items()}
+        lasting = {*learner.get_params(deep=False), "_parameters"}
+        before = {name: value if name in lasting else _kept(value) for name, value in vars(learner).items()}
     try:
         yield
     except Exception:
@@ -34,12 +30,17 @@ def undone_if_refused(learner: Hooks, at_risk: bool) -> Iterator[None]:
 
 def _kept(value: Any) -> Any:
     """What an attribute is now, safe from later learning; what never changes in place is not copied."""
-    if isinstance(value, np.ndarray | Centring | Medians | LabelPairing):
-        return copy.deepcopy(value)
     if isinstance(value, list):
         return list(value)
-    if getattr(value, "is_ready", None) is False:  # a map that still collects
-        value = copy.copy(value)
-        vars(value).update({name: copy.copy(part) for name, part in vars(value).items() if name == "_collected"})
-        return value
-    return {} if isinstance(value, dict) and "encoder" in value else value
+    if isinstance(value, dict) and "encoder" in value:
+        return {}
+    if hasattr(value, "is_ready"):
+        return value if value.is_ready else _waiting_map(value)
+    return value if isinstance(value, weakref.ref) else copy.deepcopy(value)
+
+
+def _waiting_map(feature_map: Any) -> Any:
+    """A map that still collects."""
+    twin = copy.copy(feature_map)
+    vars(twin).update({name: copy.copy(part) for name, part in vars(twin).items() if name == "_collected"})
+    return twin

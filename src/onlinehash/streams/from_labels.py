@@ -41,7 +41,7 @@ class LabelPairing:
 
     def pairs(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The pairs these points complete: A, B and +1 / -1."""
-        keys = [_key(label) for label in y]
+        keys = [key_of(label) for label in y]
         if self.waiting is not None:
             X = np.concatenate([self.waiting[0][None], X])
             keys.insert(0, self.waiting[1])
@@ -113,7 +113,7 @@ class LabelPairing:
             raise FormatError(f"expected at most {len(self.points)} labels in the reservoir, got {len(self.labels)}.")
 
 
-def _key(label: Any) -> str:
+def key_of(label: Any) -> str:
     """Labels compare by this text, so that 3 and 3.0 are one class and a file can hold any of them."""
     if isinstance(label, np.generic):
         label = label.item()

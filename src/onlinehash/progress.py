@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from onlinehash.cli import output
-
 
 @contextmanager
 def progress_bar(total: int = 1) -> Iterator[Callable[[float | None, str], None]]:
@@ -15,12 +13,14 @@ def progress_bar(total: int = 1) -> Iterator[Callable[[float | None, str], None]
     if not sys.stderr.isatty():
         yield lambda done, text: None
         return
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    console = output.console(to_stderr=True)
     # On a terminal, lines go through the bar, which writes them above itself; a file gets them as they are.
-    with Progress(*columns, console=console, redirect_stdout=sys.stdout.isatty(), transient=True) as progress:
+    with Progress(
+        *columns, console=Console(stderr=True), redirect_stdout=sys.stdout.isatty(), transient=True
+    ) as progress:
         task = progress.add_task("starting", total=None)
 
         def show(done: float | None, text: str) -> None:

@@ -1,0 +1,51 @@
+"""`Buffer`: rows kept until there are enough of them to be learned together."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from onlinehash.errors import FormatError
+from onlinehash.format import like
+
+
+class Buffer:
+    """Aligned arrays of `size` rows, filled from the top; any split of a stream fills them alike."""
+
+    def __init__(self, size: int, columns: dict[str, tuple[tuple[int, ...], Any]]) -> None:
+        """`columns` names the arrays, each with the shape and the dtype of a row."""
+        self.size = size
+        self.count = 0
+        self._arrays = {name: np.zeros((size, *shape), dtype) for name, (shape, dtype) in columns.items()}
+
+    @property
+    def room(self) -> int:
+        """Rows that still fit."""
+        return self.size - self.count
+
+    def put(self, **rows: np.ndarray) -> None:
+        """Some more rows, no more than fit."""
+        n = len(next(iter(rows.values())))
+        for name, array in self._arrays.items():
+            array[self.count : self.count + n] = rows[name]
+        self.count += n
+
+    def take(self) -> SimpleNamespace:
+        """All rows there are; the buffer is empty afterwards."""
+        taken = SimpleNamespace(**{name: array[: self.count].copy() for name, array in self._arrays.items()})
+        for array in self._arrays.values():
+            array[: self.count] = 0  # a state tells nothing of rows that are gone
+        self.count = 0
+        return taken
+
+    def get_state(self) -> dict[str, Any]:
+        return {"count": self.count, "rows": self._arrays}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        count = int(state["count"])
+        if not 0 <= count < self.size:
+            raise FormatError(f"expected fewer than {self.size} rows that wait for their chunk, got {count}.")
+        self._arrays = {name: like(state["rows"][name], array, name) for name, array in self._arrays.items()}
+        self.count = count

@@ -1,0 +1,105 @@
+"""Methods that learn many rows at once: they wait in a buffer until their chunk is full.
+
+Codes are those of finished chunks. Any split of a stream fills the chunks alike, so it gives the same bytes; `flush`
+ends a chunk early.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onlinehash.learners.buffer import Buffer
+from onlinehash.learners.linear import LinearLearner
+from onlinehash.learners.update import Updates
+from onlinehash.numeric.threads import one_thread
+
+
+class ChunkLearner(LinearLearner):
+    """A method fills in `_learn_chunk`, calls `_lay_out_chunk` in `_begin`, and, if it learns from pairs, `_losses`.
+
+    What a chunk did is told by the pair or point that filled it.
+    """
+
+    chunk_size: int
+
+    def _learn_chunk(self, chunk: Any) -> np.ndarray:
+        """Learn the rows of a chunk (`A, B, similar, weights`, or `X, members`, or `X`): the columns that changed.
+
+        Features are centred. There are `chunk_size` rows, fewer after `flush`. BLAS runs on one thread here, so the
+        same rows always give the same result.
+        """
+        raise NotImplementedError
+
+    def _losses(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray) -> np.ndarray:
+        """The loss of each pair under the functions as they are, by kernels that take each pair for itself."""
+        raise NotImplementedError
+
+    def _lay_out_chunk(self, n_inputs: int) -> None:
+        point = ((n_inputs,), self.dtype_)
+        columns: dict[str, dict[str, Any]] = {
+            "pairs": {"A": point, "B": point, "similar": ((), np.int8), "weights": ((), np.float64)},
+            "labels": {"X": point, "members": ((1,), np.int64)},
+            "nothing": {"X": point},
+        }
+        self._chunk = Buffer(self.chunk_size, columns[self.traits.learns_from])
+
+    @property
+    def n_rows_waiting_(self) -> int:
+        """Pairs or points that wait for their chunk to fill."""
+        return self._chunk.count if hasattr(self, "_chunk") else 0
+
+    def _learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates) -> None:
+        if self.traits.learns_from == "nothing":
+            super()._learn(A, B, similar, weights, updates)
+            return
+        start = 0
+        while start < len(A):
+            rows = slice(start, min(start + self._chunk.room, len(A)))
+            updates.loss[rows] = self._losses(A[rows], B[rows], similar[rows])
+            self._fill(updates.view(rows), A=A[rows], B=B[rows], similar=similar[rows], weights=weights[rows])
+            start = rows.stop
+
+    def _learn_labelled(self, X: np.ndarray, members: np.ndarray, updates: Updates) -> None:
+        start = 0
+        while start < len(X):
+            rows = slice(start, min(start + self._chunk.room, len(X)))
+            self._fill(updates.view(rows), X=X[rows, : self._n_inputs], members=members[rows])
+            start = rows.stop
+
+    def _observe(self, X: np.ndarray) -> np.ndarray:
+        if self.traits.learns_from != "nothing":
+            return super()._observe(X)
+        updates = Updates.empty(len(X), self._n_models, self._n_columns)
+        start = 0
+        while start < len(X):
+            rows = slice(start, min(start + self._chunk.room, len(X)))
+            self._fill(updates.view(rows), X=X[rows, : self._n_inputs])
+            start = rows.stop
+        return updates.changed()
+
+    def _fill(self, updates: Updates, **rows: np.ndarray) -> None:
+        """Rows that fit into the chunk; the last of them may fill it."""
+        self._chunk.put(**rows)
+        if not self._chunk.room:
+            self._end_chunk(updates.view(slice(len(updates) - 1, None)))
+
+    def _end_chunk(self, updates: Updates) -> None:
+        if self._chunk.count:
+            with one_thread():
+                changed = self._learn_chunk(self._chunk.take())
+            updates.flips[0] = changed
+            updates.n_moved[0] = np.count_nonzero(changed)
+            updates.step[0] = self._step_of_chunk() if changed.any() else 0.0
+
+    def _step_of_chunk(self) -> float:
+        """How far the last chunk moved the functions, in the method's own measure; not zero."""
+        return 1.0
+
+    def _get_method_state(self) -> dict[str, Any]:
+        return super()._get_method_state() | {"chunk": self._chunk.get_state()}
+
+    def _set_method_state(self, state: dict[str, Any]) -> None:
+        super()._set_method_state(state)
+        self._chunk.set_state(state["chunk"])

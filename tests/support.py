@@ -24,7 +24,10 @@ SMALL = {
     "reservoir_size": 6,
     "n_models": 3,
     "sample_size": 10,
+    "calibration": 20,
+    "sharpness": 1.0,
     "chunk_size": 4,
+    "n_trees": 10,
     "n_anchors": 10,
     "random_state": 0,
 }
@@ -197,6 +200,8 @@ def as_bytes(value: Any) -> bytes:
         return str(value).encode()
     if hasattr(value, "get_params"):
         return type(value).__name__.encode() + as_bytes(vars(value))
+    if hasattr(value, "get_state"):
+        return type(value).__name__.encode() + as_bytes(value.get_state())
     raise TypeError(f"no bytes for {type(value)}")
 
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from onlinehash import Codes, Encoder, OnlineHashing, RbfAnchors, format, load, save
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.files import _pack, _pack_encoder
-from tests.support import LEARNERS, as_bytes, clusters, feed, make, pairs, refused, state_bytes
+from tests.support import LEARNERS, as_bytes, centrings, clusters, feed, make, pairs, refused, state_bytes
 
 ROWS = pairs(seed=1).A
 KEPT = Path(__file__).parent / "files"
@@ -31,8 +31,7 @@ def path(tmp_path: Path) -> Path:
 # ------------------------------------------------------------------ round trips
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-@pytest.mark.parametrize("centre", ["burn-in", "running", "median", "none"])
+@pytest.mark.parametrize(("name", "centre"), [(name, centre) for name in LEARNERS for centre in centrings(name)])
 def test_a_learner(name: str, centre: str, path: Path) -> None:
     learner = feed(make(name, centre=centre, features=RbfAnchors(7, width=2.0)), [pairs()])
     save(learner, path)

@@ -14,7 +14,7 @@ from onlinehash import checks, format
 from onlinehash.codes import Codes
 from onlinehash.codes.layout import LANES
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
-from onlinehash.features import RbfAnchors, make_map
+from onlinehash.features import BoostedTrees, FeatureMap, RbfAnchors, make_map
 from onlinehash.index.base import Index
 from onlinehash.index.flat import FlatIndex
 from onlinehash.index.multi_index import MultiIndex
@@ -123,8 +123,13 @@ def _map_parameter(feature_map: Any) -> Any:
     return getattr(feature_map, "transformer", feature_map)
 
 
+def _map_from(parameter: Any) -> FeatureMap | None:
+    """The map that `_map_parameter` was given, without what it has learned."""
+    return parameter if isinstance(parameter, BoostedTrees) else make_map(parameter)
+
+
 def _read_encoder(content: dict[str, Any]) -> Encoder:
-    feature_map = make_map(_unpack(content["features"]))
+    feature_map = _map_from(_unpack(content["features"]))
     weights, n_features, n_models = content["weights"], _whole(content, "n_features"), _whole(content, "n_models")
     n_inputs: int | None = n_features
     if feature_map is not None:
@@ -195,6 +200,8 @@ def _pack(value: Any) -> Any:
     """Estimators become their class, parameters and, for scikit-learn's own, what they have learned."""
     if isinstance(value, RbfAnchors):
         return {"$rbf_anchors": _pack(value.get_params(deep=False))}
+    if isinstance(value, BoostedTrees):
+        return {"$boosted_trees": _pack(_map_parameter(value.inner))}
     if hasattr(value, "get_params"):
         module = type(value).__module__
         if not module.startswith("sklearn."):
@@ -219,6 +226,8 @@ def _unpack(value: Any) -> Any:
     if isinstance(value, dict):
         if "$rbf_anchors" in value:
             return RbfAnchors(**_unpack(value["$rbf_anchors"]))
+        if "$boosted_trees" in value:
+            return BoostedTrees(make_map(_unpack(value["$boosted_trees"])))
         if "$sklearn" in value:
             return _scikit_learn(value)
         return {k: _unpack(v) for k, v in value.items()}

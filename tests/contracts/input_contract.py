@@ -83,6 +83,22 @@ BAD: dict[str, list[Any]] = {
     "n_bins": [0, -1, 2.5, None, "16"],
     "sharpness": [0, -1, inf, nan, "10", None],
     "decay": [-1, inf, nan, "0", None],
+    "similar_weight": [0, -1, inf, nan, "1", None],
+    "dissimilar_weight": [-1, inf, nan, "1", None],
+    "calibration": [1, -1, 2.5, None, "500", 10**6],
+    "radius_ratio": [-0.1, 1.5, nan, "0.35", None],
+    "loss_scale": [0, -1, inf, nan, "3", None],
+    "alpha": [0, -0.1, 1.5, nan, "0.9", None],
+    "orthogonality": [-1, inf, nan, "0.1", None],
+    "fit_weight": [0, -1, inf, nan, "1", None],
+    "ridge": [0, -1, inf, nan, "1", None],
+    "n_trees": [0, -1, 2.5, None, "100"],
+    "depth": [0, -1, 11, 2.5, None, "4"],
+    "n_partners": [0, -1, 2.5, None, "10"],
+    "n_samples": [0, -1, 2.5, None, "100"],
+    "n_iterations": [0, -1, 1.5, None, "50"],
+    "regularization": [0, -1, inf, nan, "1", None],
+    "penalty": [0, -1, inf, nan, "1", None],
 }
 
 
@@ -212,7 +228,8 @@ def a_wrong_width_is_refused_and_changes_nothing(name: str) -> None:
                 refused_without_a_trace(learner, learner.partial_fit_pairs, bad, bad, ONES)
                 refused_without_a_trace(learner, learner.learn_pair, bad[0], bad[1], True)
                 refused_without_a_trace(learner, learner.observe, bad)
-                refused_without_a_trace(learner, go_on(learner), bad, ONES)
+                if not batch(type(learner)):  # whose `fit` begins anew, with any width
+                    refused_without_a_trace(learner, learner.partial_fit, bad, ONES)
                 refused_without_a_trace(learner, learner.transform, bad)
 
 

@@ -151,7 +151,7 @@ def digests() -> dict[str, str]:
             digest = hashlib.sha256(state_bytes(learner))
             encoder = learner.snapshot()
             rows = pairs(n=5000, d=33, seed=2, dtype=np.float32).A
-            if features is None:
+            if encoder.feature_map is None:
                 rows[: 3 * encoder.n_columns] = rows_at_the_boundary(encoder)
             digest.update(encoder.encode(rows).to_faiss().tobytes())
             found[f"{name} {features}"] = digest.hexdigest()

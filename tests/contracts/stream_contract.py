@@ -127,7 +127,7 @@ def a_state_can_be_taken_while_waiting(name: str) -> None:
     twin.set_state(learner.get_state())
     for one in (learner, twin):
         feed(one, [pairs(n=60, seed=1)])
-    assert learner.version_ > 0
+    assert learner._is_ready
     assert state_bytes(learner) == state_bytes(twin)
 
 
@@ -135,8 +135,9 @@ def a_state_can_be_taken_while_waiting(name: str) -> None:
 def the_state_does_not_grow(name: str) -> None:
     """Its size is the same after 200 and after 4,000 points, whatever way they came."""
     params = {"similar_share": 0.3} if "similar_share" in make(name).get_params() else {}
+    centre = "median" if "median" in centrings(name) else centrings(name)[0]
     for features in (None, RbfAnchors(4)):
-        learner, sizes = make(name, features=features, centre="median", **params), []
+        learner, sizes = make(name, features=features, centre=centre, **params), []
         for rounds in (1, 19):
             for seed in range(rounds):
                 X, y = clusters(100, seed, d=6)
@@ -206,11 +207,11 @@ def the_version_stands_still_when_nothing_can_change(name: str) -> None:
 @contract_of(chooses_centring)
 def a_moving_mean_counts_as_a_change(name: str) -> None:
     stream = pairs()
-    learner = make(name, centre="running").observe(stream.A)
-    assert learner.version_ == len(stream)
+    learner = feed(make(name, centre="running"), [stream])
+    assert learner.version_ >= len(stream)
     before = learner.snapshot()
     learner.observe(stream.B[:1])
-    assert learner.version_ == len(stream) + 1
+    assert learner.version_ == before.version + 1
     assert len(learner.snapshot().changed_bits(before)) == before.n_columns
     if takes_pairs(type(learner)):
         assert len(learner.learn_pair(stream.A[0], stream.B[0], True).bits) == before.n_columns

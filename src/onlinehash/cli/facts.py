@@ -37,7 +37,7 @@ def learned(learner: Learner) -> dict[str, Any]:
         "rows_waiting": getattr(learner, "n_rows_waiting_", 0),
         "bits_moved": learner.n_bits_moved_,
         "steps": learner.n_steps_,
-        "capped_share": _share(learner.n_capped_, learner.n_steps_),
+        "capped_share": _share(learner.n_capped_, learner.n_steps_) if hasattr(learner, "C") else None,
         "version": learner.version_,
     }
 
@@ -66,8 +66,9 @@ def in_words(numbers: dict[str, Any]) -> dict[str, str]:
         words["loss"] = f"{numbers['loss']:.3f} a {numbers['unit'][:-1]}, {numbers['cumulative_loss']:,g} in all"
     if numbers["steps"]:
         moved = f"{numbers['update_rate']:.1%} of the {numbers['unit']} moved {numbers['bits_moved']:,} bits"
-        capped = f"; C capped {numbers['capped_share']:.1%} of {numbers['steps']:,} steps"
-        words["updates"] = moved + (capped if numbers["capped_share"] else "")
+        share = numbers["capped_share"]
+        capped = "" if share is None else f"; C capped {share:.1%} of {numbers['steps']:,} steps"
+        words["updates"] = moved + capped
     if numbers["rows_waiting"]:
         words["waiting"] = f"{numbers['rows_waiting']:,} {numbers['unit']}, until their chunk is full"
     return words | {"version": f"{numbers['version']:,}"}

@@ -67,6 +67,8 @@ def same_values(a: Any, b: Any) -> bool:
         return np.array_equal(a, b)
     if hasattr(a, "get_params") and hasattr(b, "get_params"):
         return type(a) is type(b) and same_values(vars(a), vars(b))
+    if isinstance(a, TransformerMap) and isinstance(b, TransformerMap):  # inside another map
+        return same_values(vars(a), vars(b))
     return bool(a == b)
 
 

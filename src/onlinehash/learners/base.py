@@ -7,7 +7,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from onlinehash import checks
 from onlinehash.codes import Codes, fused_distances
@@ -17,7 +16,7 @@ from onlinehash.features import FeatureMap, NotFitted, make_map, note_feature_na
 from onlinehash.format import like
 from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.intake import Event, Intake
-from onlinehash.numeric.signs import canonical_dot
+from onlinehash.numeric.signs import canonical_dots
 
 COUNTERS = (
     "version_",
@@ -74,7 +73,7 @@ class Learner(Intake):
     def _encoding(self) -> tuple[np.ndarray, np.ndarray, FeatureMap | None]:
         """Weights and thresholds on features as they are, not centred, and the map that makes those features."""
         weights, thresholds = self._functions()
-        return weights, thresholds + _project(weights, self._centring.mean), self._map
+        return weights, thresholds + canonical_dots(weights, self._centring.mean), self._map
 
     def transform(self, X: Any) -> np.ndarray:
         """Bits, bool `(n, n_models * n_bits)`, for people."""
@@ -255,12 +254,3 @@ def _relevant(labels: np.ndarray, among: np.ndarray) -> np.ndarray:
     if labels.ndim == 1:
         return labels[:, None] == among
     return labels.astype(np.float32) @ among.T.astype(np.float32) > 0
-
-
-@njit(nogil=True, cache=True)
-def _project(weights: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Canonical dot products of each row with the mean."""
-    out = np.empty(weights.shape[0])
-    for k in range(weights.shape[0]):
-        out[k] = canonical_dot(weights[k], mean)
-    return out

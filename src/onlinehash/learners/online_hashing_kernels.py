@@ -106,7 +106,7 @@ def learn_pairs(
                         P[row, k] -= medians.values[k]
             nearest = 0
             for m in range(n_models):
-                D[m] = _distance(P, q, m * r, r)
+                D[m] = code_distance(P, q, m * r, r)
                 R[m] = similarity_loss(D[m], s, alpha, b)
                 if R[m] < R[nearest]:
                     nearest = m
@@ -115,7 +115,7 @@ def learn_pairs(
                 if R[m] == 0 or (s > 0 and m != nearest):
                     continue
                 trace.loss[t] += R[m]
-                n_flips = D[m] - alpha if s > 0 else math.ceil(b - 1e-9) - D[m]
+                n_flips = flips_needed(D[m], s, alpha, b)
                 infer_flips(P, q, m * r, r, s, n_flips, deltas, chosen)
                 flipped = chosen[:n_flips]
                 trace.step[t, m], trace.capped[t, m] = _take_step(
@@ -134,7 +134,13 @@ def similarity_loss(distance: int, s: int, alpha: int, b: float) -> float:
 
 
 @njit(nogil=True, cache=True)
-def _distance(P: np.ndarray, q: int, first: int, r: int) -> int:
+def flips_needed(distance: int, s: int, alpha: int, b: float) -> int:
+    """p0: how many bits of a pair with loss must flip."""
+    return distance - alpha if s > 0 else math.ceil(b - 1e-9) - distance
+
+
+@njit(nogil=True, cache=True)
+def code_distance(P: np.ndarray, q: int, first: int, r: int) -> int:
     """D of the pair whose projections are rows q and q + 1 of P, in one model's r columns."""
     distance = 0
     for k in range(first, first + r):
@@ -174,6 +180,29 @@ def infer_flips(
 
 
 @njit(nogil=True, cache=True)
+def flip_sides(
+    P: np.ndarray,
+    q: int,
+    squares: tuple[float, float],
+    R: float,
+    chosen: np.ndarray,
+    flips: np.ndarray,
+    t: int,
+) -> tuple[float, float]:
+    """Fill row t of `flips` with (g - h) / 2, side i plus three times side j; returns ℓ(W) and |x(g - h)ᵀ|².
+
+    Each chosen bit is flipped on the side where that costs least; `squares` are |x_i|² and |x_j|².
+    """
+    loss, norm = math.sqrt(R), 0.0
+    for k in chosen:
+        side = 0 if abs(P[q, k]) <= abs(P[q + 1, k]) else 1
+        flips[t, k] = (1 if side == 0 else 3) * (-1 if P[q + side, k] >= 0 else 1)
+        loss += 2.0 * abs(P[q + side, k])
+        norm += 4.0 * squares[side]
+    return loss, norm
+
+
+@njit(nogil=True, cache=True)
 def _take_step(
     W: np.ndarray,
     X: np.ndarray,
@@ -192,16 +221,10 @@ def _take_step(
     """W ← W + τ x (g - f)ᵀ for one model, f = h in the first round; returns τ and whether C cut it short.
 
     The pair's points are rows q and q + 1 of X, their projections those of P. Row t of `flips` is filled with
-    (g - f) / 2, side i plus three times side j. Each chosen bit is flipped on the side where that costs least; on all
-    other bits g, f and h are the same.
+    (g - f) / 2; on all bits that are not chosen g, f and h are the same.
     """
-    squares = dot_of_rows(X, q, q), dot_of_rows(X, q + 1, q + 1)  # |x_i|², |x_j|²
-    loss, norm = math.sqrt(R), 0.0
-    for k in chosen:
-        side = 0 if abs(P[q, k]) <= abs(P[q + 1, k]) else 1
-        flips[t, k] = (1 if side == 0 else 3) * (-1 if P[q + side, k] >= 0 else 1)
-        loss += 2.0 * abs(P[q + side, k])
-        norm += 4.0 * squares[side]
+    squares = dot_of_rows(X, q, q), dot_of_rows(X, q + 1, q + 1)
+    loss, norm = flip_sides(P, q, squares, R, chosen, flips, t)
     if norm == 0.0 or C == 0.0:  # nothing to move, or no weight to move it: W stays, and the best f is h
         for k in chosen:
             flips[t, k] = 0
@@ -238,7 +261,7 @@ def _take_rounds(
     for c, k in enumerate(chosen):
         _copy_row(W, k, base, c)
         for side in range(2):
-            g[side, c] = (1 if P[q + side, k] >= 0 else -1) + 2 * _part(flips[t, k], side)
+            g[side, c] = (1 if P[q + side, k] >= 0 else -1) + 2 * part_of(flips[t, k], side)
     _move(W, X, q, tau, chosen, flips, t)
     f = np.empty((2, chosen.shape[0]), np.int64)
     squares = dot_of_rows(X, q, q), dot_of_rows(X, q + 1, q + 1)
@@ -295,7 +318,7 @@ def _copy_row(source: np.ndarray, n: int, target: np.ndarray, m: int) -> None:
 
 
 @njit(nogil=True, cache=True)
-def _part(flip: int, side: int) -> int:
+def part_of(flip: int, side: int) -> int:
     """(g - f) / 2 of one side, out of the number that holds both."""
     j = 0 if abs(flip) < 2 else (1 if flip > 0 else -1)
     return j if side == 1 else flip - 3 * j
@@ -306,6 +329,6 @@ def _move(W: np.ndarray, X: np.ndarray, q: int, tau: float, chosen: np.ndarray, 
     """w_k ← w_k + τ (x_i (g_i - f_i) + x_j (g_j - f_j)) for the chosen bits."""
     for k in chosen:
         for side in range(2):
-            part = _part(flips[t, k], side)
+            part = part_of(flips[t, k], side)
             if part != 0:
                 add_row(W, k, 2.0 * tau * part, X, q + side)

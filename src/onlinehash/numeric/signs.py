@@ -54,6 +54,15 @@ def canonical_dot(w: np.ndarray, x: np.ndarray) -> float:
     return total + lost
 
 
+@njit(nogil=True, cache=True)
+def canonical_dots(W: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Those of each row of W with x: thresholds made of them have x itself on the boundary."""
+    out = np.empty(W.shape[0])
+    for k in range(W.shape[0]):
+        out[k] = canonical_dot(W[k], x)
+    return out
+
+
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def norm_of(x: np.ndarray) -> float:
     """|x| in the precision of x, summed in any order."""

@@ -1,0 +1,163 @@
+"""Every method on the same stream: the table of docs/learners.md, on data sets of your own.
+
+    python benchmarks/methods.py mnist.npz cifar10_deep512.npz --results results.jsonl
+
+Each file is an npz with X and y (and offset and scale, where X is quantised). Rows are taken less the mean of the first
+2,000 and scaled to unit length. The first 20,000 are the stream, in an order that each seed shuffles, and the database;
+the next 1,000 are the queries. Methods that learn from pairs get the stream two by two, 10,000 pairs; those that learn
+from labels, or from nothing, get the 20,000 points; batch methods get them all at once. Tie-aware mAP, mean and
+standard deviation over the seeds; microseconds to learn a pair or a point on one thread, the least over seeds and
+lengths of code, feature map included.
+
+Every run is written to the file of results when it is done, and a run that is found there is not done again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import common
+import numpy as np
+
+from onlinehash import RbfAnchors, evaluate
+from onlinehash.learners import registry
+from onlinehash.streams.from_labels import LabelPairing
+
+
+def kernel(n_anchors: int = 300) -> RbfAnchors:
+    return RbfAnchors(n_anchors, normalize=True)
+
+
+#: What is tried, in the order of the table: a method by its name, and parameters beside bits and seed.
+ROWS: dict[str, tuple[str, dict[str, Any]]] = {
+    "LSH": ("LSH", {}),
+    "LSH, kernel": ("LSH", {"features": kernel()}),
+    "KLSH, kernel": ("KLSH", {"features": kernel()}),
+    "OH": ("OH", {}),
+    "OH, kernel": ("OH", {"features": kernel()}),
+    "MMOH (4 models), kernel": ("MMOH", {"features": kernel()}),
+    "LEGO-LSH": ("LEGO", {}),
+    "MLH": ("MLH", {}),
+    "MLH, kernel": ("MLH", {"features": kernel()}),
+    "AdaptHash": ("AdaptHash", {}),
+    "AdaptHash, kernel": ("AdaptHash", {"features": kernel()}),
+    "Mini-batch OH": ("MBOH", {}),
+    "Mini-batch OH, kernel": ("MBOH", {"features": kernel()}),
+    "Smooth pairs": ("SmoothPairs", {}),
+    "Smooth pairs, kernel": ("SmoothPairs", {"features": kernel()}),
+    "OSH (sketching)": ("OSH", {}),
+    "FROSH": ("FROSH", {}),
+    "SSBC (reconstructed), kernel": ("SSBC", {"features": kernel()}),
+    "OECC": ("OECC", {}),
+    "OECC, boosted": ("OECC", {"form": "boosted"}),
+    "MIHash": ("MIHash", {}),
+    "HCOH": ("HCOH", {}),
+    "HMOH": ("HMOH", {}),
+    "BSODH": ("BSODH", {}),
+    "ITQ": ("ITQ", {}),
+    "KSH, kernel": ("KSH", {"features": kernel()}),
+    "SDH, kernel": ("SDH", {"features": kernel(1000)}),
+    "FastHash": ("FastHash", {}),
+}
+
+
+class Data:
+    """A set, prepared alike for everybody."""
+
+    def __init__(self, path: Path) -> None:
+        self.name = path.stem
+        X, y = common.read(path)
+        X -= X[:2000].mean(axis=0)
+        X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
+        n = min(20_000, len(X) - 1000) // 2 * 2
+        self.base, self.labels, self.queries = X[:n], y[:n], X[n : n + 1000]
+        self.truth = evaluate.same_label(y[n : n + 1000], self.labels)
+
+    def stream(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        order = np.random.default_rng(seed).permutation(len(self.base))
+        return self.base[order], self.labels[order]
+
+
+def measure(data: Data, method: str, params: dict[str, Any], bits: int, seed: int) -> dict[str, float]:
+    learner = registry.find(method)(n_bits=bits, random_state=seed, **params)
+    X, y = data.stream(seed)
+    teach: Callable[[], Any]
+    if learner.traits.learns_from == "pairs":
+        A, B, similar = LabelPairing(None, 2, np.random.default_rng(seed), X.shape[1], X.dtype).pairs(X, y)
+        teach, n = (lambda: learner.partial_fit_pairs(A, B, similar).flush()), len(A)
+    elif learner.traits.unit == "batch":
+        teach, n = (lambda: learner.fit(X, y)), len(X)
+    else:
+        teach, n = (lambda: learner.partial_fit(X, y).flush()), len(X)
+    start = time.process_time()
+    teach()
+    seconds = time.process_time() - start
+    found = evaluate.retrieval(learner, data.queries, data.base, data.truth, ["map"])["map"]
+    return {"map": found, "us": 1e6 * seconds / n}
+
+
+def compile_kernels(method: str, params: dict[str, Any]) -> None:
+    """A first lesson that is not timed."""
+    X, y = common.clusters(1500, 32)
+    learner = registry.find(method)(n_bits=16, random_state=0, **params)
+    learner.fit(X, y).encode(X)
+
+
+def runs(names: list[str], bits: list[int], seeds: int) -> Iterator[tuple[str, int, int]]:
+    for name in names:
+        for r in bits:
+            for seed in range(seeds):
+                yield name, r, seed
+
+
+def table(rows: list[dict[str, Any]], data: str, bits: list[int]) -> None:
+    """Markdown, a line for each method."""
+    print(f"\n| {data} | learns from | unit | us | " + " | ".join(map(str, bits)) + " |")
+    print("| --- | --- | --- | --- |" + " --- |" * len(bits))
+    for name, (method, _) in ROWS.items():
+        mine = [row for row in rows if row["data"] == data and row["row"] == name]
+        if not mine:
+            continue
+        traits, cells = registry.find(method).traits, []
+        for r in bits:
+            maps = [row["map"] for row in mine if row["bits"] == r]
+            cells.append(f"{np.mean(maps):.3f} ± {np.std(maps):.3f}" if maps else "")
+        us = min(row["us"] for row in mine)
+        print(f"| {name} | {traits.learns_from} | {traits.unit} | {us:.3g} | " + " | ".join(cells) + " |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", type=Path, nargs="+")
+    parser.add_argument("--results", type=Path, default=Path("results.jsonl"))
+    parser.add_argument("--rows", nargs="+", choices=list(ROWS), default=list(ROWS), metavar="ROW")
+    parser.add_argument("--bits", type=int, nargs="+", default=[16, 32, 64, 128])
+    parser.add_argument("--seeds", type=int, default=3)
+    given = parser.parse_args()
+    done = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
+    known = {(row["data"], row["row"], row["bits"], row["seed"]) for row in done}
+    for path in given.files:
+        todo = [run for run in runs(given.rows, given.bits, given.seeds) if (path.stem, *run) not in known]
+        data = Data(path) if todo else None
+        warm: set[str] = set()
+        for name, bits, seed in todo:
+            if name not in warm:
+                compile_kernels(*ROWS[name])
+                warm.add(name)
+            assert data is not None
+            row = {"data": data.name, "row": name, "bits": bits, "seed": seed}
+            row |= measure(data, *ROWS[name], bits, seed)
+            done.append(row)
+            with given.results.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+            print(f"{data.name}  {name}, {bits} bits, seed {seed}: {row['map']:.3f}, {row['us']:.3g} us", flush=True)
+        table(done, path.stem, given.bits)
+
+
+if __name__ == "__main__":
+    main()

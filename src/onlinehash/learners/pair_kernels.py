@@ -1,0 +1,40 @@
+"""What several methods that learn from pairs do to a pair before they look at it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from onlinehash.numeric.dots import dot_of_rows
+
+
+@njit(nogil=True, cache=True)
+def load_unit_pair(A: np.ndarray, B: np.ndarray, t: int, X: np.ndarray) -> None:
+    """Rows t of A and B, scaled to unit length, as the two (padded) rows of X; a zero vector stays one.
+
+    A code does not depend on the length of a centred vector, so neither should the size of a step.
+    """
+    for i in range(A.shape[1]):
+        X[0, i] = A[t, i]
+        X[1, i] = B[t, i]
+    for side in range(2):
+        square = dot_of_rows(X, side, side)
+        scale = 1.0 / math.sqrt(square) if square > 0.0 else 0.0
+        for i in range(A.shape[1]):
+            X[side, i] *= scale
+
+
+@njit(nogil=True, cache=True)
+def scale_to_unit_length(W: np.ndarray, k: int) -> None:
+    """Row k at unit length; a zero row stays one.
+
+    Where all points are zero, learning only ever shrinks a value, until it is too small for a normal number, with
+    which a CPU is a hundred times slower: it is made zero before.
+    """
+    square = dot_of_rows(W, k, k)
+    scale = 1.0 / math.sqrt(square) if square > 0.0 else 0.0
+    for i in range(W.shape[1]):
+        value = W[k, i] * scale
+        W[k, i] = value if abs(value) > 1e-25 else 0.0

@@ -1,0 +1,57 @@
+"""Methods that give each class a code of its own to aim at, its codeword."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onlinehash.errors import FormatError
+from onlinehash.format import like
+from onlinehash.learners.linear import LinearLearner
+
+
+class TargetLearner(LinearLearner):
+    """Keeps the codewords of the classes seen so far: what a class was given stays, however many follow.
+
+    Attributes
+    ----------
+    codewords_ : int8 array of shape (n_classes, n_bits)
+        The codewords, -1 and +1, of classes in order of their first appearance (a copy).
+    """
+
+    def _draw_codewords(self, n_classes: int) -> np.ndarray:
+        """Codewords of the classes 0 to n_classes - 1, from the seed alone; `_codewords` has the first of them."""
+        raise NotImplementedError
+
+    def _lay_out(self, W: np.ndarray) -> None:
+        super()._lay_out(W)
+        self._codewords = np.zeros((0, self.n_bits), np.int8)
+
+    def _meet(self, members: np.ndarray) -> None:
+        """Give codewords to the classes that are new."""
+        n_classes = int(members.max()) + 1
+        if n_classes > len(self._codewords):
+            self._codewords = self._draw_codewords(n_classes)
+
+    @property
+    def codewords_(self) -> np.ndarray:
+        """The codewords (a copy)."""
+        self._check_ready()
+        return self._codewords.copy()
+
+    def _get_method_state(self) -> dict[str, Any]:
+        return super()._get_method_state() | {"codewords": self._codewords}
+
+    def _set_method_state(self, state: dict[str, Any]) -> None:
+        super()._set_method_state(state)
+        expected = np.zeros((len(self._classes), self.n_bits), np.int8)
+        self._codewords = like(state["codewords"], expected, "codewords")
+        if not (np.abs(self._codewords) == 1).all():
+            raise FormatError("expected codewords of -1 and +1, got others.")
+
+
+def unit_columns(n_inputs: int, n_bits: int, rng: np.random.Generator) -> np.ndarray:
+    """Random directions, columns of unit length, as `(1, n_inputs, n_bits)`."""
+    W = rng.standard_normal((1, n_inputs, n_bits))
+    return W / np.linalg.norm(W, axis=1, keepdims=True)

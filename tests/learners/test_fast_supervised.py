@@ -1,0 +1,245 @@
+"""Fast supervised hashing: cuts against brute force, trees against their definition, and the index that follows."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+
+import onlinehash
+from onlinehash import LiveIndex, RbfAnchors
+from onlinehash.learners import block_cuts
+from onlinehash.learners import fast_supervised_kernels as kernels
+from onlinehash.learners.fast_supervised import FastSupervisedHashing, Inference, draw_pairs, pair_weights
+from tests.reference.fast_supervised import best_block, best_gain, gain, kept, loss
+from tests.support import clusters
+
+SMALL: dict[str, Any] = {"n_bits": 12, "n_trees": 8, "random_state": 0}
+
+
+def blocks(seed: int, sizes: tuple[int, ...] = (5, 7, 6)) -> tuple[np.ndarray, np.ndarray]:
+    """Random symmetric weights, negative inside blocks and of any sign between them; where blocks start."""
+    rng = np.random.default_rng(seed)
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    number = np.repeat(np.arange(len(sizes)), sizes)
+    A = rng.integers(-9, 10, (len(number), len(number))) * (rng.random((len(number), len(number))) < 0.6)
+    A = np.triu(np.where(number[:, None] == number, -np.abs(A) // 2, A), 1)
+    return A + A.T, starts
+
+
+def noisy(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    X, y = clusters(n, seed, n_classes=5, d=20)
+    return X + np.random.default_rng(seed + 7).standard_normal(X.shape), y
+
+
+# ------------------------------------------------------------------ cuts
+
+
+@pytest.mark.parametrize("most", [2**31 - 1, 25])  # the latter divides the capacities
+@pytest.mark.parametrize("seed", range(6))
+def test_a_cut_is_the_best_of_all_bits(seed: int, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(block_cuts, "MOST_CAPACITY", most)
+    A, starts = blocks(seed)
+    z = np.random.default_rng(seed).choice([-1, 1], len(A))
+    for start, stop in pairwise(starts):
+        one = np.array([start, stop])
+        best, before = best_block(A, z, np.arange(start, stop)), block_cuts.energy(csr_array(A), z)
+        found = block_cuts.lower(csr_array(A), one, z, 1)
+        assert found[0] == before
+        assert found[1] == block_cuts.energy(csr_array(A), z) <= before
+        assert found[1] == best or most == 25
+        assert set(z) <= {-1, 1}
+
+
+def test_passes_never_raise_the_sum() -> None:
+    for seed in range(20):
+        A, starts = blocks(seed, (8, 8, 8, 8))
+        energies = block_cuts.lower(csr_array(A), starts, np.ones(len(A), np.int64), 4)
+        assert (np.diff(energies) <= 0).all()
+
+
+def test_weights_are_eight_times_the_papers() -> None:
+    for n_bits in range(1, 8):
+        for similar in (True, False):
+            for d in range(n_bits):
+                expected = 8 * (loss(d, similar, n_bits) - loss(d + 1, similar, n_bits)) / 2
+                assert pair_weights(np.array([d]), np.array([similar]), n_bits) == [expected]
+
+
+def test_pairs_are_of_the_kinds_asked_for() -> None:
+    classes = np.sort(np.random.default_rng(0).integers(4, size=60))
+    i, j = draw_pairs(classes, 3, np.random.default_rng(1))
+    assert (i < j).all()
+    assert len(set(zip(i, j, strict=True))) == len(i)
+    degree = np.zeros((2, 60), int)
+    for a, b in zip(i, j, strict=True):
+        degree[int(classes[a] == classes[b]), [a, b]] += 1
+    assert degree.min() >= 1
+    assert 2 * 60 < len(i) <= 6 * 60
+
+
+def test_each_bit_lowers_the_loss() -> None:
+    """Inferred bits by what the cuts took off their sum; trees that fit them do not spoil it."""
+    X, y = noisy(400)
+    classes, X = np.sort(y), X[np.argsort(y, kind="stable")]
+    bins = kernels.bins_of(X, kernels.bin_edges(X))
+    codes, trial = (Inference(classes, 10, np.random.default_rng(0)) for _ in range(2))
+    offered, shares = np.tile(np.arange(X.shape[1]), (4, 1)), []
+
+    def loss_with(bits: np.ndarray) -> float:
+        trial.distances, trial.n_bits = codes.distances.copy(), codes.n_bits
+        trial.add(bits)
+        return trial.loss()
+
+    for m in range(1, 17):
+        z, energies = codes.infer()
+        assert energies[-1] <= energies[1] <= energies[0]
+        idle = loss_with(np.ones(len(X)))  # which is where the cuts begin
+        assert loss_with(z) == idle + (energies[-1] - energies[0]) / 8
+        scores = np.empty(len(X))
+        trees = np.zeros((4, 15), np.int32), np.zeros((4, 15), np.uint8), np.zeros((4, 16))
+        kernels.boost(bins, z.astype(float), offered, 4, *trees, scores)
+        codes.add(np.where(scores >= 0, 1, -1))
+        slow = [loss(int(d), bool(s), m) for d, s in zip(codes.distances, codes.similar, strict=True)]
+        assert codes.loss() == sum(slow)
+        if m <= 8:
+            assert codes.loss() < idle
+        shares.append(codes.loss() / m**2)
+    assert max(shares[2:]) < shares[0] / 4
+
+
+# ------------------------------------------------------------------ trees
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_trees_are_greedy_fits_to_weighted_bits(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((150, 6))
+    z = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.standard_normal(150) > 0, 1.0, -1.0)
+    offered = np.stack([np.sort(rng.permutation(6)[:4]) for _ in range(5)])
+    edges = kernels.bin_edges(X)
+    bins = kernels.bins_of(X, edges)
+    np.testing.assert_array_equal(bins, (X[:, :, None] > edges).sum(axis=2))
+    feature, cut, value = np.zeros((5, 7), np.int32), np.zeros((5, 7), np.uint8), np.zeros((5, 8))
+    scores = np.empty(150)
+    kernels.boost(bins, z, offered, 3, feature, cut, value, scores)
+    F = np.zeros(150)
+    for t in range(5):
+        w = np.exp(-z * F)
+        rows, every = {0: np.flatnonzero(kept(w))}, {0: np.arange(150)}
+        for node in range(7):
+            f, edge = feature[t, node], np.append(edges[feature[t, node]], np.inf)[cut[t, node]]
+            here = rows[node]
+            assert f in offered[t]
+            best = best_gain(X[here], edges, offered[t], w[here], z[here])
+            assert gain(w[here], z[here], X[here, f] <= edge) >= best * (1 - 1e-9)
+            for of in (rows, every):
+                left = X[of[node], f] <= edge
+                of[2 * node + 1], of[2 * node + 2] = of[node][left], of[node][~left]
+        for leaf in range(8):
+            here = rows[7 + leaf]
+            mean = w[here] @ z[here] / w[here].sum() if len(here) else 0.0
+            assert value[t, leaf] == pytest.approx(mean, abs=1e-12)
+            F[every[7 + leaf]] += value[t, leaf]
+    np.testing.assert_allclose(scores, F, rtol=0, atol=1e-12)
+    assert ((scores >= 0) == (z > 0)).mean() > 0.8
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("features", [None, RbfAnchors(30)])
+def test_codes_of_training_rows_are_those_that_were_learned(dtype: Any, features: Any) -> None:
+    """What the encoder computes from thresholds is what boosting computed from bins, bit for bit."""
+    X, y = noisy(300)
+    X = X.astype(dtype)
+    learned: list[np.ndarray] = []
+    add = Inference.add
+
+    def noted(self: Inference, bits: np.ndarray) -> None:
+        learned.append(bits)
+        add(self, bits)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Inference, "add", noted)
+        learner = FastSupervisedHashing(**SMALL, features=features).fit(X, y)
+    bits = learner.transform(X)
+    expected = np.stack(learned, axis=1) > 0
+    assert sorted(map(bytes, np.packbits(expected, axis=1))) == sorted(map(bytes, np.packbits(bits, axis=1)))
+
+
+# ------------------------------------------------------------------ the learner
+
+
+def test_it_learns_what_projections_cannot() -> None:
+    """Classes that are the parity of two signs."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1500, 4))
+    y = (X[:, 0] > 0) ^ (X[:, 1] > 0)
+    learner = FastSupervisedHashing(8, n_trees=20, random_state=0).fit(X[:1000], y[:1000])
+    assert learner.score(X[1000:], y[1000:]) > 0.9
+
+
+@pytest.mark.parametrize("labels", ["one class", "a class of one", "one row"])
+def test_few_classes_and_rows(labels: str) -> None:
+    X, y = noisy(30)
+    if labels == "one class":
+        y = np.zeros(30)
+    elif labels == "a class of one":
+        y = np.arange(30) == 4
+    else:
+        X, y = X[:1], y[:1]
+    learner = FastSupervisedHashing(**SMALL).fit(X, y)
+    assert learner.transform(X).shape == (len(X), 12)
+
+
+def test_more_rows_than_samples() -> None:
+    X, y = noisy(300)
+    one, other = (FastSupervisedHashing(**SMALL, n_samples=n).fit(X, y) for n in (100, 300))
+    assert len(one.snapshot().changed_bits(other.snapshot())) == 12
+    assert one.score(X, y) > 0.4
+    assert other.score(X, y) > one.score(X, y)
+
+
+def test_a_learner_with_trees_is_saved_and_loaded(tmp_path: Path) -> None:
+    X, y = noisy(100)
+    for features in (None, RbfAnchors(20)):
+        learner = FastSupervisedHashing(**SMALL, features=features).fit(X, y)
+        onlinehash.save(learner, tmp_path / "learner")
+        loaded = onlinehash.load(tmp_path / "learner")
+        assert loaded.encode(X) == learner.encode(X)
+        assert len(loaded.snapshot().changed_bits(learner.snapshot())) == 0
+
+
+@pytest.mark.parametrize("features", [None, RbfAnchors(20)])
+@pytest.mark.parametrize("durable", [False, True])
+def test_a_live_index_follows_trees(features: Any, durable: bool, tmp_path: Path) -> None:
+    """Margins are measured on the trees' scores; other trees are other functions, whatever the weights."""
+    X, y = noisy(300)
+    learner = FastSupervisedHashing(**SMALL, features=features).fit(X[:150], y[:150])
+    index = LiveIndex(learner, path=tmp_path / "index" if durable else None)
+    index.add(np.arange(200), X[:200])
+    assert index.codes == learner.encode(X[:200])
+    first = learner.snapshot()
+    if durable:
+        index.close()
+        index = LiveIndex.open(tmp_path / "index")
+        assert index.codes == first.encode(X[:200])
+        assert index.encoder is not None
+        assert index.encoder.encode(X) == first.encode(X)
+        index.close()
+        return
+    learner.fit(X, y)
+    assert learner.encode(X) != first.encode(X)
+    index.refresh()
+    assert index.codes == learner.encode(X[:200])
+    index.add(np.arange(200, 300), X[200:])
+    index.update([5], X[6:7])
+    vectors = np.concatenate([X[:5], X[6:7], X[6:]])
+    assert index.codes == learner.encode(vectors)
+    ids, distances = index.search(X[7], k=5)
+    expected = (learner.transform(vectors) != learner.transform(X[7:8])).sum(axis=1)
+    np.testing.assert_array_equal(distances, np.sort(expected)[:5])
+    assert expected[ids].tolist() == list(distances)

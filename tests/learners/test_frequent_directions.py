@@ -1,0 +1,113 @@
+"""The sketch against the slow one, its bound, and its exactness where it is large enough."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onlinehash.errors import FormatError
+from onlinehash.learners.frequent_directions import FrequentDirections, completed
+from tests.reference.frequent_directions import ReferenceSketch
+
+
+def stream(n: int, d: int, seed: int = 0, rank: int | None = None) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    rank = rank or d
+    return rng.standard_normal((n, rank)) @ (np.diag(0.8 ** np.arange(rank)) @ rng.standard_normal((rank, d)))
+
+
+def sketched(A: np.ndarray, n_kept: int, at_once: int = 7) -> FrequentDirections:
+    sketch = FrequentDirections(n_kept, A.shape[1])
+    for start in range(0, len(A), at_once):
+        sketch.insert(A[start : start + at_once])
+    return sketch
+
+
+@pytest.mark.parametrize(("n", "d", "n_kept"), [(3, 20, 5), (100, 20, 5), (500, 30, 10), (200, 8, 8), (61, 6, 2)])
+def test_it_is_the_slow_sketch(n: int, d: int, n_kept: int) -> None:
+    A = stream(n, d)
+    sketch, reference = sketched(A, n_kept), ReferenceSketch(2 * n_kept, d)
+    for row in A:
+        reference.insert(row)
+    assert sketch.used == reference.filled
+    expected = reference.B.T @ reference.B
+    np.testing.assert_allclose(sketch.rows.T @ sketch.rows, expected, rtol=0, atol=1e-10 * np.trace(expected))
+    k = min(n_kept, n, d)
+    mine, slow = sketch.directions(k), reference.directions(k)
+    np.testing.assert_allclose(mine @ mine.T, slow @ slow.T, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(np.abs((mine * slow).sum(axis=0)), 1, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 64, 1000])
+def test_how_rows_come_does_not_matter(at_once: int) -> None:
+    A = stream(300, 25)
+    sketch, other = sketched(A, 6, at_once), sketched(A, 6)
+    assert np.array_equal(sketch.rows, other.rows)
+    assert sketch.used == other.used
+
+
+@pytest.mark.parametrize("n_kept", [2, 5, 12])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bound_holds_at_any_time(n_kept: int, seed: int) -> None:
+    """0 <= AᵀA - BᵀB <= 2 |A|² / ℓ; noise of equal strength in all directions is its hardest case."""
+    rng = np.random.default_rng(seed)
+    A = np.vstack([stream(150, 24, seed), rng.standard_normal((150, 24)), np.eye(24)])
+    sketch, worst = FrequentDirections(n_kept, 24), 0.0
+    for n in range(len(A)):
+        sketch.insert(A[n : n + 1])
+        seen = A[: n + 1]
+        lost = np.linalg.eigvalsh(seen.T @ seen - sketch.rows.T @ sketch.rows)
+        total = (seen**2).sum()
+        assert lost[0] >= -1e-10 * total
+        assert lost[-1] <= 2 * total / (2 * n_kept) * (1 + 1e-10)
+        worst = max(worst, lost[-1] / total)
+    assert worst > 0.01  # something was lost at all
+
+
+def test_nothing_is_lost_where_half_the_rows_hold_all_dimensions() -> None:
+    for A, n_kept in ((stream(400, 9), 9), (stream(400, 40, rank=5), 5), (stream(9, 40), 5)):
+        sketch = sketched(A, n_kept)
+        np.testing.assert_allclose(sketch.rows.T @ sketch.rows, A.T @ A, rtol=0, atol=1e-11 * (A**2).sum())
+
+
+def test_directions_are_orthonormal_and_as_many_as_there_are() -> None:
+    A = stream(60, 20, rank=4)
+    V = sketched(A, 6).directions(6)
+    assert V.shape == (20, 4)
+    np.testing.assert_allclose(V.T @ V, np.eye(4), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(A @ V @ V.T, A, rtol=0, atol=1e-9)
+    assert sketched(np.zeros((2, 5)), 3).directions(2).shape == (5, 0)
+    steep = np.diag(10.0 ** -np.arange(12))  # variances from 1 to 1e-22: those to 1e-12 are told from rounding errors
+    V = sketched(steep, 10).directions(10)
+    np.testing.assert_allclose(V.T @ V, np.eye(V.shape[1]), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(np.abs(V[:5, :5]), np.eye(5), rtol=0, atol=1e-4)
+    assert V.shape[1] in (6, 7)
+
+
+def test_huge_and_tiny_values() -> None:
+    A = stream(50, 10)
+    V = sketched(A, 4).directions(4)
+    for factor in (1e-200, 1e152):
+        scaled = sketched(A * factor, 4)
+        np.testing.assert_allclose(np.abs(V.T @ scaled.directions(4)), np.eye(4), rtol=0, atol=1e-7)
+
+
+def test_completed_bases() -> None:
+    rng = np.random.default_rng(0)
+    V = np.linalg.qr(rng.standard_normal((8, 3)))[0]
+    for others in (rng.standard_normal((8, 6)), np.hstack([V, rng.standard_normal((8, 3))])):
+        whole = completed(V, others, 6)
+        np.testing.assert_allclose(whole.T @ whole, np.eye(6), rtol=0, atol=1e-13)
+        np.testing.assert_allclose(whole @ (whole.T @ V), V, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(whole @ (whole.T @ others), others, rtol=0, atol=1e-12)
+
+
+def test_a_state_that_is_none_is_refused() -> None:
+    sketch = sketched(stream(9, 5), 3)
+    twin = FrequentDirections(3, 5)
+    twin.set_state(sketch.get_state())
+    assert np.array_equal(twin.rows, sketch.rows)
+    assert twin.used == sketch.used
+    for bad in ({"used": 6}, {"used": -1}, {"rows": np.zeros((6, 4))}, {"rows": np.full((6, 5), np.nan)}):
+        with pytest.raises(FormatError):
+            FrequentDirections(3, 5).set_state(sketch.get_state() | bad)

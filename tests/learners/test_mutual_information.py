@@ -1,0 +1,86 @@
+"""Hashing with mutual information: its gradient, its slow version, its sample."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onlinehash.learners.mutual_information import MutualInformationHashing
+from onlinehash.learners.mutual_information_kernels import information
+from tests.reference.mutual_information import Distances, ReferenceMutualInformationHashing, entropy, smooth_code
+from tests.support import state_bytes
+
+D = 23
+
+
+@pytest.mark.parametrize(("n_bits", "n_bins", "sharpness"), [(8, 16, 10.0), (32, 16, 3.0), (5, 3, 5.0)])
+def test_the_gradient_agrees_with_finite_differences(n_bits: int, n_bins: int, sharpness: float) -> None:
+    """In every entry of W, with the codes of the others held fixed."""
+    rng, slope, unused = np.random.default_rng(0), np.empty(n_bits), np.empty(n_bits)
+    for _ in range(5):
+        W, x, P = rng.standard_normal((n_bits, D)), rng.standard_normal(D), rng.standard_normal((40, n_bits))
+        x, near = x / np.linalg.norm(x), rng.random(40) < 0.3
+        found, most = information(W @ x, P, near, n_bins, sharpness, slope)
+        numeric = np.zeros_like(W)
+        for at in np.ndindex(W.shape):
+            h = np.zeros_like(W)
+            h[at] = 1e-5
+            above, below = (information(V @ x, P, near, n_bins, sharpness, unused)[0] for V in (W + h, W - h))
+            numeric[at] = (above - below) / 2e-5
+        np.testing.assert_allclose(np.outer(slope, x), numeric, rtol=0, atol=1e-6)
+        assert np.abs(numeric).max() > 1e-4
+        distances = Distances(smooth_code(W @ x, sharpness), smooth_code(P, sharpness), near, n_bins)
+        assert found == pytest.approx(distances.information(), abs=1e-12)
+        assert most == pytest.approx(entropy(np.array([near.mean(), 1 - near.mean()])), abs=1e-12)
+        assert 0 <= found <= most
+
+
+def test_information_at_its_ends() -> None:
+    """Distances that tell all, and company that leaves nothing to tell; codes so sharp that nothing moves."""
+    P, slope = np.array([[9.0, 9, 9, 9], [-9, -9, -9, -9]]), np.empty(4)
+    assert information(P[0], P, np.array([True, False]), 4, 10.0, slope) == pytest.approx((1, 1))
+    assert np.abs(slope).max() < 1e-30
+    for near in (np.zeros(2, bool), np.ones(2, bool)):
+        assert information(P[0] / 50, P / 50, near, 4, 10.0, slope) == (0, 0)
+        assert not slope.any()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_it_is_the_slow_version(dtype: type) -> None:
+    """Points of one label, of several, of none, and a zero vector, with a sample that is soon full."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, D)).astype(dtype)
+    Y = (rng.random((90, 6)) < 0.2).astype(int)
+    Y[:6] = np.eye(6)
+    X[30] = 0
+    learner = MutualInformationHashing(
+        8, sample_size=20, n_bins=7, sharpness=4, step=0.5, decay=0.01, centre="none", random_state=7
+    ).observe(X[:1])
+    reference = ReferenceMutualInformationHashing(learner.projection_, 20, 7, 4, 0.5, 0.01)
+    keys = np.random.default_rng([7, 2]).random(90)
+    loss = 0.0
+    for t in range(90):
+        if X[t].any() and Y[t].any():
+            loss += reference.step(X[t].astype(float), set(np.flatnonzero(Y[t])), keys[t])
+    learner.partial_fit(X, Y)
+    np.testing.assert_allclose(learner.projection_, reference.W, atol=1e-9 if dtype is np.float64 else 1e-4)
+    assert learner.cumulative_loss_ == pytest.approx(loss, rel=1e-5)
+    cut = MutualInformationHashing(
+        8, sample_size=20, n_bins=7, sharpness=4, step=0.5, decay=0.01, centre="none", random_state=7
+    ).observe(X[:1])
+    for t in range(90):
+        cut.partial_fit(X[t : t + 1], Y[t : t + 1])
+    assert state_bytes(cut) == state_bytes(learner)
+
+
+def test_the_sample_is_uniform() -> None:
+    """Every point of the stream is as likely to be in it."""
+    n, size, found = 60, 10, np.zeros(60)
+    for seed in range(200):
+        learner = MutualInformationHashing(2, sample_size=size, centre="none", random_state=seed)
+        found += learner.partial_fit(np.eye(n), np.zeros(n))._points[:, :n].sum(axis=0)
+    expected = 200 * size / n
+    assert found.sum() == 200 * size
+    assert abs(found[:20].mean() - expected) < 4
+    assert abs(found[-20:].mean() - expected) < 4
+    assert found.max() < 2 * expected

@@ -31,7 +31,7 @@ def test_names_and_aliases(name: str, cls: type) -> None:
 def test_an_unknown_name_is_told_the_known_ones() -> None:
     error = refused(registry.find, "HO")
     assert isinstance(error, UnknownMethod)
-    for known in ("OnlineHashing (OH)", "MultiModelOnlineHashing (MMOH)", "LSH", "'HO'"):
+    for known in ("OH", "MMOH", "LSH", "MIHash", "'HO'"):
         assert known in str(error)
 
 

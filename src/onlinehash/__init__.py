@@ -17,16 +17,33 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AdaptiveHashing": "onlinehash.learners.adaptive",
+    "BalancedSimilarityHashing": "onlinehash.learners.balanced_similarity",
     "Codes": "onlinehash.codes",
     "Encoder": "onlinehash.learners.encoder",
+    "FastSketchingHashing": "onlinehash.learners.fast_sketching",
+    "FastSupervisedHashing": "onlinehash.learners.fast_supervised",
     "FlatIndex": "onlinehash.index.flat",
+    "HadamardHashing": "onlinehash.learners.hadamard",
+    "HadamardMatchingHashing": "onlinehash.learners.hadamard",
     "Hits": "onlinehash.index.hits",
+    "IterativeQuantization": "onlinehash.learners.iterative_quantization",
+    "KernelLSH": "onlinehash.learners.kernel_lsh",
+    "KernelSupervisedHashing": "onlinehash.learners.kernel_supervised",
     "LSH": "onlinehash.learners.locality_sensitive",
+    "LegoLSH": "onlinehash.learners.lego",
     "LiveIndex": "onlinehash.live.index",
+    "MiniBatchOnlineHashing": "onlinehash.learners.mini_batch",
+    "MinimalLossHashing": "onlinehash.learners.minimal_loss",
     "MultiIndex": "onlinehash.index.multi_index",
     "MultiModelOnlineHashing": "onlinehash.learners.multi_model",
+    "MutualInformationHashing": "onlinehash.learners.mutual_information",
     "OnlineHashing": "onlinehash.learners.online_hashing",
+    "OnlineSketchingHashing": "onlinehash.learners.sketching",
+    "OnlineSupervisedHashing": "onlinehash.learners.online_supervised",
     "RbfAnchors": "onlinehash.features",
+    "StreamSpectralHashing": "onlinehash.learners.stream_spectral",
+    "SupervisedDiscreteHashing": "onlinehash.learners.supervised_discrete",
     "Update": "onlinehash.learners.update",
     "load": "onlinehash.files",
     "save": "onlinehash.files",
@@ -40,15 +57,32 @@ _ROOMS = {
 
 __all__ = [
     "LSH",
+    "AdaptiveHashing",
+    "BalancedSimilarityHashing",
     "Codes",
     "Encoder",
+    "FastSketchingHashing",
+    "FastSupervisedHashing",
     "FlatIndex",
+    "HadamardHashing",
+    "HadamardMatchingHashing",
     "Hits",
+    "IterativeQuantization",
+    "KernelLSH",
+    "KernelSupervisedHashing",
+    "LegoLSH",
     "LiveIndex",
+    "MiniBatchOnlineHashing",
+    "MinimalLossHashing",
     "MultiIndex",
     "MultiModelOnlineHashing",
+    "MutualInformationHashing",
     "OnlineHashing",
+    "OnlineSketchingHashing",
+    "OnlineSupervisedHashing",
     "RbfAnchors",
+    "StreamSpectralHashing",
+    "SupervisedDiscreteHashing",
     "Update",
     "errors",
     "evaluate",
@@ -66,10 +100,26 @@ if TYPE_CHECKING:
     from onlinehash.index.flat import FlatIndex
     from onlinehash.index.hits import Hits
     from onlinehash.index.multi_index import MultiIndex
+    from onlinehash.learners.adaptive import AdaptiveHashing
+    from onlinehash.learners.balanced_similarity import BalancedSimilarityHashing
     from onlinehash.learners.encoder import Encoder
+    from onlinehash.learners.fast_sketching import FastSketchingHashing
+    from onlinehash.learners.fast_supervised import FastSupervisedHashing
+    from onlinehash.learners.hadamard import HadamardHashing, HadamardMatchingHashing
+    from onlinehash.learners.iterative_quantization import IterativeQuantization
+    from onlinehash.learners.kernel_lsh import KernelLSH
+    from onlinehash.learners.kernel_supervised import KernelSupervisedHashing
+    from onlinehash.learners.lego import LegoLSH
     from onlinehash.learners.locality_sensitive import LSH
+    from onlinehash.learners.mini_batch import MiniBatchOnlineHashing
+    from onlinehash.learners.minimal_loss import MinimalLossHashing
     from onlinehash.learners.multi_model import MultiModelOnlineHashing
+    from onlinehash.learners.mutual_information import MutualInformationHashing
     from onlinehash.learners.online_hashing import OnlineHashing
+    from onlinehash.learners.online_supervised import OnlineSupervisedHashing
+    from onlinehash.learners.sketching import OnlineSketchingHashing
+    from onlinehash.learners.stream_spectral import StreamSpectralHashing
+    from onlinehash.learners.supervised_discrete import SupervisedDiscreteHashing
     from onlinehash.learners.update import Update
     from onlinehash.live import refresh
     from onlinehash.live.index import LiveIndex

@@ -90,7 +90,10 @@ def _describe(thing: Any) -> dict[str, Any]:
 
 
 def _held_out(thing: Learner | Encoder, pairs: str, vectors: str | None) -> dict[str, PairReport]:
-    """What codes make of pairs that were not learned: those of the first hash functions, and those of now."""
+    """What codes make of pairs that were not learned: those of the first hash functions, and those of now.
+
+    A method that keeps a mean of its own, or learns all at once, has no first functions to compare with.
+    """
     tables = read_tables(pairs)
     first = next(tables, None)
     if first is None:
@@ -98,10 +101,10 @@ def _held_out(thing: Learner | Encoder, pairs: str, vectors: str | None) -> dict
     read_pairs = PairReader(vectors if "id_a" in first.columns else None)
     blocks = [read_pairs(table) for table in (first, *tables)]
     A, B, similar = (np.concatenate([block[side] for block in blocks]) for side in range(3))
-    now = {"now": evaluate.pairs(thing, A, B, similar)}
-    return (
-        {"before": evaluate.pairs(first_functions(thing), A, B, similar)} | now if isinstance(thing, Learner) else now
-    )
+    compared = {"now": thing}
+    if isinstance(thing, Learner) and "centre" in thing.get_params(deep=False):
+        compared = {"before": first_functions(thing)} | compared
+    return {name: evaluate.pairs(functions, A, B, similar) for name, functions in compared.items()}
 
 
 # ------------------------------------------------------------------ for people

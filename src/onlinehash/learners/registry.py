@@ -65,5 +65,5 @@ def find(name: str) -> Any:
     for method in methods():
         if name.lower() in {n.lower() for n in (method.name, *method.aliases)}:
             return method.load()
-    known = ", ".join(method.name + "".join(f" ({alias})" for alias in method.aliases) for method in methods())
-    raise UnknownMethod(f"expected a method among {known}; got {name!r}.")
+    known = ", ".join((method.aliases or (method.name,))[0] for method in methods())
+    raise UnknownMethod(f"expected a method among {known}; got {name!r}; `onlinehash methods` tells their full names.")

@@ -62,6 +62,8 @@ def chunks_of(
         {"C": 0.02, "similar_radius": 2, "dissimilar_ratio": 0.5},
         {"C": 100.0},
         {"dissimilar_ratio": 1.0},
+        {"C": 0.01, "balance": 1.0},
+        {"C": 0.01, "balance": 0.0},
     ],
     ids=str,
 )
@@ -73,7 +75,7 @@ def test_against_the_slow_version(settings: dict[str, Any], size: int) -> None:
 
 def test_sample_weights() -> None:
     weights = np.random.default_rng(5).choice([0.0, 0.01, 0.5, 1.0, 3.0], 300)
-    _, chunks = chunks_of(*stream(300), weights, 20)
+    _, chunks = chunks_of(*stream(300), weights, 20, balance=0.0)
     assert len({round(float(cap), 6) for chunk in chunks for cap in chunk.caps}) == 4
 
 
@@ -204,7 +206,9 @@ def test_the_loss_bound(size: int, C: float) -> None:
     """Lemma 1 for chunks is an equation; from it follow the two right sides of Theorem 2, for any U."""
     chunks = [chunk for chunk, _, _ in watched(size, C, seed=size)]
     F2 = max(float((chunk.M**2).sum(axis=(1, 2)).max()) for chunk in chunks)
-    assert max(float(np.sqrt(chunk.R).max()) for chunk in chunks) / F2 <= C  # the theorem's condition
+    assert max(float(np.sqrt(chunk.R).max()) for chunk in chunks) / F2 <= min(
+        float(chunk.caps.min()) for chunk in chunks
+    )  # the theorem's condition
     W1, rng = first_functions(), np.random.default_rng(9)
     for U in (W1, chunks[-1].end, 3 * chunks[-1].end, np.zeros_like(W1), rng.standard_normal(W1.shape)):
         stepwise = safe = 0.0
@@ -217,7 +221,7 @@ def test_the_loss_bound(size: int, C: float) -> None:
             assert chunk.R.sum() <= 2 * F2 * chunk.dual(tau_of_the_pass(chunk))
             assert chunk.dual(tau_of_the_pass(chunk)) <= chunk.dual(chunk.tau) * (1 + 1e-9)
             stepwise += chunk.tau @ ell
-            safe += C * np.maximum(0.0, ell).sum()
+            safe += chunk.caps @ np.maximum(0.0, ell)
         loss, distance = sum(chunk.R.sum() for chunk in chunks), ((U - W1) ** 2).sum()
         assert loss <= F2 * (distance + 2 * stepwise) * (1 + 1e-9)
         assert loss <= F2 * (distance + 2 * safe)

@@ -53,9 +53,17 @@ class Chunk:
 class ReferenceMiniBatch:
     """`W1` is `(d, r)`. The ascent stops where the duality gap is a thousandth of the dual, or after 50 sweeps."""
 
-    def __init__(self, W1: np.ndarray, similar_radius: int = 0, dissimilar_ratio: float = 0.4, C: float = 0.1) -> None:
+    def __init__(
+        self,
+        W1: np.ndarray,
+        similar_radius: int = 0,
+        dissimilar_ratio: float = 0.4,
+        C: float = 0.1,
+        balance: float = 0.5,
+    ) -> None:
         self.W = np.array(W1, dtype=np.float64)
         self.C = C
+        self.balance = balance
         self.rule = ReferenceOnlineHashing(W1[None], similar_radius, dissimilar_ratio, C)
 
     def learn(self, A: np.ndarray, B: np.ndarray, signs: np.ndarray, weights: np.ndarray) -> Chunk:
@@ -63,6 +71,9 @@ class ReferenceMiniBatch:
         start, W = self.W.copy(), self.W
         losses = [self._loss(start, np.array(pair), s)[1] for *pair, s in zip(A, B, signs, strict=True)]
         Ms, Rs, caps, taus = [], [], [], []
+        kinds = sorted({*signs.tolist()})
+        factor = {kind: (len(signs) / len(kinds) / (signs == kind).sum()) ** self.balance for kind in kinds}
+        weights = [w * factor[int(s)] for w, s in zip(weights, signs, strict=True)]
         for a, b, s, w in zip(A, B, signs, weights, strict=True):
             x = np.array([a, b])
             h, R = self._loss(W, x, s)

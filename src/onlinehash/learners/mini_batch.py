@@ -24,6 +24,11 @@ and stay for the chunk. So its first pass is online hashing, pair by pair: a pai
 after those before it takes part, and one that they have put right does not. To infer them all at Wᵗ is what one would
 write first; its bound is weaker (below), and it is not better on data.
 
+**The two kinds.** A chunk knows how many of its N pairs are similar and how many are not. Where one kind is rare it is
+outvoted: nearly every τ_n stands at its cap C w_n, so what a kind may pull is its number. So a pair of a kind that N_k
+of the N pairs are, of K kinds that are there, has its weight w_n multiplied by (N / (K N_k))^balance: with 0 all pairs
+weigh alike, with 1 both kinds do, and the default lies between. A chunk of one pair has one kind, and the factor is 1.
+
 **The loss.** For any U and any τ, with ℓ_U,n = √R_n - ⟨U, M_n⟩, the chunk's step gives, without any inequality,
 
     |Wᵗ - U|² - |Wᵗ⁺¹ - U|² = 2 𝒟(τ) - 2 Σ τ_n ℓ_U,n                                  (Lemma 1, for a chunk)
@@ -80,6 +85,9 @@ class MiniBatchOnlineHashing(ChunkLearner, PassiveAggressive):
         β: dissimilar pairs should be at least this share of the bits apart.
     C : float, default=0.1
         The most one pair may pull the functions; `sample_weight` scales it.
+    balance : float, default=0.5
+        How far the rarer kind of pairs in a chunk, similar or not, is given more weight: from 0 (each pair counts the
+        same) to 1 (each kind does).
     init : {"gaussian", "unit"} or array of shape (n_inputs, n_bits), default="gaussian"
         W¹: independent normal values, columns of unit length, or your own (n_inputs is the number of features).
     features, centre, burn_in, similar_share, reservoir_size, random_state
@@ -96,6 +104,7 @@ class MiniBatchOnlineHashing(ChunkLearner, PassiveAggressive):
         similar_radius: int = 0,
         dissimilar_ratio: float = 0.4,
         C: float = 0.1,
+        balance: float = 0.5,
         init: Any = "gaussian",
         features: Any = None,
         centre: str = "burn-in",
@@ -109,6 +118,7 @@ class MiniBatchOnlineHashing(ChunkLearner, PassiveAggressive):
         self.similar_radius = similar_radius
         self.dissimilar_ratio = dissimilar_ratio
         self.C = C
+        self.balance = balance
         self.init = init
         self.features = features
         self.centre = centre
@@ -118,7 +128,7 @@ class MiniBatchOnlineHashing(ChunkLearner, PassiveAggressive):
         self.random_state = random_state
 
     def _rules(self) -> dict[str, checks.Rule]:
-        return super()._rules() | {"chunk_size": checks.integer(1)}
+        return super()._rules() | {"chunk_size": checks.integer(1, 10**6), "balance": checks.real(0, 1)}
 
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
         super()._begin(n_inputs, rng)
@@ -133,7 +143,8 @@ class MiniBatchOnlineHashing(ChunkLearner, PassiveAggressive):
         return losses
 
     def _learn_chunk(self, chunk: Any) -> np.ndarray:
-        of, _, _ = self._solve(chunk.A, chunk.B, chunk.similar, self.C * chunk.weights)
+        caps = self.C * chunk.weights * _weights_of_kinds(chunk.similar, self.balance)
+        of, _, _ = self._solve(chunk.A, chunk.B, chunk.similar, caps)
         self._pull = float(of.tau.sum())
         return np.asarray(of.flips[of.tau > 0].any(axis=0))
 
@@ -164,3 +175,10 @@ class MiniBatchOnlineHashing(ChunkLearner, PassiveAggressive):
         X = self._points[: 2 * len(A)]
         X[0::2, : self._n_inputs], X[1::2, : self._n_inputs] = A, B
         return X
+
+
+def _weights_of_kinds(similar: np.ndarray, balance: float) -> np.ndarray:
+    """(N / (K N_k))^balance for each of N pairs, N_k of them being of its kind, of K kinds that are there."""
+    n_similar = np.count_nonzero(similar > 0)
+    counts = np.where(similar > 0, n_similar, len(similar) - n_similar)
+    return (len(similar) / (len(np.unique(similar)) * counts)) ** balance

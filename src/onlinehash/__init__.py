@@ -42,6 +42,7 @@ _HOMES = {
     "OnlineSketchingHashing": "onlinehash.learners.sketching",
     "OnlineSupervisedHashing": "onlinehash.learners.online_supervised",
     "RbfAnchors": "onlinehash.features",
+    "SmoothPairHashing": "onlinehash.learners.smooth_pairs",
     "StreamSpectralHashing": "onlinehash.learners.stream_spectral",
     "SupervisedDiscreteHashing": "onlinehash.learners.supervised_discrete",
     "Update": "onlinehash.learners.update",
@@ -81,6 +82,7 @@ __all__ = [
     "OnlineSketchingHashing",
     "OnlineSupervisedHashing",
     "RbfAnchors",
+    "SmoothPairHashing",
     "StreamSpectralHashing",
     "SupervisedDiscreteHashing",
     "Update",
@@ -118,6 +120,7 @@ if TYPE_CHECKING:
     from onlinehash.learners.online_hashing import OnlineHashing
     from onlinehash.learners.online_supervised import OnlineSupervisedHashing
     from onlinehash.learners.sketching import OnlineSketchingHashing
+    from onlinehash.learners.smooth_pairs import SmoothPairHashing
     from onlinehash.learners.stream_spectral import StreamSpectralHashing
     from onlinehash.learners.supervised_discrete import SupervisedDiscreteHashing
     from onlinehash.learners.update import Update

@@ -86,6 +86,9 @@ class Hooks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _end_chunk(self, updates: Updates) -> None:
         """Learn what waits for its chunk to fill, writing what happened into the one row of `updates`."""
 
+    def _settle(self, updates: Updates) -> None:
+        """Let the codes show all that was learned, where they need not follow every step; told like `_end_chunk`."""
+
     def _observe(self, X: np.ndarray) -> np.ndarray:
         """Centred points without pairs, in padded rows; which of them changed the hash functions, bool `(n,)`."""
         return np.zeros(len(X), np.bool_)

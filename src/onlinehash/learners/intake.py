@@ -369,11 +369,12 @@ class Intake(Hooks):
         return self.end_chunk()
 
     def end_chunk(self) -> Self:
-        """Learn what waits for its chunk to fill; nothing to do for methods that learn at once."""
+        """Learn what waits for its chunk to fill, and let codes show it; nothing to do for those that learn at once."""
         self.check_free()
         if self._is_ready:
             updates = Updates.empty(1, self._n_models, self._n_columns, self._per_model)
             self._end_chunk(updates)
+            self._settle(updates)
             self._count(updates)
         return self
 

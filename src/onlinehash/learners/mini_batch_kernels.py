@@ -146,7 +146,7 @@ def _move(rows: np.ndarray, t: int, tau: float, of: Constraints, points: np.ndar
 
 @njit(nogil=True, cache=True)
 def similarity_losses(
-    W: np.ndarray, X: np.ndarray, similar: np.ndarray, alpha: int, b: float, losses: np.ndarray
+    W: np.ndarray, X: np.ndarray, similar: np.ndarray, alpha: float, b: float, losses: np.ndarray
 ) -> None:
     """R of each pair (rows 2n and 2n + 1 of X) under W."""
     P = np.empty((X.shape[0], W.shape[0]), W.dtype)

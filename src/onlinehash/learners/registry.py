@@ -48,6 +48,7 @@ METHODS = (
     Method("SupervisedDiscreteHashing", "onlinehash.learners.supervised_discrete", ("SDH",)),
     Method("BalancedSimilarityHashing", "onlinehash.learners.balanced_similarity", ("BSODH",)),
     Method("MiniBatchOnlineHashing", "onlinehash.learners.mini_batch", ("MBOH",)),
+    Method("SmoothPairHashing", "onlinehash.learners.smooth_pairs", ("SmoothPairs",)),
 )
 
 

@@ -1,0 +1,92 @@
+"""Coordinates in which no direction of the data dominates, kept without ever forming them.
+
+The second moments C of a stream are averaged over its recent rows. In the coordinates u = Px with
+
+    P² = q0 (I - Q D Qᵀ),   q_i = 1 / (e_i + λ μ),   q0 = 1 / (e_rest + λ μ),   D = 1 - q / q0
+
+the k leading directions Q of C (eigenvalues e) are shortened, and all others are left as they are but for a factor:
+λ μ, λ times the mean eigenvalue, says how large an eigenvalue must be to be shortened much. P is scaled so that |u|² is
+one on average. A step of W measured in u therefore means the same for data of any scale.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onlinehash.errors import FormatError
+from onlinehash.format import like
+
+#: Leading directions that are kept.
+N_DIRECTIONS = 32
+
+#: λ: directions whose variance is below this many times the mean are hardly shortened.
+SOFTNESS = 10.0
+
+#: Rows that the average of second moments reaches back.
+WINDOW = 20_000
+
+#: Steps of subspace iteration, which begins at the directions found before.
+N_ITERATIONS = 3
+
+
+class Damping:
+    """P² of the rows seen lately."""
+
+    def __init__(self, n_inputs: int, rng: np.random.Generator) -> None:
+        self._C = np.zeros((n_inputs, n_inputs))
+        self._n_rows = 0
+        self._Q = rng.standard_normal((n_inputs, min(N_DIRECTIONS, n_inputs)))
+        self._D = np.zeros(self._Q.shape[1])
+        self._q0 = 0.0
+
+    @property
+    def has_directions(self) -> bool:
+        """Was there anything to find directions in?"""
+        return self._q0 > 0
+
+    def enter(self, X: np.ndarray) -> None:
+        """Rows enter the average."""
+        self._n_rows = min(self._n_rows + len(X), WINDOW)
+        self._C += len(X) / self._n_rows * ((X.T @ X / len(X)).astype(np.float64) - self._C)
+
+    def find_directions(self) -> None:
+        """Take the leading directions of C as it is now."""
+        d, k = self._Q.shape
+        mean = np.trace(self._C) / d
+        if mean == 0:
+            return
+        Q = self._Q
+        for _ in range(N_ITERATIONS):
+            Q = np.linalg.qr(self._C @ Q)[0]
+        e, R = np.linalg.eigh(Q.T @ self._C @ Q)
+        e, self._Q = np.maximum(e, 0.0), Q @ R
+        rest = max((mean * d - e.sum()) / max(d - k, 1), 0.0)
+        q, q0 = 1 / (e + SOFTNESS * mean), 1 / (rest + SOFTNESS * mean)
+        self._D = 1 - q / q0
+        self._q0 = q0 / (e @ q + (d - k) * rest * q0)
+
+    def lengths(self, G: np.ndarray) -> np.ndarray:
+        """|P g|² of each column g."""
+        along = self._Q.T.astype(G.dtype) @ G
+        return np.maximum(self._q0 * ((G * G).sum(axis=0) - self._D @ (along * along)), 0.0)
+
+    def squared(self, G: np.ndarray) -> np.ndarray:
+        """P² G."""
+        Q = self._Q.astype(G.dtype)
+        return np.asarray(self._q0 * (G - Q @ (self._D[:, None] * (Q.T @ G)))).astype(G.dtype)
+
+    def once(self, V: np.ndarray) -> np.ndarray:
+        """P V."""
+        shrink = 1 - np.sqrt(1 - self._D)
+        return np.asarray(np.sqrt(self._q0) * (V - self._Q @ (shrink[:, None] * (self._Q.T @ V))))
+
+    def get_state(self) -> dict[str, Any]:
+        return {"C": self._C, "n_rows": self._n_rows, "Q": self._Q, "D": self._D, "q0": self._q0}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._C, self._Q, self._D = (like(state[name], getattr(self, f"_{name}"), name) for name in ("C", "Q", "D"))
+        self._n_rows, self._q0 = int(state["n_rows"]), float(state["q0"])
+        if not (0 <= self._n_rows <= WINDOW and 0 <= self._q0 < np.inf and (self._D <= 1).all()):
+            raise FormatError("expected an average of second moments and its directions, got impossible ones.")

@@ -1,0 +1,46 @@
+"""Has the world changed? A loss that is clearly above what it used to be says so."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from onlinehash.errors import FormatError
+
+#: Rates of the fast and of the slow running mean; chunks before a judgement; how many standard deviations are clear.
+FAST, SLOW, EARLIEST, CLEAR = 0.1, 0.01, 50, 5.0
+
+
+class Surprise:
+    """Compares a fast running mean of the loss with a slow one, and counts pairs since it last was surprised."""
+
+    def __init__(self) -> None:
+        self.n_since = 0
+        self._n_chunks = 0
+        self._fast = self._slow = self._variance = 0.0
+
+    def enter(self, loss: float, n_pairs: int) -> None:
+        """The mean loss of a chunk of pairs."""
+        self._n_chunks += 1
+        if self._n_chunks == 1:
+            self._fast = self._slow = loss
+            self._variance = 0.0
+        else:
+            slow, fast = max(SLOW, 1 / self._n_chunks), max(FAST, 1 / self._n_chunks)
+            self._variance += slow * ((loss - self._slow) ** 2 - self._variance)
+            self._slow += slow * (loss - self._slow)
+            self._fast += fast * (loss - self._fast)
+        self.n_since += n_pairs
+        # The variance of a running mean of rate a is a / (2 - a) of one loss's, about a / 2.
+        clear = CLEAR * math.sqrt(self._variance * FAST / 2)
+        if self._n_chunks > EARLIEST and self._fast - self._slow > clear:
+            self.n_since = self._n_chunks = 0
+
+    def get_state(self) -> dict[str, Any]:
+        return {"counts": [self.n_since, self._n_chunks], "means": [self._fast, self._slow, self._variance]}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.n_since, self._n_chunks = (int(count) for count in state["counts"])
+        self._fast, self._slow, self._variance = (float(value) for value in state["means"])
+        if min(self.n_since, self._n_chunks) < 0 or not 0 <= self._variance < math.inf:
+            raise FormatError("expected counts and a variance of at least 0, got others.")

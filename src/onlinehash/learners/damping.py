@@ -11,6 +11,7 @@ one on average. A step of W measured in u therefore means the same for data of a
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -32,13 +33,13 @@ N_ITERATIONS = 3
 
 
 class Damping:
-    """P² of the rows seen lately."""
+    """P² of the rows seen lately, in the precision of these rows."""
 
-    def __init__(self, n_inputs: int, rng: np.random.Generator) -> None:
-        self._C = np.zeros((n_inputs, n_inputs))
+    def __init__(self, n_inputs: int, rng: np.random.Generator, dtype: Any = np.float64) -> None:
+        self._C = np.zeros((n_inputs, n_inputs), dtype)
         self._n_rows = 0
-        self._Q = rng.standard_normal((n_inputs, min(N_DIRECTIONS, n_inputs)))
-        self._D = np.zeros(self._Q.shape[1])
+        self._Q = rng.standard_normal((n_inputs, min(N_DIRECTIONS, n_inputs))).astype(dtype)
+        self._D = np.zeros(self._Q.shape[1], dtype)
         self._q0 = 0.0
 
     @property
@@ -49,38 +50,38 @@ class Damping:
     def enter(self, X: np.ndarray) -> None:
         """Rows enter the average."""
         self._n_rows = min(self._n_rows + len(X), WINDOW)
-        self._C += len(X) / self._n_rows * ((X.T @ X / len(X)).astype(np.float64) - self._C)
+        self._C *= 1 - len(X) / self._n_rows
+        self._C += X.T @ X / self._n_rows
 
     def find_directions(self) -> None:
         """Take the leading directions of C as it is now."""
         d, k = self._Q.shape
-        mean = np.trace(self._C) / d
+        C, Q = self._C.astype(np.float64), self._Q.astype(np.float64)
+        mean = np.trace(C) / d
         if mean == 0:
             return
-        Q = self._Q
         for _ in range(N_ITERATIONS):
-            Q = np.linalg.qr(self._C @ Q)[0]
-        e, R = np.linalg.eigh(Q.T @ self._C @ Q)
-        e, self._Q = np.maximum(e, 0.0), Q @ R
+            Q = np.linalg.qr(C @ Q)[0]
+        e, R = np.linalg.eigh(Q.T @ C @ Q)
+        e, self._Q = np.maximum(e, 0.0), (Q @ R).astype(self._Q.dtype)
         rest = max((mean * d - e.sum()) / max(d - k, 1), 0.0)
         q, q0 = 1 / (e + SOFTNESS * mean), 1 / (rest + SOFTNESS * mean)
-        self._D = 1 - q / q0
+        self._D = (1 - q / q0).astype(self._D.dtype)
         self._q0 = q0 / (e @ q + (d - k) * rest * q0)
 
     def lengths(self, G: np.ndarray) -> np.ndarray:
         """|P g|² of each column g."""
-        along = self._Q.T.astype(G.dtype) @ G
+        along = self._Q.T @ G
         return np.maximum(self._q0 * ((G * G).sum(axis=0) - self._D @ (along * along)), 0.0)
 
     def squared(self, G: np.ndarray) -> np.ndarray:
         """P² G."""
-        Q = self._Q.astype(G.dtype)
-        return np.asarray(self._q0 * (G - Q @ (self._D[:, None] * (Q.T @ G)))).astype(G.dtype)
+        return np.asarray(self._q0 * (G - self._Q @ (self._D[:, None] * (self._Q.T @ G))))
 
     def once(self, V: np.ndarray) -> np.ndarray:
         """P V."""
         shrink = 1 - np.sqrt(1 - self._D)
-        return np.asarray(np.sqrt(self._q0) * (V - self._Q @ (shrink[:, None] * (self._Q.T @ V))))
+        return np.asarray(math.sqrt(self._q0) * (V - self._Q @ (shrink[:, None] * (self._Q.T @ V))))
 
     def get_state(self) -> dict[str, Any]:
         return {"C": self._C, "n_rows": self._n_rows, "Q": self._Q, "D": self._D, "q0": self._q0}

@@ -128,7 +128,7 @@ def learn_pairs(
 
 
 @njit(nogil=True, cache=True)
-def similarity_loss(distance: int, s: int, alpha: int, b: float) -> float:
+def similarity_loss(distance: int, s: int, alpha: float, b: float) -> float:
     """R of a pair whose codes are `distance` apart."""
     return max(0.0, float(distance - alpha)) if s > 0 else max(0.0, b - distance)
 

@@ -113,7 +113,7 @@ class SmoothPairHashing(ChunkLearner):
         first = rng.standard_normal((n_inputs, self.n_bits))
         self._lay_out(first[None])
         self._lay_out_chunk(n_inputs)
-        self._damping = Damping(n_inputs, rng)
+        self._damping = Damping(n_inputs, rng, self.dtype_)
         self._surprise = Surprise()
         self._learning = first.astype(self.dtype_)  # W
         self._momentum = np.zeros_like(self._learning)  # m
@@ -136,19 +136,19 @@ class SmoothPairHashing(ChunkLearner):
     def _learn_chunk(self, chunk: Any) -> np.ndarray:
         if not chunk.weights.any():
             return np.zeros(self.n_bits, np.bool_)
-        A, B = _unit_rows(chunk.A), _unit_rows(chunk.B)
-        X = np.concatenate([A, B])
+        X = _unit_rows(np.concatenate([chunk.A, chunk.B]))
         self._follow(X, chunk.weights, chunk.similar > 0)
         if not self._damping.has_directions:  # all points are the mean itself
             return np.zeros(self.n_bits, np.bool_)
         if self._n_chunks == 0:
-            W = self._damping.once(self._learning.astype(np.float64))
-            self._learning = (W * (FIRST_SCALE / max(_rms(X @ W), 1e-30))).astype(self.dtype_)
-        loss, G = self._gradient(A, B, chunk.similar > 0, chunk.weights)
+            W = self._damping.once(self._learning)
+            self._learning = W * (FIRST_SCALE / max(_rms(X @ W), 1e-30))
+        F = np.tanh(X @ self._learning)
+        loss, G = self._gradient(X, F, chunk.similar > 0, chunk.weights)
         self._n_chunks += 1
-        self._surprise.enter(loss, len(A))
-        self._step(G, len(A) / self.chunk_size)
-        return self._publish(X)
+        self._surprise.enter(loss, len(F) // 2)
+        self._step(G, len(F) / 2 / self.chunk_size)
+        return self._publish(X, F)
 
     def _follow(self, X: np.ndarray, weights: np.ndarray, similar: np.ndarray) -> None:
         """What is known of the stream: its share of similar pairs, its second moments, its directions."""
@@ -161,41 +161,43 @@ class SmoothPairHashing(ChunkLearner):
             self._damping.find_directions()
             self._directions_at = min(2 * self._n_learned, self._n_learned + FARTHEST_APART)
 
-    def _gradient(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> tuple[float, Any]:
-        """The mean loss of the pairs, and its gradient."""
+    def _gradient(self, X: np.ndarray, F: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> tuple[float, Any]:
+        """The mean loss of the pairs (first their points a, then their points b), and its gradient."""
         p = self._share[0]
         rare = math.sqrt((1 - p) / p)
-        F_a, F_b = np.tanh(A @ self._learning), np.tanh(B @ self._learning)
+        F_a, F_b = F[: len(similar)], F[len(similar) :]
         c = np.einsum("nk,nk->n", F_a, F_b).astype(np.float64) / self.n_bits
         wrong = SHARPNESS * np.where(similar, AGREE - c, c - DIFFER)
         weights = weights * np.where(similar, rare, 1.0) / (len(c) * (p * rare + 1 - p))
         slope = (weights * np.where(similar, -1.0, 1.0) / (1 + np.exp(-wrong))).astype(self.dtype_)[:, None]
-        G = A.T @ (slope * F_b * (1 - F_a * F_a)) + B.T @ (slope * F_a * (1 - F_b * F_b))
-        return float(weights @ np.logaddexp(0, wrong)), G
+        pull = np.concatenate([slope * F_b, slope * F_a]) * (1 - F * F)
+        return float(weights @ np.logaddexp(0, wrong)), X.T @ pull
 
     def _step(self, G: np.ndarray, part: float) -> None:
         """Move W; a chunk that was ended early moves it by its part of a chunk."""
         t = self._n_chunks
         self._squares = OF_SQUARES * self._squares + (1 - OF_SQUARES) * self._damping.lengths(G)
-        self._momentum = (MOMENTUM * self._momentum + (1 - MOMENTUM) * G).astype(self.dtype_)
+        self._momentum *= MOMENTUM
+        self._momentum += (1 - MOMENTUM) * G
         lengths = np.sqrt(self._squares / (1 - OF_SQUARES**t))
         eta = part * max(LEAST_STEP, FIRST_STEP / math.sqrt(1 + self._surprise.n_since / STEADY))
         scale = eta / (1 - MOMENTUM**t) / np.maximum(lengths, 1e-30)
-        step = self._damping.squared(self._momentum) * scale.astype(self.dtype_)
-        self._learning = ((self._learning - step) * (1 - DECAY * eta)).astype(self.dtype_)
+        self._learning -= self._damping.squared(self._momentum) * scale.astype(self.dtype_)
+        self._learning *= 1 - DECAY * eta
 
     # ------------------------------------------------------------------ what codes show of it
 
-    def _publish(self, X: np.ndarray) -> np.ndarray:
-        """Bits of which too many points would change theirs; all, the first time."""
-        shown = self._W[:, : self._n_inputs].T
-        flips = ((X @ self._learning >= 0) != (X @ shown >= 0)).mean(axis=0)
+    def _publish(self, X: np.ndarray, F: np.ndarray) -> np.ndarray:
+        """Bits of which too many points would change theirs (before this chunk's step); all, the first time."""
+        flips = ((F >= 0) != (X @ self._W[:, : self._n_inputs].T >= 0)).mean(axis=0)
         old = OF_FLIPS if self._n_chunks > 1 else 0.0
         self._flip_rates = old * self._flip_rates + (1 - old) * flips
         return self._show((self._flip_rates > self.stale_share) | (self._n_chunks == 1))
 
     def _show(self, columns: np.ndarray) -> np.ndarray:
         """Publish these columns; which of them differ."""
+        if not columns.any():
+            return columns
         shown = self._W[:, : self._n_inputs]
         changed = columns & (shown != self._learning.T).any(axis=1)
         shown[changed] = self._learning.T[changed]
@@ -235,8 +237,8 @@ class SmoothPairHashing(ChunkLearner):
 
 def _unit_rows(X: np.ndarray) -> np.ndarray:
     """Rows of unit length; a zero row stays."""
-    lengths = np.sqrt(np.einsum("nd,nd->n", X, X, dtype=np.float64))
-    return (X / np.where(lengths > 0, lengths, 1.0)[:, None]).astype(X.dtype)
+    lengths = np.sqrt(np.einsum("nd,nd->n", X, X))
+    return X / np.where(lengths > 0, lengths, 1).astype(X.dtype)[:, None]
 
 
 def _rms(values: np.ndarray) -> float:

@@ -182,7 +182,7 @@ def test_help_loads_nothing_heavy() -> None:
 def test_a_pipeline_of_processes(tmp_path: Path) -> None:
     """Learn from standard input, encode, and stop in the middle: what the shell sees."""
     model = tmp_path / "m.oh"
-    learning = process("learn", "-", "--bits", 16, "-o", model, "--json")
+    learning = process("learn", "-", "--method", "OH", "--bits", 16, "-o", model, "--json")
     out, err = learning.communicate(DATA.jsonl())
     assert (learning.returncode, err) == (0, "")
     assert [json.loads(line)["pairs"] for line in out.splitlines()] == [1, 2, 4, 8, 16, 32, 60, 60]

@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 import onlinehash
-from onlinehash import Codes, FlatIndex, Hits, MultiIndex, MultiModelOnlineHashing, OnlineHashing, container
+from onlinehash import Codes, FlatIndex, Hits, MultiIndex, MultiModelOnlineHashing, OnlineHashing, SmoothPairHashing, container
 from onlinehash.cli import index as indexing
 from tests.cli.running import Data, done, refused
 
@@ -356,9 +356,10 @@ def test_learn_index_and_search_as_processes(tmp_path: Path) -> None:
         assert (ended.returncode, ended.stderr) == (0, "")
     found = process("search i.oh q.npy -k 5 --json")
     assert (found.returncode, found.stderr) == (0, "")
-    learner = OnlineHashing(24, random_state=0)
+    learner = SmoothPairHashing(24, random_state=0)
     for a, b, similar in onlinehash.streams.read(pairs):
         learner.learn_pair(a, b, similar)
+    learner.flush()
     expected = FlatIndex(learner.encode(DATA.X)).search(learner.encode(QUERIES), 5)
     lines = [json.loads(line) for line in found.stdout.splitlines()]
     assert [(line["ids"], line["distances"]) for line in lines] == plain(expected)

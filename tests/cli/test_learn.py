@@ -53,7 +53,7 @@ def write_pairs(path: Path) -> None:
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet", "npz"])
 def test_pairs_from_every_format(tmp_path: Path, ending: str) -> None:
     write_pairs(tmp_path / f"pairs.{ending}")
-    done("learn", tmp_path / f"pairs.{ending}", "--bits", 16, "-o", tmp_path / "m.oh")
+    done("learn", tmp_path / f"pairs.{ending}", "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh")
     same(tmp_path / "m.oh", from_pairs())
 
 
@@ -78,16 +78,16 @@ def write_points(path: Path) -> list[object]:
 @pytest.mark.parametrize("ending", ["jsonl", "csv", "parquet", "npz", "npy"])
 def test_labelled_vectors_from_every_format(tmp_path: Path, ending: str) -> None:
     more = write_points(tmp_path / f"points.{ending}")
-    done("learn", tmp_path / f"points.{ending}", *more, "--bits", 16, "-o", tmp_path / "m.oh")
+    done("learn", tmp_path / f"points.{ending}", *more, "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh")
     same(tmp_path / "m.oh", OnlineHashing(16, random_state=0).partial_fit(DATA.X, DATA.y))
 
 
 def test_standard_input(tmp_path: Path) -> None:
-    done("learn", "-", "--bits", 16, "-o", tmp_path / "m.oh", stdin=DATA.jsonl())
+    done("learn", "-", "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh", stdin=DATA.jsonl())
     same(tmp_path / "m.oh", from_pairs())
     write_pairs(tmp_path / "p.csv")
     text = (tmp_path / "p.csv").read_text()
-    done("learn", "-", "--format", "csv", "--bits", 16, "-o", tmp_path / "m.oh", stdin=text)
+    done("learn", "-", "--format", "csv", "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh", stdin=text)
     same(tmp_path / "m.oh", from_pairs())
 
 
@@ -96,7 +96,7 @@ def test_pairs_by_id(tmp_path: Path) -> None:
     rows = [f"{k},{len(DATA.A) + k},{s}" for k, s in enumerate(DATA.similar)]
     (tmp_path / "p.csv").write_text("\n".join(["id_a,id_b,similar", *rows]))
     pairs, vectors, model = tmp_path / "p.csv", tmp_path / "v.npy", tmp_path / "m.oh"
-    done("learn", pairs, "--vectors", vectors, "--bits", 16, "-o", model)
+    done("learn", pairs, "--vectors", vectors, "--method", "OH", "--bits", 16, "-o", model)
     same(model, from_pairs())
     assert refused("learn", pairs, "-o", model)[0] == 2
     assert refused("learn", vectors, "--vectors", vectors, "-o", model)[1].endswith(
@@ -105,7 +105,7 @@ def test_pairs_by_id(tmp_path: Path) -> None:
 
 
 def test_weights_count(tmp_path: Path) -> None:
-    done("learn", "-", "--bits", 16, "-o", tmp_path / "m.oh", stdin=DATA.jsonl(weight=True))
+    done("learn", "-", "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh", stdin=DATA.jsonl(weight=True))
     expected = OnlineHashing(16, random_state=0)
     expected.partial_fit_pairs(DATA.A, DATA.B, DATA.similar, DATA.weight)
     same(tmp_path / "m.oh", expected)
@@ -113,7 +113,7 @@ def test_weights_count(tmp_path: Path) -> None:
 
 def test_several_files_are_one_stream(tmp_path: Path) -> None:
     parts = [DATA.write_pairs(tmp_path / f"{k}.jsonl", slice(*cut)) for k, cut in enumerate([(0, 17), (17, 60)])]
-    done("learn", *parts, "--bits", 16, "-o", tmp_path / "m.oh")
+    done("learn", *parts, "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh")
     same(tmp_path / "m.oh", from_pairs())
 
 
@@ -123,7 +123,7 @@ def test_several_files_are_one_stream(tmp_path: Path) -> None:
 def test_parameters(tmp_path: Path) -> None:
     model = tmp_path / "m.oh"
     settings = ["--set", "C=0.05", "--set", "centre=running", "--set", "similar_radius=2"]
-    done("learn", "-", "--bits", 16, "--seed", 3, *settings, "-o", model, stdin=DATA.jsonl())
+    done("learn", "-", "--method", "OH", "--bits", 16, "--seed", 3, *settings, "-o", model, stdin=DATA.jsonl())
     same(model, from_pairs(C=0.05, centre="running", similar_radius=2, random_state=3))
     done("learn", "-", "--method", "mmoh", "--bits", 8, "--set", "n_models=2", "-o", model, stdin=DATA.jsonl())
     expected = MultiModelOnlineHashing(8, n_models=2, random_state=0)
@@ -140,7 +140,7 @@ def test_parameters(tmp_path: Path) -> None:
     ],
 )
 def test_features(tmp_path: Path, text: str, features: RbfAnchors) -> None:
-    done("learn", "-", "--bits", 16, "--features", text, "-o", tmp_path / "m.oh", stdin=DATA.jsonl())
+    done("learn", "-", "--method", "OH", "--bits", 16, "--features", text, "-o", tmp_path / "m.oh", stdin=DATA.jsonl())
     same(tmp_path / "m.oh", from_pairs(features=features))
 
 
@@ -197,7 +197,9 @@ def test_lsh_needs_no_labels(tmp_path: Path) -> None:
 
 
 def test_rows_tell_what_the_pairs_since_the_row_before_did(tmp_path: Path) -> None:
-    *rows, last = done("learn", "-", "--bits", 16, "-o", tmp_path / "m.oh", "--json", stdin=DATA.jsonl()).lines
+    *rows, last = done(
+        "learn", "-", "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh", "--json", stdin=DATA.jsonl()
+    ).lines
     updates = OnlineHashing(16, random_state=0).learn_pairs(DATA.A, DATA.B, DATA.similar)
     assert [row["pairs"] for row in rows] == [1, 2, 4, 8, 16, 32, 60]
     start = 0
@@ -221,8 +223,8 @@ def test_rows_tell_what_the_pairs_since_the_row_before_did(tmp_path: Path) -> No
 
 def test_people_get_the_same_rows(tmp_path: Path) -> None:
     model = tmp_path / "m.oh"
-    *rows, last = done("learn", "-", "--bits", 16, "-o", model, "--json", stdin=DATA.jsonl()).lines
-    lines = done("learn", "-", "--bits", 16, "-o", model, stdin=DATA.jsonl()).out.splitlines()
+    *rows, last = done("learn", "-", "--method", "OH", "--bits", 16, "-o", model, "--json", stdin=DATA.jsonl()).lines
+    lines = done("learn", "-", "--method", "OH", "--bits", 16, "-o", model, stdin=DATA.jsonl()).out.splitlines()
     assert lines[0].split() == ["pairs", "loss", "a", "pair", "update", "rate", "bits", "moved"]
     for line, row in zip(lines[1:8], rows, strict=True):
         cells = [f"{row['pairs']}", f"{row['loss']:.3f}", f"{row['update_rate']:.1%}", f"{row['bits_moved']}"]
@@ -235,7 +237,7 @@ def test_people_get_the_same_rows(tmp_path: Path) -> None:
 
 
 def test_pairs_that_wait_for_anchors_are_counted(tmp_path: Path) -> None:
-    arguments = ["learn", "-", "--bits", 16, "--features", "rbf:20", "-o", tmp_path / "m.oh"]
+    arguments = ["learn", "-", "--method", "OH", "--bits", 16, "--features", "rbf:20", "-o", tmp_path / "m.oh"]
     rows = done(*arguments, "--json", stdin=DATA.jsonl()).lines[:-1]
     waits = OnlineHashing(16, features=RbfAnchors(20), random_state=0)
     pending = waits.learn_pairs(DATA.A, DATA.B, DATA.similar).pending
@@ -246,13 +248,13 @@ def test_pairs_that_wait_for_anchors_are_counted(tmp_path: Path) -> None:
 
 def test_labelled_vectors_are_counted_two_by_two(tmp_path: Path) -> None:
     np.savez(tmp_path / "p.npz", X=DATA.X[:41], y=DATA.y[:41])
-    rows = done("learn", tmp_path / "p.npz", "--bits", 16, "-o", tmp_path / "m.oh", "--json").lines
+    rows = done("learn", tmp_path / "p.npz", "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh", "--json").lines
     assert [row["pairs"] for row in rows] == [1, 2, 4, 8, 16, 20, 20]
 
 
 @pytest.mark.parametrize("limit", [1, 16, 37])
 def test_limit(tmp_path: Path, limit: int) -> None:
-    rest = ["--bits", 16, "--limit", limit, "-o", tmp_path / "m.oh", "--json"]
+    rest = ["--method", "OH", "--bits", 16, "--limit", limit, "-o", tmp_path / "m.oh", "--json"]
     rows = done("learn", "-", *rest, stdin=DATA.jsonl(slice(0, limit)) + "not looked at").lines
     assert rows[-2]["pairs"] == rows[-1]["pairs"] == limit
     expected = OnlineHashing(16, random_state=0)
@@ -268,9 +270,12 @@ def test_limit(tmp_path: Path, limit: int) -> None:
 @pytest.mark.parametrize("cut", [1, 5, 31])
 def test_resume_goes_on_exactly_where_it_stopped(tmp_path: Path, cut: int, features: list[str]) -> None:
     model, whole = tmp_path / "m.oh", tmp_path / "whole.oh"
-    assert run("learn", "-", "--bits", 16, *features, "-o", model, stdin=DATA.jsonl(slice(0, cut))).code == 0
+    assert (
+        run("learn", "-", "--method", "OH", "--bits", 16, *features, "-o", model, stdin=DATA.jsonl(slice(0, cut))).code
+        == 0
+    )
     rest = done("learn", "-", "--resume", model, "-o", model, "--json", stdin=DATA.jsonl(slice(cut, None)))
-    at_once = done("learn", "-", "--bits", 16, *features, "-o", whole, "--json", stdin=DATA.jsonl())
+    at_once = done("learn", "-", "--method", "OH", "--bits", 16, *features, "-o", whole, "--json", stdin=DATA.jsonl())
     same(model, onlinehash.load(whole))
     counted = [row["pairs"] for row in at_once.lines]
     assert [row["pairs"] for row in rest.lines] == [pairs for pairs in counted if pairs > cut]
@@ -282,7 +287,7 @@ def test_resume_with_a_labelled_point_that_waits(tmp_path: Path, cut: int) -> No
     model = tmp_path / "m.oh"
     for name, rows in (("first", slice(0, cut)), ("rest", slice(cut, None))):
         np.savez(tmp_path / f"{name}.npz", X=DATA.X[rows], y=DATA.y[rows])
-    done("learn", tmp_path / "first.npz", "--bits", 16, "-o", model)
+    done("learn", tmp_path / "first.npz", "--method", "OH", "--bits", 16, "-o", model)
     rows = done("learn", tmp_path / "rest.npz", "--resume", model, "-o", model, "--json").lines
     same(model, OnlineHashing(16, random_state=0).partial_fit(DATA.X, DATA.y))
     assert [row["pairs"] for row in rows[:-1]] == [p for p in (1, 2, 4, 8, 16, 30) if p > cut // 2]
@@ -290,7 +295,7 @@ def test_resume_with_a_labelled_point_that_waits(tmp_path: Path, cut: int) -> No
 
 def test_resume_keeps_the_parameters(tmp_path: Path) -> None:
     model = tmp_path / "m.oh"
-    done("learn", "-", "--bits", 16, "-o", model, stdin=DATA.jsonl())
+    done("learn", "-", "--method", "OH", "--bits", 16, "-o", model, stdin=DATA.jsonl())
     for option, value in (
         ("--bits", 8),
         ("--method", "LSH"),
@@ -312,19 +317,19 @@ def test_resume_keeps_the_parameters(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--method", "XYZ"], "expected a method among OnlineHashing (OH), "),
-        (["--set", "D=1"], "OnlineHashing expects one of C, burn_in, centre, "),
+        (["--method", "XYZ"], "expected a method among OH, MMOH, LSH, "),
+        (["--method", "OH", "--set", "D=1"], "OnlineHashing expects one of C, burn_in, centre, "),
         (["--set", "C"], "expected name=value, got 'C'."),
         (["--set", "n_bits=3"], "expected --bits for n_bits, got --set n_bits."),
-        (["--set", "C=-1"], "OnlineHashing expects C to be a finite number above 0, got -1."),
-        (["--set", "C=much"], "OnlineHashing expects C to be a finite number above 0, got 'much'."),
+        (["--method", "OH", "--set", "C=-1"], "OnlineHashing expects C to be a finite number above 0, got -1."),
+        (["--method", "OH", "--set", "C=much"], "OnlineHashing expects C to be a finite number above 0, got 'much'."),
         (["--features", "poly:3"], "expected features such as rbf, rbf:300"),
         (["--features", "rbf:3,anchors=2"], "expected features such as rbf, rbf:300"),
         (
             ["--features", "rbf:many"],
             "RbfAnchors expects n_anchors to be an integer of at least 1, got 'many'.",
         ),
-        (["--bits", "0"], "OnlineHashing expects n_bits to be an integer from 1 to 4096, got 0."),
+        (["--bits", "0"], "SmoothPairHashing expects n_bits to be an integer from 1 to 4096, got 0."),
         (["--bits", "x"], "Invalid value for '--bits'"),
         (["--limit", "0"], "Invalid value for '--limit'"),
         (["--format", "xml"], "expected a format among jsonl, csv, "),
@@ -370,7 +375,7 @@ def test_a_bad_line_after_some_rows_ends_with_one_sentence(tmp_path: Path) -> No
 
 
 def test_warnings_are_told_like_errors(tmp_path: Path) -> None:
-    arguments = ["learn", "-", "--bits", 16, "--set", "similar_radius=9", "-o", tmp_path / "m.oh"]
+    arguments = ["learn", "-", "--method", "OH", "--bits", 16, "--set", "similar_radius=9", "-o", tmp_path / "m.oh"]
     outcome = run(*arguments, stdin=DATA.jsonl())
     assert outcome.code == 0
     assert outcome.err.startswith("onlinehash: warning: similar_radius=9 is not below")

@@ -58,11 +58,14 @@ def load_encoder(path: str) -> Encoder:
 
 
 def encoder_of(model: Learner | Encoder, path: str) -> Encoder:
-    """The hash functions of what a file holds; where there are none yet, the command that leads to them."""
+    """The hash functions of what a file holds; where there are none yet, the command that leads to them.
+
+    What waits for its chunk is learned for these codes, and goes on waiting in the file.
+    """
     if isinstance(model, Encoder):
         return model
     try:
-        return model.snapshot()
+        return model.end_chunk().snapshot()
     except NotReady:
         raise NotReady(facts.what_it_needs(model, path)) from None
 

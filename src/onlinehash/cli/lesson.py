@@ -93,11 +93,10 @@ class Lesson:
             self._learner.partial_fit(X, y)
 
     def end(self) -> None:
-        """The last block was taken: what waits for its chunk, or for all to be there, is learned now."""
+        """The last block was taken: a batch method, which waits for all to be there, learns now."""
         if self._batch:
             X, labels = np.concatenate([X for X, _ in self._batch]), [y for _, y in self._batch if y is not None]
             self._learner.fit(X, np.concatenate(labels) if labels else None)
-        self._learner.end_chunk()
 
     def row(self) -> dict[str, Any]:
         """What the pairs since the row before did; `cumulative_loss` is over all of them."""

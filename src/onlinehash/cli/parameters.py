@@ -29,7 +29,7 @@ class Choices:
 
 def make_learner(choices: Choices) -> Learner:
     """A new learner; what was not typed is the method's own default, the seed 0."""
-    learner_class = registry.find(choices.method or "OnlineHashing")
+    learner_class = registry.find(choices.method or registry.RECOMMENDED)
     params: dict[str, Any] = {"random_state": choices.seed or 0}
     if choices.bits is not None:
         params["n_bits"] = choices.bits

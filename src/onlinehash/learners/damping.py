@@ -50,8 +50,9 @@ class Damping:
     def enter(self, X: np.ndarray) -> None:
         """Rows enter the average."""
         self._n_rows = min(self._n_rows + len(X), WINDOW)
-        self._C *= 1 - len(X) / self._n_rows
-        self._C += X.T @ X / self._n_rows
+        n = max(self._n_rows, len(X))
+        self._C *= 1 - len(X) / n
+        self._C += X.T @ X / n
 
     def find_directions(self) -> None:
         """Take the leading directions of C as it is now."""
@@ -67,7 +68,7 @@ class Damping:
         rest = max((mean * d - e.sum()) / max(d - k, 1), 0.0)
         q, q0 = 1 / (e + SOFTNESS * mean), 1 / (rest + SOFTNESS * mean)
         self._D = (1 - q / q0).astype(self._D.dtype)
-        self._q0 = q0 / (e @ q + (d - k) * rest * q0)
+        self._q0 = float(q0 / (e @ q + (d - k) * rest * q0))  # of no precision: products keep theirs
 
     def lengths(self, G: np.ndarray) -> np.ndarray:
         """|P g|² of each column g."""

@@ -27,6 +27,9 @@ class Method:
         return getattr(importlib.import_module(self.module), self.name)
 
 
+#: What the command line takes where no method is named: the best there is for pairs, with nothing to tune.
+RECOMMENDED = "SmoothPairHashing"
+
 METHODS = (
     Method("OnlineHashing", "onlinehash.learners.online_hashing", ("OH",)),
     Method("MultiModelOnlineHashing", "onlinehash.learners.multi_model", ("MMOH",)),

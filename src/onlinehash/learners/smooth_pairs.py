@@ -153,11 +153,12 @@ class SmoothPairHashing(ChunkLearner):
     def _follow(self, X: np.ndarray, weights: np.ndarray, similar: np.ndarray) -> None:
         """What is known of the stream: its share of similar pairs, its second moments, its directions."""
         n = min(self._share[1] + weights.sum(), WINDOW)
-        self._share[:] = self._share[0] + weights @ (similar - self._share[0]) / n, n
+        p = self._share[0] + weights @ (similar - self._share[0]) / max(n, weights.sum())
+        self._share[:] = min(max(p, 1 / WINDOW), 1 - 1 / WINDOW), n  # even where all pairs are of one kind
         if self._n_learned < MANY_PAIRS or self._n_chunks % SOME == 0:
             self._damping.enter(X)
         self._n_learned += len(weights)
-        if self._n_learned >= self._directions_at:
+        if self._n_learned >= self._directions_at or not self._damping.has_directions:
             self._damping.find_directions()
             self._directions_at = min(2 * self._n_learned, self._n_learned + FARTHEST_APART)
 

@@ -91,8 +91,8 @@ def test_leading_directions_are_shortened_and_no_other() -> None:
     stretch = np.sqrt(damping.lengths(vectors[:, ::-1]))
     assert stretch[0] < 0.55 * stretch[1]
     assert stretch[1:].max() < 1.1 * stretch[1:].min()
-    mean = values.mean()
-    assert (stretch[0] / stretch[-1]) ** 2 == pytest.approx(11 * mean / (values[-1] + 10 * mean), rel=0.05)
+    mean, rest = values.mean(), np.median(values)
+    assert (stretch[0] / stretch[-1]) ** 2 == pytest.approx((rest + 10 * mean) / (values[-1] + 10 * mean), rel=0.05)
 
 
 def test_directions_get_better_from_look_to_look() -> None:
@@ -100,7 +100,8 @@ def test_directions_get_better_from_look_to_look() -> None:
     X = rows(500, np.geomspace(1, 1e-1, 120))
     P2 = damped(X.T @ X / len(X), N_DIRECTIONS)[1]
     errors = [np.abs(squared(found(X, looks), 120) - P2).max() for looks in (1, 4, 16)]
-    assert errors[2] < 0.5 * errors[1] < 0.25 * errors[0]
+    assert errors[2] < 0.7 * errors[1]
+    assert errors[1] < 0.7 * errors[0]
 
 
 def test_rows_in_parts_are_all_rows() -> None:

@@ -76,6 +76,8 @@ class ReferenceSmoothPairs:
 
     def learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
         """One chunk of centred points; fewer pairs than `chunk_size` move W by their part."""
+        if not any(weights):
+            return
         A, B = np.array([unit(a) for a in A]), np.array([unit(b) for b in B])
         X, (d, r) = np.vstack([A, B]), self.W.shape
 

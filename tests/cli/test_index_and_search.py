@@ -14,7 +14,16 @@ import pytest
 from pyarrow import parquet
 
 import onlinehash
-from onlinehash import Codes, FlatIndex, Hits, MultiIndex, MultiModelOnlineHashing, OnlineHashing, SmoothPairHashing, container
+from onlinehash import (
+    Codes,
+    FlatIndex,
+    Hits,
+    MultiIndex,
+    MultiModelOnlineHashing,
+    OnlineHashing,
+    SmoothPairHashing,
+    container,
+)
 from onlinehash.cli import index as indexing
 from tests.cli.running import Data, done, refused
 

@@ -9,7 +9,7 @@ import pytest
 
 from onlinehash import load
 from onlinehash.learners import registry
-from tests.cli.running import done, refused
+from tests.cli.running import done, onlinehash, refused
 from tests.support import clusters
 
 X, Y = clusters(120, d=6)
@@ -51,9 +51,7 @@ def test_a_method_learns_and_loads_back(method: registry.Method, labelled: Path,
 
 
 @pytest.mark.parametrize("method", registry.METHODS, ids=lambda method: method.name)
-def test_resuming_is_as_if_nothing_happened_or_refused(
-    method: registry.Method, labelled: Path, tmp_path: Path
-) -> None:
+def test_resuming_is_as_if_nothing_happened_or_refused(method: registry.Method, labelled: Path, tmp_path: Path) -> None:
     parts = [tmp_path / "first.npz", tmp_path / "rest.npz"]
     for path, rows in zip(parts, (slice(0, 51), slice(51, None)), strict=True):
         np.savez(path, X=X[rows], y=Y[rows])
@@ -65,6 +63,35 @@ def test_resuming_is_as_if_nothing_happened_or_refused(
     done("learn", parts[1], "--resume", model, "-o", model)
     done("learn", labelled, "--method", method.name, "--bits", 8, "-o", whole)
     assert model.read_bytes() == whole.read_bytes()
+
+
+STREAMING = [method for method in registry.METHODS if method.load().traits.unit != "batch"]
+TAKE_PAIRS = [method for method in STREAMING if method.load().traits.learns_from != "labels"]
+
+
+@pytest.mark.parametrize("method", TAKE_PAIRS, ids=lambda method: method.name)
+def test_pairs(method: registry.Method, tmp_path: Path) -> None:
+    A, B = np.tile(X[:60], (20, 1)), np.tile(X[60:], (20, 1))
+    np.savez(tmp_path / "pairs.npz", A=A, B=B, similar=np.tile(Y[:60] == Y[60:], 20))
+    model = tmp_path / "m.oh"
+    done("learn", tmp_path / "pairs.npz", "--method", method.name, "--bits", 8, "-o", model)
+    assert load(model).n_pairs_seen_ == 1200
+    held_out = done("info", model, "--pairs", tmp_path / "pairs.npz", "--json").document["held_out"]
+    assert set(held_out) == {"before", "now"} if method.load().traits.learns_from == "pairs" else {"now"}
+
+
+@pytest.mark.parametrize("name", ["HCOH", "HMOH", "OECC", "MIHash", "BSODH", "ITQ", "KSH", "SDH", "FastHash"])
+def test_held_out_pairs_of_methods_that_learn_from_labels(name: str, labelled: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "pairs.npz", A=X[:60], B=X[60:], similar=Y[:60] == Y[60:])
+    done("learn", labelled, "--method", name, "--bits", 8, "-o", tmp_path / "m.oh")
+    found = done("info", tmp_path / "m.oh", "--pairs", tmp_path / "pairs.npz", "--json").document["held_out"]
+    assert list(found) == ["now"]
+
+
+def test_labelled_points_that_wait_for_anchors_are_told(labelled: Path, tmp_path: Path) -> None:
+    outcome = onlinehash("learn", labelled, "--method", "HCOH", "--features", "rbf:300", "-o", tmp_path / "m.oh")
+    assert outcome.code == 0
+    assert "120 points, until the feature map has met 180 more distinct points" in outcome.out
 
 
 @pytest.mark.parametrize("name", ["HCOH", "SDH", "ITQ"])

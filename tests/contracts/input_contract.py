@@ -471,6 +471,21 @@ def a_matrix_of_single_labels_says_the_same(name: str) -> None:
 
 
 @contract_of(several_labels)
+def several_labels_give_the_same_bytes_in_any_split(name: str) -> None:
+    """Also while a feature map waits, and with rows of more, of one and of no label."""
+    rng = np.random.default_rng(0)
+    points, y = rng.standard_normal((40, D)), rng.random((40, 6)) < 0.3
+    for features in (None, RbfAnchors(20), RbfAnchors(100)):
+        whole = make(name, features=features).partial_fit(points, y)
+        cut = make(name, features=features)
+        for t in range(40):
+            cut.partial_fit(points[t : t + 1], y[t : t + 1])
+        assert state_bytes(cut) == state_bytes(whole)
+        assert state_bytes(cut.flush()) == state_bytes(whole.flush())
+        assert whole.n_updates_ > 0
+
+
+@contract_of(several_labels)
 def rows_without_a_label_teach_nothing(name: str) -> None:
     points, y = clusters(40)
     learner = make(name).fit(points, np.eye(4)[y])

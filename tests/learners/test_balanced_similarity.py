@@ -97,3 +97,15 @@ def test_one_chunk_teaches_already() -> None:
     learner = BalancedSimilarityHashing(32, random_state=0)  # whose chunk is never full
     before = learner.partial_fit(X, y).score(X, y)
     assert learner.flush().score(X, y) > before + 0.1
+
+
+def test_data_of_any_scale_and_of_equal_columns() -> None:
+    """The ridge is in units of the data, so that the regression is never singular and scale changes nothing."""
+    rng = np.random.default_rng(0)
+    half, y = rng.standard_normal((1000, 10)), rng.integers(4, size=1000)
+    X = np.hstack([half, half])
+    plain = BalancedSimilarityHashing(8, chunk_size=250, random_state=0).partial_fit(X, y)
+    large = BalancedSimilarityHashing(8, chunk_size=250, random_state=0).partial_fit(X * 2.0**30, y)
+    assert np.isfinite(plain.projection_).all()
+    assert plain.cumulative_loss_ > 0
+    assert (plain.transform(X) == large.transform(X * 2.0**30)).mean() > 0.99

@@ -50,6 +50,12 @@ def test_against_all_eigenvectors_where_it_keeps_some() -> None:
     np.testing.assert_allclose(damping.once(np.eye(80)), P, rtol=0, atol=1e-9 * np.abs(P).max())
 
 
+def test_one_look_is_nearly_enough_where_directions_stand_out() -> None:
+    X = rows(1000, gapped(80))
+    P2 = damped(X.T @ X / len(X), N_DIRECTIONS)[1]
+    np.testing.assert_allclose(squared(found(X, looks=1), 80), P2, rtol=0, atol=1e-4 * np.abs(P2).max())
+
+
 @pytest.mark.parametrize("d", [1, 2, 7, N_DIRECTIONS])
 @pytest.mark.parametrize("n", [3, 200])
 def test_against_all_eigenvectors_where_it_keeps_all(d: int, n: int) -> None:

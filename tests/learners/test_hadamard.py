@@ -162,3 +162,14 @@ def test_many_classes_are_told_apart(method: Any) -> None:
     """More classes than a block holds."""
     X, y = clusters(1500, n_classes=24, d=48)
     assert method(16, burn_in=100, random_state=0).partial_fit(X, y).score(X[:400], y[:400]) > 0.95
+
+
+def test_no_two_classes_share_a_codeword_while_there_are_others() -> None:
+    """Also beyond the first block of classes, whose rows come again with other signs."""
+    for seed in range(60):
+        learner = HadamardHashing(8, random_state=seed).fit(np.eye(16), np.arange(16))
+        assert len(np.unique(learner.codewords_, axis=0)) == 16
+        one_by_one = HadamardHashing(8, random_state=seed)
+        for t in range(16):
+            one_by_one.partial_fit(np.eye(16)[t : t + 1], [t])
+        assert np.array_equal(one_by_one.codewords_, learner.codewords_)

@@ -116,7 +116,7 @@ def test_against_the_slow_version_of_publishing(stale_share: float) -> None:
 
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
 def test_the_gradient_by_finite_differences(share: float) -> None:
-    """It is r times that of the mean loss: the step is divided by its length anyway."""
+    """Its unit is r times the weight that a chunk should have: the step is divided by its length anyway."""
     A, B, similar = stream(48)
     learner = small().partial_fit_pairs(A, B, similar)
     learner._share[0] = share
@@ -130,6 +130,8 @@ def test_the_gradient_by_finite_differences(share: float) -> None:
         step[place] = 1e-5
         up, down = (mean_loss(W + sign * step, X[:48], X[48:], similar, weights, share) for sign in (1, -1))
         numeric[place] = BITS * (up - down) / 2e-5
+    rare = np.sqrt((1 - share) / share)
+    numeric *= weights @ np.where(similar, rare, 1.0) / (48 * (share * rare + 1 - share))
     assert np.abs(G).max() > 1e-3
     np.testing.assert_allclose(G, numeric, rtol=0, atol=1e-6 * max(1.0, np.abs(G).max()))
 
@@ -229,10 +231,19 @@ def test_the_share_of_similar_pairs_is_followed() -> None:
 
 
 def test_weights_count_in_the_share() -> None:
+    """In units of their mean, which is 3 here."""
     A, B, _ = stream(16)
     similar = np.arange(16) < 4
-    learner = small().partial_fit_pairs(A, B, similar, np.where(similar, 6.0, 2.0))
-    assert learner._share.tolist() == pytest.approx([(1 + 24) / (2 + 48), 50])
+    learner = small().partial_fit_pairs(A, B, similar, np.where(similar, 9.0, 1.0))
+    assert learner._share.tolist() == pytest.approx([(1 + 12) / (2 + 16), 18])
+
+
+@pytest.mark.parametrize("unit", [1e-30, 1000.0, 1e30])
+def test_the_unit_of_weights_does_not_matter(unit: float) -> None:
+    A, B, similar = stream(640)
+    weights = np.random.default_rng(0).random(640)
+    one, other = (small().partial_fit_pairs(A, B, similar, scale * weights) for scale in (1.0, unit))
+    np.testing.assert_allclose(learned(one), learned(other), atol=1e-9)
 
 
 @pytest.mark.parametrize("similar", [True, False])
@@ -248,7 +259,8 @@ def test_pairs_of_one_kind_only(similar: bool, weight: float) -> None:
 
 def test_a_chunk_larger_than_all_that_is_remembered() -> None:
     A, B, similar = stream(2 * WINDOW + 200)
-    learner = small(chunk_size=WINDOW + 100, n_bits=4).partial_fit_pairs(A, B, similar)
+    weights = np.repeat([1.0, 0.1], WINDOW + 100)
+    learner = small(chunk_size=WINDOW + 100, n_bits=4).partial_fit_pairs(A, B, similar, weights)
     assert np.isfinite(learned(learner)).all()
     assert learner._share[0] == pytest.approx(similar[WINDOW + 100 :].mean(), abs=1e-12)
 

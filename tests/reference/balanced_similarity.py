@@ -23,6 +23,8 @@ class ReferenceBalancedSimilarity:
 
     def learn(self, X: np.ndarray, classes: np.ndarray) -> list[float]:
         n_bits = self.W.shape[1]
+        if len(self.E) == 0:
+            self.W = self.W / np.sqrt((X**2).sum(axis=1).mean())
         B = sgn(X @ self.W)
         E, old = (self.E, self.classes) if len(self.E) else (B.copy(), classes)
         S = np.where(classes[:, None] == old, self.similar, -self.dissimilar)
@@ -43,7 +45,8 @@ class ReferenceBalancedSimilarity:
             self.classes = np.concatenate([self.classes, classes])
         else:
             self.E, self.classes = B.copy(), classes
-        new = np.linalg.inv(self.fit * X.T @ X + self.ridge * np.eye(X.shape[1])) @ X.T @ B * self.fit
+        ridge = self.ridge * (X**2).sum(axis=1).mean()
+        new = np.linalg.inv(self.fit * X.T @ X + ridge * np.eye(X.shape[1])) @ X.T @ B * self.fit
         share = len(X) / min(self.chunk_size, len(self.E))
         self.W = (1 - share) * self.W + share * new
         return objectives

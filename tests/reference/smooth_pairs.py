@@ -47,13 +47,14 @@ def rose(losses: list[float]) -> bool:
 
 
 def mean_loss(W: np.ndarray, A: Any, B: Any, similar: Any, weights: Any, p: float) -> float:
-    """The loss of a chunk, over its pairs and their mean weight in a stream with this share of similar ones."""
+    """The mean loss of pairs in a stream with this share of similar ones, which weigh more where they are rare."""
     rare = math.sqrt((1 - p) / p)
-    total = 0.0
-    for a, b, s, weight in zip(A, B, similar, weights, strict=True):
+    total = weight = 0.0
+    for a, b, s, w in zip(A, B, similar, weights, strict=True):
         c = np.tanh(a @ W) @ np.tanh(b @ W) / W.shape[1]
-        total += weight * (rare * softplus(8 * (0.5 - c)) if s else softplus(8 * (c - 0.1))) / 8
-    return total / (len(A) * (p * rare + 1 - p))
+        total += w * (rare * softplus(8 * (0.5 - c)) if s else softplus(8 * (c - 0.1))) / 8
+        weight += w * (rare if s else 1.0)
+    return total / weight
 
 
 def softplus(z: float) -> float:
@@ -73,6 +74,7 @@ class ReferenceSmoothPairs:
         self.t = self.n_pairs = self.next_look = self.n_since = self.n_restarts = 0
         self.losses: list[float] = []  # since the last restart
         self.p, self.p_weight = 0.5, 2.0
+        self.mean_weight = 1.0
 
     def learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
         """One chunk of centred points; fewer pairs than `chunk_size` move W by their part."""
@@ -81,6 +83,9 @@ class ReferenceSmoothPairs:
         A, B = np.array([unit(a) for a in A]), np.array([unit(b) for b in B])
         X, (d, r) = np.vstack([A, B]), self.W.shape
 
+        rate = max(1e-3, len(A) / min(self.n_pairs + len(A), 20_000))
+        self.mean_weight = (1 - rate) * self.mean_weight + rate * np.mean(weights)
+        weights = weights / self.mean_weight
         self.p_weight = min(self.p_weight + sum(weights), 20_000)
         self.p += sum(w * (s - self.p) for w, s in zip(weights, similar, strict=True)) / self.p_weight
         if self.n_pairs < 2000 or self.t % 8 == 0:

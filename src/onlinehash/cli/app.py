@@ -65,7 +65,9 @@ def learn(
     output: Annotated[str, typer.Option("--output", "-o", help="Where to save the model.", show_default=False)],
     method: Annotated[
         str | None,
-        typer.Option(help="A name from `onlinehash methods`.", show_default="SmoothPairs", autocompletion=_method_names),
+        typer.Option(
+            help="A name from `onlinehash methods`.", show_default="SmoothPairHashing", autocompletion=_method_names
+        ),
     ] = None,
     bits: Annotated[int | None, typer.Option(help="Length of a code.", show_default="64")] = None,
     features: Annotated[

@@ -29,7 +29,7 @@ def learned(learner: Learner) -> dict[str, Any]:
         "unit": unit(learner),
         "pairs": learner.n_pairs_seen_,
         "points": learner.n_points_seen_,
-        "pending": pairs_kept_back(learner),
+        "pending": kept_back(learner),
         "waiting_for": points_waited_for(learner),
         "cumulative_loss": learner.cumulative_loss_ if learns else None,
         "loss": _share(learner.cumulative_loss_, n) if learns else None,
@@ -57,26 +57,29 @@ def in_words(numbers: dict[str, Any]) -> dict[str, str]:
     }
     if numbers["waiting_for"]:
         words["pending"] = (
-            f"{numbers['pending']:,} pairs, until the feature map has met {numbers['waiting_for']:,} "
+            f"{numbers['pending']:,} {numbers['unit']}, until the feature map has met {numbers['waiting_for']:,} "
             "more distinct points"
         )
     if numbers["loss"] is None:
         words["loss"] = f"none, as the method does not learn from {numbers['unit']} one by one"
     elif numbers[numbers["unit"]]:
         words["loss"] = f"{numbers['loss']:.3f} a {numbers['unit'][:-1]}, {numbers['cumulative_loss']:,g} in all"
-    if numbers["steps"]:
+    if numbers["update_rate"] is not None and numbers["steps"]:
         moved = f"{numbers['update_rate']:.1%} of the {numbers['unit']} moved {numbers['bits_moved']:,} bits"
         share = numbers["capped_share"]
         capped = "" if share is None else f"; C capped {share:.1%} of {numbers['steps']:,} steps"
         words["updates"] = moved + capped
     if numbers["rows_waiting"]:
-        words["waiting"] = f"{numbers['rows_waiting']:,} {numbers['unit']}, until their chunk is full"
+        words["waiting"] = (
+            f"{numbers['rows_waiting']:,} {numbers['unit']}, until their chunk is full; "
+            "encode and index learn them for their codes"
+        )
     return words | {"version": f"{numbers['version']:,}"}
 
 
-def pairs_kept_back(learner: Learner) -> int:
-    """Pairs that wait for the feature map's anchors."""
-    return int(getattr(learner, "n_pairs_pending_", 0))
+def kept_back(learner: Learner) -> int:
+    """Pairs, or labelled points, that wait for the feature map's anchors."""
+    return learner.n_points_pending_ if unit(learner) == "points" else int(getattr(learner, "n_pairs_pending_", 0))
 
 
 def points_waited_for(learner: Learner) -> int:

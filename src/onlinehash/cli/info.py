@@ -92,7 +92,8 @@ def _describe(thing: Any) -> dict[str, Any]:
 def _held_out(thing: Learner | Encoder, pairs: str, vectors: str | None) -> dict[str, PairReport]:
     """What codes make of pairs that were not learned: those of the first hash functions, and those of now.
 
-    A method that keeps a mean of its own, or learns all at once, has no first functions to compare with.
+    A method that learns from labels, keeps a mean of its own, or learns all at once, has no first functions to compare
+    with.
     """
     tables = read_tables(pairs)
     first = next(tables, None)
@@ -102,7 +103,7 @@ def _held_out(thing: Learner | Encoder, pairs: str, vectors: str | None) -> dict
     blocks = [read_pairs(table) for table in (first, *tables)]
     A, B, similar = (np.concatenate([block[side] for block in blocks]) for side in range(3))
     compared = {"now": thing}
-    if isinstance(thing, Learner) and "centre" in thing.get_params(deep=False):
+    if isinstance(thing, Learner) and thing.traits.unit in ("pair", "chunk") and thing.traits.learns_from == "pairs":
         compared = {"before": first_functions(thing)} | compared
     return {name: evaluate.pairs(functions, A, B, similar) for name, functions in compared.items()}
 

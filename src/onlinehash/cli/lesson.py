@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.cli import facts
-from onlinehash.cli.facts import pairs_kept_back
+from onlinehash.cli.facts import kept_back
 from onlinehash.errors import InvalidInput
 from onlinehash.learners.base import Learner
 from onlinehash.streams import Pairs, Points
@@ -104,7 +104,7 @@ class Lesson:
         learned, loss, updates, bits = (now - then for now, then in zip(self._counters, before, strict=True))
         return {
             self.unit: self.n,
-            "pending": pairs_kept_back(self._learner),
+            "pending": kept_back(self._learner),
             "loss": loss / max(learned, 1),
             "update_rate": updates / max(learned, 1),
             "bits_moved": bits,
@@ -126,5 +126,5 @@ def _taken_before(learner: Learner) -> int:
             f"expected a method that learns online to resume, got {type(learner).__name__}; learn anew from all files."
         )
     if facts.unit(learner) == "points":
-        return learner.n_points_seen_ + len(state["pending"])
-    return 2 * (learner.n_pairs_seen_ + pairs_kept_back(learner)) + (state["pairing"]["waiting"] is not None)
+        return learner.n_points_seen_ + kept_back(learner)
+    return 2 * (learner.n_pairs_seen_ + kept_back(learner)) + (state["pairing"]["waiting"] is not None)

@@ -20,11 +20,14 @@ Where this departs from the authors' code, and why:
   with one chunk of points would have learned nothing.
 - An old class of which the chunk has no row keeps its code, the sign of its sum. The paper's step would give all such
   classes one and the same code.
+- λ is in units of the mean square length of the chunk's rows, and the random first W in units of their length, so
+  that data of any scale will do.
 - A chunk that `flush` ends early has few rows, which say little about W: it moves W by its share of a chunk.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -121,7 +124,11 @@ class BalancedSimilarityHashing(ChunkLearner):
         X, classes = chunk.X.astype(np.float64), chunk.members[:, 0]
         self._make_room(int(classes.max()) + 1)
         W = self._W[:, : self._n_inputs].T.astype(np.float64)
-        B = self._codes(X @ W, classes)
+        if not self._counts.any():
+            W /= _length(X)  # the first W is random, and knows no scale
+        XW = X @ W
+        B = self._codes(XW, classes)
+        self._misfit = float(np.count_nonzero(_sgn(XW) != B))
         self._follow(B, classes)
         share = len(X) / min(self.chunk_size, int(self._counts.sum()))
         new = pad_rows((W + share * (self._regression(X, B) - W)).T.astype(self.dtype_))
@@ -160,7 +167,14 @@ class BalancedSimilarityHashing(ChunkLearner):
         self._counts = self._counts + present
 
     def _regression(self, X: np.ndarray, B: np.ndarray) -> np.ndarray:
-        """The W of least σ|XW - B|² + λ|W|², by whichever of its two forms has the smaller matrix."""
+        """The W of least σ|XW - B|² + λs²|W|², by whichever of its two forms has the smaller matrix.
+
+        s² is the mean square length of the rows: of unit length in the paper, and of any length here.
+        """
+        s = _length(X)
+        return self._regression_of_unit_rows(X / s, B) / s
+
+    def _regression_of_unit_rows(self, X: np.ndarray, B: np.ndarray) -> np.ndarray:
         if len(X) < X.shape[1]:
             A = self.fit_weight * X @ X.T
             A[np.diag_indices_from(A)] += self.ridge
@@ -169,6 +183,10 @@ class BalancedSimilarityHashing(ChunkLearner):
         A[np.diag_indices_from(A)] += self.ridge
         W: np.ndarray = scipy.linalg.solve(A, self.fit_weight * X.T @ B, assume_a="pos")
         return W
+
+    def _loss_of_chunk(self) -> float:
+        """Bits by which the codes that the functions gave were not those the chunk wanted."""
+        return self._misfit
 
     def _get_method_state(self) -> dict[str, Any]:
         old = {"counts": self._counts, "sums": self._sums, "products": self._products}
@@ -182,6 +200,11 @@ class BalancedSimilarityHashing(ChunkLearner):
         self._counts = counts
         self._sums = like(state["sums"], np.zeros((len(counts), self.n_bits), np.int64), "sums")
         self._products = like(state["products"], self._products, "products")
+
+
+def _length(X: np.ndarray) -> float:
+    """The root of the mean square length of rows; 1 where all are zero."""
+    return math.sqrt(np.einsum("nd,nd->", X, X) / len(X)) or 1.0
 
 
 def _sgn(values: np.ndarray) -> np.ndarray:

@@ -98,10 +98,15 @@ class ChunkLearner(LinearLearner):
             updates.flips[0] = changed
             updates.n_moved[0] = np.count_nonzero(changed)
             updates.step[0] = self._step_of_chunk() if changed.any() else 0.0
+            updates.loss[0] += self._loss_of_chunk()
 
     def _step_of_chunk(self) -> float:
         """How far the last chunk moved the functions, in the method's own measure; not zero."""
         return 1.0
+
+    def _loss_of_chunk(self) -> float:
+        """What the last chunk cost, where that is not known of each row on arrival."""
+        return 0.0
 
     def _get_method_state(self) -> dict[str, Any]:
         return super()._get_method_state() | {"chunk": self._chunk.get_state()}

@@ -36,15 +36,23 @@ from onlinehash.learners.targets import TargetLearner, unit_columns
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import aligned_zeros
 
+#: Times that the signs of a block are drawn until it repeats no codeword; of few bits there may be no such signs.
+DRAWS = 100
 
-def hadamard_codewords(n_bits: int, seed: int, block: int) -> np.ndarray:
-    """The codewords of one block of classes, int8 `(r*, n_bits)`."""
+
+def hadamard_codewords(n_bits: int, seed: int, block: int, known: np.ndarray) -> np.ndarray:
+    """The codewords of one block of classes, int8 `(r*, n_bits)`, unlike those that are known wherever possible."""
     order = 1 << (n_bits - 1).bit_length()
     rng = np.random.default_rng([seed, 2, block])
     rows, columns = rng.permutation(order), rng.permutation(order)[:n_bits]
-    words = hadamard(order, np.int8)[np.ix_(rows, columns)] * rng.choice(np.array([-1, 1], np.int8), n_bits)
+    words = hadamard(order, np.int8)[np.ix_(rows, columns)]
     words[1::2] *= -1
-    return words
+    taken = {word.tobytes() for word in known}
+    for _ in range(DRAWS):
+        signed: np.ndarray = words * rng.choice(np.array([-1, 1], np.int8), n_bits)
+        if not any(word.tobytes() in taken for word in signed):
+            break
+    return signed
 
 
 class _HadamardLearner(TargetLearner):
@@ -63,7 +71,9 @@ class _HadamardLearner(TargetLearner):
         while known < n_classes:
             order = 1 << (self.n_bits - 1).bit_length()
             block, first = divmod(known, order)
-            words.append(hadamard_codewords(self.n_bits, self._seed, block)[first : first + n_classes - known])
+            before = np.concatenate(words)[: known - first]  # of whole blocks, so that any split draws alike
+            drawn = hadamard_codewords(self.n_bits, self._seed, block, before)
+            words.append(drawn[first : first + n_classes - known])
             known += len(words[-1])
         return np.concatenate(words)
 

@@ -222,7 +222,7 @@ class Intake(Hooks):
         """Checked points with their class numbers: kept back while the feature map waits, learned once it is ready."""
         t = 0
         while t < len(rows) and not self._is_ready:
-            self._wait(Event(rows[t].copy(), members=members[t].copy()))
+            self._wait(Event(rows[t].copy(), members=members[t, members[t] >= 0]))  # as wide in any company
             if self._is_ready:
                 self._replay(None, 0)
             t += 1
@@ -239,6 +239,11 @@ class Intake(Hooks):
         updates.moved[:] = moved
         self.n_points_seen_ += len(rows)
         return X, updates
+
+    @property
+    def n_points_pending_(self) -> int:
+        """Labelled points kept back while a feature map waits for its anchors."""
+        return sum(event.members is not None for event in getattr(self, "_pending", []))
 
     # ------------------------------------------------------------------ owners
 
@@ -348,7 +353,8 @@ class Intake(Hooks):
         pending, self._pending, self.n_pairs_pending_ = self._pending, [], 0
         for event in pending:
             if event.members is not None:
-                self._pass_labelled(event.a[None], event.members[None])
+                members = event.members if len(event.members) else np.array([-1])
+                self._pass_labelled(event.a[None], members[None])
             elif event.b is None:
                 self._enter_points(event.a[None])
             else:
@@ -382,11 +388,14 @@ class Intake(Hooks):
         """Refuse what this method cannot learn from."""
         name = type(self).__name__
         if self.traits.unit == "batch" and not (what == "points" and self._is_ready):
-            raise InvalidInput(f"expected all points at once, because {name} is a batch method; call fit, got {what}.")
+            raise InvalidInput(
+                f"expected all points at once, because {name} is a batch method, got {what}; fit it to a matrix or "
+                "file of points, or take a method that learns online."
+            )
         if self.traits.learns_from == "labels" and what == "pairs":
             raise InvalidInput(
                 f"expected labelled points, because {name} learns from labels, got pairs; "
-                "call partial_fit(X, y), or take a method that learns from pairs."
+                "give it labels (partial_fit), or take a method that learns from pairs."
             )
 
 

@@ -128,7 +128,7 @@ class MiniBatchOnlineHashing(ChunkLearner, PassiveAggressive):
         self.random_state = random_state
 
     def _rules(self) -> dict[str, checks.Rule]:
-        return super()._rules() | {"chunk_size": checks.integer(1, 10**6), "balance": checks.real(0, 1)}
+        return super()._rules() | {"chunk_size": checks.integer(1, 4096), "balance": checks.real(0, 1)}
 
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
         super()._begin(n_inputs, rng)

@@ -31,7 +31,7 @@ from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import row_dots
 from onlinehash.numeric.exponential import exp_of_nonpositive
 
-#: From this many classes on, the next one must differ where all so far agree.
+#: After so many classes the next one differs wherever all so far agree: from then on no bit is the same for all.
 ENOUGH_CLASSES = 7
 
 #: Draws after which a codeword may repeat another: there are more classes than a short code can tell apart.
@@ -91,20 +91,21 @@ class OnlineSupervisedHashing(TargetLearner):
         self._lay_out(unit_columns(n_inputs, self.n_bits, rng))
 
     def _draw_codewords(self, n_classes: int) -> np.ndarray:
-        words = list(self._codewords)
-        known = {word.tobytes() for word in words}
-        for number in range(len(words), n_classes):
+        first = len(self._codewords)
+        words = np.concatenate([self._codewords, np.zeros((n_classes - first, self.n_bits), np.int8)])
+        known = {word.tobytes() for word in self._codewords}
+        for number in range(first, n_classes):
             rng = np.random.default_rng([self._seed, 2, number])
             for _ in range(DRAWS):
                 word = rng.choice(np.array([-1, 1], np.int8), self.n_bits)
                 if word.tobytes() not in known:
                     break
-            if number >= ENOUGH_CLASSES:
-                constant = (np.array(words) == words[0]).all(axis=0)
+            if number == ENOUGH_CLASSES:
+                constant = (words[:number] == words[0]).all(axis=0)
                 word[constant] = -words[0][constant]
-            words.append(word)
+            words[number] = word
             known.add(word.tobytes())
-        return np.array(words)
+        return words
 
     def _learn_labelled(self, X: np.ndarray, members: np.ndarray, updates: Updates) -> None:
         self._meet(members)

@@ -122,7 +122,8 @@ class SmoothPairHashing(ChunkLearner):
         self._n_chunks = 0
         self._n_learned = 0
         self._directions_at = 0
-        self._share = np.array([0.5, 2.0])  # p, and the pairs it is the mean of
+        self._share = np.array([0.5, 2.0])  # p, and the weight of the pairs it is the mean of
+        self._mean_weight = 1.0
 
     # ------------------------------------------------------------------ a chunk
 
@@ -137,18 +138,25 @@ class SmoothPairHashing(ChunkLearner):
         if not chunk.weights.any():
             return np.zeros(self.n_bits, np.bool_)
         X = _unit_rows(np.concatenate([chunk.A, chunk.B]))
-        self._follow(X, chunk.weights, chunk.similar > 0)
+        weights = self._relative(chunk.weights)
+        self._follow(X, weights, chunk.similar > 0)
         if not self._damping.has_directions:  # all points are the mean itself
             return np.zeros(self.n_bits, np.bool_)
         if self._n_chunks == 0:
             W = self._damping.once(self._learning)
             self._learning = W * (FIRST_SCALE / max(_rms(X @ W), 1e-30))
         F = np.tanh(X @ self._learning)
-        loss, G = self._gradient(X, F, chunk.similar > 0, chunk.weights)
+        loss, G = self._gradient(X, F, chunk.similar > 0, weights)
         self._n_chunks += 1
         self._surprise.enter(loss, len(F) // 2)
         self._step(G, len(F) / 2 / self.chunk_size)
         return self._publish(X, F)
+
+    def _relative(self, weights: np.ndarray) -> np.ndarray:
+        """Sample weights in units of their running mean: twice the weight of all pairs is the same stream."""
+        rate = min(max(len(weights) / min(self._n_learned + len(weights), WINDOW), 1e-3), 1.0)
+        self._mean_weight = float((1 - rate) * self._mean_weight + rate * weights.mean())
+        return weights / max(self._mean_weight, 1e-300)
 
     def _follow(self, X: np.ndarray, weights: np.ndarray, similar: np.ndarray) -> None:
         """What is known of the stream: its share of similar pairs, its second moments, its directions."""
@@ -163,16 +171,21 @@ class SmoothPairHashing(ChunkLearner):
             self._directions_at = min(2 * self._n_learned, self._n_learned + FARTHEST_APART)
 
     def _gradient(self, X: np.ndarray, F: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> tuple[float, Any]:
-        """The mean loss of the pairs (first their points a, then their points b), and its gradient."""
+        """The mean loss of the pairs (first their points a, then their points b) times 8, and what W should go against.
+
+        The latter is the gradient but for a factor, which the step does not feel.
+        """
         p = self._share[0]
         rare = math.sqrt((1 - p) / p)
         F_a, F_b = F[: len(similar)], F[len(similar) :]
         c = np.einsum("nk,nk->n", F_a, F_b).astype(np.float64) / self.n_bits
         wrong = SHARPNESS * np.where(similar, AGREE - c, c - DIFFER)
-        weights = weights * np.where(similar, rare, 1.0) / (len(c) * (p * rare + 1 - p))
+        kinds = np.where(similar, rare, 1.0)
+        loss = float((weights * kinds) @ np.logaddexp(0, wrong) / (weights @ kinds))
+        weights = weights * kinds / (len(c) * (p * rare + 1 - p))
         slope = (weights * np.where(similar, -1.0, 1.0) / (1 + np.exp(-wrong))).astype(self.dtype_)[:, None]
         pull = np.concatenate([slope * F_b, slope * F_a]) * (1 - F * F)
-        return float(weights @ np.logaddexp(0, wrong)), X.T @ pull
+        return loss, X.T @ pull
 
     def _step(self, G: np.ndarray, part: float) -> None:
         """Move W; a chunk that was ended early moves it by its part of a chunk."""
@@ -191,8 +204,7 @@ class SmoothPairHashing(ChunkLearner):
     def _publish(self, X: np.ndarray, F: np.ndarray) -> np.ndarray:
         """Bits of which too many points would change theirs (before this chunk's step); all, the first time."""
         flips = ((F >= 0) != (X @ self._W[:, : self._n_inputs].T >= 0)).mean(axis=0)
-        old = OF_FLIPS if self._n_chunks > 1 else 0.0
-        self._flip_rates = old * self._flip_rates + (1 - old) * flips
+        self._flip_rates = OF_FLIPS * self._flip_rates + (1 - OF_FLIPS) * flips
         return self._show((self._flip_rates > self.stale_share) | (self._n_chunks == 1))
 
     def _show(self, columns: np.ndarray) -> np.ndarray:
@@ -220,6 +232,7 @@ class SmoothPairHashing(ChunkLearner):
             "squares": self._squares,
             "flip_rates": self._flip_rates,
             "share": self._share,
+            "mean_weight": self._mean_weight,
             "counts": [self._n_chunks, self._n_learned, self._directions_at],
             "damping": self._damping.get_state(),
             "surprise": self._surprise.get_state(),
@@ -232,8 +245,11 @@ class SmoothPairHashing(ChunkLearner):
         self._n_chunks, self._n_learned, self._directions_at = (int(count) for count in state["counts"])
         self._damping.set_state(state["damping"])
         self._surprise.set_state(state["surprise"])
-        if min(state["counts"]) < 0 or not (0 <= self._share[0] <= 1 <= self._share[1]) or self._squares.min() < 0:
-            raise FormatError("expected counts, shares and squares of at least 0, got others.")
+        self._mean_weight = float(state["mean_weight"])
+        if min(state["counts"]) < 0 or not (0 < self._share[0] < 1 <= self._share[1]) or self._squares.min() < 0:
+            raise FormatError("expected counts and squares of at least 0, and a share between 0 and 1, got others.")
+        if not 0 <= self._mean_weight < math.inf:
+            raise FormatError(f"expected a mean weight of at least 0, got {self._mean_weight}.")
 
 
 def _unit_rows(X: np.ndarray) -> np.ndarray:

@@ -20,6 +20,7 @@ from onlinehash.live.lasting import Lasting
 from onlinehash.live.payloads import Payloads
 from onlinehash.live.policy import Policy
 from onlinehash.live.store import Store
+from onlinehash.streams.from_labels import key_of
 
 
 class LiveIndex(Lasting):
@@ -62,6 +63,11 @@ class LiveIndex(Lasting):
     ) -> None:
         if not isinstance(learner, Learner):
             raise InvalidInput(f"expected a learner, such as OnlineHashing(n_bits=64), got {checks.shown(learner)}.")
+        if learner.traits.unit == "batch" and path is not None and not hasattr(learner, "n_features_in_"):
+            raise InvalidInput(
+                f"expected a fitted {type(learner).__name__} for an index on a disk, which then owns it, got one that "
+                "has learned nothing; call fit first."
+            )
         checks.parameters("LiveIndex", {"index": index}, {"index": checks.one_of(None, *KINDS)})
         self._set_up(refresh, index, background, sync, n_jobs)
         if path is None:
@@ -215,8 +221,18 @@ class LiveIndex(Lasting):
             A, B = (self._holdings.take(_listed(ids)) for ids in (ids_a, ids_b))
             return self.learn_pairs(A, B, similar, sample_weight)
 
+    def learn_labelled(self, X: Any, y: Any) -> None:
+        """Teach the learner points with labels: one each, or a 0/1 column for each class where it takes several."""
+        with self._changing():
+            self.learner.partial_fit(X, y)
+            rows = np.ascontiguousarray(X, self.learner.dtype_)
+            labels = checks.labels(y, len(rows), self.learner.traits.several_labels)
+            kept = labels if labels.ndim == 2 else [key_of(label) for label in labels]
+            with self._kept({"what": "labelled", "X": rows, "y": kept}):
+                pass
+
     def flush(self) -> None:
-        """Let a feature map that still waits for its anchors start with those that there are."""
+        """Let a feature map that still waits start with the anchors there are; learn a chunk that still fills."""
         with self._changing():
             self.learner.flush()
             with self._kept({"what": "flush"}):

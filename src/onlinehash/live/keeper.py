@@ -185,11 +185,13 @@ def replay(learner: Learner, events: Iterable[dict[str, Any]]) -> None:
             learner.observe(event["X"])
         elif event["what"] == "pairs":
             learner.partial_fit_pairs(event["A"], event["B"], event["similar"], event["weight"])
+        elif event["what"] == "labelled":
+            learner.partial_fit(event["X"], event["y"])
         elif event["what"] == "flush":
             learner.flush()
         else:
             raise FormatError(
-                f"expected points, pairs or a flush in a learner's log, got {checks.shown(event['what'])}."
+                f"expected points, pairs, labels or a flush in a learner's log, got {checks.shown(event['what'])}."
             )
 
 

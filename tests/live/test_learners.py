@@ -1,0 +1,77 @@
+"""A live index over every method: items come, feedback is given in the way the method takes it, codes follow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onlinehash import LiveIndex, refresh
+from onlinehash.errors import InvalidInput
+from tests.support import LEARNERS, clusters, make, quietly, refused, state_bytes
+
+X, Y = clusters(60, d=6)
+NEW, NEW_Y = clusters(31, seed=3, d=6)
+
+
+def started(name: str) -> Any:
+    """A batch method comes fitted; the others learn through the index."""
+    learner = make(name)
+    return learner.fit(X, Y) if learner.traits.unit == "batch" else learner
+
+
+def teach(index: LiveIndex) -> None:
+    """What the learner takes, in two calls."""
+    traits = index.learner.traits
+    for rows in (slice(0, 17), slice(17, None)):
+        if traits.learns_from == "labels" and traits.unit != "batch":
+            index.learn_labelled(NEW[rows], NEW_Y[rows])
+        elif traits.learns_from == "pairs":
+            A, B = NEW[rows], NEW[::-1][rows]
+            index.learn_pairs(A, B, NEW_Y[rows] == NEW_Y[::-1][rows])
+            index.learn_labelled(A, NEW_Y[rows])
+    if traits.unit == "chunk":
+        index.flush()
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_codes_follow_and_a_disk_remembers(name: str, tmp_path: Path) -> None:
+    learner = started(name)
+    with LiveIndex(learner, path=tmp_path / "items", refresh=refresh.by_hand()) as index:
+        index.add(range(60), X)
+        quietly(teach, index)
+        index.refresh()
+        assert index.codes == index.encoder.encode(X) == learner.encode(X)
+        hits = index.search(NEW[:4], k=5)
+        state = state_bytes(learner)
+    with LiveIndex.open(tmp_path / "items") as again:
+        assert state_bytes(again.learner) == state
+        assert np.array_equal(again.search(NEW[:4], k=5).ids, hits.ids)
+        assert again.codes == again.encoder.encode(X)
+
+
+def test_labels_of_any_kind_are_logged(tmp_path: Path) -> None:
+    words = np.array(["ape", "bee", "cat", "dog"])[NEW_Y]
+    matrix = np.eye(4)[NEW_Y]
+    for number, labels in enumerate((words, matrix, NEW_Y.astype(float), words.tolist())):
+        path = tmp_path / str(number)
+        plain = make("HadamardHashing").observe(X).partial_fit(NEW, labels)
+        with LiveIndex(make("HadamardHashing"), path=path) as index:
+            index.add(range(60), X)
+            index.learn_labelled(NEW, labels)
+        with LiveIndex.open(path) as again:
+            assert state_bytes(again.learner) == state_bytes(plain)
+
+
+def test_what_a_learner_cannot_take_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+    with LiveIndex(make("HadamardHashing"), path=tmp_path / "items") as index:
+        index.add(range(60), X)
+        before = state_bytes(index.learner)
+        assert isinstance(refused(index.learn_pairs, NEW, NEW, np.ones(31)), InvalidInput)
+        assert isinstance(refused(index.learn_labelled, NEW, None), InvalidInput)
+        assert isinstance(refused(index.learn_labelled, NEW, NEW_Y[1:]), InvalidInput)
+        assert state_bytes(index.learner) == before
+    assert "call fit first" in str(refused(lambda: LiveIndex(make("IterativeQuantization"), path=tmp_path / "other")))
+    assert not (tmp_path / "other").exists()

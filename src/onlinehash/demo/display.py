@@ -49,6 +49,7 @@ def table(results: list[contest.Result]) -> Table:
         out.add_column(heading, justify="right", no_wrap=True)
     for r in results:
         values = (f"{value:.3f}" for value in (r.map_before, r.map_after, r.auc_before, r.auc_after))
-        loss, time = f"{r.cumulative_loss:,.0f}", f"{r.microseconds_per_pair:.1f}"
+        loss = "–" if r.cumulative_loss is None else f"{r.cumulative_loss:,.0f}"
+        time = f"{r.microseconds_per_pair:.1f}"
         out.add_row(r.name, str(r.bits_per_item), *values, loss, time)
     return out

@@ -18,7 +18,7 @@ from onlinehash.evaluate.pairs import pair_distances
 
 def page(outcomes: list[Outcome], digits: Digits, seed: int) -> str:
     """The whole page as HTML."""
-    lsh, oh, mmoh, wide, plain = outcomes
+    lsh, oh, mmoh, wide, plain, smooth = outcomes
     template = Template(files("onlinehash.demo").joinpath("page.html").read_text(encoding="utf-8"))
     classes = np.bincount(digits.y_base)
     return template.substitute(
@@ -36,7 +36,7 @@ def page(outcomes: list[Outcome], digits: Digits, seed: int) -> str:
         chance=f"{classes @ classes / classes.sum() ** 2:.2f}",
         tiles=_tiles(oh, digits),
         table=_table(outcomes),
-        map_text=_map_text(oh, plain),
+        map_text=_map_text(oh, plain, smooth),
         map_chart=_curves(outcomes, lambda point: point.map, "mAP along the stream", "mAP"),
         loss_text=_loss_text(lsh, oh),
         loss_chart=_curves(
@@ -72,7 +72,7 @@ def _table(outcomes: list[Outcome]) -> str:
             f"{r.bits_per_item}",
             f"<span>{r.map_before:.3f} →</span> <b>{r.map_after:.3f}</b>",
             f"<span>{r.auc_before:.3f} →</span> <b>{r.auc_after:.3f}</b>",
-            f"{r.cumulative_loss:,.0f}",
+            "–" if r.cumulative_loss is None else f"{r.cumulative_loss:,.0f}",
             f"{r.microseconds_per_pair:.1f}",
         ]
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
@@ -99,12 +99,13 @@ def _curves(outcomes: list[Outcome], value: Callable[[Point], float], title: str
     return line_chart(lines, title=title, description=f"{ends}.", x_label="pairs learned", y_label=y_label)
 
 
-def _map_text(oh: Outcome, plain: Outcome) -> str:
+def _map_text(oh: Outcome, plain: Outcome, smooth: Outcome) -> str:
     start, end = oh.curve[0].map, oh.curve[-1].map
     half = next(p.n_pairs for p in oh.curve if p.map >= (start + end) / 2)
     return (
         f"OH starts from the random hash functions of LSH, so both begin at {start:.3f}; LSH stays there. "
-        f"Half of what OH gains in the end, it has gained after {half:,} pairs. All but one learn on kernel "
+        f"Half of what OH gains in the end, it has gained after {half:,} pairs. Smooth pairs, the recommended "
+        f"learner, which takes them 32 at a time, ends at {smooth.curve[-1].map:.3f}. All but one learn on kernel "
         f"features: what is hashed are a picture's similarities to {N_ANCHORS} others. On the plain pixels, "
         f"OH ends at {plain.curve[-1].map:.3f}."
     )

@@ -180,7 +180,7 @@ def test_a_method_that_does_not_learn_from_pairs_has_no_loss(tmp_path: Path) -> 
     assert [last[name] for name in ("loss", "update_rate", "cumulative_loss")] == [None] * 3
     for out in (done(*arguments, stdin=DATA.jsonl()).out, done("info", tmp_path / "m.oh").out):
         (line,) = (line for line in out.splitlines() if line.startswith("loss"))
-        assert line.split(maxsplit=1)[1] == "none, as the method does not learn from pairs one by one"
+        assert line.split(maxsplit=1)[1] == "none, as the method learns without feedback, or all at once"
 
 
 def test_lsh_needs_no_labels(tmp_path: Path) -> None:
@@ -317,7 +317,7 @@ def test_resume_keeps_the_parameters(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--method", "XYZ"], "expected a method among OH, MMOH, LSH, "),
+        (["--method", "XYZ"], "expected a method among SmoothPairs, OH, MMOH, "),
         (["--method", "OH", "--set", "D=1"], "OnlineHashing expects one of C, burn_in, centre, "),
         (["--set", "C"], "expected name=value, got 'C'."),
         (["--set", "n_bits=3"], "expected --bits for n_bits, got --set n_bits."),

@@ -28,6 +28,7 @@ def test_all_are_listed_with_what_they_learn_from() -> None:
     for row, method in zip(rows, registry.METHODS, strict=True):
         traits = method.load().traits
         assert (row["learns_from"], row["unit"]) == (traits.learns_from, traits.unit)
+        assert row["several_labels"] == traits.several_labels
         assert row["aliases"] == list(method.aliases)
         assert row["summary"].endswith(".")
     text = done("methods").out

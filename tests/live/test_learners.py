@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onlinehash import LiveIndex, refresh
+from onlinehash import LiveIndex, evaluate, refresh
 from onlinehash.errors import InvalidInput
 from tests.support import LEARNERS, clusters, make, quietly, refused, state_bytes
 
@@ -75,3 +75,26 @@ def test_what_a_learner_cannot_take_is_refused_and_changes_nothing(tmp_path: Pat
         assert state_bytes(index.learner) == before
     assert "call fit first" in str(refused(lambda: LiveIndex(make("IterativeQuantization"), path=tmp_path / "other")))
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("name", ["SmoothPairHashing", "MiniBatchOnlineHashing", "OnlineHashing"])
+def test_the_default_policy_keeps_up_with_the_learner(name: str) -> None:
+    """A learner that shows few changes must not be left behind for the sake of their price."""
+    rng = np.random.default_rng(0)
+    centres, y = rng.standard_normal((6, 24)), rng.integers(6, size=1200)
+    points = centres[y] + rng.standard_normal((1200, 24))
+    learner = LEARNERS[name](16, burn_in=500, random_state=0)
+    index = LiveIndex(learner)
+    index.add(range(1200), points)
+    i, j = rng.integers(1200, size=(2, 6000))
+    truth = evaluate.same_label(y[:200], y)
+    for start in range(0, 6000, 20):
+        rows = slice(start, start + 20)
+        index.learn_pairs(points[i[rows]], points[j[rows]], y[i[rows]] == y[j[rows]])
+        if start in (2980, 5980):
+            held, newest = (
+                evaluate.retrieval(encoder, points[:200], points, truth, ["map"])["map"]
+                for encoder in (index.encoder, learner.snapshot())
+            )
+            assert newest > 0.5
+            assert held > 0.9 * newest

@@ -37,14 +37,19 @@ def learned(learner: Learner) -> dict[str, Any]:
         "rows_waiting": getattr(learner, "n_rows_waiting_", 0),
         "bits_moved": learner.n_bits_moved_,
         "steps": learner.n_steps_,
-        "capped_share": _share(learner.n_capped_, learner.n_steps_) if hasattr(learner, "C") else None,
+        "capped_share": _share(learner.n_capped_, learner.n_steps_) if _has_caps(learner) else None,
         "version": learner.version_,
     }
 
 
+def _has_caps(learner: Learner) -> bool:
+    """Does each step stand for one pair, whose size C may cap?"""
+    return hasattr(learner, "C") and learner.traits.unit == "pair"
+
+
 def unit(learner: Learner) -> str:
     """What its stream is counted in."""
-    return "points" if learner.traits.learns_from == "labels" else "pairs"
+    return "pairs" if learner.traits.learns_from == "pairs" else "points"
 
 
 def in_words(numbers: dict[str, Any]) -> dict[str, str]:
@@ -61,13 +66,14 @@ def in_words(numbers: dict[str, Any]) -> dict[str, str]:
             "more distinct points"
         )
     if numbers["loss"] is None:
-        words["loss"] = f"none, as the method does not learn from {numbers['unit']} one by one"
+        words["loss"] = "none, as the method learns without feedback, or all at once"
     elif numbers[numbers["unit"]]:
         words["loss"] = f"{numbers['loss']:.3f} a {numbers['unit'][:-1]}, {numbers['cumulative_loss']:,g} in all"
     if numbers["update_rate"] is not None and numbers["steps"]:
         moved = f"{numbers['update_rate']:.1%} of the {numbers['unit']} moved {numbers['bits_moved']:,} bits"
         share = numbers["capped_share"]
-        capped = "" if share is None else f"; C capped {share:.1%} of {numbers['steps']:,} steps"
+        steps = f"{numbers['steps']:,} steps"
+        capped = f" in {steps}" if share is None else f"; C capped {share:.1%} of {steps}"
         words["updates"] = moved + capped
     if numbers["rows_waiting"]:
         words["waiting"] = (

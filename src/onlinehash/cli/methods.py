@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from onlinehash.cli import output
 from onlinehash.learners.registry import methods
 
@@ -17,11 +19,18 @@ def show(as_json: bool) -> None:
                 "aliases": list(method.aliases),
                 "learns_from": learner.traits.learns_from,
                 "unit": learner.traits.unit,
+                "several_labels": learner.traits.several_labels,
                 "summary": (learner.__doc__ or "").strip().partition("\n")[0],
             }
         )
     if as_json:
         output.print_json(rows)
     else:
-        table = [[row["name"], ", ".join(row["aliases"]), *list(row.values())[2:]] for row in rows]
+        table = [
+            [row["name"], ", ".join(row["aliases"]), _learns_from(row), row["unit"], row["summary"]] for row in rows
+        ]
         output.print_columns([["name", "alias", "learns from", "unit", "what it does"], *table])
+
+
+def _learns_from(row: dict[str, Any]) -> str:
+    return f"{row['learns_from']}, also several" if row["several_labels"] else str(row["learns_from"])

@@ -76,8 +76,6 @@ class BalancedSimilarityHashing(ChunkLearner):
     """
 
     traits = Traits(learns_from="labels", unit="chunk")
-    similar_share = None
-    reservoir_size = 2
 
     def __init__(
         self,

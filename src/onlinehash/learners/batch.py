@@ -26,8 +26,6 @@ class BatchLearner(LinearLearner):
 
     centre = "none"
     burn_in = 1
-    similar_share = None
-    reservoir_size = 2
 
     def _fit(self, X: np.ndarray, classes: np.ndarray | None, rng: np.random.Generator, show: Show) -> np.ndarray:
         """W, `(n_inputs, n_bits)`, from centred features and the class number of each (None without labels).

@@ -52,10 +52,7 @@ class ChunkLearner(LinearLearner):
 
     def _learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates) -> None:
         if self.traits.learns_from == "nothing":
-            done = self._learn_points(np.stack([A, B], axis=1).reshape(-1, A.shape[1]))
-            updates.flips[:] = done.flips[0::2] | done.flips[1::2]
-            updates.n_moved[:] = np.count_nonzero(updates.flips, axis=1)
-            updates.step[:] = np.maximum(done.step[0::2], done.step[1::2])
+            super()._learn(A, B, similar, weights, updates)
             return
         start = 0
         while start < len(A):
@@ -71,19 +68,15 @@ class ChunkLearner(LinearLearner):
             self._fill(updates.view(rows), X=X[rows, : self._n_inputs], members=members[rows])
             start = rows.stop
 
-    def _observe(self, X: np.ndarray) -> np.ndarray:
+    def _observe(self, X: np.ndarray, updates: Updates) -> None:
         if self.traits.learns_from != "nothing":
-            return super()._observe(X)
-        return self._learn_points(X[:, : self._n_inputs]).changed()
-
-    def _learn_points(self, X: np.ndarray) -> Updates:
-        updates = Updates.empty(len(X), self._n_models, self._n_columns)
+            super()._observe(X, updates)
+            return
         start = 0
         while start < len(X):
             rows = slice(start, min(start + self._chunk.room, len(X)))
-            self._fill(updates.view(rows), X=X[rows])
+            self._fill(updates.view(rows), X=X[rows, : self._n_inputs])
             start = rows.stop
-        return updates
 
     def _fill(self, updates: Updates, **rows: np.ndarray) -> None:
         """Rows that fit into the chunk; the last of them may fill it."""

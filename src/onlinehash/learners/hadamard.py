@@ -32,7 +32,8 @@ from onlinehash.format import like
 from onlinehash.learners import hadamard_kernels as kernels
 from onlinehash.learners.hooks import Traits
 from onlinehash.learners.label_kernels import trace_of
-from onlinehash.learners.targets import TargetLearner, unit_columns
+from onlinehash.learners.linear import unit_columns
+from onlinehash.learners.targets import TargetLearner
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import aligned_zeros
 
@@ -59,8 +60,6 @@ class _HadamardLearner(TargetLearner):
     """What both methods share: the codewords, and what points aim at."""
 
     traits = Traits(learns_from="labels", unit="point", several_labels=True)
-    similar_share = None
-    reservoir_size = 2
 
     def _start_at(self, W: np.ndarray, rng: np.random.Generator) -> None:
         self._lay_out(W)

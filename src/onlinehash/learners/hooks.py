@@ -6,7 +6,7 @@ _rules()                     rules for its parameters, beside the common ones
 _begin(n_inputs, rng)        draw the first hash functions for `n_inputs` centred features
 _learn(A, B, s, w, updates)  learn pairs of centred features, writing what happened into `updates`
 _learn_labelled(X, members, updates)   the same for points with labels
-_observe(X)                  centred points that come without pairs and labels
+_observe(X, updates)         centred points that come without pairs and labels
 _functions()                 its hash functions now: weights, one row per bit, and thresholds on centred features
 _get/_set_method_state       what it has learned, as arrays and plain values
 """
@@ -52,8 +52,8 @@ class Hooks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     features: Any
     centre: str
     burn_in: int
-    similar_share: float | None
-    reservoir_size: int
+    similar_share: float | None = None
+    reservoir_size: int = 2
     random_state: Any
 
     n_features_in_: int
@@ -76,8 +76,12 @@ class Hooks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates) -> None:
         """A method that does not learn from pairs leaves this as it is: they are two points."""
-        changed = self._observe(pad_rows(np.stack([A, B], axis=1).reshape(-1, A.shape[1])))
-        updates.moved |= changed.reshape(-1, 2).any(axis=1)
+        done = Updates.empty(2 * len(A), self._n_models, self._n_columns, self._per_model)
+        self._observe(pad_rows(np.stack([A, B], axis=1).reshape(-1, A.shape[1])), done)
+        updates.moved |= done.moved.reshape(-1, 2).any(axis=1)
+        updates.flips[:] = done.flips[0::2] | done.flips[1::2]
+        updates.n_moved[:] = np.count_nonzero(updates.flips, axis=1)
+        updates.step[:] = np.maximum(done.step[0::2], done.step[1::2])
 
     def _learn_labelled(self, X: np.ndarray, members: np.ndarray, updates: Updates) -> None:
         """Centred points in padded rows, and the class numbers of each, int64 `(n, m)` padded with -1."""
@@ -89,9 +93,8 @@ class Hooks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _settle(self, updates: Updates) -> None:
         """Let the codes show all that was learned, where they need not follow every step; told like `_end_chunk`."""
 
-    def _observe(self, X: np.ndarray) -> np.ndarray:
-        """Centred points without pairs, in padded rows; which of them changed the hash functions, bool `(n,)`."""
-        return np.zeros(len(X), np.bool_)
+    def _observe(self, X: np.ndarray, updates: Updates) -> None:
+        """Centred points without pairs, in padded rows; most methods learn nothing from them."""
 
     def _functions(self) -> tuple[np.ndarray, np.ndarray]:
         raise NotImplementedError
@@ -105,11 +108,6 @@ class Hooks(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     @property
     def _n_models(self) -> int:
         return 1
-
-    @property
-    def _has_given_functions(self) -> bool:
-        """Did the user give the first hash functions, which then must fit the features?"""
-        return False
 
     @property
     def _fusion(self) -> str:

@@ -171,7 +171,7 @@ class Intake(Hooks):
 
     def _enter_points(self, rows: np.ndarray) -> None:
         X, updates = self._features_of(rows)
-        updates.moved |= self._observe(X)
+        self._observe(X, updates)
         self._count(updates)
 
     # ------------------------------------------------------------------ labels

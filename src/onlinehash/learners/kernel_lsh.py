@@ -73,14 +73,12 @@ class KernelLSH(OwnMean):
         else:
             self._anchors = Buffer(self.n_anchors, {"X": ((n_inputs,), self.dtype_)})
 
-    def _observe(self, X: np.ndarray) -> np.ndarray:
-        changed = np.zeros(len(X), np.bool_)
+    def _observe(self, X: np.ndarray, updates: Updates) -> None:
         if self._anchors is not None and not self._has_anchors:
             some = X[: self._anchors.room, : self._n_inputs]
             self._anchors.put(X=some)
             if not self._anchors.room:
-                changed[len(some) - 1] = self._start_with_anchors()
-        return changed
+                updates.moved[len(some) - 1] = self._start_with_anchors()
 
     def _end_chunk(self, updates: Updates) -> None:
         if self._anchors is not None and self._anchors.count:

@@ -9,6 +9,7 @@ import numpy as np
 from onlinehash.features.centring import Medians
 from onlinehash.format import like
 from onlinehash.learners.base import Learner
+from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import pad_rows
 
 
@@ -37,10 +38,10 @@ class LinearLearner(Learner):
         W = self._W[:, : self._n_inputs].reshape(self._n_models, self.n_bits, self._n_inputs).transpose(0, 2, 1)
         return W.copy() if self._per_model else W[0].copy()
 
-    def _observe(self, X: np.ndarray) -> np.ndarray:
+    def _observe(self, X: np.ndarray, updates: Updates) -> None:
         if self.centre == "median":
             self._medians.enter(self._W, X)
-        return np.full(len(X), self.centre == "median")
+            updates.moved[:] = True
 
     def _functions(self) -> tuple[np.ndarray, np.ndarray]:
         return self._W[:, : self._n_inputs], self._medians.values
@@ -51,3 +52,9 @@ class LinearLearner(Learner):
     def _set_method_state(self, state: dict[str, Any]) -> None:
         self._W = pad_rows(like(state["W"], self._W[:, : self._n_inputs], "W"))
         self._medians.set_state(state["medians"])
+
+
+def unit_columns(n_inputs: int, n_bits: int, rng: np.random.Generator) -> np.ndarray:
+    """Random directions, columns of unit length, as `(1, n_inputs, n_bits)`."""
+    W = rng.standard_normal((1, n_inputs, n_bits))
+    return W / np.linalg.norm(W, axis=1, keepdims=True)

@@ -30,8 +30,6 @@ class LSH(LinearLearner):
 
     traits = Traits(learns_from="nothing", unit="point")
     _centre_modes = MODES
-    similar_share = None
-    reservoir_size = 2
 
     def __init__(
         self,

@@ -58,6 +58,7 @@ from onlinehash.learners import mini_batch_kernels as kernels
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.hooks import Traits
 from onlinehash.learners.online_hashing import PassiveAggressive
+from onlinehash.learners.pair_kernels import similarity_losses
 from onlinehash.numeric.dots import aligned_zeros
 
 
@@ -137,7 +138,7 @@ class MiniBatchOnlineHashing(ChunkLearner, PassiveAggressive):
 
     def _losses(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray) -> np.ndarray:
         losses = np.empty(len(A))
-        kernels.similarity_losses(
+        similarity_losses(
             self._W, self._side_by_side(A, B), similar, self.similar_radius, self._dissimilar_distance, losses
         )
         return losses

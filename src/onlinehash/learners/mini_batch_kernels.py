@@ -142,14 +142,3 @@ def _move(rows: np.ndarray, t: int, tau: float, of: Constraints, points: np.ndar
             part = part_of(of.flips[t, k], side)
             if part != 0:
                 add_row(rows, k, 2.0 * tau * part, points, 2 * t + side)
-
-
-@njit(nogil=True, cache=True)
-def similarity_losses(
-    W: np.ndarray, X: np.ndarray, similar: np.ndarray, alpha: float, b: float, losses: np.ndarray
-) -> None:
-    """R of each pair (rows 2n and 2n + 1 of X) under W."""
-    P = np.empty((X.shape[0], W.shape[0]), W.dtype)
-    row_dots(W, X, 0, X.shape[0], P)
-    for t in range(similar.shape[0]):
-        losses[t] = similarity_loss(code_distance(P, 2 * t, 0, W.shape[0]), similar[t], alpha, b)

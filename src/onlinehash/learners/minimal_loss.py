@@ -25,7 +25,7 @@ from numba import njit
 
 from onlinehash import checks
 from onlinehash.learners.hooks import Traits
-from onlinehash.learners.linear import LinearLearner
+from onlinehash.learners.linear import LinearLearner, unit_columns
 from onlinehash.learners.pair_kernels import load_unit_pair, scale_to_unit_length
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import add_row, aligned_zeros, dot_of_rows, row_dots
@@ -98,8 +98,7 @@ class MinimalLossHashing(LinearLearner):
         }
 
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
-        W = rng.standard_normal((1, n_inputs, self.n_bits))
-        self._lay_out(W / np.linalg.norm(W, axis=1, keepdims=True))
+        self._lay_out(unit_columns(n_inputs, self.n_bits, rng))
 
     @property
     def _loss_of_distance(self) -> np.ndarray:

@@ -27,8 +27,7 @@ from onlinehash.format import like
 from onlinehash.learners import mutual_information_kernels as kernels
 from onlinehash.learners.hooks import Traits
 from onlinehash.learners.label_kernels import trace_of
-from onlinehash.learners.linear import LinearLearner
-from onlinehash.learners.targets import unit_columns
+from onlinehash.learners.linear import LinearLearner, unit_columns
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import aligned_zeros
 
@@ -64,8 +63,6 @@ class MutualInformationHashing(LinearLearner):
     """
 
     traits = Traits(learns_from="labels", unit="point", several_labels=True)
-    similar_share = None
-    reservoir_size = 2
 
     def __init__(
         self,

@@ -63,10 +63,6 @@ class PassiveAggressive(LinearLearner):
 
     # ------------------------------------------------------------------ W¹
 
-    @property
-    def _has_given_functions(self) -> bool:
-        return not isinstance(self.init, str)
-
     def _check_init(self, n_inputs: int | None, dtype: np.dtype) -> np.ndarray | None:
         """A given W¹ as `(n_models, n_inputs, n_bits)`; None where it is to be drawn."""
         if isinstance(self.init, str) and self.init in ("gaussian", "unit"):

@@ -26,7 +26,8 @@ from numba import njit
 from onlinehash import checks
 from onlinehash.learners.hooks import Traits
 from onlinehash.learners.label_kernels import Trace, load_unit_point, move_row, note_move, trace_of
-from onlinehash.learners.targets import TargetLearner, unit_columns
+from onlinehash.learners.linear import unit_columns
+from onlinehash.learners.targets import TargetLearner
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import row_dots
 from onlinehash.numeric.exponential import exp_of_nonpositive
@@ -62,8 +63,6 @@ class OnlineSupervisedHashing(TargetLearner):
     """
 
     traits = Traits(learns_from="labels", unit="point", several_labels=True)
-    similar_share = None
-    reservoir_size = 2
 
     def __init__(
         self,

@@ -16,8 +16,6 @@ class OwnMean(LinearLearner):
 
     centre = "none"
     burn_in = 1
-    similar_share = None
-    reservoir_size = 2
 
     _mean: np.ndarray  # zero to begin with, float64
 

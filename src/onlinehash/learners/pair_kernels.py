@@ -1,4 +1,4 @@
-"""What several methods that learn from pairs do to a pair before they look at it."""
+"""What the kernels of several methods that learn from pairs do alike."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import math
 import numpy as np
 from numba import njit
 
-from onlinehash.numeric.dots import dot_of_rows
+from onlinehash.learners.online_hashing_kernels import code_distance, similarity_loss
+from onlinehash.numeric.dots import dot_of_rows, row_dots
 
 
 @njit(nogil=True, cache=True)
@@ -38,3 +39,14 @@ def scale_to_unit_length(W: np.ndarray, k: int) -> None:
     for i in range(W.shape[1]):
         value = W[k, i] * scale
         W[k, i] = value if abs(value) > 1e-25 else 0.0
+
+
+@njit(nogil=True, cache=True)
+def similarity_losses(
+    W: np.ndarray, X: np.ndarray, similar: np.ndarray, alpha: float, b: float, losses: np.ndarray
+) -> None:
+    """R of each pair (rows 2n and 2n + 1 of X) under W."""
+    P = np.empty((X.shape[0], W.shape[0]), W.dtype)
+    row_dots(W, X, 0, X.shape[0], P)
+    for t in range(similar.shape[0]):
+        losses[t] = similarity_loss(code_distance(P, 2 * t, 0, W.shape[0]), similar[t], alpha, b)

@@ -31,27 +31,27 @@ class Method:
 RECOMMENDED = "SmoothPairHashing"
 
 METHODS = (
+    Method("SmoothPairHashing", "onlinehash.learners.smooth_pairs", ("SmoothPairs",)),
     Method("OnlineHashing", "onlinehash.learners.online_hashing", ("OH",)),
     Method("MultiModelOnlineHashing", "onlinehash.learners.multi_model", ("MMOH",)),
-    Method("LSH", "onlinehash.learners.locality_sensitive", ()),
-    Method("KernelLSH", "onlinehash.learners.kernel_lsh", ("KLSH",)),
-    Method("LegoLSH", "onlinehash.learners.lego", ("LEGO",)),
+    Method("MiniBatchOnlineHashing", "onlinehash.learners.mini_batch", ("MBOH",)),
     Method("MinimalLossHashing", "onlinehash.learners.minimal_loss", ("MLH",)),
-    Method("StreamSpectralHashing", "onlinehash.learners.stream_spectral", ("SSBC",)),
-    Method("OnlineSketchingHashing", "onlinehash.learners.sketching", ("OSH",)),
     Method("AdaptiveHashing", "onlinehash.learners.adaptive", ("AdaptHash",)),
-    Method("OnlineSupervisedHashing", "onlinehash.learners.online_supervised", ("OECC",)),
-    Method("MutualInformationHashing", "onlinehash.learners.mutual_information", ("MIHash",)),
+    Method("LegoLSH", "onlinehash.learners.lego", ("LEGO",)),
     Method("HadamardHashing", "onlinehash.learners.hadamard", ("HCOH",)),
     Method("HadamardMatchingHashing", "onlinehash.learners.hadamard", ("HMOH",)),
+    Method("OnlineSupervisedHashing", "onlinehash.learners.online_supervised", ("OECC",)),
+    Method("MutualInformationHashing", "onlinehash.learners.mutual_information", ("MIHash",)),
+    Method("BalancedSimilarityHashing", "onlinehash.learners.balanced_similarity", ("BSODH",)),
+    Method("LSH", "onlinehash.learners.locality_sensitive", ()),
+    Method("KernelLSH", "onlinehash.learners.kernel_lsh", ("KLSH",)),
+    Method("OnlineSketchingHashing", "onlinehash.learners.sketching", ("OSH",)),
     Method("FastSketchingHashing", "onlinehash.learners.fast_sketching", ("FROSH",)),
+    Method("StreamSpectralHashing", "onlinehash.learners.stream_spectral", ("SSBC",)),
     Method("IterativeQuantization", "onlinehash.learners.iterative_quantization", ("ITQ",)),
     Method("KernelSupervisedHashing", "onlinehash.learners.kernel_supervised", ("KSH",)),
-    Method("FastSupervisedHashing", "onlinehash.learners.fast_supervised", ("FastHash",)),
     Method("SupervisedDiscreteHashing", "onlinehash.learners.supervised_discrete", ("SDH",)),
-    Method("BalancedSimilarityHashing", "onlinehash.learners.balanced_similarity", ("BSODH",)),
-    Method("MiniBatchOnlineHashing", "onlinehash.learners.mini_batch", ("MBOH",)),
-    Method("SmoothPairHashing", "onlinehash.learners.smooth_pairs", ("SmoothPairs",)),
+    Method("FastSupervisedHashing", "onlinehash.learners.fast_supervised", ("FastHash",)),
 )
 
 

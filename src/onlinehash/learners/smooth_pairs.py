@@ -31,7 +31,7 @@ from onlinehash.format import like
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.damping import WINDOW, Damping
 from onlinehash.learners.hooks import Traits
-from onlinehash.learners.mini_batch_kernels import similarity_losses
+from onlinehash.learners.pair_kernels import similarity_losses
 from onlinehash.learners.surprise import Surprise
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import pad_rows

@@ -50,8 +50,6 @@ class StreamSpectralHashing(ChunkLearner):
     """
 
     traits = Traits(learns_from="nothing", unit="chunk")
-    similar_share = None
-    reservoir_size = 2
 
     def __init__(
         self,

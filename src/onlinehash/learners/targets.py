@@ -49,9 +49,3 @@ class TargetLearner(LinearLearner):
         self._codewords = like(state["codewords"], expected, "codewords")
         if not (np.abs(self._codewords) == 1).all():
             raise FormatError("expected codewords of -1 and +1, got others.")
-
-
-def unit_columns(n_inputs: int, n_bits: int, rng: np.random.Generator) -> np.ndarray:
-    """Random directions, columns of unit length, as `(1, n_inputs, n_bits)`."""
-    W = rng.standard_normal((1, n_inputs, n_bits))
-    return W / np.linalg.norm(W, axis=1, keepdims=True)

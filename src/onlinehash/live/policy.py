@@ -90,23 +90,27 @@ def changes(index: Watched) -> int:
 class Deferral:
     """What it would have cost to refresh after every single change since the stored codes, in columns.
 
-    A refresh that comes later pays for a column once, however often it changed.
+    A refresh that comes later pays for a column once, however often it changed. A chunk learner puts its changes
+    together itself and shows few of them: each pair or point that it learned counts for a column, so that its changes
+    become affordable too.
     """
 
     def __init__(self) -> None:
         self._encoder: Encoder | None = None
         self._columns = 0
-        self._counted = (0, 0, 0)
+        self._counted = (0, 0, 0, 0)
 
     def columns(self, index: Watched) -> int:
         """The columns that would have been computed by now; to be asked after every change."""
         if index.encoder is not self._encoder:
             self._encoder, self._columns = index.encoder, 0
         learner, n_columns = index.learner, index.encoder.n_columns
-        counted = learner.version_, learner.n_updates_, learner.n_bits_moved_
+        rows = learner.n_pairs_seen_ if learner.traits.learns_from == "pairs" else learner.n_points_seen_
+        counted = learner.version_, learner.n_updates_, learner.n_bits_moved_, rows
         if counted < self._counted:  # it began anew
-            self._counted = (0, 0, 0)
-        changes, steps, moved = (now - before for now, before in zip(counted, self._counted, strict=True))
+            self._counted = (0, 0, 0, 0)
+        changes, steps, moved, rows = (now - before for now, before in zip(counted, self._counted, strict=True))
         self._columns += moved + n_columns * (changes - steps)  # what is no step is the mean, which moves all of them
+        self._columns += rows if learner.traits.unit == "chunk" else 0
         self._counted = counted
         return self._columns

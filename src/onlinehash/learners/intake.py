@@ -56,7 +56,7 @@ class Intake(Hooks):
     def learn_pair(self, a: Any, b: Any, similar: Any, sample_weight: float = 1.0) -> Update:
         """Learn one pair: two vectors, and whether they are similar (a bool, or +1 / -1).
 
-        `sample_weight` scales C, the most one pair may move the hash functions.
+        `sample_weight` says how much the pair counts; for OH it scales C, the most one pair may move the functions.
         """
         rows = checks.row(a, "a"), checks.row(b, "b")
         return next(self._take_pairs(*rows, similar, sample_weight, names=("a", "b")))[0]

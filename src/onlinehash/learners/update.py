@@ -13,8 +13,10 @@ import numpy as np
 class Update:
     """What one pair did.
 
-    loss: the similarity loss R before the step (for several models, the sum over those it updated).
-    step: the step size τ, zero where nothing was learned (an array, one per model, for several models).
+    loss: the loss before the step: for OH the similarity loss R (for several models, the sum over those it updated);
+        docs/learners.md says what it is for the others.
+    step: the step size τ, zero where no function changed (an array, one per model, for several models). Where pairs are
+        learned in chunks it is told by the pair that fills one.
     bits: the columns whose hash function changed, be it by the step or by a mean that moved.
     pending: pairs kept back while a feature map waits for its anchors. They are learned later, in order; the update
         that learns them carries their summed loss and all their bits.

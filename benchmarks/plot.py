@@ -4,7 +4,9 @@ python benchmarks/flat.py --json flat.json
 python benchmarks/multi_index.py --data ... --json multi.json
 python benchmarks/selective.py ... --json selective.json
 python benchmarks/policies.py --data ... --json policies.json
-python benchmarks/plot.py --flat flat.json --multi multi.json --selective selective.json --policies policies.json
+python benchmarks/pairs.py FILES --results pairs.jsonl
+python benchmarks/plot.py --flat flat.json --multi multi.json --selective selective.json --policies policies.json \
+    --pairs pairs.jsonl
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ OURS, SECOND, PEER = "#1f6f8b", "#7fb7be", "#d98e5f"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     drawings = {"flat": draw_flat, "multi": draw_multi, "selective": draw_selective, "policies": draw_policies}
+    drawings["pairs"] = draw_pairs
     for name in drawings:
         parser.add_argument(f"--{name}", type=Path)
     args = vars(parser.parse_args())
@@ -37,7 +40,13 @@ def main() -> None:
     FIGURES.mkdir(exist_ok=True)
     for name, draw in drawings.items():
         if args[name]:
-            draw(json.loads(args[name].read_text()))
+            draw(read(args[name]))
+
+
+def read(path: Path) -> dict:
+    """What a benchmark wrote: one document, or rows that it appended line by line."""
+    text = path.read_text()
+    return {"rows": [json.loads(line) for line in text.splitlines()]} if path.suffix == ".jsonl" else json.loads(text)
 
 
 def draw_flat(results: dict) -> None:
@@ -141,6 +150,36 @@ def draw_policies(results: dict) -> None:
     axes[2].set_title("all streams")
     axes[2].legend(fontsize=6, loc="upper left", bbox_to_anchor=(1, 1))
     save(figure, "policies.svg", "When to refresh: search quality against work, on streams with a sudden drift")
+
+
+def draw_pairs(results: dict) -> None:
+    """mAP by length of code after 50,000 pairs, and along a stream whose world changes."""
+    learners = {"Smooth": OURS, "MBOH": SECOND, "OH": PEER, "LSH": "#999999"}
+    sets = {"cifar10_deep512": "CIFAR-10", "mnist": "MNIST", "news20_minilm384": "20 Newsgroups"}
+    figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), layout="constrained")
+    quality = [row for row in results["rows"] if row["table"] == "quality" and not row["kernel"]]
+    for axis, (data, title) in zip(axes, sets.items(), strict=False):
+        for name, colour in learners.items():
+            found: dict[int, list[float]] = {}
+            for row in quality:
+                if (row["data"], row["row"]) == (data, name):
+                    found.setdefault(row["bits"], []).append(row["maps"][-1])
+            bits = sorted(found)
+            axis.plot(bits, [sum(found[r]) / len(found[r]) for r in bits], "o-", color=colour, label=name)
+        axis.set(xscale="log", xlabel="bits", ylim=(0, 0.9), ylabel="mAP" if axis is axes[0] else None)
+        axis.set_xticks([16, 32, 64, 128], ["16", "32", "64", "128"])
+        axis.minorticks_off()
+        axis.set_title(f"{title}, 50,000 pairs", loc="left", fontsize=10)
+    axes[0].legend(loc="upper left", ncols=2)
+    drift = [row for row in results["rows"] if row["table"] == "drift" and row["data"] == "cifar10_deep512"]
+    pairs = [5, 10, 15, 20, 25, 25, 30, 35, 40, 45, 50]
+    for row in drift:
+        if row["world"] == "meaning":
+            axes[3].plot(pairs, row["maps"], color=learners[row["row"]], label=row["row"])
+    axes[3].axvline(25, color="#bbbbbb", linestyle=":")
+    axes[3].set(xlabel="pairs learned, thousands", ylim=(0, 0.9))
+    axes[3].set_title("CIFAR-10, another meaning at 25,000", loc="left", fontsize=10)
+    save(figure, "pairs.svg", "Learners from pairs, no kernel")
 
 
 def since_drift(rows: list[dict], stream: tuple[str, str], policy: str) -> tuple[float, float]:

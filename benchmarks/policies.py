@@ -1,6 +1,6 @@
 """Refresh policies on a stream with a sudden drift: mAP along the stream, and the bits recomputed.
 
-    python benchmarks/policies.py [--data mnist.npz ...] [--json FILE]
+    python benchmarks/policies.py [--data mnist.npz ...] [--method SmoothPairs] [--json FILE]
 
 Items and pairs come in steps: 40 new items (the oldest 40 of 4,000 go), then 20 pairs of the last 400 items. Halfway
 the stream drifts. `classes`: other classes come from then on; `sensor`: every vector passes a rotation from then on;
@@ -22,9 +22,10 @@ from typing import Any
 import common
 import numpy as np
 
-from onlinehash import LiveIndex, OnlineHashing, refresh
+from onlinehash import LiveIndex, refresh
 from onlinehash.codes import fused_distances
 from onlinehash.codes.ranking import expected_average_precision
+from onlinehash.learners import registry
 
 POLICIES = (
     refresh.always,
@@ -61,10 +62,10 @@ def stream(X: np.ndarray, y: np.ndarray, drift: str, n_steps: int, seed: int) ->
         yield (batch[:STEP], labels[:STEP]), (batch[STEP:], labels[STEP:])
 
 
-def run(X: np.ndarray, y: np.ndarray, drift: str, policy: Any, n_steps: int, seed: int) -> dict[str, Any]:
+def run(X: np.ndarray, y: np.ndarray, drift: str, policy: Any, n_steps: int, seed: int, method: str) -> dict[str, Any]:
     """One index along the stream."""
     rng = np.random.default_rng(seed + 1000)
-    index = LiveIndex(OnlineHashing(n_bits=64, random_state=seed), refresh=policy)
+    index = LiveIndex(registry.find(method)(n_bits=64, random_state=seed), refresh=policy)
     label_of: dict[int, int] = {}
     curve = []
     for step, ((items, labels), (queries, wanted)) in enumerate(stream(X, y, drift, n_steps, seed)):
@@ -100,20 +101,23 @@ def main() -> None:
     parser.add_argument("--drifts", nargs="+", default=["classes", "sensor", "meaning"])
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--method", default="OH", help="a learner from pairs")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     sets = {path.stem: common.read(path) for path in options.data} or {"clusters": common.clusters(20_000, 64)}
     rows = []
     for name, (X, y) in sets.items():
         for drift in options.drifts:
-            print(f"\n{name}, drift of {drift}: {options.steps} steps, {options.seeds} seeds, 64 bits")
+            print(
+                f"\n{name}, drift of {drift}: {options.method}, {options.steps} steps, {options.seeds} seeds, 64 bits"
+            )
             print(
                 f"{'policy':28} {'mAP at the end':>15} {'of always':>10} {'since drift':>12} "
                 f"{'bits':>7} {'computed':>9} {'refreshes':>9}"
             )
             always: list[dict] = []
             for make in POLICIES:
-                found = [run(X, y, drift, make(), options.steps, seed) for seed in range(options.seeds)]
+                found = [run(X, y, drift, make(), options.steps, seed, options.method) for seed in range(options.seeds)]
                 always = always or found
                 rows += [{"data": name, "drift": drift, "seed": seed} | row for seed, row in enumerate(found)]
                 since, end = (

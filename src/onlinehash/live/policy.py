@@ -63,7 +63,8 @@ class Pause:
     """Looking costs far more than learning a pair, so it is done now and then, by the number of changes.
 
     That is how far the learner's version is beyond the encoder's: pairs that moved a function count, points that moved
-    the mean too, and pairs that taught nothing do not. A new encoder is looked at once.
+    the mean too, and pairs that taught nothing do not. A new encoder is looked at once. Each change of a chunk learner
+    is that of many pairs, which took longer to learn than a look takes, so there is no pause.
     """
 
     def __init__(self) -> None:
@@ -74,6 +75,8 @@ class Pause:
         """Is it time to look?"""
         if index.encoder is not self._encoder:
             self._encoder, self._since, self._until = index.encoder, 0, 0
+        if index.learner.traits.unit == "chunk":
+            return True
         return not self._since <= changes(index) < self._until  # fewer changes: the learner began anew
 
     def begin(self, index: Watched, wait: float) -> None:

@@ -148,6 +148,14 @@ def the_state_does_not_grow(name: str) -> None:
 
 
 @contract_of(streaming)
+def memory_grows_at_most_with_the_square_of_the_dimension(name: str) -> None:
+    """O(d r) to O(d²), whatever the method keeps."""
+    sizes = [len(state_bytes(feed(make(name), [pairs(n=40, d=d)]))) for d in (200, 400)]
+    assert sizes[1] < 4.2 * sizes[0]
+    assert sizes[1] < 8 * (400**2 + 400 * (4 * 8 + 500)), "the constants: a few matrices, buffers and reservoirs"
+
+
+@contract_of(streaming)
 @given(data=st.data())
 def the_version_grows_exactly_when_codes_could_differ(name: str, data: Any) -> None:
     """And `Update.bits` names every bit whose function changed."""

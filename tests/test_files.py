@@ -338,3 +338,15 @@ def test_kept_files(version: str, mapped: bool) -> None:
         assert updates.loss.tolist() == fact["losses"], name
         assert thing.version_ == fact["version_after"], name
         assert np.array_equal(thing.encode(rows).to_faiss(), np.load(folder / f"{name}_after.npy")), name
+
+
+def test_a_kept_file_of_every_method() -> None:
+    """It loads, encodes as it did when it was written, and goes on learning."""
+    rows = np.load(KEPT / "v1" / "rows.npy").astype(np.float32)
+    names = {path.stem for path in (KEPT / "v1" / "methods").glob("*.oh")}
+    assert names | {"OnlineHashing", "MultiModelOnlineHashing", "LSH"} == set(LEARNERS)
+    for name in names:
+        learner = load(KEPT / "v1" / "methods" / f"{name}.oh")
+        assert type(learner).__name__ == name
+        assert np.array_equal(learner.transform(rows), np.load(KEPT / "v1" / "methods" / f"{name}.npy")), name
+        feed(learner, [pairs(n=9, d=rows.shape[1], seed=2, dtype=np.float32)]).flush()

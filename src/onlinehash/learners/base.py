@@ -14,8 +14,9 @@ from onlinehash.codes.ranking import expected_average_precision
 from onlinehash.errors import FormatError, InvalidInput, NotReady
 from onlinehash.features import FeatureMap, NotFitted, make_map, note_feature_names
 from onlinehash.format import like
+from onlinehash.learners.beginning import Event
 from onlinehash.learners.encoder import Encoder
-from onlinehash.learners.intake import Event, Intake
+from onlinehash.learners.intake import Intake
 from onlinehash.numeric.signs import canonical_dots
 
 COUNTERS = (

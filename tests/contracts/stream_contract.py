@@ -15,7 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinehash import RbfAnchors, load, save
-from tests.contracts.contract import chooses_centring, contract, contract_of, from_pairs, streaming, takes_pairs, taught
+from tests.contracts.contract import (
+    chooses_centring,
+    contract,
+    contract_of,
+    from_pairs,
+    streaming,
+    supervised,
+    takes_pairs,
+    taught,
+)
 from tests.strategies import cuts, splits, streams
 from tests.support import Pairs, as_bytes, centrings, clusters, feed, make, pairs, quietly, state_bytes
 
@@ -342,15 +351,18 @@ def counters_count(name: str) -> None:
     stream = pairs()
     learner = make(name)
     updates = list(learner.learn_pairs(stream.A, stream.B, stream.similar))
-    learner.observe(stream.A)
     steps = np.array([np.atleast_1d(update.step) for update in updates])
     assert learner.n_pairs_seen_ == 60
-    assert learner.n_points_seen_ == 180
+    assert learner.n_points_seen_ == 120
     assert learner.cumulative_loss_ == sum(update.loss for update in updates)
     assert learner.n_steps_ == np.count_nonzero(steps)
     assert learner.n_updates_ == np.count_nonzero(steps.any(axis=1))
     assert 0 <= learner.n_capped_ <= learner.n_steps_
     assert learner.n_features_in_ == 5
+    learner.observe(stream.A)
+    assert (learner.n_pairs_seen_, learner.n_points_seen_) == (60, 180)
+    if supervised(type(learner)):
+        assert learner.n_steps_ == np.count_nonzero(steps), "points without feedback teach it nothing"
 
 
 @contract_of(chooses_centring)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from onlinehash import RbfAnchors
-from onlinehash.learners.supervised_discrete import SupervisedDiscreteHashing, _settle_bits
+from onlinehash.learners.discrete_descent import settle_bits
+from onlinehash.learners.supervised_discrete import MOST_SWEEPS, SupervisedDiscreteHashing
 from tests.reference.supervised_discrete import ReferenceSupervisedDiscrete
 
 
@@ -50,7 +51,7 @@ def test_bits_settle_where_no_single_flip_helps() -> None:
     rng = np.random.default_rng(0)
     G, Q = rng.standard_normal((12, 4)), rng.standard_normal((50, 12))
     B = rng.choice([-1.0, 1.0], (50, 12))
-    _settle_bits(B, Q, G @ G.T)
+    settle_bits(B, Q, G @ G.T, MOST_SWEEPS)
 
     def value(codes: np.ndarray) -> np.ndarray:
         return np.sum((codes @ G) ** 2, axis=1) - 2 * np.sum(codes * Q, axis=1)
@@ -63,7 +64,7 @@ def test_bits_settle_where_no_single_flip_helps() -> None:
 
 def test_a_bit_at_zero_becomes_plus_one() -> None:
     B = np.full((1, 3), -1.0)
-    _settle_bits(B, np.zeros((1, 3)), np.eye(3))
+    settle_bits(B, np.zeros((1, 3)), np.eye(3), MOST_SWEEPS)
     assert (B == 1.0).all()
 
 

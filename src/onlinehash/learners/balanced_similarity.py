@@ -32,12 +32,12 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-from numba import njit
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
 from onlinehash.format import like
 from onlinehash.learners.chunks import ChunkLearner
+from onlinehash.learners.discrete_descent import settle_bits
 from onlinehash.learners.hooks import Traits
 from onlinehash.numeric.dots import pad_rows
 
@@ -146,7 +146,7 @@ class BalancedSimilarityHashing(ChunkLearner):
         if not self._counts.any():
             sums, products = _class_sums(B, classes, len(sums)), B.T @ B
         P = self.n_bits * self._balanced(sums)[classes] + self.fit_weight * XW
-        _settle_bits(B, P, products)
+        settle_bits(B, P, products, N_SWEEPS)
         return B
 
     def _balanced(self, sums: np.ndarray) -> np.ndarray:
@@ -215,21 +215,3 @@ def _class_sums(B: np.ndarray, classes: np.ndarray, n_classes: int) -> np.ndarra
     sums = np.zeros((n_classes, B.shape[1]), np.int64)
     np.add.at(sums, classes, B)
     return sums
-
-
-@njit(nogil=True, cache=True)
-def _settle_bits(B: np.ndarray, P: np.ndarray, products: np.ndarray) -> None:
-    """Give each bit in turn the value that lowers |B Eᵀ - r S|² + σ|XW - B|², all other bits held."""
-    for n in range(B.shape[0]):
-        for _ in range(N_SWEEPS):
-            settled = True
-            for k in range(B.shape[1]):
-                others = 0
-                for q in range(B.shape[1]):
-                    others += products[k, q] * B[n, q]
-                others -= products[k, k] * B[n, k]
-                bit = 1 if P[n, k] - others >= 0 else -1
-                settled &= bit == B[n, k]
-                B[n, k] = bit
-            if settled:
-                break

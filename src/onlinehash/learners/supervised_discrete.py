@@ -23,12 +23,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from scipy.linalg import cho_factor, cho_solve
 
 from onlinehash import checks
 from onlinehash.format import like
 from onlinehash.learners.batch import BatchLearner, Show
+from onlinehash.learners.discrete_descent import settle_bits
 from onlinehash.learners.hooks import Traits
 from onlinehash.numeric.tall import inner, times
 
@@ -142,7 +142,7 @@ class SupervisedDiscreteHashing(BatchLearner):
         P: np.ndarray = cho_solve(factor, PhiB)
         for t in range(self.n_rounds):
             Q = self.penalty * times(Phi, P) + (G.T - share @ G.T)[classes]
-            _settle_bits(B, Q, G @ G.T)
+            settle_bits(B, Q, G @ G.T, MOST_SWEEPS)
             BB, BY, PhiB = products()
             self.objectives_[t, 0] = objective()
             G = solve_G()
@@ -158,27 +158,3 @@ class SupervisedDiscreteHashing(BatchLearner):
     def _set_method_state(self, state: dict[str, Any]) -> None:
         super()._set_method_state(state)
         self.objectives_ = like(state["objectives"], self.objectives_, "objectives")
-
-
-@njit(nogil=True, cache=True)
-def _settle_bits(B: np.ndarray, Q: np.ndarray, GG: np.ndarray) -> None:
-    """Discrete cyclic coordinate descent, point by point; GG = G Gᵀ."""
-    r = B.shape[1]
-    reached = np.empty(r)  # B G Gᵀ of the point
-    for n in range(B.shape[0]):
-        for k in range(r):
-            total = 0.0
-            for j in range(r):
-                total += B[n, j] * GG[k, j]
-            reached[k] = total
-        for _ in range(MOST_SWEEPS):
-            settled = True
-            for k in range(r):
-                b = 1.0 if Q[n, k] - (reached[k] - B[n, k] * GG[k, k]) >= 0.0 else -1.0
-                if b != B[n, k]:
-                    B[n, k] = b
-                    settled = False
-                    for j in range(r):
-                        reached[j] += 2.0 * b * GG[k, j]
-            if settled:
-                break

@@ -33,6 +33,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/live.py --n 1e5
 	$(BIN)/python benchmarks/beyond_memory.py --n 1e5
 	$(BIN)/python benchmarks/policies.py --steps 100 --seeds 1
+	$(BIN)/python benchmarks/ranking.py --n 1e5 --queries 200 --points 10000 --rows 1000
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .

@@ -50,6 +50,7 @@ _HOMES = {
     "save": "onlinehash.files",
 }
 _ROOMS = {
+    "datasets": "onlinehash.datasets",
     "errors": "onlinehash.errors",
     "evaluate": "onlinehash.evaluate",
     "refresh": "onlinehash.live.refresh",
@@ -86,6 +87,7 @@ __all__ = [
     "StreamSpectralHashing",
     "SupervisedDiscreteHashing",
     "Update",
+    "datasets",
     "errors",
     "evaluate",
     "load",
@@ -95,7 +97,7 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from onlinehash import errors, evaluate, streams
+    from onlinehash import datasets, errors, evaluate, streams
     from onlinehash.codes import Codes
     from onlinehash.features import RbfAnchors
     from onlinehash.files import load, save

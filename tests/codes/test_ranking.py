@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinehash.codes.ranking import expected_average_precision
+from onlinehash.codes.ranking import expected_average_precision, precision_per_found, precision_sums
 
 
 def by_all_orders(distances: np.ndarray, relevant: np.ndarray) -> float:
@@ -53,3 +54,26 @@ def test_known_values() -> None:
     assert ap([0, 1, 2], [True, True, False]) == 1.0
     assert ap([5, 5, 5], [True, True, True]) == 1.0
     assert ap([0, 0], [True, False]) == pytest.approx(0.75)
+
+
+@pytest.mark.parametrize("before", [0, 3, 63, 64, 65, 1000, 10**9])
+@pytest.mark.parametrize("n", [1, 2, 40, 3000])
+def test_a_bucket_keeps_its_digits_however_many_came_before(before: int, n: int) -> None:
+    """Where a difference of two harmonic numbers would lose them; all items relevant, and a third of them."""
+    for r in {n, -(-n // 3)}:
+        items, hits = np.array([[before, n]]), np.array([[before // 2, r]])
+        slope = (r - 1) / max(n - 1, 1)
+        terms = [(before // 2 + 1 + i * slope) / (before + i + 1) for i in range(n)]
+        alone = precision_sums(items[:, :1], hits[:, :1], before + n)[0]
+        both = precision_sums(items, hits, before + n)[0]
+        assert both - alone == pytest.approx(r / n * math.fsum(terms), rel=1e-12, abs=1e-15 * both)
+
+
+def test_the_mean_over_found_items_sums_over_all_cuts() -> None:
+    """Five items at distance 0, two relevant, cut after three: none, one or two of them are found."""
+    items, hits = np.array([[5, 4]]), np.array([[2, 1]])
+    values = []
+    for places in itertools.combinations(range(5), 2):
+        found = [place for place in places if place < 3]
+        values.append(np.mean([(i + 1) / (place + 1) for i, place in enumerate(found)]) if found else 0.0)
+    assert precision_per_found(items, hits, 3) == pytest.approx([np.mean(values)])

@@ -1,10 +1,11 @@
 import copy
+import itertools
 
 import numpy as np
 import pytest
 
 from onlinehash import MultiModelOnlineHashing, OnlineHashing, RbfAnchors, evaluate, streams
-from onlinehash.errors import InvalidInput
+from onlinehash.errors import InvalidInput, InvalidParameter
 
 rng = np.random.default_rng(0)
 A, B = rng.normal(size=(2, 250, 8))
@@ -125,3 +126,45 @@ def test_arguments_are_checked_when_along_is_called_not_when_it_is_read():
 def test_a_measure_may_not_hide_what_a_row_says():
     with pytest.raises(InvalidInput, match="n_pairs"):
         list(evaluate.along(learner(), (A, B, SIMILAR), measure=lambda model: {"n_pairs": 1}))
+
+
+def rows_of(*points):
+    return [evaluate.Row(n, 0.0, 0.0, 0, {"map": value}) for n, value in points]
+
+
+def test_the_area_is_a_mean_over_checkpoints_or_over_pairs():
+    rows = rows_of((100, 0.2), (200, 0.4), (600, 0.6))
+    assert evaluate.area(rows, "map") == pytest.approx(0.4)
+    assert evaluate.area(rows, "map", rule="pairs") == pytest.approx((0.3 * 100 + 0.5 * 400) / 500)
+    assert evaluate.area(rows[:1], "map", rule="pairs") == 0.2
+    assert evaluate.area(rows, "n_pairs") == 300
+
+
+def test_an_area_needs_rows_in_order():
+    with pytest.raises(InvalidInput, match="at least one row"):
+        evaluate.area([], "map")
+    with pytest.raises(InvalidInput, match="do not grow"):
+        evaluate.area(rows_of((2, 0.1), (2, 0.1)), "map", rule="pairs")
+    with pytest.raises(AttributeError, match="precision"):
+        evaluate.area(rows_of((2, 0.1)), "precision")
+    with pytest.raises(InvalidParameter, match="rule"):
+        evaluate.area(rows_of((2, 0.1)), "map", rule="time")
+
+
+def test_changed_bits_are_those_that_differ_between_rows():
+    model = learner()
+    model.observe(A)
+    before = [model.transform(A)]
+
+    def measure(learner):
+        before.append(learner.transform(A))
+        return changes(learner)
+
+    changes = evaluate.CodeChanges(A, before=model)
+    rows = list(evaluate.along(model, (A, B, SIMILAR), every=60, measure=measure))
+    expected = [np.count_nonzero(old != new) for old, new in itertools.pairwise(before)]
+    assert [row.bits_changed for row in rows] == expected
+    assert sum(expected) > 0
+    assert evaluate.CodeChanges(A)(model) == {"bits_changed": 0}
+    with pytest.raises(InvalidInput, match="one width"):
+        changes(OnlineHashing(4, random_state=0).observe(A))

@@ -35,3 +35,28 @@ def test_numbers_compare_as_numbers():
 def test_labels_that_cannot_be_compared_are_refused(query, base, message):
     with pytest.raises(InvalidInput, match=message):
         evaluate.same_label(query, base)
+
+
+@pytest.mark.parametrize("n_base", [1, 63, 64, 65, 150])
+@pytest.mark.parametrize("as_text", [False, True])
+def test_bits_say_what_booleans_say(n_base, as_text):
+    rng = np.random.default_rng(n_base)
+    y_query, y_base = rng.integers(4, size=9), rng.integers(5, size=n_base)
+    if as_text:
+        y_query, y_base = y_query.astype(str), y_base.astype(str)
+    truth = evaluate.same_label(y_query, y_base)
+    plain = evaluate.Truth(9, n_base, truth.block)
+    for rows in (slice(0, 9), slice(2, 5)):
+        for masks, which in (truth.masks(rows), plain.masks(rows)):
+            words = masks[which]
+            assert words.shape == (len(range(9)[rows]), -(-n_base // 64))
+            bits = words[:, np.arange(n_base) // 64] >> (np.arange(n_base) % 64).astype(np.uint64) & np.uint64(1)
+            np.testing.assert_array_equal(bits.astype(bool), truth.block(rows))
+            assert np.bitwise_count(words).sum() == truth.block(rows).sum()  # nothing after the last item
+
+
+def test_large_whole_numbers_are_told_apart():
+    """As float64 they would be equal."""
+    truth = evaluate.same_label(np.array([2**60], np.uint64), np.array([2**60, 2**60 + 1], np.int64))
+    masks, which = truth.masks(slice(0, 1))
+    assert masks[which].tolist() == [[1]]

@@ -14,7 +14,8 @@ import onlinehash
 from onlinehash import LiveIndex, RbfAnchors
 from onlinehash.learners import block_cuts
 from onlinehash.learners import fast_supervised_kernels as kernels
-from onlinehash.learners.fast_supervised import FastSupervisedHashing, Inference, draw_pairs, pair_weights
+from onlinehash.learners.fast_supervised import FastSupervisedHashing, Inference, pair_weights
+from onlinehash.learners.fast_supervised_pairs import draw_pairs, pairs_of_classes
 from tests.reference.fast_supervised import best_block, best_gain, gain, kept, loss
 from tests.support import clusters
 
@@ -85,9 +86,10 @@ def test_pairs_are_of_the_kinds_asked_for() -> None:
 def test_each_bit_lowers_the_loss() -> None:
     """Inferred bits by what the cuts took off their sum; trees that fit them do not spoil it."""
     X, y = noisy(400)
-    classes, X = np.sort(y), X[np.argsort(y, kind="stable")]
+    pairs = pairs_of_classes(y, len(y), 10, np.random.default_rng(0))
+    X = X[pairs.rows]
     bins = kernels.bins_of(X, kernels.bin_edges(X))
-    codes, trial = (Inference(classes, 10, np.random.default_rng(0)) for _ in range(2))
+    codes, trial = (Inference(pairs) for _ in range(2))
     offered, shares = np.tile(np.arange(X.shape[1]), (4, 1)), []
 
     def loss_with(bits: np.ndarray) -> float:

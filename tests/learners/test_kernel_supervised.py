@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onlinehash import RbfAnchors
-from onlinehash.learners.kernel_supervised import Eigenvectors, KernelSupervisedHashing, Residual, descend
+from onlinehash.learners.kernel_supervised import ClassResidual, Eigenvectors, KernelSupervisedHashing, descend
 from tests.reference.kernel_supervised import ReferenceKernelSupervised
 
 
@@ -48,7 +48,7 @@ def test_every_step_of_a_bit_lowers_its_cost(seed: int) -> None:
     X, y = overlapping(n=300, d=20, seed=seed)
     K = X - X.mean(axis=0)
     K /= np.sqrt(np.mean(K**2))
-    left = Residual(y, 16)
+    left = ClassResidual(y, 16)
     start = Eigenvectors(K, left)
     n_steps = 0
     for _ in range(6):

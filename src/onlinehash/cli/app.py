@@ -9,13 +9,14 @@ from typing import Annotated, Literal, NoReturn, cast
 
 import typer
 
-from onlinehash.cli import output
+from onlinehash.cli import experiment_app, output
 from onlinehash.errors import OnlineHashError
 
 #: What typer raises for a command line that it cannot understand; it has no public name for the base class.
 USAGE_ERROR = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
 
 app = typer.Typer(name="onlinehash", rich_markup_mode=None)
+app.add_typer(experiment_app.app, name="experiment")
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON for machines to standard output.")]
 Format = Annotated[
@@ -49,11 +50,14 @@ def options(
 
 
 @app.command()
-def methods(as_json: Json = False) -> None:
+def methods(
+    bibtex: Annotated[bool, typer.Option("--bibtex", help="Write BibTeX for all methods: what to cite.")] = False,
+    as_json: Json = False,
+) -> None:
     """List the methods that can learn."""
     from onlinehash.cli import methods
 
-    methods.show(as_json)
+    methods.show(bibtex, as_json)
 
 
 @app.command()
@@ -191,6 +195,23 @@ def info(
     from onlinehash.cli import info
 
     info.show(file, vectors, pairs, as_json)
+
+
+@app.command()
+def data(
+    path: Annotated[
+        str | None,
+        typer.Argument(help="A folder of data sets, or a file.", show_default="$ONLINEHASH_DATA, or data"),
+    ] = None,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare checksums, and read what has none published.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Tell which data sets are here and where to get the others, or what a file holds."""
+    from onlinehash.cli import data
+
+    return data.show(path, verify, as_json)
 
 
 @app.command()

@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from onlinehash.cli import output
+from onlinehash.experiments.bibliography import ENTRIES, all_bibtex
 from onlinehash.learners.registry import methods
 
 
-def show(as_json: bool) -> None:
-    """The registry, a method a line."""
+def show(with_bibtex: bool, as_json: bool) -> None:
+    """The registry, a method a line; or what to cite."""
+    if with_bibtex and not as_json:
+        print(all_bibtex())
+        return
     rows = []
     for method in methods():
         learner = method.load()
@@ -21,6 +25,7 @@ def show(as_json: bool) -> None:
                 "unit": learner.traits.unit,
                 "several_labels": learner.traits.several_labels,
                 "summary": (learner.__doc__ or "").strip().partition("\n")[0],
+                "bibtex": str(ENTRIES[method.name]) if method.name in ENTRIES else None,
             }
         )
     if as_json:

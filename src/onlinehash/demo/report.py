@@ -22,6 +22,7 @@ def page(outcomes: list[Outcome], digits: Digits, seed: int) -> str:
     template = Template(files("onlinehash.demo").joinpath("page.html").read_text(encoding="utf-8"))
     classes = np.bincount(digits.y_base)
     return template.substitute(
+        look=files("onlinehash").joinpath("look.css").read_text(encoding="utf-8"),
         version=__version__,
         seed=seed,
         n_bits=N_BITS,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from onlinehash import checks
+from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput
+from onlinehash.evaluate.ranking import encoder_of
 from onlinehash.learners.base import Learner
+from onlinehash.learners.encoder import Encoder
 
 Measure = Callable[[Learner], Mapping[str, Any]]
 
@@ -46,6 +51,44 @@ def along(learner: Learner, stream: Any, every: int = 1000, measure: Measure | N
     """
     checks.parameters("along", {"every": every}, {"every": checks.integer(1)})
     return _rows(learner, _arrays(stream) if isinstance(stream, tuple) else stream, every, measure)
+
+
+def area(rows: Sequence[Row], metric: str, *, rule: str = "checkpoints") -> float:
+    """The area under a metric along a stream, as a share of the whole: its mean height.
+
+    rule: "checkpoints", the plain mean over the rows, as the literature on online hashing reports; or "pairs", by
+        trapezoids over the number of pairs, from the first row on, where rows need not be equally far apart.
+    """
+    checks.parameters("area", {"rule": rule}, {"rule": checks.one_of("checkpoints", "pairs")})
+    values = np.array([getattr(row, metric) for row in rows], np.float64)
+    if len(values) == 0:
+        raise InvalidInput("expected at least one row to take an area under, got none.")
+    if rule == "checkpoints" or len(values) == 1:
+        return float(values.mean())
+    n_pairs = np.array([row.n_pairs for row in rows], np.float64)
+    if (np.diff(n_pairs) <= 0).any():
+        raise InvalidInput("expected rows of one stream in its order, got numbers of pairs that do not grow.")
+    return float(np.trapezoid(values, n_pairs) / (n_pairs[-1] - n_pairs[0]))
+
+
+class CodeChanges:
+    """A measure for `along`: how many bits of some items' codes differ from the row before.
+
+    Called with a learner or an encoder it gives `{"bits_changed": n}`, over all rows of X together. `before` says
+    from where the first row counts; without it, from itself, so it has 0.
+    """
+
+    def __init__(self, X: Any, before: Learner | Encoder | None = None) -> None:
+        self._X = X
+        self._codes: Codes | None = None if before is None else encoder_of(before).encode(X)
+
+    def __call__(self, model: Learner | Encoder) -> dict[str, int]:
+        codes = encoder_of(model).encode(self._X)
+        before = codes if self._codes is None else self._codes
+        self._codes = codes
+        if before.planes.shape != codes.planes.shape:
+            raise InvalidInput(f"expected codes of one width in all rows, got {before!r} and {codes!r}.")
+        return {"bits_changed": int(np.bitwise_count(before.planes ^ codes.planes).sum(dtype=np.int64))}
 
 
 def _rows(learner: Learner, stream: Any, every: int, measure: Measure | None) -> Iterator[Row]:

@@ -1,62 +1,153 @@
 """How well a search by Hamming distance finds what is relevant, with ties treated by a stated rule.
 
-    map             mean average precision, expected over all orders of items at equal distance
-    precision@K     share of relevant items among the K nearest (a smaller base counts whole), also expected:
-                    where ties do not all fit in, each counts in proportion to the places left for them
-    precision@rR    share of relevant items among those at distance R or less; an empty ball counts 0
+The metrics are those of `measures`. `ties` says how items at equal distance are ordered:
 
-Each is a mean over queries. A query to which nothing is relevant says nothing about codes and is left out.
+    expected        in every order alike: the value is the exact expectation, which says most about the codes
+    optimistic      the relevant ones first, the best that an order can do
+    pessimistic     the relevant ones last
+    stored          as they come in the base, what a stable sort gives
+
+A query to which nothing is relevant says nothing about codes and is left out of every mean.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.codes import Codes, fused_distances
-from onlinehash.codes.ranking import expected_average_precision
+from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput
+from onlinehash.evaluate.histograms import Histograms
+from onlinehash.evaluate.measures import EMPTY_BALL, TIES, Counts, measure_of
 from onlinehash.evaluate.truth import Truth
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 
-#: Distances held at once: bounds the memory, whatever the number of queries.
-BLOCK_DISTANCES = 2**23
-
-Metric = Callable[[np.ndarray, np.ndarray], np.ndarray]  # distances, relevant -> a value per query
+METRICS = ("map", "precision@100", "precision@r2")
 
 
+@overload
 def retrieval(
     model: Learner | Encoder,
     X_query: Any,
     X_base: Any,
     truth: Truth,
-    metrics: Sequence[str] = ("map", "precision@100", "precision@r2"),
-) -> dict[str, float]:
+    metrics: Sequence[str] = ...,
+    *,
+    ties: str = ...,
+    empty_ball: str = ...,
+    per_query: Literal[False] = ...,
+    n_jobs: int = ...,
+) -> dict[str, float]: ...
+@overload
+def retrieval(
+    model: Learner | Encoder,
+    X_query: Any,
+    X_base: Any,
+    truth: Truth,
+    metrics: Sequence[str] = ...,
+    *,
+    ties: str = ...,
+    empty_ball: str = ...,
+    per_query: Literal[True],
+    n_jobs: int = ...,
+) -> dict[str, np.ndarray]: ...
+def retrieval(
+    model: Learner | Encoder,
+    X_query: Any,
+    X_base: Any,
+    truth: Truth,
+    metrics: Sequence[str] = METRICS,
+    *,
+    ties: str = "expected",
+    empty_ball: str = "zero",
+    per_query: bool = False,
+    n_jobs: int = 1,
+) -> dict[str, float] | dict[str, np.ndarray]:
     """Search the base for every query and say how good the results are, a value for each metric.
 
-    The distance is the model's own: several models are fused as it says. Memory does not grow with queries.
+    The distance is the model's own: several models are fused as it says. For the rest see `rank`.
     """
-    measures = {name: _metric(name) for name in metrics}
-    encoder = encoder_of(model)
-    queries, base = encoder.encode(X_query), encoder.encode(X_base)
-    for name, codes, expected in (("X_query", queries, truth.n_queries), ("X_base", base, truth.n_base)):
-        checks.same_length("the truth", expected, len(codes), name)
-    values: dict[str, list[np.ndarray]] = {name: [] for name in measures}
-    for rows in _blocks(queries, base):
-        relevant = truth.block(rows)
-        answerable = relevant.any(axis=1)
-        distances = fused_distances(queries[rows][answerable], base, encoder.fusion)
+    queries, base, fusion = codes_of(model, X_query, X_base)
+    options: dict[str, Any] = {"ties": ties, "empty_ball": empty_ball, "per_query": per_query, "n_jobs": n_jobs}
+    return rank(queries, base, truth, metrics, fusion=fusion, **options)
+
+
+@overload
+def rank(
+    queries: Codes,
+    base: Codes,
+    truth: Truth,
+    metrics: Sequence[str] = ...,
+    *,
+    fusion: str = ...,
+    ties: str = ...,
+    empty_ball: str = ...,
+    per_query: Literal[False] = ...,
+    n_jobs: int = ...,
+) -> dict[str, float]: ...
+@overload
+def rank(
+    queries: Codes,
+    base: Codes,
+    truth: Truth,
+    metrics: Sequence[str] = ...,
+    *,
+    fusion: str = ...,
+    ties: str = ...,
+    empty_ball: str = ...,
+    per_query: Literal[True],
+    n_jobs: int = ...,
+) -> dict[str, np.ndarray]: ...
+def rank(
+    queries: Codes,
+    base: Codes,
+    truth: Truth,
+    metrics: Sequence[str] = METRICS,
+    *,
+    fusion: str = "min",
+    ties: str = "expected",
+    empty_ball: str = "zero",
+    per_query: bool = False,
+    n_jobs: int = 1,
+) -> dict[str, float] | dict[str, np.ndarray]:
+    """How good a search is with codes that are there already, a value for each metric.
+
+    ties: "expected", "optimistic", "pessimistic" or "stored", which takes longer.
+    empty_ball: the precision within a radius where nothing lies: "zero", or "skip" to leave the query out.
+    per_query: an array with a value for each query in place of the mean; NaN where nothing is relevant, and where
+        the ball is empty under "skip".
+    n_jobs: threads; -1 means one for each CPU. Memory does not grow with the queries.
+    """
+    measures = {name: measure_of(name) for name in metrics}
+    rules = {"ties": checks.one_of(*TIES), "empty_ball": checks.one_of(*EMPTY_BALL)}
+    checks.parameters("evaluate", {"ties": ties, "empty_ball": empty_ball}, rules)
+    values = {name: np.full(len(queries), np.nan) for name in measures}
+    is_any_relevant = False
+    for rows, items, hits, order in Histograms(queries, base, truth, fusion, n_jobs).blocks(ties == "stored"):
+        counts = Counts.under(ties, empty_ball, items, hits, order)
+        answerable = counts.n_relevant > 0
+        is_any_relevant |= bool(answerable.any())
         for name, measure in measures.items():
-            values[name].append(measure(distances, relevant[answerable]))
-    found = {name: np.concatenate(parts) for name, parts in values.items()}
-    if any(len(per_query) == 0 for per_query in found.values()):
+            values[name][rows] = np.where(answerable, measure(counts), np.nan)
+    if not is_any_relevant:
         raise InvalidInput("expected something relevant in the base for at least one query, got nothing.")
-    return {name: float(per_query.mean()) for name, per_query in found.items()}
+    return values if per_query else {name: mean(value) for name, value in values.items()}
+
+
+def mean(values: np.ndarray) -> float:
+    """The mean of what is not NaN; NaN where nothing is left."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def codes_of(model: Any, X_query: Any, X_base: Any) -> tuple[Codes, Codes, str]:
+    """Queries and base as the model encodes them, and its fusion."""
+    encoder = encoder_of(model)
+    return encoder.encode(X_query), encoder.encode(X_base), encoder.fusion
 
 
 def encoder_of(model: Any) -> Encoder:
@@ -66,44 +157,3 @@ def encoder_of(model: Any) -> Encoder:
     if isinstance(model, Encoder):
         return model
     raise InvalidInput(f"expected a learner or an encoder as model, got {type(model).__name__}.")
-
-
-def _blocks(queries: Codes, base: Codes) -> list[slice]:
-    size = max(1, BLOCK_DISTANCES // (len(base) * base.n_models))
-    return [slice(start, start + size) for start in range(0, len(queries), size)]
-
-
-# ------------------------------------------------------------------ the metrics
-
-
-def _metric(name: str) -> Metric:
-    if name == "map":
-        return _average_precision
-    match = re.fullmatch(r"precision@(r?)(\d+)", name)
-    if match is None or match[0] == "precision@0":
-        raise InvalidInput(
-            "expected metrics among 'map', 'precision@K' (the K nearest, such as 'precision@100') and "
-            f"'precision@rR' (distance R or less, such as 'precision@r2'), got {name!r}."
-        )
-    number = int(match[2])
-    if match[1]:
-        return lambda distances, relevant: _precision_within(distances, relevant, number)
-    return lambda distances, relevant: _precision_among(distances, relevant, number)
-
-
-def _average_precision(distances: np.ndarray, relevant: np.ndarray) -> np.ndarray:
-    return expected_average_precision(distances, relevant, np.full(len(distances), -1))
-
-
-def _precision_within(distances: np.ndarray, relevant: np.ndarray, radius: int) -> np.ndarray:
-    ball = distances <= radius
-    return (ball & relevant).sum(axis=1) / np.maximum(ball.sum(axis=1), 1)
-
-
-def _precision_among(distances: np.ndarray, relevant: np.ndarray, k: int) -> np.ndarray:
-    k = min(k, distances.shape[1])
-    last = np.partition(distances, k - 1, axis=1)[:, k - 1, None]
-    surely, tied = distances < last, distances == last
-    places = k - surely.sum(axis=1)
-    expected = (surely & relevant).sum(axis=1) + places * (tied & relevant).sum(axis=1) / tied.sum(axis=1)
-    return expected / k

@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.codes.layout import LANES
 from onlinehash.errors import InvalidInput
+from onlinehash.numeric.neighbours import nearest_positions, number_of
+
+#: Relevance as one bit an item, in words of 64 items: the rows that differ, and which of them is each query's.
+Masks = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -17,12 +22,26 @@ class Truth:
     """Relevance of every base item to every query, told a block of queries at a time.
 
     The whole table can be larger than memory, so nobody ever holds it: `block(rows)` gives the booleans
-    `(len(rows), n_base)` of a slice of queries.
+    `(len(rows), n_base)` of a slice of queries. `packed`, where it is given, tells the same in bits, without making
+    the booleans first.
     """
 
     n_queries: int
     n_base: int
     block: Callable[[slice], np.ndarray]
+    packed: Callable[[slice], Masks] | None = None
+
+    def masks(self, rows: slice) -> Masks:
+        """The relevance of a slice of queries, packed."""
+        if self.packed is not None:
+            return self.packed(rows)
+        relevant = np.asarray(self.block(rows))
+        if relevant.dtype != np.bool_ or relevant.ndim != 2 or relevant.shape[1] != self.n_base:
+            raise InvalidInput(
+                f"expected a truth's block to give booleans (queries, {self.n_base}), "
+                f"got {relevant.dtype} {relevant.shape}."
+            )
+        return _pack(relevant), np.arange(len(relevant))
 
 
 def same_label(y_query: Any, y_base: Any) -> Truth:
@@ -33,10 +52,47 @@ def same_label(y_query: Any, y_base: Any) -> Truth:
             f"expected y_query and y_base to hold labels of one kind, got {query.dtype} and {base.dtype}; "
             "convert both to numbers or both to text."
         )
-    return Truth(len(query), len(base), lambda rows: query[rows, None] == base)
+    if query.dtype.kind in "US":  # texts are compared once, their numbers every time
+        numbers = np.unique(np.concatenate([query, base]), return_inverse=True)[1]
+        query, base = numbers[: len(query)], numbers[len(query) :]
+
+    def packed(rows: slice) -> Masks:
+        classes, which = np.unique(query[rows], return_inverse=True)
+        masks = [_pack((base == label)[None]) for label in classes]  # one class at a time: few booleans at once
+        return np.concatenate(masks), which
+
+    return Truth(len(query), len(base), lambda rows: query[rows, None] == base, packed)
+
+
+def nearest(X_query: Any, X_base: Any, share: float = 0.05, *, k: int | None = None) -> Truth:
+    """Relevant are the nearest items of the base by Euclidean distance: a share of it, or `k` of them.
+
+    Exact: distances are compared in float64 where it matters, and where several items are equally far and not all fit
+    in, those that come first in the base do. A share is rounded to a whole number of items, at least one. What is kept
+    is four bytes for each relevant item of each query.
+    """
+    X_query, X_base = checks.vectors(X_query, "X_query"), checks.vectors(X_base, "X_base")
+    checks.width(X_query, X_base.shape[1], "X_base", "X_query")
+    positions = nearest_positions(X_query, X_base, number_of(len(X_base), share, k))
+
+    def block(rows: slice) -> np.ndarray:
+        near = positions[rows]
+        relevant = np.zeros((len(near), len(X_base)), np.bool_)
+        np.put_along_axis(relevant, near, True, axis=1)
+        return relevant
+
+    return Truth(len(X_query), len(X_base), block)
 
 
 def _labels(y: Any, name: str) -> np.ndarray:
     if not hasattr(y, "__len__") or len(y) == 0:
         raise InvalidInput(f"expected a vector of at least one label for {name}, got {y!r}.")
     return checks.labels(y, len(y))
+
+
+def _pack(relevant: np.ndarray) -> np.ndarray:
+    """Booleans `(n, n_base)` as words `(n, blocks of 64)`, item 64b + l in bit l of word b; zeros after the last."""
+    packed = np.packbits(relevant, axis=1, bitorder="little")
+    out = np.zeros((len(relevant), -(-relevant.shape[1] // LANES) * LANES // 8), np.uint8)
+    out[:, : packed.shape[1]] = packed
+    return out.view("<u8")

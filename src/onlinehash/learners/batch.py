@@ -48,8 +48,8 @@ class BatchLearner(LinearLearner):
         self._adopt(fresh)
         return self
 
-    def _learn_all(self, rows: np.ndarray, classes: np.ndarray | None) -> None:
-        """Checked rows, for a learner that has seen nothing."""
+    def _learn_all(self, rows: np.ndarray, known: Any) -> None:
+        """Checked rows, and what is known of them, for a learner that has seen nothing."""
         if self._map is not None and not self._map.is_ready:
             self._map.partial_fit(rows)
             self._map.start()
@@ -59,7 +59,7 @@ class BatchLearner(LinearLearner):
         self._centring.mean = Z.mean(axis=0, dtype=np.float64)
         X = (Z - self._centring.mean).astype(self.dtype_)
         with one_thread(), progress_bar() as show:
-            W = self._fit(X, classes, np.random.default_rng([self._seed, 2]), show)
+            W = self._fit(X, known, np.random.default_rng([self._seed, 2]), show)
         self._lay_out(W[None])
         self.n_points_seen_ = len(rows)
         self.version_ = 1

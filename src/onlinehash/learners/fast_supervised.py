@@ -6,7 +6,9 @@ Trees for High-Dimensional Data*. IEEE Conference on Computer Vision and Pattern
 Readings taken, and where this departs from the authors' code:
 - The loss of m bits is that of m bits: dissimilar points should be m/2 apart after bit m. Asking for r/2 from the first
   bit on makes early bits split classes (mAP 0.64 instead of 0.69 with 16 bits of CIFAR-10 features).
-- Blocks of the graph cut are the classes: inside a class all pairs are similar, so no weight is positive.
+- Blocks of the graph cut are the classes: inside a class all pairs are similar, so no weight is positive. Without
+  classes blocks are found greedily (`fast_supervised_pairs`), there are many more of them, and cuts that start with
+  equal bits end in poor minima; so they start from the signs of an eigenvector (docs/learners.md has the figures).
 - Weights are exact whole numbers (eight times the paper's), so cuts are exact too; see `block_cuts`.
 - Boosting is Gentle AdaBoost with weight trimming. A leaf is a weighted mean of +1 and -1, never more than 1 in size,
   so that nothing needs to be clipped.
@@ -29,24 +31,29 @@ from onlinehash.features.boosted_trees import BoostedTrees
 from onlinehash.format import like
 from onlinehash.learners import block_cuts
 from onlinehash.learners import fast_supervised_kernels as kernels
-from onlinehash.learners.batch import BatchLearner, Show
+from onlinehash.learners.batch import Show
+from onlinehash.learners.fast_supervised_pairs import Pairs, pairs_of_classes, pairs_of_similarities
 from onlinehash.learners.hooks import Traits
+from onlinehash.learners.similarities import SimilarityLearner
 
 #: Passes over all blocks; a third changes next to nothing.
 N_PASSES = 2
+
+#: Steps of the power iteration that cuts start from where there are no classes.
+N_STEPS = 50
 
 #: The share of the features that a tree is offered, and the least number of them.
 OFFERED, LEAST_OFFERED = 0.25, 16
 
 
-class FastSupervisedHashing(BatchLearner):
-    """Learns bit after bit what codes the labels want, and boosted trees that give them.
+class FastSupervisedHashing(SimilarityLearner):
+    """Learns bit after bit what codes the labels (or similarities) want, and boosted trees that give them.
 
     Two steps for each bit: first the bit of every training point is inferred, without a thought of how it may be
     computed, then a sum of decision trees is fitted to it:
 
         L(d) = d² of a similar pair at distance d, max(0, m/2 - d)² of a dissimilar one    after m bits
-        z = argmin Σ_pairs a_ij z_i z_j,  a_ij = (L(d_ij) - L(d_ij + 1)) / 2               by cuts, class by class
+        z = argmin Σ_pairs a_ij z_i z_j,  a_ij = (L(d_ij) - L(d_ij + 1)) / 2               by cuts, block by block
         h(x) = sgn(F(x)),  F ← F + the tree that fits z best, weighted by exp(-z F)        `n_trees` times
 
     The hash functions are not linear: a `snapshot` carries the trees as its feature map.
@@ -111,14 +118,17 @@ class FastSupervisedHashing(BatchLearner):
 
     # ------------------------------------------------------------------ learning
 
-    def _fit(self, X: np.ndarray, classes: np.ndarray | None, rng: np.random.Generator, show: Show) -> np.ndarray:
-        assert classes is not None
-        chosen = rng.choice(len(X), min(self.n_samples, len(X)), replace=False)
-        chosen = chosen[np.argsort(classes[chosen], kind="stable")]  # classes lie together
-        X, classes = X[chosen], classes[chosen]
+    def _fit(
+        self, X: np.ndarray, known: np.ndarray | csr_array | None, rng: np.random.Generator, show: Show
+    ) -> np.ndarray:
+        assert known is not None
+        by_classes = not isinstance(known, csr_array)
+        draw = pairs_of_classes if by_classes else pairs_of_similarities
+        pairs = draw(known, self.n_samples, self.n_partners, rng)
+        X = X[pairs.rows]
         edges = kernels.bin_edges(X)
         bins = kernels.bins_of(X, edges)
-        codes = Inference(classes, self.n_partners, rng)
+        codes = Inference(pairs, None if by_classes else rng)
         trees = self.trees_
         cuts = np.empty(trees.feature.shape, np.uint8)
         for k in range(self.n_bits):
@@ -175,22 +185,21 @@ class FastSupervisedHashing(BatchLearner):
 class Inference:
     """The pairs among training points, the distances of their codes so far, and the bit that comes next."""
 
-    def __init__(self, classes: np.ndarray, n_partners: int, rng: np.random.Generator) -> None:
-        """Class numbers that ascend; each point gets so many partners of its own class, and of the others."""
-        self.i, self.j = draw_pairs(classes, n_partners, rng)
-        self.similar = classes[self.i] == classes[self.j]
+    def __init__(self, pairs: Pairs, rng: np.random.Generator | None = None) -> None:
+        """With a generator, cuts start from the signs of an eigenvector; else from equal bits."""
+        self.i, self.j, self.similar = pairs.i, pairs.j, pairs.similar
         self.distances = np.zeros(len(self.i), np.int64)
         self.n_bits = 0
-        self._starts = np.append(np.flatnonzero(np.diff(classes, prepend=-1)), len(classes))
+        self._starts, self._rng = pairs.starts, rng
         ends = np.concatenate([self.i, self.j]), np.concatenate([self.j, self.i])
         numbers = np.tile(np.arange(len(self.i)), 2)
-        self._numbers = csr_array((numbers, ends), shape=(len(classes), len(classes)))
+        self._numbers = csr_array((numbers, ends), shape=(len(pairs.rows), len(pairs.rows)))
 
     def infer(self) -> tuple[np.ndarray, list[int]]:
         """The next bit of each point, +1 or -1, and what its sum over pairs was before and after each pass."""
         a = pair_weights(self.distances, self.similar, self.n_bits + 1)
         graph = csr_array((a[self._numbers.data], self._numbers.indices, self._numbers.indptr), self._numbers.shape)
-        z = np.ones(graph.shape[0], np.int64)
+        z = np.ones(graph.shape[0], np.int64) if self._rng is None else leading_signs(graph, self._rng)
         return z, block_cuts.lower(graph, self._starts, z, N_PASSES)
 
     def add(self, bits: np.ndarray) -> None:
@@ -203,19 +212,15 @@ class Inference:
         return float(four_losses(self.distances, self.similar, self.n_bits).sum() / 4)
 
 
-def draw_pairs(classes: np.ndarray, n_partners: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """For each point `n_partners` of its class and as many of others; each pair once, i < j."""
-    n = len(classes)
-    first, last = np.searchsorted(classes, classes), np.searchsorted(classes, classes, side="right")
-    size, points = last - first, np.repeat(np.arange(n), n_partners)
-    draws = rng.random((2, n, n_partners))
-    alike = first[:, None] + (draws[0] * size[:, None]).astype(np.int64)
-    others = (draws[1] * (n - size)[:, None]).astype(np.int64)
-    others += np.where(others >= first[:, None], size[:, None], 0)
-    others[size == n] = np.flatnonzero(size == n)[:, None]  # one class alone has no others
-    i, j = np.tile(points, 2), np.concatenate([alike.ravel(), others.ravel()])
-    keys = np.unique(np.minimum(i, j)[i != j] * n + np.maximum(i, j)[i != j])
-    return keys // n, keys % n
+def leading_signs(weights: csr_array, rng: np.random.Generator) -> np.ndarray:
+    """Signs of about the vector v that makes vᵀ A v / vᵀ v least: the bits that it wants, were they real numbers."""
+    A = weights.astype(np.float64)
+    shift = max(float(abs(A).sum()) / A.shape[0], 1.0)  # makes the least eigenvalue the one of greatest size
+    v = rng.standard_normal(A.shape[0])
+    for _ in range(N_STEPS):
+        v = shift * v - A @ v
+        v /= np.linalg.norm(v)
+    return np.where(v >= 0, 1, -1)
 
 
 def four_losses(distances: np.ndarray, similar: np.ndarray, n_bits: int) -> np.ndarray:

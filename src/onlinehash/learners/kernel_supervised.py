@@ -4,9 +4,10 @@ Wei Liu, Jun Wang, Rongrong Ji, Yu-Gang Jiang, Shih-Fu Chang: *Supervised Hashin
 form is `features=RbfAnchors(300)`; with `features=None` the same steps work on the vectors themselves.
 
 Readings taken, and where this departs from public code:
-- S comes from classes, so S = 2 Y Yᵀ - 1 1ᵀ with Y one-hot. Neither S nor its residuals are ever formed: a product
-  with one costs O(l (c + r)) instead of O(l²), and l may be as large as one likes.
-- Kᵀ S_k K is a sum of c + k terms of rank one, whose top eigenvector is found in their span.
+- S = 2 A - 1 1ᵀ, where A says who is similar: Y Yᵀ with Y one-hot if it comes from classes, else a sparse matrix.
+  Neither S nor its residuals are ever formed: a product with one costs O(l (c + r)) from classes, O(l r) and the
+  similar pairs otherwise, instead of O(l²), and l may be as large as one likes.
+- Kᵀ S_k K is a sum of c + k terms of rank one (from classes), whose top eigenvector is found in their span.
 - KᵀK gets a ridge, a millionth of its mean diagonal: it is singular as soon as a feature is constant.
 - The accelerated descent starts afresh from the last point where momentum would raise the cost, so no step raises
   it. It ends when a step lowers the cost by less than a thousandth of it; public code's limit of 0.01 l means another
@@ -24,11 +25,13 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
+from scipy.sparse import csr_array
 
 from onlinehash import checks
 from onlinehash.format import like
-from onlinehash.learners.batch import BatchLearner, Show
+from onlinehash.learners.batch import Show
 from onlinehash.learners.hooks import Traits
+from onlinehash.learners.similarities import SimilarityLearner
 from onlinehash.numeric.tall import signs
 
 RIDGE = 1e-6
@@ -36,11 +39,12 @@ MOST_STEPS, MOST_DOUBLINGS = 500, 50
 TOLERANCE = 1e-3
 
 
-class KernelSupervisedHashing(BatchLearner):
+class KernelSupervisedHashing(SimilarityLearner):
     """Learns bit after bit, so that the inner products of codes follow the classes of a sample of points.
 
-    S is +1 for two points of one class, else -1; codes H should make H Hᵀ = r S. Bits are learned greedily, each from
-    what the bits before have left over, first by an eigenvector and then by descent with a smooth sign:
+    S is +1 for two points of one class (`fit`) or two that are similar (`fit_similarities`), else -1; codes H should
+    make H Hᵀ = r S. Bits are learned greedily, each from what the bits before have left over, first by an eigenvector
+    and then by descent with a smooth sign:
 
         S_k = r S - Σ_{j<k} h_j h_jᵀ
         a⁰  = the top eigenvector of  Kᵀ S_k K a = γ Kᵀ K a,  |K a|² = l
@@ -52,7 +56,7 @@ class KernelSupervisedHashing(BatchLearner):
     n_bits : int, default=64
         Length r of a code.
     n_samples : int, default=2000
-        l: how many of the labelled points are learned from (all where there are fewer), drawn at random.
+        l: how many of the points are learned from (all where there are fewer), drawn at random.
     features, random_state
         As for every learner: see `Learner`.
 
@@ -79,8 +83,10 @@ class KernelSupervisedHashing(BatchLearner):
         super()._begin(n_inputs, rng)
         self.objectives_ = np.ones(self.n_bits)
 
-    def _fit(self, X: np.ndarray, classes: np.ndarray | None, rng: np.random.Generator, show: Show) -> np.ndarray:
-        assert classes is not None
+    def _fit(
+        self, X: np.ndarray, known: np.ndarray | csr_array | None, rng: np.random.Generator, show: Show
+    ) -> np.ndarray:
+        assert known is not None
         show(0.0, "products of features")
         chosen = np.sort(rng.choice(len(X), min(self.n_samples, len(X)), replace=False))
         K = X[chosen].astype(np.float64)
@@ -88,7 +94,11 @@ class KernelSupervisedHashing(BatchLearner):
             return rng.standard_normal((X.shape[1], self.n_bits))
         K /= np.abs(K).max()  # so that no square overflows
         K *= np.sqrt(K.size) / np.linalg.norm(K)
-        left = Residual(classes[chosen], self.n_bits)
+        left = (
+            SimilarityResidual(known[chosen][:, chosen], self.n_bits)
+            if isinstance(known, csr_array)
+            else ClassResidual(known[chosen], self.n_bits)
+        )
         start = Eigenvectors(K, left)
         W = np.empty((K.shape[1], self.n_bits))
         square = float(self.n_bits * len(K)) ** 2  # |S_k|²
@@ -116,18 +126,24 @@ class KernelSupervisedHashing(BatchLearner):
 
 
 class Residual:
-    """S_k = r (2 Y Yᵀ - 1 1ᵀ) - H Hᵀ, known by its factors."""
+    """S_k = r (2 A - 1 1ᵀ) - H Hᵀ, known by its parts."""
 
-    def __init__(self, classes: np.ndarray, n_bits: int) -> None:
-        self.classes = np.unique(classes, return_inverse=True)[1]
-        self.H = np.empty((n_bits, len(classes)))
+    def __init__(self, n_points: int, n_bits: int) -> None:
+        self.H = np.empty((n_bits, n_points))
         self.n_bits, self.k = n_bits, 0
+
+    def of_similar(self, v: np.ndarray) -> np.ndarray:
+        """A v."""
+        raise NotImplementedError
+
+    def terms(self, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Columns t and their weights w: Kᵀ A K = Σ w t tᵀ."""
+        raise NotImplementedError
 
     def times(self, v: np.ndarray) -> np.ndarray:
         """S_k v."""
         H = self.H[: self.k]
-        of_class = np.bincount(self.classes, weights=v)
-        product: np.ndarray = self.n_bits * (2 * of_class[self.classes] - v.sum()) - (H @ v) @ H
+        product: np.ndarray = self.n_bits * (2 * self.of_similar(v) - v.sum()) - (H @ v) @ H
         return product
 
     def less(self, h: np.ndarray) -> None:
@@ -136,20 +152,52 @@ class Residual:
         self.k += 1
 
 
+class ClassResidual(Residual):
+    """A = Y Yᵀ: similar are points of one class."""
+
+    def __init__(self, classes: np.ndarray, n_bits: int) -> None:
+        super().__init__(len(classes), n_bits)
+        self.classes = np.unique(classes, return_inverse=True)[1]
+
+    def of_similar(self, v: np.ndarray) -> np.ndarray:
+        sums: np.ndarray = np.bincount(self.classes, weights=v)[self.classes]
+        return sums
+
+    def terms(self, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        sums = np.zeros((self.classes.max() + 1, K.shape[1]))
+        np.add.at(sums, self.classes, K)
+        return sums.T, np.ones(len(sums))
+
+
+class SimilarityResidual(Residual):
+    """A is given."""
+
+    def __init__(self, similar: csr_array, n_bits: int) -> None:
+        super().__init__(similar.shape[0], n_bits)
+        self.A = similar.astype(np.float64)
+
+    def of_similar(self, v: np.ndarray) -> np.ndarray:
+        sums: np.ndarray = self.A @ v
+        return sums
+
+    def terms(self, K: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        weights, columns = np.linalg.eigh(K.T @ (self.A @ K))
+        return columns, weights
+
+
 class Eigenvectors:
     """The top generalised eigenvector of (Kᵀ S_k K, Kᵀ K), bit after bit.
 
-    With Kᵀ K = L Lᵀ it is L⁻ᵀ times an eigenvector of F D Fᵀ, where each column of F = L⁻¹ Kᵀ [Y, 1, H] belongs to a
-    term of rank one and D holds the weights 2r, -r and -1.
+    With Kᵀ K = L Lᵀ it is L⁻ᵀ times an eigenvector of F D Fᵀ, where each column of F belongs to a term of rank one and
+    D holds their weights: from classes F = L⁻¹ Kᵀ [Y, 1, H], with the weights 2r, -r and -1.
     """
 
     def __init__(self, K: np.ndarray, left: Residual) -> None:
         self.K = K
         self.L = cholesky(K.T @ K + RIDGE * len(K) * np.eye(K.shape[1]), lower=True)  # len(K) is its mean diagonal
-        sums = np.zeros((left.classes.max() + 1, K.shape[1]))
-        np.add.at(sums, left.classes, K)
-        self.F = solve_triangular(self.L, np.column_stack([sums.T, K.sum(axis=0)]), lower=True)
-        self.D = np.append(np.full(len(sums), 2.0 * left.n_bits), -left.n_bits)
+        columns, weights = left.terms(K)
+        self.F = solve_triangular(self.L, np.column_stack([columns, K.sum(axis=0)]), lower=True)
+        self.D = np.append(2.0 * left.n_bits * weights, -left.n_bits)
 
     def top(self) -> np.ndarray:
         """a⁰, scaled so that |K a⁰|² = l; its largest entry is positive, lest rounding choose between a⁰ and -a⁰."""

@@ -1,0 +1,173 @@
+"""`onlinehash experiment`: run plans, draw their figures, print their tables, verify kept results, write the report."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from onlinehash.cli import output
+from onlinehash.errors import InvalidInput
+from onlinehash.experiments import plan as planning
+from onlinehash.experiments import running, sources, verifying
+from onlinehash.experiments.plan import Plan
+from onlinehash.experiments.results import Store, existing
+from onlinehash.experiments.roles import NamedSet, roles
+from onlinehash.experiments.rows import Rows, rows_of
+from onlinehash.progress import progress_bar
+
+
+def show_plans(as_json: bool) -> None:
+    """All plans, with what they ask."""
+    known = planning.plans(["all"])
+    if as_json:
+        output.print_json([planning.as_document(plan) for plan in known])
+        return
+    output.print_columns([[plan.name, plan.question] for plan in known])
+
+
+def run(
+    names: Sequence[str],
+    data: Sequence[str],
+    others: Sequence[str],
+    quick: bool,
+    seeds: int | None,
+    workers: int | None,
+    results: str,
+    as_json: bool,
+) -> int:
+    """Run what is not done; 1 if a run failed."""
+    chosen = _plans(names, quick, seeds)
+    sets = sources.find_sets(data)
+    store = Store(results)
+    cells = [(cell, plan.alone) for plan in chosen for cell in planning.cells(plan, sets, others)]
+    if not cells:
+        wanted = sorted({role for plan in chosen for role in plan.roles})
+        raise InvalidInput(f"expected data in the role {' or '.join(wanted)}, got none; write --data {wanted[0]}=FILE.")
+    tally = running.run(cells, store, workers or os.cpu_count() or 1)
+    if as_json:
+        document = {"results": results, "done": tally.n_done, "found": tally.n_found, "failures": tally.failures}
+        output.print_json(document)
+    else:
+        print(f"{tally.n_done} runs done, {tally.n_found} found in {results}")
+        for label, message in tally.failures.items():
+            output.warn(f"{label}: {message}", as_json)
+        if not tally.failures:
+            flags = " --quick" if quick else ""
+            print(f"next: onlinehash experiment figure {' '.join(names)}{flags}")
+    return 1 if tally.failures else 0
+
+
+def figure(names: Sequence[str], others: Sequence[str], quick: bool, results: str, folder: str, as_json: bool) -> None:
+    """Draw what is there, and write the page that shows it all."""
+    from onlinehash.experiments import claims, figures, page
+
+    found = collect(_plans(names, quick), existing(results), others)
+    written = [path for plan, rows in found for path in figures.draw_all(plan, rows, folder)]
+    index = Path(folder) / "index.html"
+    page.write_page(index, found, claims.judged(_together(found)))
+    if as_json:
+        output.print_json({"figures": [str(path) for path in written], "page": str(index)})
+    else:
+        print(f"{len(written)} pictures and {index}")
+
+
+def table(names: Sequence[str], others: Sequence[str], quick: bool, results: str, as_json: bool) -> None:
+    """Print the tables of what is there."""
+    from onlinehash.experiments import tables
+
+    made = [tables.table(plan, rows) for plan, rows in collect(_plans(names, quick), existing(results), others)]
+    if as_json:
+        output.print_json([one.as_document() for one in made])
+    else:
+        print("\n\n".join(one.as_text() for one in made))
+
+
+def report(results: str, page: str, folder: str, as_json: bool) -> None:
+    """The reproduction report, from kept results."""
+    from onlinehash.experiments import claims, figures, reproduction
+
+    found = collect(_plans(["all"], False), existing(results))
+    written = [path for plan, rows in found for path in figures.draw_all(plan, rows, folder, ("svg",))]
+    reproduction.write_reproduction(page, found, claims.judged(_together(found)), folder)
+    if as_json:
+        output.print_json({"page": page, "figures": [str(path) for path in written]})
+    else:
+        print(f"{page} and {len(written)} pictures")
+
+
+def keep(results: str, folder: str, as_json: bool) -> None:
+    """Results in compact form, added to those that the folder holds already."""
+    path = Store(folder).keep(existing(results))
+    size = path.stat().st_size
+    if as_json:
+        output.print_json({"file": str(path), "bytes": size})
+    else:
+        print(f"{path}, {size / 1e6:.1f} MB")
+
+
+def verify(n_cells: int, seed: int, data: Sequence[str], results: str, as_json: bool) -> int:
+    """Run some kept cells again; 1 if one does not agree."""
+    store = existing(results)
+    at_hand = {named.fingerprint: named.path for named in sources.find_sets([*data, *sources.EVERYBODYS])}
+    both = [plan for quick in (False, True) for plan in _plans(["all"], quick) if not plan.alone]
+    candidates = [
+        (row, rows) for _, rows in collect(both, store) for row in rows if row.cell.setting.fingerprint in at_hand
+    ]
+    if not candidates:
+        raise InvalidInput("expected data of kept results to run them again, got none; name the files with --data.")
+    chosen = verifying.draw(candidates, n_cells, seed)
+    comparisons = []
+    with tempfile.TemporaryDirectory() as cache, progress_bar(len(chosen)) as show:
+        for k, (row, rows) in enumerate(chosen):
+            show(k, f"{k} of {len(chosen)}  {row.plan}: {row.line}, {row.data}")
+            job = running.Job(row.cell.setting, at_hand[row.cell.setting.fingerprint], cache, False, row.line)
+            comparisons.append(verifying.compare(row, running.execute(job), rows))
+    _show_comparisons(comparisons, as_json)
+    return 0 if all(one.agrees for one in comparisons) else 1
+
+
+def _show_comparisons(comparisons: Sequence[verifying.Comparison], as_json: bool) -> None:
+    lines = [one.as_document() for one in comparisons]
+    if as_json:
+        output.print_json(lines)
+        return
+    cells = [[f"{value:.5g}" if isinstance(value, float) else str(value) for value in line.values()] for line in lines]
+    output.print_columns([list(lines[0]), *cells])
+
+
+# ------------------------------------------------------------------ from results back to the cells of plans
+
+
+def collect(chosen: Sequence[Plan], store: Store, others: Sequence[str] = ()) -> list[tuple[Plan, Rows]]:
+    """The rows that are there, plan by plan; sets, roles and seeds are those of the store."""
+    known = roles()
+    sets = {
+        (s.fingerprint, s.role): NamedSet(s.data, s.data, s.fingerprint, known[s.role])
+        for s in (result.setting for result in store)
+        if s.role in known
+    }
+    n_seeds = 1 + max(result.setting.seed for result in store)
+    ordered = sorted(sets.values(), key=lambda named: (list(known).index(named.role.name), named.name))
+    every = [dataclasses.replace(plan, seeds=n_seeds) for plan in chosen]
+    found = [(plan, rows_of(planning.cells(plan, ordered, others), store)) for plan in every]
+    found = [(plan, rows) for plan, rows in found if len(rows)]
+    if not found:
+        names = ", ".join(plan.name for plan in chosen)
+        raise InvalidInput(f"expected results of {names} in {store.folder}, got none; run `onlinehash experiment run`.")
+    return found
+
+
+def _plans(names: Sequence[str], quick: bool, seeds: int | None = None) -> list[Plan]:
+    chosen = planning.plans(names)
+    if quick:
+        chosen = [plan.made_quick() for plan in chosen]
+    if seeds is not None:
+        chosen = [dataclasses.replace(plan, seeds=seeds) for plan in chosen]
+    return chosen
+
+
+def _together(found: Sequence[tuple[Plan, Rows]]) -> Rows:
+    return Rows(row for _, rows in found for row in rows)

@@ -1,0 +1,141 @@
+"""The commands under `onlinehash experiment`, with options and help; `experiment.py` does the work."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+#: Where runs go, and where those that are kept with the project are.
+RESULTS, KEPT = "experiments", "docs/results"
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Write JSON for machines to standard output.")]
+Plans = Annotated[
+    list[str],
+    typer.Argument(metavar="PLAN...", help="Names from `experiment list`, all, or a .toml file.", show_default=False),
+]
+Data = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--data",
+        metavar="[ROLE=]FILE",
+        help="A set, or a folder of npz files; a ROLE such as gist1m says what to use it for.",
+        show_default="the digits of scikit-learn",
+    ),
+]
+Others = Annotated[
+    list[str] | None,
+    typer.Option("--method", help="A method that takes part besides: yours, by its entry point.", show_default=False),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Small and soon, on digits: a first look.")]
+Results = Annotated[
+    str | None, typer.Option(help="The folder of raw results.", show_default="experiments, with --quick quick in it")
+]
+Kept = Annotated[str, typer.Option(help="The folder of kept results.")]
+
+
+@app.callback()
+def options() -> None:
+    """Run every figure of the paper, and ours; draw them; verify them."""
+
+
+@app.command("list")
+def list_plans(as_json: Json = False) -> None:
+    """List the plans: one for each figure."""
+    from onlinehash.cli import experiment
+
+    experiment.show_plans(as_json)
+
+
+@app.command()
+def run(
+    plans: Plans,
+    data: Data = None,
+    method: Others = None,
+    quick: Quick = False,
+    seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions.", show_default="the plan's")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes at work.", show_default="one for each CPU")
+    ] = None,
+    results: Results = None,
+    as_json: Json = False,
+) -> int:
+    """Run plans; what is done already is not done again."""
+    from onlinehash.cli import experiment
+
+    return experiment.run(plans, data or [], method or [], quick, seeds, workers, _folder(results, quick), as_json)
+
+
+@app.command()
+def figure(
+    plans: Plans,
+    method: Others = None,
+    quick: Quick = False,
+    results: Results = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", help="The folder to write to.", show_default="figures in that of the results"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Draw figures as PNG and SVG, and a page that shows them."""
+    from onlinehash.cli import experiment
+
+    folder = _folder(results, quick)
+    experiment.figure(plans, method or [], quick, folder, output or f"{folder}/figures", as_json)
+
+
+@app.command()
+def table(
+    plans: Plans, method: Others = None, quick: Quick = False, results: Results = None, as_json: Json = False
+) -> None:
+    """Print tables, with spread and significance."""
+    from onlinehash.cli import experiment
+
+    experiment.table(plans, method or [], quick, _folder(results, quick), as_json)
+
+
+@app.command()
+def keep(
+    results: Results = None,
+    quick: Quick = False,
+    output: Annotated[str, typer.Option("--output", "-o", help="The folder of kept results.")] = KEPT,
+    as_json: Json = False,
+) -> None:
+    """Add raw results to those that are kept, in compact form."""
+    from onlinehash.cli import experiment
+
+    experiment.keep(_folder(results, quick), output, as_json)
+
+
+@app.command()
+def report(
+    results: Kept = KEPT,
+    output: Annotated[str, typer.Option("--output", "-o", help="The page.")] = "docs/reproduce.md",
+    figures: Annotated[str, typer.Option(help="The folder of its figures.")] = "docs/figures/experiments",
+    as_json: Json = False,
+) -> None:
+    """Write the reproduction report from kept results."""
+    from onlinehash.cli import experiment
+
+    experiment.report(results, output, figures, as_json)
+
+
+@app.command()
+def verify(
+    cells: Annotated[int, typer.Option(min=1, help="How many runs to repeat.")] = 3,
+    seed: Annotated[int, typer.Option(help="Which ones: the seed that draws them.")] = 0,
+    data: Data = None,
+    results: Kept = KEPT,
+    as_json: Json = False,
+) -> int:
+    """Repeat kept runs, drawn at random, and compare."""
+    from onlinehash.cli import experiment
+
+    return experiment.verify(cells, seed, data or [], results, as_json)
+
+
+def _folder(results: str | None, quick: bool) -> str:
+    return results or (f"{RESULTS}/quick" if quick else RESULTS)

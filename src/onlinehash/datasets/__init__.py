@@ -1,0 +1,10 @@
+"""Data sets: vectors, labels, queries and their neighbours from files of many formats."""
+
+from onlinehash.datasets import gist
+from onlinehash.datasets.catalogue import KNOWN
+from onlinehash.datasets.dataset import Dataset
+from onlinehash.datasets.loading import digits, load
+from onlinehash.datasets.surveying import Found, survey
+from onlinehash.datasets.tiny_images import TinyImages
+
+__all__ = ["KNOWN", "Dataset", "Found", "TinyImages", "digits", "gist", "load", "survey"]

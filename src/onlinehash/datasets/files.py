@@ -1,0 +1,40 @@
+"""What all readers do first: is there a file, and is it as long as its header says?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.progress import progress_bar
+
+#: Vectors converted at a time.
+BLOCK_ROWS = 8192
+
+
+def size_of(path: Path) -> int:
+    """The length of a file in bytes."""
+    if not path.is_file():
+        raise InvalidInput(f"expected a file at {path}, got {'a folder' if path.is_dir() else 'none'}.")
+    return path.stat().st_size
+
+
+def check_size(path: Path, expected: int, what: str) -> None:
+    """Said before anything is allocated for what the header promises."""
+    size = size_of(path)
+    if size != expected:
+        wrong = "truncated" if size < expected else "too long"
+        raise FormatError(f"{path} is {wrong}: expected {expected:,} bytes for {what}, got {size:,}; get it anew.")
+
+
+def as_float32(rows: np.ndarray, name: str) -> np.ndarray:
+    """Numbers of another type as float32, block by block, so that a file is read only once and in order."""
+    if rows.dtype == np.float32:
+        return rows
+    converted = np.empty(rows.shape, np.float32)
+    with progress_bar(len(rows)) as show:
+        for start in range(0, len(rows), BLOCK_ROWS):
+            converted[start : start + BLOCK_ROWS] = rows[start : start + BLOCK_ROWS]
+            show(start, f"reading {name}")
+    return converted

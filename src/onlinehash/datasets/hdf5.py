@@ -1,0 +1,54 @@
+"""HDF5 files, through the optional package h5py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onlinehash.datasets.files import size_of
+from onlinehash.errors import FormatError, MissingExtra
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Any]:
+    """The file, open for reading."""
+    try:
+        import h5py
+    except ImportError:
+        raise MissingExtra("reading HDF5", "h5py", "hdf5") from None
+    size_of(path)
+    try:
+        file = h5py.File(path, "r")
+    except OSError as error:
+        raise FormatError(f"expected an HDF5 file at {path}, got: {error}.") from None
+    with file:
+        yield file
+
+
+def matrix(file: Any, name: str, path: Path) -> Any:
+    """An array of numbers of two axes in the file, not read yet."""
+    import h5py
+
+    found = file.get(name)
+    if not isinstance(found, h5py.Dataset) or found.ndim != 2 or found.dtype.kind not in "biuf":
+        raise FormatError(f"{path}: expected a matrix {name} of numbers, got {', '.join(file) or 'nothing'}.")
+    return found
+
+
+def mapped(array: Any, path: Path, rows: int | None = None) -> np.ndarray:
+    """The first rows of it, left on the disk where it lies there in one piece."""
+    n = len(array) if rows is None else min(rows, len(array))
+    offset = array.id.get_offset()
+    if offset is not None and array.dtype.isnative:
+        end = offset + array.size * array.dtype.itemsize
+        if end > size_of(path):
+            raise FormatError(f"{path} is truncated: expected {end:,} bytes, got {size_of(path):,}; get it anew.")
+        return np.memmap(path, array.dtype, "r", offset, (n, array.shape[1]))
+    try:
+        return np.asarray(array[:n])
+    except OSError as error:
+        raise FormatError(f"{path}: expected a sound array {array.name}, got: {error}; get it anew.") from None

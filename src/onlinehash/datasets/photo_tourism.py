@@ -1,0 +1,93 @@
+"""Photo Tourism patches: bitmaps of 16 x 16 patches, info.txt with the 3-D point each shows, files of matches.
+
+Winder and Brown, Learning Local Image Descriptors, CVPR 2007.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from onlinehash.datasets import bitmaps, gist
+from onlinehash.datasets.dataset import Dataset
+from onlinehash.datasets.files import size_of
+from onlinehash.errors import FormatError
+from onlinehash.progress import progress_bar
+
+SIDE, ACROSS = 64, 16
+PER_BITMAP = ACROSS * ACROSS
+
+
+class Patches(NamedTuple):
+    """Patches (n, 64, 64) of bytes, and the number of the 3-D point that each shows."""
+
+    images: np.ndarray
+    points: np.ndarray
+
+
+class Matches(NamedTuple):
+    """Pairs of patches by their rows; similar are those that show one point."""
+
+    first: np.ndarray
+    second: np.ndarray
+    similar: np.ndarray
+
+
+def bitmap_path(folder: Path, number: int) -> Path:
+    """Where the bitmap of that number is."""
+    return folder / f"patches{number:04d}.bmp"
+
+
+def read_points(folder: Path) -> np.ndarray:
+    """The first number of each line of info.txt."""
+    return _columns(folder / "info.txt", (0,), (1, 2))[:, 0]
+
+
+def read_patches(folder: Path, rows: int | None = None) -> Patches:
+    """The patches of a folder, or its first `rows`; what fills up the last bitmap is left out."""
+    points = read_points(folder)[:rows]
+    images = np.empty((len(points), SIDE, SIDE), np.uint8)
+    with progress_bar(len(points)) as show:
+        for start in range(0, len(points), PER_BITMAP):
+            path = bitmap_path(folder, start // PER_BITMAP)
+            picture = bitmaps.read(path)
+            if picture.shape != (ACROSS * SIDE, ACROSS * SIDE):
+                raise FormatError(f"{path}: expected {ACROSS * SIDE} x {ACROSS * SIDE} pixels, got {picture.shape}.")
+            patches = picture.reshape(ACROSS, SIDE, ACROSS, SIDE).swapaxes(1, 2).reshape(PER_BITMAP, SIDE, SIDE)
+            images[start : start + PER_BITMAP] = patches[: len(points) - start]
+            show(start, f"reading {path.name}")
+    return Patches(images, points)
+
+
+def read_matches(path: Path) -> Matches:
+    """A file such as m50_100000_100000_0.txt: patch, point and a number of no use, twice, and maybe one more."""
+    columns = _columns(path, (0, 1, 3, 4), (6, 7))
+    return Matches(columns[:, 0], columns[:, 2], columns[:, 1] == columns[:, 3])
+
+
+def read_set(folder: Path, name: str, rows: int | None = None) -> Dataset:
+    """GIST descriptors (512) of the patches, computed here; the labels are the points."""
+    patches = read_patches(folder, rows)
+    return Dataset(name, gist.describe(patches.images), patches.points)
+
+
+def _columns(path: Path, chosen: tuple[int, ...], widths: tuple[int, ...]) -> np.ndarray:
+    """Some columns of whole numbers of a text file whose lines have so many."""
+    size_of(path)
+    values = []
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        words = line.split()
+        try:
+            if len(words) not in widths:
+                raise ValueError
+            values.append([int(words[column]) for column in chosen])
+        except ValueError:
+            expected = " or ".join(map(str, widths))
+            raise FormatError(
+                f"{path}, line {number}: expected {expected} whole numbers, got {line[:40].decode('latin1')!r}."
+            ) from None
+    if not values:
+        raise FormatError(f"{path}: expected a line for each patch or pair, got an empty file.")
+    return np.array(values, np.int64)

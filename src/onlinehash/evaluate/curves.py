@@ -1,0 +1,97 @@
+"""Precision against recall, by Hamming radius."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onlinehash import checks
+from onlinehash.codes import Codes
+from onlinehash.errors import InvalidInput
+from onlinehash.evaluate.histograms import Histograms
+from onlinehash.evaluate.measures import EMPTY_BALL
+from onlinehash.evaluate.ranking import codes_of
+from onlinehash.evaluate.truth import Truth
+from onlinehash.learners.base import Learner
+from onlinehash.learners.encoder import Encoder
+
+#: Recall 0, 0.1, ..., 1.
+LEVELS = tuple(i / 10 for i in range(11))
+
+
+@dataclass(frozen=True, eq=False)
+class PrecisionRecall:
+    """Means over the queries to which something is relevant.
+
+    radius, recall, precision: for each Hamming radius, what lies within it. It takes all of a tie, so no order of ties
+        is in it. Where it holds nothing for a query, the precision follows `empty_ball`; NaN where all were left out.
+    levels, interpolated: for each level of recall, the best precision at that recall or more.
+    """
+
+    radius: np.ndarray
+    recall: np.ndarray
+    precision: np.ndarray
+    levels: np.ndarray
+    interpolated: np.ndarray
+    n_queries: int
+
+    def at(self, recall: float | Sequence[float]) -> np.ndarray:
+        """The interpolated precision at any recall, between two levels on the straight line."""
+        return np.interp(recall, self.levels, self.interpolated)
+
+
+def precision_recall(
+    model: Learner | Encoder,
+    X_query: Any,
+    X_base: Any,
+    truth: Truth,
+    *,
+    levels: Sequence[float] = LEVELS,
+    empty_ball: str = "zero",
+    n_jobs: int = 1,
+) -> PrecisionRecall:
+    """The curve of a search of the base for every query, by the model's own distance."""
+    queries, base, fusion = codes_of(model, X_query, X_base)
+    return curve(queries, base, truth, fusion=fusion, levels=levels, empty_ball=empty_ball, n_jobs=n_jobs)
+
+
+def curve(
+    queries: Codes,
+    base: Codes,
+    truth: Truth,
+    *,
+    fusion: str = "min",
+    levels: Sequence[float] = LEVELS,
+    empty_ball: str = "zero",
+    n_jobs: int = 1,
+) -> PrecisionRecall:
+    """`precision_recall` for codes that are there already."""
+    checks.parameters("evaluate", {"empty_ball": empty_ball}, {"empty_ball": checks.one_of(*EMPTY_BALL)})
+    wanted = np.asarray(levels, np.float64)
+    if wanted.ndim != 1 or not ((wanted >= 0) & (wanted <= 1)).all() or (np.diff(wanted) <= 0).any():
+        raise InvalidInput(f"expected growing levels of recall from 0 to 1, got {checks.shown(levels)}.")
+    histograms = Histograms(queries, base, truth, fusion, n_jobs)
+    radii = np.arange(histograms.n_distances)
+    recalls, precisions, balls = np.zeros((3, len(radii)))
+    interpolated = np.zeros(len(wanted))
+    n_queries = 0
+    for _, items, hits, _ in histograms.blocks():
+        answerable = hits.any(axis=1)
+        ball, found = items[answerable].cumsum(axis=1), hits[answerable].cumsum(axis=1)
+        recall, precision = found / found[:, -1:], found / np.maximum(ball, 1)
+        best = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]  # at this radius or any larger one
+        first = (recall[:, None, :] < wanted[:, None]).sum(axis=2)  # the first radius that reaches the level
+        interpolated += np.take_along_axis(best, first, axis=1).sum(axis=0)
+        recalls += recall.sum(axis=0)
+        precisions += precision.sum(axis=0)
+        balls += (ball > 0).sum(axis=0)
+        n_queries += len(ball)
+    if n_queries == 0:
+        raise InvalidInput("expected something relevant in the base for at least one query, got nothing.")
+    counted = np.full(len(radii), n_queries) if empty_ball == "zero" else np.where(balls > 0, balls, np.nan)
+    return PrecisionRecall(
+        radii, recalls / n_queries, precisions / counted, wanted, interpolated / n_queries, n_queries
+    )

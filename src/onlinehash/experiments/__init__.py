@@ -1,0 +1,1 @@
+"""Experiments: every figure of the paper, and ours, each as a plan; raw results first, figures made from them."""

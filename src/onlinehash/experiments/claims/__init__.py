@@ -1,0 +1,29 @@
+"""The paper's claims, each judged by a pure function of the results.
+
+    judged(rows)    every claim with what was measured and a verdict: confirmed, confirmed in part, not confirmed,
+                    or not tested, where results are missing
+
+A module for each kind of claim: `parameters` (β, T, C), `retrieval` (mAP against code length), `times`, `theory` and
+`drift`. `levels` has the one rule by which all of them compare, `verdicts` how parts of a claim are put together.
+"""
+
+from __future__ import annotations
+
+from onlinehash.experiments.claims import drift, parameters, retrieval, theory, times
+from onlinehash.experiments.claims.verdicts import Claim, Judged, Verdict, judge
+from onlinehash.experiments.rows import Rows
+
+__all__ = ["CLAIMS", "Claim", "Judged", "Verdict", "judged"]
+
+CLAIMS: tuple[Claim, ...] = (
+    *parameters.CLAIMS,
+    *retrieval.CLAIMS,
+    *times.CLAIMS,
+    *theory.CLAIMS,
+    *drift.CLAIMS,
+)
+
+
+def judged(rows: Rows) -> list[Judged]:
+    """All claims, in the order of the paper's experiments."""
+    return [judge(claim, rows) for claim in CLAIMS]

@@ -1,0 +1,38 @@
+"""Times and operations, as verdicts tell them, and whether a cost is a straight line."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onlinehash.experiments.claims.levels import level
+from onlinehash.experiments.rows import Rows
+
+#: A cost is a straight line when one explains this share of its variance (R²).
+STRAIGHT = 0.99
+
+
+def straightness(x: np.ndarray, y: np.ndarray) -> float:
+    """R² of the straight line through the points: the share of their variance that it explains."""
+    rest = y - np.polyval(np.polyfit(x, y, 1), x)
+    return float(1 - rest.var() / y.var()) if y.var() > 0 else 1.0
+
+
+def flops(rows: Rows) -> float:
+    """Operations for a pair, NaN where they are not counted."""
+    found = [row.result.facts.get("flops_per_pair") for row in rows]
+    known = [value for value in found if value is not None]
+    return float(np.mean(known)) if known else math.nan
+
+
+def flops_told(rows: Rows) -> str:
+    """In thousands a pair, or nothing."""
+    known = flops(rows)
+    return "" if math.isnan(known) else f" [{known / 1e3:,.0f} kflop]"
+
+
+def cost_told(rows: Rows) -> str:
+    """Seconds with their spread over the runs, and the operations."""
+    times = level(rows, "seconds")
+    return f"{times.mean:.3g} ± {times.spread:.1g} s{flops_told(rows)}"

@@ -1,0 +1,194 @@
+"""A plan is one figure: who is compared, on what, under which conditions, along which axis. One TOML file each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from onlinehash.errors import InvalidInput
+from onlinehash.experiments import toml
+from onlinehash.experiments.roles import NamedSet
+from onlinehash.experiments.settings import Setting
+from onlinehash.learners import registry
+
+#: σ of the kernel, the paper's, on vectors of unit length.
+WIDTH = 1.0
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How a plan is shown.
+
+    x: "values" (the last look of each run against what is varied) or "pairs" (all looks along the stream).
+    y: the name of what was measured.
+    """
+
+    x_label: str
+    y_label: str = "mean average precision (mAP)"
+    x: str = "values"
+    y: str = "map"
+    log_x: bool = False
+    log_y: bool = False
+    #: Varied values are lines of their own, where x is "pairs".
+    lines_by_value: bool = False
+
+
+@dataclass(frozen=True)
+class Contestant:
+    """Who takes part; see `plans/_contestants.toml`."""
+
+    label: str
+    method: str
+    kernel: int | None = None
+    models: int | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One figure.
+
+    vary, values: the axis: "bits", a parameter of the methods, "features.NAME", or "conditions.NAME". A method without
+        that parameter runs once, and is a level line.
+    roles: the roles of sets that it is for; empty for all.
+    alone: timing, so nothing else may run beside it.
+    quick: what to change for a first look; `conditions` in it are merged.
+    """
+
+    name: str
+    title: str
+    question: str
+    source: str
+    drawing: Drawing
+    contestants: tuple[str, ...]
+    conditions: Mapping[str, Any]
+    bits: int = 64
+    vary: str = "bits"
+    values: tuple[Any, ...] = (64,)
+    seeds: int = 3
+    roles: tuple[str, ...] = ()
+    alone: bool = False
+    quick: Mapping[str, Any] = field(default_factory=dict)
+
+    def made_quick(self) -> Plan:
+        """The same at a size for a first look."""
+        changes = dict(self.quick)
+        conditions = dict(self.conditions) | {"pairs": 1500} | changes.pop("conditions", {})
+        changes = {key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()}
+        return replace(self, **{"seeds": 2, "roles": (), **changes}, conditions=conditions, quick={})
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A run of a plan and its place in the figure."""
+
+    plan: str
+    set: NamedSet
+    line: str
+    value: Any
+    setting: Setting
+
+    @property
+    def seed(self) -> int:
+        """Which of the repetitions."""
+        return self.setting.seed
+
+
+def plans(names: Sequence[str]) -> list[Plan]:
+    """By name, or `all`, or the path of a TOML file of yours."""
+    known = toml.names()
+    wanted = known if list(names) == ["all"] else list(names)
+    for name in wanted:
+        if name not in known and not name.endswith(".toml"):
+            raise InvalidInput(f"expected a plan among {', '.join(known)}, all, or a .toml file, got {name!r}.")
+    return [read_plan(name) for name in wanted]
+
+
+def read_plan(name: str) -> Plan:
+    """One plan."""
+    what = f"the plan {name}"
+    document = toml.read(name)
+    drawing = toml.make(Drawing, document.pop("drawing", {}), f"[drawing] of {what}")
+    short = name.rsplit("/", 1)[-1].removesuffix(".toml")
+    plan = toml.make(Plan, {"name": short, "drawing": drawing, **document}, what)
+    for key in plan.quick:
+        if key not in ("bits", "values", "seeds", "contestants", "conditions"):
+            raise InvalidInput(
+                f"expected bits, values, seeds, contestants or conditions in [quick] of {what}, got {key!r}."
+            )
+    for label in plan.contestants:
+        contestant(label)
+    return plan
+
+
+@cache
+def contestant(label: str) -> Contestant:
+    """By its label; or any method of the registry, with its defaults."""
+    known = toml.read("_contestants")
+    if label in known:
+        return toml.make(Contestant, {"label": label, **known[label]}, f"the contestant {label}")
+    return Contestant(label, _method(label).__name__)
+
+
+@cache
+def _method(name: str) -> Any:
+    """The registry asks all installed packages each time, which thousands of runs need not."""
+    return registry.find(name)
+
+
+def cells(plan: Plan, sets: Sequence[NamedSet], others: Sequence[str] = ()) -> Iterator[Cell]:
+    """All runs of a plan; `others` are methods that take part besides."""
+    for data in sets:
+        if (plan.roles and data.role.name not in plan.roles) or not _is_possible(plan, data):
+            continue
+        for label in dict.fromkeys((*plan.contestants, *others)):
+            who = contestant(label)
+            if not _can_learn(who, data):
+                continue
+            for value in plan.values:
+                for seed in range(plan.seeds):
+                    yield Cell(plan.name, data, label, value, _setting(plan, data, who, value, seed))
+
+
+def _is_possible(plan: Plan, data: NamedSet) -> bool:
+    """Only what asks for neighbours can do without labels."""
+    return data.role.truth == "labels" or plan.conditions["protocol"] == "retrieval"
+
+
+def _can_learn(who: Contestant, data: NamedSet) -> bool:
+    """Methods that need labels stay away where there are none, unless similar pairs will do."""
+    method = _method(who.method)
+    return data.role.truth == "labels" or method.traits.learns_from != "labels" or hasattr(method, "fit_similarities")
+
+
+def _setting(plan: Plan, data: NamedSet, who: Contestant, value: Any, seed: int) -> Setting:
+    method = _method(who.method)
+    has = method().get_params(deep=False)
+    wanted = dict(data.role.parameters)
+    conditions = data.role.conditions() | dict(plan.conditions)
+    features = None if who.kernel is None else {"n_anchors": who.kernel, "width": WIDTH, "normalize": True}
+    n_bits = plan.bits
+    room, _, name = plan.vary.rpartition(".")
+    if plan.vary == "bits":
+        n_bits = value
+    elif room == "conditions":
+        conditions[name] = value
+    elif room == "features":
+        features = features and features | {name: value}
+    else:
+        wanted[plan.vary] = value
+    wanted = wanted | dict(who.parameters) | {"features": features}
+    if who.models is not None:
+        wanted["n_models"] = who.models
+        n_bits //= who.models
+    # A value that is the default anyway makes no other run; what a method does not have says nothing to it.
+    parameters = {name: wanted[name] for name in wanted if name in has and wanted[name] != has[name]}
+    names = data.name, data.fingerprint, data.role.name
+    return Setting(*names, conditions, method.__name__, parameters, n_bits, seed)
+
+
+def as_document(plan: Plan) -> dict[str, Any]:
+    """For machines."""
+    return asdict(plan)

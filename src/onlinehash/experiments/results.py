@@ -1,0 +1,152 @@
+"""Raw results on the disk: one line of JSON for each finished run, written when it is done.
+
+A run that was killed leaves at most half a line at the end, which is dropped. `results.jsonl.xz` is the compact form,
+for results that are kept with the project: the same lines, with the values of the first queries only.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import lzma
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onlinehash import atomic
+from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.experiments.settings import Setting, setting_of
+
+LINES, COMPACT = "results.jsonl", "results.jsonl.xz"
+#: Queries whose values the compact form keeps: enough for a paired test.
+KEPT_QUERIES = 250
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run measured.
+
+    checkpoints: one mapping for each look along the stream, the last at its end.
+    per_query: average precision of each query at the end (NaN: nothing is relevant to it), or None.
+    facts: what holds for the run as a whole.
+    """
+
+    setting: Setting
+    checkpoints: list[dict[str, Any]]
+    per_query: np.ndarray | None
+    facts: dict[str, Any]
+
+    @property
+    def final(self) -> dict[str, Any]:
+        """The last look."""
+        return self.checkpoints[-1]
+
+
+class Store:
+    """A folder of results."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        self._results = {result.setting.name: result for result in self._read()}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._results
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self._results.values())
+
+    def get(self, name: str) -> Result | None:
+        """The result of a run, if it is done."""
+        return self._results.get(name)
+
+    def add(self, result: Result) -> None:
+        """On the disk before this returns."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / LINES
+        if path.exists() and path.stat().st_size:
+            with open(path, "rb+") as file:  # after a kill, half a line may be in the way
+                file.seek(-1, os.SEEK_END)
+                if file.read(1) != b"\n":
+                    file.write(b"\n")
+        with open(path, "ab") as file:
+            file.write(_line(result))
+            file.flush()
+            os.fsync(file.fileno())
+        self._results[result.setting.name] = result
+
+    def keep(self, others: Iterable[Result]) -> Path:
+        """All of these too, in one small file: the same bytes for the same results."""
+        self._results.update({result.setting.name: result for result in others})
+        lines = sorted(_line(_shortened(result)) for result in self)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / COMPACT
+        with atomic.replacing(path) as file:
+            file.write(lzma.compress(b"".join(lines), preset=9))
+        return path
+
+    def _read(self) -> Iterator[Result]:
+        compact, lines = self.folder / COMPACT, self.folder / LINES
+        if compact.exists():
+            try:
+                text = lzma.decompress(compact.read_bytes())
+            except (lzma.LZMAError, EOFError) as error:
+                raise FormatError(f"expected results in {compact}, got: {error}; fetch the file again.") from None
+            for line in text.splitlines():
+                yield _result(line, compact)
+        if lines.exists():
+            for line in lines.read_bytes().splitlines():
+                with suppress(FormatError):  # half a line, which a kill left behind
+                    yield _result(line, lines)
+
+
+def existing(folder: str | os.PathLike[str]) -> Store:
+    """A store that must hold something."""
+    store = Store(folder)
+    if not len(store):
+        raise InvalidInput(f"expected results in {folder}, got none; run `onlinehash experiment run` first.")
+    return store
+
+
+def _line(result: Result) -> bytes:
+    document = {
+        "run": result.setting.name,
+        "setting": asdict(result.setting),
+        "checkpoints": result.checkpoints,
+        "per_query": None if result.per_query is None else _packed(result.per_query),
+        "facts": result.facts,
+    }
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
+
+
+def _result(line: bytes, path: Path) -> Result:
+    try:
+        document = json.loads(line)
+        setting = setting_of(document["setting"])
+        values = None if document["per_query"] is None else _unpacked(document["per_query"])
+        return Result(setting, document["checkpoints"], values, document["facts"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise FormatError(f"expected a result on each line of {path}, got: {error}; delete the broken line.") from None
+
+
+def _shortened(result: Result) -> Result:
+    kept = None if result.per_query is None else result.per_query[:KEPT_QUERIES]
+    return Result(result.setting, result.checkpoints, kept, result.facts)
+
+
+def _packed(values: np.ndarray) -> str:
+    """Two bytes a value: 0 to 65,534 stand for 0 to 1, 65,535 for NaN."""
+    small = np.where(np.isnan(values), 65535, np.rint(np.nan_to_num(values) * 65534)).astype("<u2")
+    return base64.b64encode(small.tobytes()).decode()
+
+
+def _unpacked(text: str) -> np.ndarray:
+    small = np.frombuffer(base64.b64decode(text), "<u2")
+    return np.where(small == 65535, np.nan, small / 65534)

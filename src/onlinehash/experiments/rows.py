@@ -1,0 +1,90 @@
+"""Results in the order of a plan: what figures, tables and claims are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onlinehash.experiments.plan import Cell
+from onlinehash.experiments.results import Result, Store
+
+
+@dataclass(frozen=True)
+class Row:
+    """A finished run in its place: which plan, set, contestant (`line`) and varied value."""
+
+    cell: Cell
+    result: Result
+
+    @property
+    def plan(self) -> str:
+        return self.cell.plan
+
+    @property
+    def data(self) -> str:
+        """The heading of its set."""
+        return self.cell.set.title
+
+    @property
+    def role(self) -> str:
+        """The role of its set, such as `gist1m`."""
+        return self.cell.set.role.name
+
+    @property
+    def line(self) -> str:
+        return self.cell.line
+
+    @property
+    def value(self) -> Any:
+        return self.cell.value
+
+    @property
+    def seed(self) -> int:
+        return self.cell.seed
+
+
+class Rows(Sequence[Row]):
+    """Many of them, to choose from: `rows.of(plan="beta", role="cifar10", line="OH", value=0.4)`."""
+
+    def __init__(self, rows: Iterable[Row]) -> None:
+        self._rows = tuple(rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, k: Any) -> Any:
+        return self._rows[k]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
+
+    def of(self, **wanted: Any) -> Rows:
+        """Those that have all of these values."""
+        return Rows(row for row in self if all(getattr(row, name) == value for name, value in wanted.items()))
+
+    def distinct(self, name: str) -> list[Any]:
+        """The different values of an attribute, in the order in which they come."""
+        return list(dict.fromkeys(getattr(row, name) for row in self))
+
+    def finals(self, measured: str) -> np.ndarray:
+        """What was measured at the end, one for each row that has it."""
+        return np.array([row.result.final[measured] for row in self if measured in row.result.final], np.float64)
+
+    def mean(self, measured: str) -> float:
+        """Over the rows, NaN where there is none."""
+        values = self.finals(measured)
+        return float(values.mean()) if len(values) else float("nan")
+
+    def spread(self, measured: str) -> float:
+        """Standard deviation over the rows (seeds), NaN where there are fewer than two."""
+        values = self.finals(measured)
+        return float(values.std(ddof=1)) if len(values) > 1 else float("nan")
+
+
+def rows_of(cells: Iterable[Cell], store: Store) -> Rows:
+    """Those that are done."""
+    found = ((cell, store.get(cell.setting.name)) for cell in cells)
+    return Rows(Row(cell, result) for cell, result in found if result is not None)

@@ -1,0 +1,53 @@
+"""`Setting`: all that decides a result. Its name is made of its content, so equal runs of two plans are one run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from onlinehash.learners import registry
+
+#: Raised when the meaning of a setting changes, so that results of the older meaning are not taken for new ones.
+EDITION = 1
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One run.
+
+    data, fingerprint, role: the set's name, a sum of its content, and what it is used for.
+    conditions: what the protocol asks: `protocol`, `truth`, `pairs`, ...
+    method, parameters: the learner; `features` is None or the arguments of `RbfAnchors`.
+    """
+
+    data: str
+    fingerprint: str
+    role: str
+    conditions: Mapping[str, Any]
+    method: str
+    parameters: Mapping[str, Any]
+    n_bits: int
+    seed: int
+
+    @property
+    def name(self) -> str:
+        """The same for the same content, on every machine."""
+        text = json.dumps([EDITION, asdict(self)], sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def learner(self) -> Any:
+        """A new learner of this setting, which has seen nothing."""
+        from onlinehash.features import RbfAnchors
+
+        parameters = dict(self.parameters)
+        if parameters.get("features") is not None:
+            parameters["features"] = RbfAnchors(**parameters["features"])
+        return registry.find(self.method)(n_bits=self.n_bits, random_state=self.seed, **parameters)
+
+
+def setting_of(document: Mapping[str, Any]) -> Setting:
+    """What `asdict` made of one."""
+    return Setting(**document)

@@ -1,0 +1,164 @@
+"""Results as tables: the figures' numbers, with spread, the best marked, and what differs by more than chance.
+
+retrieval   a line for each set and contestant, a column for each value or for looks along the stream
+times       see `time_table`
+bounds      what Theorem 2 asks of C, and how many steps C cut short
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from onlinehash.experiments.comparisons import LEVEL, Comparison, comparisons, rival
+from onlinehash.experiments.plan import Plan
+from onlinehash.experiments.rows import Rows
+from onlinehash.experiments.series import Series, lines, rows_to_show, series, shown
+from onlinehash.experiments.table_forms import NOTHING, Entry, Parts, Table, measured, range_of, thinned
+from onlinehash.experiments.time_table import time_parts
+
+#: Looks along a stream that are shown.
+MOST_LOOKS = 6
+LESS_IS_BETTER = ("loss",)
+
+
+def table(plan: Plan, rows: Rows) -> Table:
+    """The table of a plan."""
+    some = rows_to_show(plan, rows)
+    kinds = {"seconds": time_parts, "smallest_C": _bounds}
+    headings, body, rules = kinds.get(plan.drawing.y, _measured)(plan, some)
+    notes = (*rules, *(_conditions(some.of(data=data)) for data in some.distinct("data")))
+    return Table(plan.name, plan.title, tuple(headings), tuple(tuple(line) for line in body), notes)
+
+
+# ------------------------------------------------------------------ what was found, or lost
+
+
+def _measured(plan: Plan, rows: Rows) -> Parts:
+    columns = _columns(plan, rows)
+    body: list[list[Entry]] = []
+    alone = len(list(lines(plan, rows.of(data=rows[0].data)))) == 1
+    n_tests = 0
+    for data in rows.distinct("data"):
+        of_set = rows.of(data=data)
+        found = comparisons(plan, of_set) if plan.drawing.y == "map" and not alone else {}
+        n_tests = max(n_tests, len(found))
+        block = [
+            [_entry(plan, line.mean[k], line.spread[k]) if k is not None else Entry(NOTHING) for k in places]
+            for line, places in _placed(plan, of_set, columns)
+        ]
+        block = _with_best(block, plan.drawing.y in LESS_IS_BETTER, by_line=alone)
+        for line, entries in zip(series(plan, of_set), block, strict=True):
+            marked = _with_marks(plan, line.label, entries, columns, found)
+            body.append([Entry(data), Entry(line.label), *marked])
+    best = "The best value of each set" if alone else "The best of each set and column"
+    notes = [f"{plan.drawing.y_label}: mean ± standard deviation over the seeds. {best} is marked."]
+    if n_tests:
+        notes.append(
+            f"Marked + or -: differs from {rival(rows)} {_where(plan)}, p < {LEVEL} by a paired sign-flip test over "
+            f"the queries, corrected (Holm) for the {n_tests} comparisons on its set."
+        )
+    return ["set", "contestant", *(heading for heading, _ in columns)], body, notes
+
+
+def _where(plan: Plan) -> str:
+    return "at the same value" if plan.drawing.x == "values" else "at the end"
+
+
+def _columns(plan: Plan, rows: Rows) -> list[tuple[str, Any]]:
+    """Headings, and what they stand for: a value, or the number of a look."""
+    if plan.drawing.x == "values":
+        unit = " bits" if plan.vary == "bits" else ""
+        known = rows.distinct("value")
+        return [(f"{shown(value)}{unit}", value) for value in plan.values if value in known]
+    longest = max((line.x for data in rows.distinct("data") for line in series(plan, rows.of(data=data))), key=len)
+    chosen = set(thinned(len(longest), MOST_LOOKS))
+    # Where the world changes at once, there are two looks after the same pairs; both matter.
+    changed = [k for k in range(1, len(longest)) if longest[k] == longest[k - 1]]
+    chosen |= {k + step for k in changed for step in (-1, 0)}
+    return [(f"{longest[k]:,} pairs{', just changed' if k in changed else ''}", k) for k in sorted(chosen)]
+
+
+def _placed(plan: Plan, rows: Rows, columns: Sequence[tuple[str, Any]]) -> Iterator[tuple[Series, list[int | None]]]:
+    """Each line of a set, and where in it the columns are."""
+    for line in series(plan, rows):
+        places = list(line.x) if plan.drawing.x == "values" else list(range(len(line.x)))
+        yield line, [places.index(key) if key in places else None for _, key in columns]
+
+
+def _entry(plan: Plan, mean: float, spread: float) -> Entry:
+    return measured(mean, spread, "{:.3f}" if plan.drawing.y == "map" else None)
+
+
+def _with_best(block: list[list[Entry]], less: bool, by_line: bool) -> list[list[Entry]]:
+    """The best of each column; of the line, where a set has only one; none where all are equal, as printed."""
+    values = np.array([[dict(e.numbers).get("mean", np.nan) for e in line] for line in block], float)
+    values = np.round(-values if less else values, 3)
+    axis = 1 if by_line else 0
+    highest, lowest = (choose.reduce(values, axis=axis, keepdims=True) for choose in (np.fmax, np.fmin))
+    best = (values == highest) & (lowest < highest)
+    return [[replace(entry, best=bool(best[i, j])) for j, entry in enumerate(line)] for i, line in enumerate(block)]
+
+
+def _with_marks(
+    plan: Plan,
+    label: str,
+    entries: Sequence[Entry],
+    columns: Sequence[tuple[str, Any]],
+    found: dict[tuple[str, Any], Comparison],
+) -> list[Entry]:
+    """What the tests say: of each value, or along a stream of the last look."""
+    marked = list(entries)
+    for k, (_, key) in enumerate(columns):
+        if plan.drawing.x == "values":
+            place = (label, key)
+        elif k == len(columns) - 1:
+            place = (label, plan.values[-1])
+        else:
+            continue
+        if place in found and marked[k].text != NOTHING:
+            one = found[place]
+            numbers = (*marked[k].numbers, ("difference", one.difference), ("p_value", one.p_value))
+            marked[k] = replace(marked[k], mark=one.mark, numbers=numbers)
+    return marked
+
+
+# ------------------------------------------------------------------ bounds, and what all was measured on
+
+
+def _bounds(plan: Plan, rows: Rows) -> Parts:
+    headings = ["set", "contestant", "smallest C", "F²", "largest R", "steps cut short by C", "cumulative loss (bits)"]
+    body = []
+    for data in rows.distinct("data"):
+        for line, some in lines(plan, rows.of(data=data)):
+            numbers = [
+                measured(some.mean(name), np.nan_to_num(some.spread(name)))
+                if len(some.finals(name))
+                else Entry(NOTHING)
+                for name in ("smallest_C", "F2", "largest_R", "capped_share", "loss")
+            ]
+            body.append([Entry(data), Entry(line), *numbers])
+    notes = [
+        "At the end of the stream, mean ± standard deviation over the seeds. Smallest C: the largest √R of a pair over "
+        "F², which Theorem 2 asks C to reach. Steps cut short: the share of steps that were as long as C allows."
+    ]
+    return headings, body, notes
+
+
+def _conditions(rows: Rows) -> str:
+    """Of one set: pairs, share of similar ones, queries, base, seeds."""
+    facts = [row.result.facts for row in rows]
+    parts = [f"{range_of([row.result.final['pairs'] for row in rows], '{:,.0f}')} pairs"]
+    parts.append(f"{range_of([100 * fact['similar_share'] for fact in facts], '{:.3g}')} % similar")
+    asked = [fact for fact in facts if "n_queries" in fact]
+    if asked:
+        parts.append(f"{range_of([fact['n_queries'] for fact in asked], '{:,.0f}')} queries")
+        parts.append(f"a base of {range_of([fact['n_base'] for fact in asked], '{:,.0f}')}")
+    else:
+        parts.append("no queries")
+    seeds = sorted(rows.distinct("seed"))
+    parts.append(f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''} ({', '.join(map(str, seeds))})")
+    return f"{rows[0].data}: {', '.join(parts)}."

@@ -1,0 +1,64 @@
+"""Are the kept results still what comes out? Some cells, drawn at random, are run again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onlinehash.experiments.results import Result
+from onlinehash.experiments.rows import Row, Rows
+
+#: What is compared: never a time, which is the machine's.
+COMPARED = ("map", "loss", "smallest_C")
+#: A difference below this share of the value is another CPU's rounding, not another result.
+LEAST_TOLERANCE = 0.005
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A cell then and now; `allowed` is twice the spread over the seeds of the cell, or half a percent of the value."""
+
+    row: Row
+    measured: str
+    kept: float
+    now: float
+    allowed: float
+
+    @property
+    def agrees(self) -> bool:
+        """Within what is allowed."""
+        return abs(self.now - self.kept) <= self.allowed
+
+    def as_document(self) -> dict[str, Any]:
+        """For machines, and for a line of a table."""
+        return {
+            "plan": self.row.plan,
+            "data": self.row.data,
+            "contestant": self.row.line,
+            "value": self.row.value,
+            "seed": self.row.seed,
+            "measured": self.measured,
+            "kept": self.kept,
+            "now": self.now,
+            "allowed": self.allowed,
+            "agrees": self.agrees,
+        }
+
+
+def draw(candidates: Sequence[tuple[Row, Rows]], n: int, seed: int) -> list[tuple[Row, Rows]]:
+    """So many different runs at random, each with the rows of its plan."""
+    different = list({row.cell.setting.name: (row, rows) for row, rows in candidates}.values())
+    chosen = np.random.default_rng(seed).permutation(len(different))[:n]
+    return [different[k] for k in chosen]
+
+
+def compare(row: Row, now: Result, rows: Rows) -> Comparison:
+    """With the spread over the seeds of the same cell."""
+    kept = row.result
+    measured = next(name for name in COMPARED if name in kept.final)
+    spread = rows.of(data=row.data, line=row.line, value=row.value).spread(measured)
+    allowed = max(2 * float(np.nan_to_num(spread)), LEAST_TOLERANCE * abs(kept.final[measured]))
+    return Comparison(row, measured, kept.final[measured], now.final[measured], allowed)

@@ -1,0 +1,84 @@
+"""`onlinehash data`: what is in a folder, and what a file holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+
+from onlinehash import datasets
+from tests.cli.running import done, onlinehash, refused
+from tests.datasets.writing import write_mnist
+
+X = np.random.default_rng(0).random((20, 3), np.float32)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_mnist(tmp_path / "mnist")
+    np.savez(tmp_path / "mine.npz", X=X, y=np.arange(20) % 4)
+    (tmp_path / "notes.txt").write_text("not for us")
+    return tmp_path
+
+
+def test_a_folder(folder: Path) -> None:
+    found = done("data", folder, "--json").document
+    assert (found["folder"], found["files"]) == (str(folder), ["mine.npz"])
+    states = {one["name"]: one["state"] for one in found["sets"]}
+    assert states == dict.fromkeys(datasets.KNOWN, "not here") | {"mnist": "here"}
+    lines = done("data", folder).out.splitlines()
+    assert lines[0] == f"in {folder}, known sets:"
+    mnist = next(line for line in lines if line.startswith("mnist "))
+    assert mnist.split()[1:3] == ["here", f"{folder / 'mnist'},"]
+    assert mnist.endswith("checked: not verified")
+    assert "from http://corpus-texmex.irisa.fr/" in " ".join(lines)
+    assert lines[-1] == "files that can be read: mine.npz"
+
+
+def test_verify_finds_what_is_not_the_published_file(folder: Path) -> None:
+    outcome = onlinehash("data", folder, "--verify")
+    assert (outcome.code, outcome.err) == (4, "")
+    assert "train-labels-idx1-ubyte.gz has the MD5" in outcome.out
+    as_json = onlinehash("data", folder, "--verify", "--json")
+    assert as_json.code == 4
+    assert len(next(one for one in as_json.document["sets"] if one["name"] == "mnist")["problems"]) == 4
+
+
+def test_the_folder_where_none_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ONLINEHASH_DATA", raising=False)
+    assert done("data").out.startswith("in data, known sets:")
+    monkeypatch.setenv("ONLINEHASH_DATA", "elsewhere")
+    assert done("data", "--json").document["folder"] == "elsewhere"
+
+
+def test_a_file(folder: Path) -> None:
+    path = folder / "mine.npz"
+    found = done("data", path, "--json").document
+    assert (found["rows"], found["dimensions"], found["classes"], found["queries"]) == (20, 3, 4, None)
+    assert found["fingerprint"] == datasets.load(path).fingerprint
+    assert done("data", path).out.splitlines() == [
+        f"file         {path}",
+        "vectors      20 of 3 float32",
+        "labels       4 classes",
+        "memory       400 bytes",
+        f"fingerprint  {found['fingerprint']}",
+    ]
+
+
+def test_a_file_with_queries(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.hdf5", "w") as file:
+        file["train"], file["test"], file["neighbors"] = X, X[:2], np.zeros((2, 5), int)
+        file.attrs["distance"] = "euclidean"
+    lines = done("data", tmp_path / "a.hdf5").out.splitlines()
+    assert lines[2:4] == ["labels       none", "queries      2, the 5 nearest of each (euclidean)"]
+
+
+def test_refusals(folder: Path) -> None:
+    assert refused("data", folder / "none") == (2, f"expected a folder or a file at {folder / 'none'}, got none.")
+    assert refused("data", folder / "mine.npz", "--verify")[0] == 2
+    assert refused("data", folder / "notes.txt")[0] == 2
+    (folder / "bad.npz").write_text("x")
+    assert refused("data", folder / "bad.npz")[0] == 4

@@ -1,0 +1,166 @@
+"""`onlinehash experiment`, on small plans and in real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.running import onlinehash
+
+PLAN = """
+title = "Small"
+question = "Does it run?"
+source = "a test"
+contestants = ["OH, linear", "LSH"]
+vary = "bits"
+values = [8, 16]
+seeds = 2
+
+[conditions]
+protocol = "retrieval"
+pairs = 200
+
+[drawing]
+x_label = "bits"
+"""
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("plans") / "small.toml"
+    path.write_text(PLAN)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(plan, tmp_path_factory) -> Path:
+    """Results of the small plan, run once."""
+    folder = tmp_path_factory.mktemp("runs")
+    ran = onlinehash("experiment", "run", plan, "--results", folder, "--workers", 2, "--json")
+    assert ran.code == 0, ran.err
+    assert ran.document["done"] == 16  # two roles of the digits, two contestants, two lengths, two seeds
+    return folder
+
+
+def test_a_second_run_finds_everything(plan, folder):
+    again = onlinehash("experiment", "run", plan, "--results", folder, "--json")
+    assert (again.document["done"], again.document["found"]) == (0, 16)
+
+
+def test_figures_and_a_page_are_written(plan, folder):
+    drawn = onlinehash("experiment", "figure", plan, "--results", folder, "--json")
+    assert drawn.code == 0, drawn.err
+    names = {Path(path).name for path in drawn.document["figures"]}
+    assert {"small.png", "small.svg"} <= names
+    assert all(Path(path).stat().st_size > 5000 for path in drawn.document["figures"])
+    assert "<html" in Path(drawn.document["page"]).read_text()
+
+
+def test_tables_are_printed(plan, folder):
+    told = onlinehash("experiment", "table", plan, "--results", folder)
+    assert told.code == 0, told.err
+    assert "OH, linear" in told.out
+    assert "±" in told.out
+    assert onlinehash("experiment", "table", plan, "--results", folder, "--json").document
+
+
+def test_plans_are_listed():
+    assert "beta" in onlinehash("experiment", "list").out
+    assert {plan["name"] for plan in onlinehash("experiment", "list", "--json").document} > {"beta", "online", "batch"}
+
+
+def test_data_of_ones_own(plan, tmp_path):
+    import numpy as np
+
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "mine.npz", X=rng.standard_normal((200, 4)), y=rng.integers(0, 3, 200))
+    ran = onlinehash(
+        "experiment", "run", plan, "--data", tmp_path / "mine.npz", "--seeds", 1, "--workers", 1, "--method", "ITQ",
+        "--results", tmp_path / "runs", "--json",
+    )  # fmt: skip
+    assert ran.code == 0, ran.err
+    assert ran.document["done"] == 6
+    told = onlinehash("experiment", "table", plan, "--method", "ITQ", "--results", tmp_path / "runs")
+    assert "ITQ" in told.out
+
+
+def test_a_run_that_fails_is_told_and_the_others_are_kept(tmp_path):
+    broken = tmp_path / "broken.toml"
+    broken.write_text(PLAN.replace("values = [8, 16]", "values = [8, -1]").replace("seeds = 2", "seeds = 1"))
+    ran = onlinehash("experiment", "run", broken, "--results", tmp_path / "runs", "--workers", 1, "--json")
+    assert ran.code == 1
+    assert ran.document["done"] == 4
+    assert "n_bits" in json.dumps(ran.document["failures"])
+
+
+def test_killed_and_run_again_it_goes_on_where_it_stopped(tmp_path, plan):
+    many = tmp_path / "many.toml"
+    many.write_text(PLAN.replace("seeds = 2", "seeds = 12"))
+    command = [sys.executable, "-c", "from onlinehash.cli import main; main()", "experiment", "run", many]
+    command += ["--results", str(tmp_path / "runs"), "--workers", "2", "--json"]
+    process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, start_new_session=True)
+    lines = tmp_path / "runs" / "results.jsonl"
+    deadline = time.monotonic() + 120
+    while not (lines.exists() and lines.read_bytes().count(b"\n") >= 3):
+        assert process.poll() is None, "it ended before it could be killed"
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    n_done = lines.read_bytes().count(b"\n")
+    again = onlinehash("experiment", "run", many, "--results", tmp_path / "runs", "--workers", 2, "--json")
+    assert again.code == 0, again.err
+    assert again.document["found"] == n_done
+    assert again.document["done"] == 96 - n_done > 0
+
+
+def test_kept_results_can_be_verified(tmp_path):
+    """With a plan of the project, as `verify` knows only those."""
+    ran = onlinehash("experiment", "run", "centring", "--quick", "--seeds", 1, "--results", tmp_path / "runs", "--json")
+    assert ran.code == 0, ran.err
+    kept = onlinehash("experiment", "keep", "--results", tmp_path / "runs", "-o", tmp_path / "kept", "--json")
+    assert kept.document["bytes"] > 0
+    checked = onlinehash("experiment", "verify", "--cells", 2, "--seed", 4, "--results", tmp_path / "kept", "--json")
+    assert checked.code == 0, checked.err + checked.out
+    assert len(checked.document) == 2
+    assert all(line["agrees"] and line["kept"] == line["now"] for line in checked.document)
+    other = onlinehash("experiment", "verify", "--cells", 2, "--seed", 5, "--results", tmp_path / "kept", "--json")
+    assert other.document != checked.document
+
+
+def test_a_result_that_is_not_what_comes_out_is_noticed(tmp_path):
+    onlinehash("experiment", "run", "centring", "--quick", "--seeds", 1, "--results", tmp_path / "runs")
+    lines = (tmp_path / "runs" / "results.jsonl").read_text().splitlines()
+    documents = [json.loads(line) for line in lines]
+    for document in documents:
+        document["checkpoints"][-1]["map"] += 0.1
+    (tmp_path / "runs" / "results.jsonl").write_text("".join(json.dumps(d) + "\n" for d in documents))
+    checked = onlinehash("experiment", "verify", "--cells", 1, "--results", tmp_path / "runs", "--json")
+    assert checked.code == 1
+    assert not checked.document[0]["agrees"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "nothing"), "expected a plan among"),
+        (("run", "beta", "--data", "no.npz"), "no.npz"),
+        (("run", "beta", "--data", "other=digits"), "other=digits"),
+        (("run", "loss", "--data", "gist1m=digits"), "expected data in the role photo-tourism"),
+        (("figure", "beta", "--results", "nowhere"), "expected results in nowhere"),
+        (("verify", "--results", "nowhere"), "expected results in nowhere"),
+    ],
+)
+def test_what_cannot_be_is_told_in_one_sentence(arguments, message):
+    told = onlinehash("experiment", *arguments)
+    assert told.code == 2
+    assert message in told.err
+    assert len(told.err.strip().splitlines()) == 1

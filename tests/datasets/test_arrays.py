@@ -1,0 +1,157 @@
+"""Plain arrays, and what a `Dataset` promises."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from onlinehash import datasets
+from onlinehash.datasets import Dataset
+from onlinehash.datasets import dataset as home
+from onlinehash.errors import FormatError, InvalidInput, InvalidParameter
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((30, 4)).astype(np.float32)
+Y = rng.integers(0, 3, 30)
+
+
+def test_npz(tmp_path):
+    np.savez_compressed(tmp_path / "small.npz", X=X, y=Y.astype(np.int32))
+    found = datasets.load(tmp_path / "small.npz")
+    assert (found.name, found.X.dtype, found.y.dtype) == ("small", np.float32, np.int64)
+    assert np.array_equal(found.X, X)
+    assert np.array_equal(found.y, Y)
+    assert datasets.load("small.npz", folder=tmp_path).fingerprint == found.fingerprint
+    assert found.nbytes == X.nbytes + Y.nbytes
+
+
+def test_npz_of_bytes_with_a_scale_and_an_offset_for_each_dimension(tmp_path):
+    bytes_, scale = rng.integers(0, 256, X.shape, np.uint8), np.float32([0.1, 0.2, 0.3, 0.4])
+    np.savez(tmp_path / "q.npz", x=bytes_, scale=scale, offset=np.float32([1, 2, 3, 4]), other=np.array(["left alone"]))
+    found = datasets.load(tmp_path / "q.npz")
+    assert found.X[7, 2] == np.float32(bytes_[7, 2]) * np.float32(0.3) + np.float32(3)
+    assert np.array_equal(found.X, bytes_.astype(np.float32) * scale + np.float32([1, 2, 3, 4]))
+    assert found.y is None
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"A": X}, "expected an array X, got none"),
+        ({"X": X[0]}, "Expected 2D array"),
+        ({"X": X * np.float32(np.nan)}, "contains NaN in row 0"),
+        ({"X": X.astype(np.float64) * 1e39}, "infinity"),
+        ({"X": X, "y": Y[:5]}, "expected y with 30 entries"),
+        ({"X": X, "scale": np.ones(4)}, "expected scale and offset together, got no offset"),
+        ({"X": X, "scale": np.ones(3), "offset": np.ones(4)}, "scale to be one number or 4"),
+        ({"X": np.array([["a"]])}, "expected numbers"),
+    ],
+    ids=["no X", "vector", "nan", "overflow", "labels", "half", "width", "text"],
+)
+def test_npz_that_cannot_be_used(tmp_path, arrays, message):
+    np.savez(tmp_path / "bad.npz", **arrays)
+    with pytest.raises(InvalidInput, match=message):
+        datasets.load(tmp_path / "bad.npz")
+
+
+def test_npz_that_is_none(tmp_path):
+    np.savez(tmp_path / "short.npz", X=X)
+    whole = (tmp_path / "short.npz").read_bytes()
+    (tmp_path / "short.npz").write_bytes(whole[:-40])
+    (tmp_path / "text.npz").write_text("no zip")
+    np.savez(tmp_path / "objects.npz", X=np.array([None]))
+    for name in ("short.npz", "text.npz", "objects.npz"):
+        with pytest.raises(FormatError, match=f"expected arrays of numbers by name in .*{name}"):
+            datasets.load(tmp_path / name)
+
+
+def test_npy_stays_on_the_disk_and_finds_its_labels(tmp_path):
+    np.save(tmp_path / "v.npy", X)
+    assert datasets.load(tmp_path / "v.npy").y is None
+    np.save(tmp_path / "v.labels.npy", Y)
+    found = datasets.load(tmp_path / "v.npy")
+    assert isinstance(found.X, np.memmap)
+    assert np.array_equal(found.y, Y)
+    np.save(tmp_path / "other.npy", np.array(["b", "a"] * 15))
+    assert datasets.load(tmp_path / "v.npy", labels=tmp_path / "other.npy").y.tolist() == [1, 0] * 15
+    np.save(tmp_path / "double.npy", X.astype(np.float64))
+    assert datasets.load(tmp_path / "double.npy").X.dtype == np.float32
+    np.savez(tmp_path / "v.npz", X=X)
+    with pytest.raises(InvalidInput, match="only npy and idx take a file of labels"):
+        datasets.load(tmp_path / "v.npz", labels=tmp_path / "other.npy")
+
+
+def test_tables_come_through_streams(tmp_path):
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    parquet.write_table(pa.table({"vector": list(X), "label": [f"c{k}" for k in Y]}), tmp_path / "t.parquet")
+    found = datasets.load(tmp_path / "t.parquet")
+    assert np.array_equal(found.X, X)
+    assert np.array_equal(found.y, Y)
+    (tmp_path / "t.csv").write_text("p,q,label\n1,2,7\n3,4,8\n")
+    found = datasets.load(tmp_path / "t.csv")
+    assert (found.X.tolist(), found.y.tolist()) == ([[1, 2], [3, 4]], [7, 8])
+    (tmp_path / "none.jsonl").write_text("")
+    with pytest.raises(InvalidInput, match="got no rows"):
+        datasets.load(tmp_path / "none.jsonl")
+
+
+def test_digits():
+    found = datasets.load("digits")
+    assert found.X.shape == (1797, 64)
+    assert (found.X.min(), found.X.max(), len(set(found.y.tolist()))) == (0, 1, 10)
+    assert found.fingerprint == datasets.digits().fingerprint == "9563246dbbf93714"
+
+
+def test_the_fingerprint_is_of_the_content(monkeypatch):
+    text = b"<f4 (30, 4)\n" + X.astype("<f4").tobytes() + b"<i8 (30,)\n" + Y.astype("<i8").tobytes()
+    assert Dataset("a", X, Y).fingerprint == hashlib.sha256(text).hexdigest()[:16]
+    monkeypatch.setattr(home, "BLOCK_BYTES", 100)
+    assert Dataset("b", np.asfortranarray(X), Y.astype(np.int32)).fingerprint == hashlib.sha256(text).hexdigest()[:16]
+    changed = X.copy()
+    changed[29, 3] += 1
+    others = {
+        Dataset("a", changed, Y).fingerprint,
+        Dataset("a", X).fingerprint,
+        Dataset("a", X[:, ::-1], Y).fingerprint,
+    }
+    assert len(others | {Dataset("a", X, Y).fingerprint}) == 4
+
+
+def test_first_rows_have_no_neighbours():
+    whole = Dataset("a", X, Y, X[:2], np.array([[29], [3]]), metric="euclidean")
+    part = whole.first(10)
+    assert (len(part.X), len(part.y), len(part.queries)) == (10, 10, 2)
+    assert part.neighbours is part.metric is None
+    assert whole.first(None) is whole.first(30) is whole
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"X": X.astype(np.float64)}, "a matrix of float32 for X"),
+        ({"queries": X[:, :2].copy()}, "queries of a as wide as X, 4, got 2"),
+        ({"y": Y[:3]}, "a row of y for each vector"),
+        ({"neighbours": np.zeros((2, 1), int)}, "a row of neighbours for each vector of a, got no queries"),
+        ({"queries": X[:1], "neighbours": np.array([[30]])}, "rows of X, from 0 to 29"),
+    ],
+    ids=["dtype", "width", "labels", "no queries", "rows"],
+)
+def test_parts_that_do_not_fit(fields, message):
+    with pytest.raises(InvalidInput, match=message):
+        Dataset(**({"name": "a", "X": X} | fields))
+
+
+def test_what_cannot_be_loaded(tmp_path):
+    with pytest.raises(InvalidInput, match=r"a name among digits, .*mnist.*, got 'x\.docx'"):
+        datasets.load("x.docx")
+    with pytest.raises(InvalidInput, match=r"expected a file at .*, got none"):
+        datasets.load(tmp_path / "x.npz")
+    (tmp_path / "y.npz").mkdir()
+    with pytest.raises(InvalidInput, match="got a folder"):
+        datasets.load(tmp_path / "y.npz")
+    with pytest.raises(InvalidParameter, match="rows to be None or an integer of at least 1, got 0"):
+        datasets.load("digits", rows=0)

@@ -1,0 +1,135 @@
+"""The batches of CIFAR-10, which are pickles: plain data is read, and nothing is ever run."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+from collections import OrderedDict
+from datetime import date
+
+import numpy as np
+import pytest
+
+from onlinehash import datasets
+from onlinehash.datasets import cifar, unpickling
+from onlinehash.errors import FormatError
+from tests.datasets.writing import write_batch
+
+rng = np.random.default_rng(0)
+IMAGES = rng.integers(0, 256, (5, 32, 32, 3), np.uint8)
+LABELS = [3, 0, 9, 1, 200]
+
+
+@pytest.mark.parametrize("protocol", [2, 3, 4])
+def test_a_batch(tmp_path, protocol):
+    images, labels = cifar.read_batch(write_batch(tmp_path / "data_batch_1", IMAGES, LABELS, protocol))
+    assert np.array_equal(images, IMAGES)
+    assert labels.tolist() == LABELS
+
+
+def test_the_bytes_are_those_of_python_2(tmp_path):
+    data = write_batch(tmp_path / "b", IMAGES, LABELS).read_bytes()
+    assert data.startswith(
+        b"\x80\x02}q\x00(U\x0bbatch_label"
+    )  # as the published files begin, but for the memo's number
+    assert b"cnumpy.core.multiarray\n_reconstruct\n" in data
+    assert b"_codecs" not in data
+
+
+def test_all_batches(tmp_path):
+    for k, name in enumerate(cifar.BATCHES):
+        write_batch(tmp_path / name, IMAGES[k % 5 : k % 5 + 1], [k])
+    found = datasets.load("cifar-10", folder=tmp_path)
+    assert found.y.tolist() == [0, 1, 2, 3, 4, 5]
+    assert np.array_equal(found.X, IMAGES[[0, 1, 2, 3, 4, 0]].reshape(6, -1))
+    assert datasets.load(tmp_path / "test_batch").y.tolist() == [5]
+
+
+class Evil:
+    def __reduce__(self):
+        return os.mkdir, ("evil",)
+
+
+@pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
+@pytest.mark.parametrize(
+    "content",
+    [
+        Evil(),
+        {b"data": Evil()},
+        OrderedDict(a=1),
+        date(2020, 1, 1),
+        os.system,
+        {1, 2},
+        np.array([Evil()]),
+        np.zeros(2, [("a", "f4")]),
+        np.float64(1),
+    ],
+    ids=["call", "in a dict", "class", "object", "function", "set", "objects", "records", "scalar"],
+)
+def test_what_is_no_plain_data_is_refused(tmp_path, monkeypatch, content, protocol):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        FormatError, match=r"^a file: expected a pickle of plain data, got .*; nothing of it was run\.$"
+    ):
+        unpickling.read(pickle.dumps(content, protocol), "a file")
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x80\x02cos\nsystem\n(U\x08echo hiq\x00tR.",
+        b"\x80\x02c_codecs\nencode\nX\x01\x00\x00\x00aX\x03\x00\x00\x00rot\x86R.",
+        b"\x80\x02cnumpy\ndtype\nU\x01OK\x00K\x01\x87R.",
+        b"\x80\x02cnumpy.core.multiarray\n_reconstruct\ncnumpy\ndtype\n\x85R.",
+        b"\x80\x02]N\x81.",
+        b"\x80\x02]]b.",
+    ],
+    ids=["system", "codec", "object dtype", "other class", "new", "build"],
+)
+def test_hand_made_attacks(data):
+    with pytest.raises(FormatError):
+        unpickling.read(data, "a file")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damage_is_an_error_and_nothing_else(tmp_path, seed):
+    whole = write_batch(tmp_path / "b", IMAGES[:1], [1]).read_bytes()
+    random = np.random.default_rng(seed)
+    heads = whole[:200], whole[-400:]
+    for _ in range(300):
+        data = bytearray(heads[0] + heads[1]) if random.random() < 0.5 else bytearray(whole)
+        for at in random.integers(len(data), size=3):
+            data[at if random.random() < 0.5 else at % 150] = random.integers(256)
+        (tmp_path / "b").write_bytes(data[: random.integers(len(data))] if random.random() < 0.3 else data)
+        with contextlib.suppress(FormatError):
+            cifar.read_batch(tmp_path / "b")
+
+
+def test_lists_that_hold_themselves_are_harmless():
+    found = unpickling.read(b"\x80\x02}q\x00K\x01h\x00s.", "a file")
+    assert list(found) == [1]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([1, 2], "expected a matrix data of bytes with 3072 columns, got \\[\\]"),
+        ({b"data": np.zeros((2, 3072)), b"labels": [1, 2]}, "expected a matrix data of bytes"),
+        ({b"data": np.zeros((2, 30), np.uint8), b"labels": [1, 2]}, "3072 columns"),
+        ({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1]}, "a list of 2 whole numbers"),
+        ({b"data": np.zeros((2, 3072), np.uint8), b"labels": [1, "a"]}, "a list of 2 whole numbers"),
+    ],
+    ids=["list", "floats", "narrow", "few labels", "text"],
+)
+def test_plain_data_that_is_no_batch(tmp_path, content, message):
+    (tmp_path / "b").write_bytes(pickle.dumps(content, 4))
+    with pytest.raises(FormatError, match=message):
+        cifar.read_batch(tmp_path / "b")
+
+
+def test_a_file_far_too_large_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(cifar, "MOST_BYTES", 10)
+    with pytest.raises(FormatError, match="at most 10 bytes"):
+        cifar.read_batch(write_batch(tmp_path / "b", IMAGES, LABELS))

@@ -1,0 +1,118 @@
+"""Bitmaps, Photo Tourism and Tiny Images."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+from onlinehash import datasets
+from onlinehash.datasets import bitmaps, gist, photo_tourism, tiny_images
+from onlinehash.errors import FormatError, InvalidInput
+from tests.datasets.writing import write_bmp, write_patches
+
+rng = np.random.default_rng(0)
+PICTURE = rng.integers(0, 256, (5, 7), np.uint8)
+
+
+@pytest.mark.parametrize("bits", [8, 24])
+@pytest.mark.parametrize("top_down", [False, True])
+def test_a_bitmap(tmp_path, bits, top_down):
+    assert np.array_equal(bitmaps.read(write_bmp(tmp_path / "a.bmp", PICTURE, bits, top_down)), PICTURE)
+
+
+def test_our_files_are_what_others_read(tmp_path):
+    image = pytest.importorskip("PIL.Image")
+    with image.open(io.BytesIO(write_bmp(tmp_path / "a.bmp", PICTURE).read_bytes())) as picture:
+        assert np.array_equal(np.asarray(picture.convert("L")), PICTURE)
+
+
+def test_the_palette_and_colours_count(tmp_path):
+    data = bytearray(write_bmp(tmp_path / "a.bmp", PICTURE).read_bytes())
+    data[54 : 54 + 4] = bytes([255, 0, 0, 0])  # what was black is blue
+    (tmp_path / "a.bmp").write_bytes(data)
+    picture = PICTURE.copy()
+    picture[picture == 0] = 29
+    assert np.array_equal(bitmaps.read(tmp_path / "a.bmp"), picture)
+
+
+@pytest.mark.parametrize(
+    ("at", "new", "message"),
+    [
+        (0, b"PK", "begins with BM, got b'PK'"),
+        (28, b"\x04", "expected 8 or 24 bits a pixel, uncompressed, got 4"),
+        (30, b"\x01", "got 8 and kind 1"),
+        (18, b"\xff\xff\xff\x0f", "a picture of at most"),
+        (18, b"\xff\x00\x00\x00", "is truncated"),
+        (46, b"\x02\x00", "expected pixels below 2"),
+        (46, b"\x02\x02", "expected a palette of at most 256 colours"),
+    ],
+    ids=["magic", "bits", "packed", "huge", "short", "pixels", "palette"],
+)
+def test_bitmaps_that_are_not_what_they_claim(tmp_path, at, new, message):
+    data = bytearray(write_bmp(tmp_path / "a.bmp", PICTURE).read_bytes())
+    data[at : at + len(new)] = new
+    (tmp_path / "a.bmp").write_bytes(data)
+    with pytest.raises(FormatError, match=message):
+        bitmaps.read(tmp_path / "a.bmp")
+
+
+def test_patches_and_their_points(tmp_path):
+    patches, points = write_patches(tmp_path / "notredame", 300)
+    found = photo_tourism.read_patches(tmp_path / "notredame")
+    assert np.array_equal(found.images, patches)
+    assert np.array_equal(found.points, points)
+    loaded = datasets.load("photo-tourism-notredame", folder=tmp_path, rows=20)
+    assert loaded.X.shape == (20, 512)
+    assert np.array_equal(loaded.X, gist.describe(patches[:20]))
+    assert np.array_equal(loaded.y, points[:20])
+
+
+def test_patches_that_are_not_all_there(tmp_path):
+    write_patches(tmp_path, 300, bits=24)
+    (tmp_path / "patches0001.bmp").unlink()
+    with pytest.raises(InvalidInput, match=r"patches0001\.bmp, got none"):
+        photo_tourism.read_patches(tmp_path)
+    write_bmp(tmp_path / "patches0000.bmp", PICTURE)
+    with pytest.raises(FormatError, match="expected 1024 x 1024 pixels"):
+        photo_tourism.read_patches(tmp_path)
+    (tmp_path / "info.txt").write_text("1 0\nx 0\n")
+    with pytest.raises(FormatError, match=r"info\.txt, line 2: expected 1 or 2 whole numbers, got 'x 0'"):
+        photo_tourism.read_points(tmp_path)
+    (tmp_path / "info.txt").write_text("")
+    with pytest.raises(FormatError, match="an empty file"):
+        photo_tourism.read_points(tmp_path)
+
+
+def test_matches(tmp_path):
+    (tmp_path / "m50.txt").write_text("0 7 0 3 7 0 0\n1 7 0 2 8 0 0\n")
+    found = photo_tourism.read_matches(tmp_path / "m50.txt")
+    assert (found.first.tolist(), found.second.tolist(), found.similar.tolist()) == ([0, 1], [3, 2], [True, False])
+    (tmp_path / "m50.txt").write_text("0 7 0 3 7 0 0\n1 7 0\n")
+    with pytest.raises(FormatError, match="line 2: expected 6 or 7 whole numbers"):
+        photo_tourism.read_matches(tmp_path / "m50.txt")
+
+
+def test_tiny_images_are_stored_column_by_column(tmp_path):
+    images = rng.integers(0, 256, (6, 32, 32, 3), np.uint8)
+    path = tmp_path / "tiny_images.bin"
+    path.write_bytes(b"".join(image.tobytes(order="F") for image in images))
+    found = datasets.TinyImages(path)
+    assert len(found) == 6
+    assert np.array_equal(found.images([4, 0]), images[[4, 0]])
+    assert np.array_equal(found.images(slice(2, 4)), images[2:4])
+    loaded = datasets.load("tiny-images-80m", folder=tmp_path, rows=2)
+    assert np.array_equal(loaded.X, images[:2].reshape(2, -1))
+    with pytest.raises(InvalidInput, match="rows from 0 to 5, got -1 to 6"):
+        found.images([-1, 6])
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(FormatError, match="images of 3072 bytes each, got 18,431 bytes"):
+        datasets.TinyImages(path)
+
+
+def test_all_tiny_images_at_once_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(tiny_images, "N_IMAGES", 1)
+    (tmp_path / "tiny_images.bin").write_bytes(bytes(3072))
+    with pytest.raises(InvalidInput, match="expected rows=N"):
+        datasets.load(tmp_path / "tiny_images.bin")

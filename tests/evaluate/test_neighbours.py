@@ -1,0 +1,123 @@
+"""Nearest neighbours, beside brute force, on data full of ties and of rounding."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinehash import LSH, evaluate
+from onlinehash.errors import InvalidInput, InvalidParameter
+from onlinehash.numeric import neighbours
+
+
+def squared_distances(A: np.ndarray, B: np.ndarray) -> list[list[float]]:
+    """One difference after the other, in float64."""
+    return [[sum((v - w) ** 2 for v, w in zip(a, b, strict=True)) for b in B.tolist()] for a in A.tolist()]
+
+
+def brute_force(A: np.ndarray, B: np.ndarray, k: int) -> np.ndarray:
+    relevant = np.zeros((len(A), len(B)), bool)
+    for row, distances in zip(relevant, squared_distances(A, B), strict=True):
+        row[sorted(range(len(B)), key=lambda j: (distances[j], j))[:k]] = True
+    return relevant
+
+
+DATA = {
+    "small whole numbers, full of ties": lambda rng: rng.integers(0, 3, size=(40, 3)).astype(float),
+    "the same in float32": lambda rng: rng.integers(0, 3, size=(40, 3)).astype(np.float32),
+    "far from the origin": lambda rng: rng.integers(0, 4, size=(40, 3)) + 2.0**30,
+    "all equal": lambda rng: np.full((40, 3), 0.1),
+    "float32": lambda rng: rng.normal(size=(40, 5)).astype(np.float32),
+    "closer than float32 can tell": lambda rng: 1 + 2.0**-30 * rng.integers(0, 8, size=(40, 3)),
+    "one far away": lambda rng: np.concatenate([rng.normal(size=(39, 3)), np.full((1, 3), 1e30)]),
+    "tiny": lambda rng: 2.0**-500 * rng.integers(0, 3, size=(40, 3)),
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 40))
+def test_the_nearest_are_exact_and_ties_go_to_the_first(name, seed, k):
+    rng = np.random.default_rng(seed)
+    X = DATA[name](rng)
+    Q = X[rng.permutation(40)[:6]]
+    truth = evaluate.nearest(Q, X, k=k)
+    np.testing.assert_array_equal(truth.block(slice(0, 6)), brute_force(Q, X, k))
+    np.testing.assert_array_equal(truth.block(slice(2, 5)), truth.block(slice(0, 6))[2:5])
+
+
+@pytest.mark.parametrize("name", DATA)
+@settings(max_examples=8, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 39))
+def test_pairs_are_neighbours_when_either_is_near_the_other(name, seed, k):
+    rng = np.random.default_rng(seed)
+    X = DATA[name](rng)
+    first, second = rng.integers(40, size=(2, 30))
+    distances = squared_distances(X, X)
+    reach = [sorted(distances[i][:i] + distances[i][i + 1 :])[k - 1] for i in range(40)]
+    expected = [i != j and distances[i][j] <= max(reach[i], reach[j]) for i, j in zip(first, second, strict=True)]
+    assert evaluate.are_neighbours(X, first, second, k=k).tolist() == expected
+    radii = evaluate.neighbour_radii(X, k=k)
+    assert radii == pytest.approx([r**0.5 for r in reach], rel=1e-14)
+    assert evaluate.are_neighbours(X, first, second, radii=radii).tolist() == expected
+    np.testing.assert_array_equal(evaluate.neighbour_radii(X, k=k, rows=first), radii[first])
+
+
+def test_a_share_is_rounded_and_at_least_one():
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    for share, k in ((0.05, 2), (0.1, 5), (0.001, 1), (1, 50)):
+        assert evaluate.nearest(X[:3], X, share).block(slice(0, 3)).sum(axis=1).tolist() == [k] * 3
+    np.testing.assert_array_equal(evaluate.neighbour_radii(X, 0.1), evaluate.neighbour_radii(X, k=5))
+    assert not evaluate.are_neighbours(X, [3], [3], 1.0).any()
+    assert evaluate.are_neighbours(X, [], []).shape == (0,)
+
+
+def test_equal_rows_are_neighbours():
+    X = np.random.default_rng(0).normal(size=(50, 4))
+    X[7] = X[31]
+    assert evaluate.are_neighbours(X, [7, 31], [31, 7], k=1).all()
+    assert evaluate.neighbour_radii(X, k=1, rows=[7]) == 0
+
+
+def test_blocks_change_nothing(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 30)).astype(np.float32)
+    whole, radii = evaluate.nearest(X[:70], X).block(slice(0, 70)), evaluate.neighbour_radii(X)
+    widest, settle = [], neighbours._settle
+    monkeypatch.setattr(neighbours, "BLOCK_DISTANCES", 1000)
+    monkeypatch.setattr(neighbours, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(neighbours, "_settle", lambda *a: widest.append(a[2].size) or settle(*a))
+    np.testing.assert_array_equal(evaluate.nearest(X[:70], X).block(slice(0, 70)), whole)
+    np.testing.assert_array_equal(evaluate.neighbour_radii(X), radii)
+    assert max(widest) <= 1000
+
+
+def test_it_can_be_searched():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 8))
+    truth = evaluate.nearest(X[:20], X, k=10)
+    few, many = (
+        evaluate.retrieval(LSH(b, random_state=0).observe(X), X[:20], X, truth, ["recall@10"])["recall@10"]
+        for b in (4, 256)
+    )
+    assert few < many
+    assert 0.5 < many < 1
+
+
+def test_what_has_no_neighbours_is_refused():
+    X = np.ones((4, 2))
+    for share, k in ((0, None), (1.1, None), (0.05, 0), (0.05, 5), (0.05, 2.5)):
+        with pytest.raises(InvalidParameter, match="the search for neighbours expects"):
+            evaluate.nearest(X, X, share, k=k)
+    with pytest.raises(InvalidInput, match="3 features"):
+        evaluate.nearest(np.ones((2, 3)), X)
+    with pytest.raises(InvalidInput, match="two rows"):
+        evaluate.neighbour_radii(X[:1])
+    with pytest.raises(InvalidInput, match="first to hold row numbers"):
+        evaluate.are_neighbours(X, [4], [0])
+    with pytest.raises(InvalidInput, match="second to hold row numbers"):
+        evaluate.are_neighbours(X, [0], [0.5])
+    with pytest.raises(InvalidInput, match="one length"):
+        evaluate.are_neighbours(X, [0], [0, 1])
+    with pytest.raises(InvalidInput, match="radii with 4 entries"):
+        evaluate.are_neighbours(X, [0], [1], radii=[1.0])

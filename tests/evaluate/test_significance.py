@@ -1,0 +1,74 @@
+"""The paired test: by all sign flips of a few queries, and by SciPy."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from onlinehash import evaluate
+from onlinehash.errors import InvalidInput, InvalidParameter
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_p_value_is_that_of_all_flips(seed):
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(0.4 * seed, 1, size=8), rng.normal(size=8)
+    sums = [abs(np.dot(signs, a - b)) for signs in product((-1, 1), repeat=8)]
+    exact = np.mean([s >= abs((a - b).sum()) - 1e-9 for s in sums])
+    found = evaluate.paired_test(a, b, n_flips=20_000)
+    assert found.p_value == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 20_000) + 1e-4)
+
+
+def test_the_interval_is_students():
+    rng = np.random.default_rng(0)
+    a, b = rng.random(50), rng.random(50)
+    found = evaluate.paired_test(a, b, confidence=0.9)
+    expected = stats.ttest_rel(a, b).confidence_interval(0.9)
+    assert found.difference == pytest.approx((a - b).mean())
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert found.n == 50
+
+
+def test_a_clear_difference_is_told_from_none():
+    rng = np.random.default_rng(0)
+    a = rng.random(300)
+    better = evaluate.paired_test(a + 0.05 + 0.1 * rng.normal(size=300), a)
+    assert better.p_value == 1 / 10_000
+    assert 0 < better.low < better.difference < better.high
+    assert evaluate.paired_test(a, a) == evaluate.PairedTest(0.0, 0.0, 0.0, 1.0, 300)
+
+
+def test_chance_alone_is_called_significant_as_often_as_promised():
+    rng = np.random.default_rng(1)
+    values = [evaluate.paired_test(*rng.random((2, 20)), n_flips=199).p_value for _ in range(400)]
+    share = np.mean(np.array(values) <= 0.05)
+    assert abs(share - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 400)
+
+
+def test_queries_without_a_value_in_both_are_left_out():
+    a, b = [1.0, np.nan, 3.0, 4.0, 2.5], [0.5, 1.0, np.nan, 3.0, 2.5]
+    assert evaluate.paired_test(a, b) == evaluate.paired_test([1.0, 4.0, 2.5], [0.5, 3.0, 2.5])
+    assert evaluate.paired_test(a, b).n == 3
+
+
+def test_the_same_seed_gives_the_same_value():
+    rng = np.random.default_rng(2)
+    a, b = rng.random((2, 15))
+    values = {evaluate.paired_test(a, b, n_flips=99, random_state=seed).p_value for seed in range(20)}
+    assert len(values) > 1
+    assert evaluate.paired_test(a, b) == evaluate.paired_test(a, b)
+
+
+def test_what_cannot_be_compared_is_refused():
+    with pytest.raises(InvalidInput, match="at least two queries"):
+        evaluate.paired_test([1.0, np.nan], [1.0, 2.0])
+    with pytest.raises(InvalidInput, match="3 entries"):
+        evaluate.paired_test([1.0, 2.0, 3.0], [1.0, 2.0])
+    with pytest.raises(InvalidInput, match="as b"):
+        evaluate.paired_test([1.0, 2.0], [[1.0, 2.0]])
+    with pytest.raises(InvalidInput, match="as a"):
+        evaluate.paired_test([1.0, np.inf], [1.0, 2.0])
+    for options in ({"confidence": 0}, {"n_flips": 0}, {"random_state": -1}):
+        with pytest.raises(InvalidParameter, match=next(iter(options))):
+            evaluate.paired_test([1.0, 2.0], [1.0, 2.0], **options)

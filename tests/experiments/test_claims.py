@@ -1,0 +1,579 @@
+"""Every judge gives every verdict that it can give, on results made for it; and says what is missing where some are."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from onlinehash.experiments.claims import CLAIMS, judged
+from onlinehash.experiments.claims.levels import Level, level_of
+from onlinehash.experiments.claims.verdicts import (
+    CONFIRMED,
+    IN_PART,
+    NOT_CONFIRMED,
+    NOT_TESTED,
+    Verdict,
+    judge,
+    together,
+)
+from onlinehash.experiments.plan import cells, plans, read_plan
+from onlinehash.experiments.results import Result
+from onlinehash.experiments.rows import Row, Rows
+from tests.experiments.made_up import named_sets
+
+FOUR = ("photo-tourism", "labelme", "gist1m", "cifar10")
+
+
+def built(plan_name, looks, *roles, facts=None):
+    """All cells of a plan; `looks(row)` gives what was measured: a number, a mapping, or a list of mappings."""
+    plan = read_plan(plan_name)
+    rows = []
+    for cell in cells(plan, named_sets(*(roles or plan.roles or FOUR))):
+        empty = Row(cell, Result(cell.setting, [], None, {}))
+        found = looks(empty)
+        found = found if isinstance(found, list | dict) else {"map": found}
+        noise = 1 + 0.002 * (cell.seed % 3 - 1)  # a little spread, without a mean
+        noisy = [
+            {key: value * (1 if key == "pairs" else noise) for key, value in look.items()}
+            for look in (found if isinstance(found, list) else [found])
+        ]
+        rows.append(Row(cell, Result(cell.setting, noisy, None, facts(empty) if facts else {})))
+    return Rows(rows)
+
+
+def verdict(name, *several):
+    claim = next(claim for claim in CLAIMS if claim.name == name)
+    return judge(claim, Rows(row for rows in several for row in rows))
+
+
+def by_role(**words):
+    """A function of a row from one for each role (`photo` stands for photo-tourism, `rest` for the others)."""
+
+    def looks(row):
+        return words.get("photo" if row.role == "photo-tourism" else row.role, words.get("rest"))(row)
+
+    return looks
+
+
+# ------------------------------------------------------------------ the rules that all share
+
+
+def test_higher_is_by_more_than_two_standard_errors():
+    low, high = level_of([0.50, 0.52, 0.54], ""), level_of([0.53, 0.55, 0.57], "")
+    assert low.spread == pytest.approx(0.02)
+    assert low.error == pytest.approx(0.02 / math.sqrt(3))
+    assert not high.above(low)  # 0.03 apart, two standard errors of the difference are 0.0327
+    assert level_of([0.54, 0.56, 0.58], "").above(low)
+    assert str(low) == "0.520 ± 0.020"
+    single = level_of([0.9], "")
+    assert not single.above(low)
+    assert str(single) == "0.900"
+    assert Level(0.0, 0.0, 0.0).sign == 0
+    assert Level(1.00, 0, 0).near(Level(1.04, 0, 0), 0.05)
+    assert not Level(1.00, 0, 0).near(Level(1.06, 0, 0), 0.05)
+
+
+@pytest.mark.parametrize(
+    ("parts", "missing", "expected"),
+    [
+        ([CONFIRMED, CONFIRMED], [], CONFIRMED),
+        ([CONFIRMED, CONFIRMED], ["on CIFAR-10"], IN_PART),
+        ([CONFIRMED, NOT_CONFIRMED], [], IN_PART),
+        ([IN_PART, IN_PART], [], IN_PART),
+        ([IN_PART, NOT_CONFIRMED], [], IN_PART),
+        ([NOT_CONFIRMED], [], NOT_CONFIRMED),
+        ([NOT_CONFIRMED, NOT_CONFIRMED], ["on CIFAR-10"], NOT_CONFIRMED),
+    ],
+)
+def test_parts_of_a_claim(parts, missing, expected):
+    found = together([Verdict(f"m{k}", word) for k, word in enumerate(parts)], *missing)
+    assert found.verdict == expected
+    assert found.measured == "; ".join([f"m{k}" for k in range(len(parts))] + [f"no results {m}" for m in missing])
+
+
+def test_without_results_nothing_is_tested_and_the_command_is_told():
+    found = judged(Rows([]))
+    assert len(found) == len(CLAIMS) == 33
+    assert len({claim.name for claim in CLAIMS}) == 33
+    known = {plan.name for plan in plans(["all"])}
+    for claim in found:
+        assert claim.verdict == NOT_TESTED
+        assert set(claim.plans) <= known
+        assert f"`onlinehash experiment run {' '.join(claim.plans)}` makes them" in claim.measured
+        assert claim.text.endswith(".")
+        assert claim.rule.endswith(".")
+
+
+def test_a_set_without_results_keeps_a_claim_from_being_confirmed():
+    def peak(row):
+        return 0.5 - abs(row.value - 0.5) ** 2
+
+    assert verdict("beta", built("beta", peak)).verdict == CONFIRMED
+    some = verdict("beta", built("beta", peak, "gist1m", "cifar10"))
+    assert some.verdict == IN_PART
+    assert some.measured.endswith("no results on Photo Tourism; no results on 22K LabelMe")
+
+
+def test_two_sets_in_one_role_are_not_mixed():
+    rows = built("beta", lambda row: 0.5 - abs(row.value - 0.5) ** 2)
+    other = replace(named_sets("cifar10")[0], name="another")
+    few = [Row(replace(row.cell, set=other), row.result) for row in rows.of(role="cifar10", value=0.1)]
+    few = [Row(row.cell, replace(row.result, checkpoints=[{"map": 0.9}])) for row in few]
+    assert verdict("beta", few, rows) == verdict("beta", rows)
+
+
+def test_a_contestant_without_results_is_named():
+    rows = built("online", lambda row: 0.5)
+    found = verdict("lego-equal", [row for row in rows if row.line != "LEGO"])
+    assert found.verdict == NOT_TESTED
+    some = [row for row in rows if row.line != "OSH" or row.role != "gist1m"]
+    assert "no results on GIST1M, of MMOH and OSH together" in verdict("mmoh-osh-mlh", some).measured
+
+
+# ------------------------------------------------------------------ β, T, C
+
+
+@pytest.mark.parametrize(
+    ("shape", "expected"),
+    [
+        (lambda b: 0.5 - (b - 0.5) ** 2, CONFIRMED),
+        (lambda b: 0.3 + 0.1 * b, IN_PART),  # rises only
+        (lambda b: 0.5 - (b - 0.8) ** 2, IN_PART),  # falls, but far beyond 0.5
+        (lambda b: 0.5, NOT_CONFIRMED),
+    ],
+)
+def test_beta(shape, expected):
+    assert verdict("beta", built("beta", lambda row: shape(row.value))).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("rate", "expected"),
+    [(lambda b: b, CONFIRMED), (lambda b: 0.9 + 0.05 * b, IN_PART), (lambda b: 1.0, NOT_CONFIRMED)],
+)
+def test_beta_and_updates(rate, expected):
+    rows = built("beta", lambda row: {"pairs": 1000, "update_rate": rate(row.value), "bits_moved": 1e4 * row.value})
+    found = verdict("beta-updates", rows)
+    assert found.verdict == expected
+    assert "5.0 and 9.0 functions moved a pair" in found.measured
+
+
+@pytest.mark.parametrize(
+    ("least", "summed", "expected"),
+    [
+        ([0.3, 0.4, 0.5, 0.6], [0.3, 0.3, 0.3, 0.3], CONFIRMED),
+        ([0.3, 0.5, 0.4, 0.6], [0.3, 0.3, 0.3, 0.3], IN_PART),  # one step down
+        ([0.3, 0.3, 0.3, 0.3], [0.3, 0.4, 0.5, 0.6], IN_PART),  # summed only
+        ([0.3, 0.3, 0.3, 0.2], [0.3, 0.3, 0.3, 0.3], NOT_CONFIRMED),
+    ],
+)
+def test_models(least, summed, expected):
+    rows = built("models", lambda row: (least if row.line == "MMOH" else summed)[row.value - 1])
+    found = verdict("models", rows)
+    assert found.verdict == expected
+    assert f"22K LabelMe: {least[0]:.3f} ± 0.00" in found.measured
+
+
+@pytest.mark.parametrize(
+    ("gains", "expected"),
+    [
+        ((0.02, 0.10, 0.10, 0.00), CONFIRMED),
+        ((0.20, 0.10, 0.10, 0.00), IN_PART),
+        ((0.02, 0.10, 0.10, 0.05), IN_PART),
+        ((0.20, 0.10, 0.10, 0.05), NOT_CONFIRMED),
+    ],
+)
+def test_models_by_set(gains, expected):
+    gain = dict(zip(FOUR, gains, strict=True))
+    assert verdict("models-sets", built("models", lambda r: 0.3 + gain[r.role] * (r.value - 1) / 3)).verdict == expected
+    fewer = verdict("models-sets", built("models", lambda row: 0.3, "gist1m"))
+    assert fewer.verdict == NOT_TESTED
+    assert "of the plan models on Photo Tourism" in fewer.measured
+
+
+@pytest.mark.parametrize(
+    ("mAP", "expected"),
+    [
+        ({1e-5: 0.2, 1e-2: 0.4, 0.1: 0.5, 1: 0.5, 10: 0.5}, CONFIRMED),
+        ({1e-5: 0.2, 1e-2: 0.4, 0.1: 0.5, 1: 0.5, 10: 0.3}, IN_PART),
+        ({1e-5: 0.4, 1e-2: 0.41, 0.1: 0.5, 1: 0.5, 10: 0.5}, IN_PART),
+        ({1e-5: 0.4, 1e-2: 0.4, 0.1: 0.5, 1: 0.4, 10: 0.3}, NOT_CONFIRMED),
+    ],
+)
+def test_C(mAP, expected):
+    assert verdict("C", built("margin", lambda row: mAP.get(row.value, 0.3))).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("at_10", "capped", "expected"),
+    [(0.5, 0.2, CONFIRMED), (0.5, 0.8, IN_PART), (0.3, 0.2, IN_PART), (0.3, 0.8, NOT_CONFIRMED)],
+)
+def test_C_above_changes_nothing(at_10, capped, expected):
+    rows = built("margin", lambda row: {"map": at_10 if row.value == 10 else 0.5, "capped_share": capped})
+    found = verdict("C-capped", rows)
+    assert found.verdict == expected
+    assert f"cut short {capped:.1%}" in found.measured
+
+
+# ------------------------------------------------------------------ mAP against code length
+
+
+@pytest.mark.parametrize(
+    ("mAP", "expected"),
+    [
+        (lambda r: r / 256, CONFIRMED),
+        (lambda r: r / 256 + (0.2 if r == 32 else 0), IN_PART),
+        (lambda r: 0.4, NOT_CONFIRMED),
+    ],
+)
+def test_bits(mAP, expected):
+    assert verdict("bits", built("online", lambda row: mAP(row.value))).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("mAP", "expected"),
+    [
+        ({"MMOH": 0.6, "OH": 0.5}, CONFIRMED),
+        ({"MMOH": 0.6, "OH": 0.5, "Smooth": 0.9, "KLSH": 0.9}, CONFIRMED),  # who is not of the paper's company
+        ({"MMOH": 0.6, "OH": 0.3}, IN_PART),  # first, but OH is not second
+        ({"MMOH": 0.5, "OH": 0.6}, NOT_CONFIRMED),
+        ({"MMOH": 0.5, "OH": 0.5}, NOT_CONFIRMED),  # equal is not first
+    ],
+)
+def test_ranks(mAP, expected):
+    found = verdict("ranks", built("online", lambda row: mAP.get(row.line, 0.4)))
+    assert found.verdict == expected
+    assert "of 4 lengths (at 128: " in found.measured
+
+
+def test_ranks_at_some_lengths():
+    rows = built("online", lambda row: {"MMOH": 0.6, "OH": 0.5}.get(row.line, 0.4 if row.value < 100 else 0.9))
+    assert verdict("ranks", rows).verdict == IN_PART
+
+
+@pytest.mark.parametrize(
+    ("lego", "expected"),
+    [(lambda r: 0.51, CONFIRMED), (lambda r: 0.5 if r > 32 else 0.3, IN_PART), (lambda r: 0.3, NOT_CONFIRMED)],
+)
+def test_lego_equal(lego, expected):
+    rows = built("online", lambda row: lego(row.value) if row.line == "LEGO" else 0.5)
+    assert verdict("lego-equal", rows).verdict == expected
+
+
+ABOVE = [
+    ("mmoh-osh-mlh", "online", "MMOH", ("OSH", "MLH"), FOUR, 0),
+    ("mmoh-lego", "online", "MMOH", ("LEGO",), FOUR[1:], 0),
+    ("oh-klsh", "batch", "OH", ("KLSH",), FOUR, 0),
+    ("oh-itq", "batch", "OH", ("ITQ",), FOUR, 32),
+    ("mmoh-klsh-itq", "batch", "MMOH", ("KLSH", "ITQ"), FOUR, 0),
+    ("mmoh-gist1m", "batch", "MMOH", ("KSH", "FastHash"), ("gist1m",), 16),
+]
+
+
+@pytest.mark.parametrize(("name", "plan", "line", "others", "sets", "more_than"), ABOVE, ids=lambda v: str(v))
+def test_above(name, plan, line, others, sets, more_than):
+    def mAP(row, elsewhere=0.9):
+        """Higher than the others where that is asked, lower where it is not: that must not matter."""
+        asked = row.role in sets and row.value > more_than
+        return (0.5 if asked else elsewhere) if row.line in others else 0.6
+
+    assert verdict(name, built(plan, mAP)).verdict == CONFIRMED
+    last_is_lower = built(plan, lambda row: 0.9 if row.value == 128 and row.line in others else mAP(row))
+    found = verdict(name, last_is_lower)
+    assert found.verdict == IN_PART
+    n = len([r for r in (16, 24, 32, 48, 64, 96, 128) if r > more_than])
+    assert f"above {others[0]} at {n - 1} of {n} lengths" in found.measured
+    assert verdict(name, built(plan, lambda row: 0.6)).verdict == NOT_CONFIRMED
+    one_set_lower = built(plan, lambda row: 0.9 if row.role == sets[0] and row.line in others else mAP(row))
+    assert verdict(name, one_set_lower).verdict == (NOT_CONFIRMED if len(sets) == 1 else IN_PART)
+
+
+def test_gap():
+    def growing(row):
+        return 0.3 + (row.value / 640 if row.line == "OH" else 0)
+
+    assert verdict("oh-klsh-gap", built("batch", growing)).verdict == CONFIRMED
+    mixed = built("batch", by_role(photo=growing, rest=lambda row: 0.3))
+    assert verdict("oh-klsh-gap", mixed).verdict == IN_PART
+    assert verdict("oh-klsh-gap", built("batch", lambda row: 0.4 if row.line == "OH" else 0.3)).verdict == NOT_CONFIRMED
+
+
+def test_supervised():
+    def ahead(row):
+        return {"SDH": 0.7, "KSH": 0.6, "MMOH": 0.5, "OH": 0.4}.get(row.line, 0.3)
+
+    rows = built("batch", ahead)
+    assert "SDH" not in rows.of(role="labelme").distinct("line")
+    found = verdict("supervised", rows)
+    assert found.verdict == CONFIRMED
+    assert "GIST1M" not in found.measured
+    assert "22K LabelMe: ahead at 7 of 7 lengths (at 128: KSH" in found.measured
+    late = built("batch", lambda row: ahead(row) if row.value > 32 else 0.5)
+    assert verdict("supervised", late).verdict == IN_PART
+    behind = built("batch", lambda row: 0.9 if row.line == "OH" else ahead(row))
+    assert verdict("supervised", behind).verdict == NOT_CONFIRMED
+
+
+# ------------------------------------------------------------------ time
+
+AS_IN_PAPER = {"OH": 1.0, "AdaptHash": 1.1, "MLH": 2.0, "MMOH": 2.1, "OSH": 4.0, "LEGO": 20.0, "LEGO, linear": 22.0}
+
+
+def timed(seconds, power=1.0):
+    """Eight looks along 40,000 pairs, ending with so many seconds for each line."""
+
+    def looks(row):
+        end = seconds.get(row.line, 5.0)
+        return [{"pairs": 5000 * k, "seconds": end * (k / 8) ** power} for k in range(1, 9)]
+
+    return built("time-samples", looks, facts=lambda row: {"flops_per_pair": 42_000.0})
+
+
+def test_linear_time():
+    found = verdict("time-linear", timed(AS_IN_PAPER))
+    assert found.verdict == CONFIRMED
+    assert "OH 1 s for 40,000 pairs [42 kflop], R² 1.000" in found.measured
+    assert verdict("time-linear", timed(AS_IN_PAPER, power=2.5)).verdict == NOT_CONFIRMED
+    straight, bent = timed(AS_IN_PAPER), timed(AS_IN_PAPER, power=2.5)
+    mixed = Rows([*(row for row in straight if row.line != "OSH"), *bent.of(line="OSH")])
+    assert verdict("time-linear", mixed).verdict == IN_PART
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "expected"),
+    [
+        ("time-least", {}, CONFIRMED),
+        ("time-least", {"AdaptHash": 1.0}, IN_PART),
+        ("time-least", {"AdaptHash": 0.9}, NOT_CONFIRMED),
+        ("time-adapthash", {}, CONFIRMED),
+        ("time-adapthash", {"AdaptHash": 2.0}, IN_PART),
+        ("time-adapthash", {"AdaptHash": 1.0}, NOT_CONFIRMED),
+        ("time-adapthash", {"AdaptHash": 4.0}, NOT_CONFIRMED),
+        ("time-mlh-mmoh", {}, CONFIRMED),
+        ("time-mlh-mmoh", {"MLH": 1.2}, IN_PART),
+        ("time-mlh-mmoh", {"MLH": 0.9, "MMOH": 1.0}, NOT_CONFIRMED),
+        ("time-osh", {}, CONFIRMED),
+        ("time-osh", {"OSH": 9.0}, IN_PART),
+        ("time-osh", {"OSH": 0.5}, NOT_CONFIRMED),
+        ("time-osh", {"OSH": 13.0}, NOT_CONFIRMED),
+        ("time-lego", {}, CONFIRMED),
+        ("time-lego", {"LEGO": 8.0}, IN_PART),
+        ("time-lego", {"LEGO": 1.0, "LEGO, linear": 1.0}, NOT_CONFIRMED),
+        ("time-pair", {}, CONFIRMED),
+        ("time-pair", {"OH": 80.0}, NOT_CONFIRMED),
+    ],
+)
+def test_times(name, changes, expected):
+    found = verdict(name, timed(AS_IN_PAPER | changes))
+    assert found.verdict == expected
+    assert "[42 kflop]" in found.measured
+
+
+def test_times_are_told():
+    assert verdict("time-pair", timed(AS_IN_PAPER)).measured == (
+        "25.0 ± 0.0 µs a pair [42 kflop], 60 times faster than 1,500 µs on one thread of a Xeon X5650"
+    )
+    assert "OSH / OH = 4.00 (4 ± 0.007 s [42 kflop], 1 ± 0.002 s [42 kflop])" in (
+        verdict("time-osh", timed(AS_IN_PAPER)).measured
+    )
+
+
+def test_another_set_will_do_for_times():
+    rows = built("time-samples", lambda row: {"pairs": 40_000, "seconds": 1.0}, "photo-tourism")
+    elsewhere = Rows(Row(replace(row.cell, set=named_sets("cifar10")[0]), row.result) for row in rows)
+    assert verdict("time-pair", elsewhere).verdict == CONFIRMED
+    both = Rows([*elsewhere.of(line="MLH"), *rows])
+    assert verdict("time-pair", both).verdict == CONFIRMED
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [(lambda r: 1 + r / 160, CONFIRMED), (lambda r: 1 + r / 40, IN_PART), (lambda r: r, NOT_CONFIRMED)],
+)
+def test_time_by_bits(seconds, expected):
+    rows = built("time-bits", lambda row: {"seconds": 99 * row.value if row.line == "LEGO" else seconds(row.value)})
+    assert verdict("time-bits", rows).verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("seconds", "expected"),
+    [
+        (lambda r: 1.0 if r >= 24 else 0.5, CONFIRMED),
+        (lambda r: 1.0 if r < 96 else 1.3, IN_PART),
+        (lambda r: r, NOT_CONFIRMED),
+    ],
+)
+def test_lego_flat(seconds, expected):
+    assert (
+        verdict("time-lego-flat", built("time-bits", lambda row: {"seconds": seconds(row.value)})).verdict == expected
+    )
+
+
+@pytest.mark.parametrize(
+    ("mmoh", "expected"),
+    [
+        (lambda r: 1.5 if r < 64 else 0.5, CONFIRMED),
+        (lambda r: 1.5, IN_PART),
+        (lambda r: 0.5 if r < 64 else 1.5, NOT_CONFIRMED),
+        (lambda r: 1.0, NOT_CONFIRMED),
+    ],
+)
+def test_crossing(mmoh, expected):
+    rows = built("time-bits", lambda row: {"seconds": mmoh(row.value) if row.line == "MMOH" else 1.0})
+    assert verdict("time-crossing", rows).verdict == expected
+    without = Rows(row for row in rows if row.value >= 64)
+    assert verdict("time-crossing", without).verdict == NOT_TESTED
+
+
+# ------------------------------------------------------------------ the analysis
+
+
+@pytest.mark.parametrize(
+    ("losses", "expected"),
+    [
+        ({0.1: 100, 1e-4: 300, 1e-5: 900}, CONFIRMED),
+        ({0.1: 100, 1e-4: 130, 1e-5: 900}, IN_PART),
+        ({0.1: 100, 1.0: 90, 1e-4: 300, 1e-5: 900}, IN_PART),
+        ({0.1: 100, 1.0: 90, 1e-4: 110, 1e-5: 110}, NOT_CONFIRMED),
+    ],
+)
+def test_loss(losses, expected):
+    found = verdict("loss", built("loss", lambda row: {"loss": 1e4 * losses.get(row.value, 120)}))
+    assert found.verdict == expected
+    assert "1,000 ± 2 at 0.1" in found.measured
+
+
+def course(loss, updates):
+    """Looks at 1,000, 400,000 and 1,000,000 pairs: losses, and pairs that updated."""
+    pairs = (1_000, 400_000, 1_000_000)
+    looks = [{"pairs": n, "loss": a, "update_rate": u / n} for n, a, u in zip(pairs, loss, updates, strict=True)]
+    return built("loss", lambda row: looks)
+
+
+@pytest.mark.parametrize(
+    ("loss", "updates", "expected"),
+    [
+        ((10_000, 50_000, 50_100), (900, 5_000, 5_001), CONFIRMED),
+        ((10_000, 50_000, 50_100), (900, 5_000, 305_000), IN_PART),
+        ((10_000, 2_000_000, 5_000_000), (900, 200_000, 500_000), NOT_CONFIRMED),
+    ],
+)
+def test_bound(loss, updates, expected):
+    found = verdict("bound", course(loss, updates))
+    assert found.verdict == expected
+    late = (loss[2] - loss[1]) / 600_000
+    assert f"10.000 ± 0.020 bits a pair at first, {late:.3f}" in found.measured
+    assert f"there {(updates[2] - updates[1]) / 600_000:.1%} of the pairs still update" in found.measured
+
+
+def test_bound_of_a_stream_that_is_too_short():
+    looks = [{"pairs": n, "loss": 5.0, "update_rate": 0.1} for n in (100, 900)]
+    assert verdict("bound", built("loss", lambda row: looks)).verdict == NOT_TESTED
+
+
+@pytest.mark.parametrize(
+    ("C", "expected"), [(0.02, CONFIRMED), (0.05, IN_PART), (0.001, IN_PART), (0.2, NOT_CONFIRMED)]
+)
+def test_smallest_C(C, expected):
+    found = verdict("smallest-C", built("theorem", lambda row: {"smallest_C": C}))
+    assert found.verdict == expected
+    assert f"GIST1M: {C:.4f} ± 0.0" in found.measured
+
+
+def costs(of_bits, of_anchors):
+    by_bits = built("time-bits", lambda row: {"seconds": of_bits(row.value)})
+    return by_bits, built("anchors", lambda row: {"seconds": of_anchors(row.value)}, "photo-tourism")
+
+
+@pytest.mark.parametrize(
+    ("of_bits", "of_anchors", "expected"),
+    [
+        (lambda r: 1 + 0.01 * r, lambda m: 0.1 + 0.001 * m, CONFIRMED),
+        (lambda r: 1 + 0.01 * r, lambda m: m**2, IN_PART),
+        (lambda r: 1 + 0.2 * (r == 32), lambda m: m, CONFIRMED),  # uneven, but never faster
+        (lambda r: r * np.log(r), lambda m: m, CONFIRMED),
+        (lambda r: r**2, lambda m: m**2, NOT_CONFIRMED),
+    ],
+)
+def test_time_complexity(of_bits, of_anchors, expected):
+    assert verdict("time-complexity", *costs(of_bits, of_anchors)).verdict == expected
+
+
+def test_time_complexity_without_half_of_the_results():
+    by_bits, _ = costs(lambda r: 1 + 0.01 * r, lambda m: m)
+    found = verdict("time-complexity", by_bits)
+    assert found.verdict == IN_PART
+    assert "no results of the plan anchors" in found.measured
+
+
+def sized(of_bits, of_million):
+    by_bits = built("time-bits", lambda row: {"pairs": 40_000}, facts=lambda row: {"state_bytes": of_bits(row.value)})
+    long = built("loss", lambda row: {"pairs": 1_000_000}, facts=lambda row: {"state_bytes": of_million})
+    return by_bits, long
+
+
+@pytest.mark.parametrize(
+    ("of_bits", "of_million", "expected"),
+    [
+        (lambda r: 1000 + 2400 * r, 1000 + 2400 * 64, CONFIRMED),
+        (lambda r: 1000 + 2400 * r, 10**9, IN_PART),
+        (lambda r: 2.0 ** (r / 8), 10**9, NOT_CONFIRMED),
+    ],
+)
+def test_space_complexity(of_bits, of_million, expected):
+    found = verdict("space-complexity", *sized(of_bits, of_million))
+    assert found.verdict == expected
+    assert "64 bits after 40,000 and 1,000,000 pairs" in found.measured
+
+
+def test_space_without_sizes():
+    by_bits, long = sized(lambda r: 1000 + 2400 * r, 0)
+    assert verdict("space-complexity", by_bits).verdict == IN_PART
+    bare = [Row(row.cell, replace(row.result, facts={})) for row in by_bits]
+    found = verdict("space-complexity", bare, long)
+    assert found.verdict == NOT_TESTED
+    assert "size of a learner's state" in found.measured
+
+
+# ------------------------------------------------------------------ drift
+
+DRIFTS = ("drift-sudden-rotated", "drift-gradual-rotated", "drift-sudden-meaning", "drift-gradual-meaning")
+RECOVERS, STAYS, NO_FALL = (0.6, 0.3, 0.55), (0.6, 0.3, 0.32), (0.4, 0.4, 0.4)
+
+
+def drifted(courses, *names):
+    def looks(row):
+        before, after, end = courses.get(row.line, STAYS)
+        pairs = (5_000, 10_000, 10_000, 20_000)
+        return [{"pairs": n, "map": v} for n, v in zip(pairs, (0.2, before, after, end), strict=True)]
+
+    return [built(name, looks, "cifar10") for name in names or DRIFTS]
+
+
+@pytest.mark.parametrize(
+    ("courses", "expected"),
+    [
+        ({"OH": RECOVERS}, CONFIRMED),
+        ({"OH": RECOVERS, "ITQ": NO_FALL, "OSH": NO_FALL}, CONFIRMED),
+        ({"OH": NO_FALL}, CONFIRMED),
+        ({"OH": RECOVERS, "OSH": RECOVERS}, IN_PART),
+        ({"OH": STAYS}, IN_PART),
+        ({"OH": STAYS, "OSH": RECOVERS}, NOT_CONFIRMED),
+        ({"OH": STAYS, "OSH": NO_FALL, "ITQ": NO_FALL, "SDH": NO_FALL}, NOT_CONFIRMED),
+    ],
+)
+def test_drift(courses, expected):
+    assert verdict("drift", *drifted(courses)).verdict == expected
+
+
+def test_what_is_told_of_drift():
+    found = verdict("drift", *drifted({"OH": RECOVERS, "ITQ": NO_FALL}, "drift-sudden-meaning"))
+    assert found.verdict == IN_PART
+    assert "sudden, meaning: OH 0.600 → 0.300 → 0.550 (± 0.001, 83% won back)" in found.measured
+    assert "ITQ 0.400 → 0.400 → 0.400 (± 0.001, no fall)" in found.measured
+    assert found.measured.count("no results of the plan drift") == 3
+
+
+def test_drift_without_a_look_after_the_change():
+    rows = built("drift-sudden-rotated", lambda row: [{"pairs": n, "map": 0.5} for n in (1, 2)], "cifar10")
+    assert verdict("drift", rows).verdict == NOT_TESTED

@@ -1,0 +1,147 @@
+"""Plans: what is in the files, what runs they ask for, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onlinehash.errors import InvalidInput
+from onlinehash.experiments import plan as planning
+from onlinehash.experiments import toml
+from onlinehash.experiments.roles import NamedSet, roles
+from onlinehash.learners import registry
+
+PAPER = {
+    "beta": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9],
+    "models": [1, 2, 3, 4],
+    "online": [16, 24, 32, 48, 64, 96, 128],
+    "batch": [16, 24, 32, 48, 64, 96, 128],
+    "time-bits": [16, 24, 32, 48, 64, 96, 128],
+    "loss": [1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0],
+}
+
+
+def a_set(role: str) -> NamedSet:
+    return NamedSet("file.npz", "file", "0123", roles()[role])
+
+
+def settings(plan: planning.Plan, role: str, others: tuple[str, ...] = ()) -> list:
+    return [cell.setting for cell in planning.cells(plan, [a_set(role)], others)]
+
+
+@pytest.mark.parametrize("name", toml.names())
+def test_every_plan_can_be_read_and_asks_for_runs(name):
+    plan = planning.read_plan(name)
+    role = plan.roles[0] if plan.roles else "photo-tourism"
+    asked = settings(plan, role)
+    assert asked
+    for one in asked[:: max(1, len(asked) // 5)]:
+        learner = one.learner()
+        assert learner.n_bits == one.n_bits
+    assert settings(plan.made_quick(), role)
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_grids_are_the_papers(name):
+    assert list(planning.read_plan(name).values) == PAPER[name]
+
+
+def test_the_papers_other_numbers():
+    samples = planning.read_plan("time-samples")
+    assert (samples.conditions["pairs"] * 2, samples.seeds, samples.alone) == (80_000, 10, True)
+    assert planning.read_plan("loss").conditions["pairs"] >= 10**6
+    known = roles()
+    assert [known[r].split for r in ("photo-tourism", "labelme", "gist1m", "cifar10")] == [
+        (98_000, 6_000),
+        (20_019, 2_000),
+        (500_000, 1_000),
+        (59_000, 1_000),
+    ]
+    beta = {r: known[r].parameters["dissimilar_ratio"] for r in ("photo-tourism", "labelme", "gist1m", "cifar10")}
+    assert beta == {"photo-tourism": 0.5, "labelme": 0.5, "gist1m": 0.4, "cifar10": 0.4}
+    assert registry.find("MMOH")().n_models == 4
+    assert registry.find("OSH")().chunk_size == 1000
+
+
+def test_a_role_sets_beta_unless_the_plan_varies_it():
+    online = planning.read_plan("online")
+    at = {cell.line: cell.setting for cell in planning.cells(online, [a_set("labelme")])}
+    assert at["OH"].learner().dissimilar_ratio == 0.5
+    assert "dissimilar_ratio" not in at["MLH"].parameters
+    swept = [one.learner().dissimilar_ratio for one in settings(planning.read_plan("beta"), "labelme")]
+    assert sorted(set(swept)) == PAPER["beta"]
+
+
+def test_equal_settings_of_two_plans_are_one_run():
+    online = {one.name for one in settings(planning.read_plan("online"), "gist1m")}
+    batch = {one.name for one in settings(planning.read_plan("batch"), "gist1m")}
+    beta = {one.name for one in settings(planning.read_plan("beta"), "gist1m")}
+    assert len(online & batch) == 3 * 7 * 3  # KLSH, OH and MMOH
+    assert len(beta & online) == 3  # β = 0.4, which is the default, at 64 bits
+
+
+def test_names_follow_the_content():
+    one = settings(planning.read_plan("beta"), "gist1m")[0]
+    from dataclasses import asdict, replace
+
+    from onlinehash.experiments.settings import setting_of
+
+    assert setting_of(asdict(one)).name == one.name
+    for change in ({"seed": 9}, {"n_bits": 8}, {"fingerprint": "x"}, {"conditions": {**one.conditions, "pairs": 1}}):
+        assert replace(one, **change).name != one.name
+
+
+def test_methods_that_need_labels_stay_away_where_there_are_none():
+    lines = {cell.line for cell in planning.cells(planning.read_plan("batch"), [a_set("gist1m")])}
+    assert "SDH" not in lines
+    assert {"KSH", "FastHash"} <= lines
+    assert "SDH" in {cell.line for cell in planning.cells(planning.read_plan("batch"), [a_set("cifar10")])}
+
+
+def test_shared_bits_are_divided():
+    storage = planning.read_plan("storage")
+    for cell in planning.cells(storage, [a_set("gist1m")]):
+        models = cell.setting.learner().n_models if "shared" in cell.line else 1
+        assert cell.setting.n_bits * models == cell.value
+
+
+def test_a_method_of_others_takes_part_in_every_plan():
+    for name in toml.names():
+        plan = planning.read_plan(name)
+        role = plan.roles[0] if plan.roles else "cifar10"
+        joined = [cell for cell in planning.cells(plan, [a_set(role)], ["FROSH"]) if cell.line == "FROSH"]
+        assert len(joined) == len(plan.values) * plan.seeds
+
+
+def test_a_parameter_that_a_method_does_not_have_makes_one_run_of_it():
+    plan = planning.read_plan("beta")
+    level = [cell for cell in planning.cells(plan, [a_set("cifar10")], ["LSH"]) if cell.line == "LSH"]
+    assert len(level) == 9 * plan.seeds
+    assert len({cell.setting.name for cell in level}) == plan.seeds
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title = 3 4", "expected TOML"),
+        ("colour = 'red'\n[drawing]\nx_label = 'x'", "expected keys among"),
+        ("title = 'x'\n[drawing]\nx_label = 'x'", "expected a value for question"),
+        ("title = 'x'", "expected a value for x_label"),
+        ("[drawing]\nx_label = 'x'\nshape = 1", "expected keys among"),
+    ],
+)
+def test_a_broken_plan_is_refused_in_one_sentence(tmp_path: Path, text, message):
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(InvalidInput, match=message):
+        planning.read_plan(str(file))
+
+
+def test_unknown_names_are_refused():
+    with pytest.raises(InvalidInput, match="expected a plan among"):
+        planning.plans(["betta"])
+    with pytest.raises(InvalidInput, match="no file"):
+        planning.plans(["nowhere.toml"])
+    with pytest.raises(KeyError, match="expected a method among"):
+        planning.contestant("OHH")

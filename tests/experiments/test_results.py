@@ -1,0 +1,82 @@
+"""Results on the disk: whole after a kill, compact for keeping."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.experiments.results import KEPT_QUERIES, Result, Store, existing
+from onlinehash.experiments.settings import Setting
+
+
+def a_result(seed: int = 0, n_queries: int = 400) -> Result:
+    setting = Setting("made", "f00", "labelled", {"protocol": "retrieval", "pairs": 10}, "LSH", {}, 16, seed)
+    values = np.random.default_rng(seed).random(n_queries)
+    values[3] = np.nan
+    return Result(setting, [{"pairs": 10, "map": 0.5}], values, {"n_queries": n_queries})
+
+
+def test_what_was_added_is_there_again(tmp_path):
+    store = Store(tmp_path / "runs")
+    for seed in range(3):
+        store.add(a_result(seed))
+    again = Store(tmp_path / "runs")
+    assert len(again) == 3
+    for seed in range(3):
+        kept, result = again.get(a_result(seed).setting.name), a_result(seed)
+        assert kept is not None
+        assert kept.setting == result.setting
+        assert kept.final == result.final
+        np.testing.assert_allclose(kept.per_query, result.per_query, atol=1e-5)
+        assert np.isnan(kept.per_query[3])
+
+
+@pytest.mark.parametrize("cut", [2, 20, 300])
+def test_half_a_line_after_a_kill_is_dropped_and_does_not_spoil_the_next(tmp_path, cut):
+    store = Store(tmp_path)
+    store.add(a_result(0))
+    store.add(a_result(1))
+    file = tmp_path / "results.jsonl"
+    file.write_bytes(file.read_bytes()[:-cut])
+    survivor = Store(tmp_path)
+    assert len(survivor) == 1
+    survivor.add(a_result(2))
+    assert {result.setting.seed for result in Store(tmp_path)} == {0, 2}
+
+
+def test_kept_results_are_small_and_the_same_bytes_each_time(tmp_path):
+    store = Store(tmp_path / "runs")
+    for seed in (2, 0, 1):
+        store.add(a_result(seed))
+    first = Store(tmp_path / "kept").keep(store).read_bytes()
+    other = Store(tmp_path / "runs2")
+    for seed in (1, 2, 0):
+        other.add(a_result(seed))
+    assert Store(tmp_path / "kept2").keep(other).read_bytes() == first
+    kept = existing(tmp_path / "kept")
+    assert len(kept) == 3
+    assert all(len(result.per_query) == KEPT_QUERIES for result in kept)
+
+
+def test_keeping_adds_to_what_is_kept(tmp_path):
+    one, two = Store(tmp_path / "one"), Store(tmp_path / "two")
+    one.add(a_result(0))
+    two.add(a_result(1))
+    Store(tmp_path / "kept").keep(one)
+    Store(tmp_path / "kept").keep(two)
+    assert {result.setting.seed for result in Store(tmp_path / "kept")} == {0, 1}
+
+
+def test_no_results_is_said_in_one_sentence(tmp_path):
+    with pytest.raises(InvalidInput, match=r"expected results in .* got none"):
+        existing(tmp_path / "nowhere")
+
+
+def test_a_broken_compact_file_is_refused(tmp_path):
+    store = Store(tmp_path / "runs")
+    store.add(a_result())
+    path = Store(tmp_path / "kept").keep(store)
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(FormatError, match="expected results in"):
+        Store(tmp_path / "kept")

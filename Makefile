@@ -44,7 +44,7 @@ format: .venv/.dev
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 .venv/.core: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable '.[plot]'
 	touch $@
 
 .venv/.dev: .venv/bin/python pyproject.toml

@@ -246,6 +246,12 @@ def test_ranks(mAP, expected):
     assert "of 4 lengths (at 128: " in found.measured
 
 
+@pytest.mark.parametrize("rival", ["LEGO", "MLH", "SSBC", "OSH", "AdaptHash"])
+def test_any_of_the_papers_methods_may_be_first(rival):
+    rows = built("online", lambda row: {"MMOH": 0.6, "OH": 0.5, rival: 0.7}.get(row.line, 0.4))
+    assert verdict("ranks", rows).verdict == NOT_CONFIRMED
+
+
 def test_ranks_at_some_lengths():
     rows = built("online", lambda row: {"MMOH": 0.6, "OH": 0.5}.get(row.line, 0.4 if row.value < 100 else 0.9))
     assert verdict("ranks", rows).verdict == IN_PART

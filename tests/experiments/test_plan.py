@@ -42,6 +42,11 @@ def test_every_plan_can_be_read_and_asks_for_runs(name):
     assert settings(plan.made_quick(), role)
 
 
+def test_every_file_is_in_the_contents_once():
+    files = Path(toml.__file__).with_name("plans").glob("[!_]*.toml")
+    assert sorted(toml.names()) == sorted(file.stem for file in files)
+
+
 @pytest.mark.parametrize("name", PAPER)
 def test_the_grids_are_the_papers(name):
     assert list(planning.read_plan(name).values) == PAPER[name]

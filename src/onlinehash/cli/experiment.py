@@ -39,12 +39,14 @@ def run(
     as_json: bool,
 ) -> int:
     """Run what is not done; 1 if a run failed."""
-    chosen = _plans(names, quick, seeds)
+    chosen = [plan.made_quick() if quick else plan for plan in planning.plans(names)]
+    if seeds is not None:
+        chosen = [dataclasses.replace(plan, seeds=seeds) for plan in chosen]
     sets = sources.find_sets(data)
     store = Store(results)
     cells = [(cell, plan.alone) for plan in chosen for cell in planning.cells(plan, sets, others)]
     if not cells:
-        wanted = sorted({role for plan in chosen for role in plan.roles})
+        wanted = sorted({role for plan in chosen for role in plan.roles or ("labelled",)})
         raise InvalidInput(f"expected data in the role {' or '.join(wanted)}, got none; write --data {wanted[0]}=FILE.")
     tally = running.run(cells, store, workers or os.cpu_count() or 1)
     if as_json:
@@ -55,16 +57,15 @@ def run(
         for label, message in tally.failures.items():
             output.warn(f"{label}: {message}", as_json)
         if not tally.failures:
-            flags = " --quick" if quick else ""
-            print(f"next: onlinehash experiment figure {' '.join(names)}{flags}")
+            print(f"next: onlinehash experiment figure {' '.join(names)}")
     return 1 if tally.failures else 0
 
 
-def figure(names: Sequence[str], others: Sequence[str], quick: bool, results: str, folder: str, as_json: bool) -> None:
+def figure(names: Sequence[str], others: Sequence[str], results: str, folder: str, as_json: bool) -> None:
     """Draw what is there, and write the page that shows it all."""
     from onlinehash.experiments import claims, figures, page
 
-    found = collect(_plans(names, quick), existing(results), others)
+    found = in_full_or_quick(planning.plans(names), existing(results), others)
     written = [path for plan, rows in found for path in figures.draw_all(plan, rows, folder)]
     index = Path(folder) / "index.html"
     page.write_page(index, found, claims.judged(_together(found)))
@@ -74,11 +75,12 @@ def figure(names: Sequence[str], others: Sequence[str], quick: bool, results: st
         print(f"{len(written)} pictures and {index}")
 
 
-def table(names: Sequence[str], others: Sequence[str], quick: bool, results: str, as_json: bool) -> None:
+def table(names: Sequence[str], others: Sequence[str], results: str, as_json: bool) -> None:
     """Print the tables of what is there."""
     from onlinehash.experiments import tables
 
-    made = [tables.table(plan, rows) for plan, rows in collect(_plans(names, quick), existing(results), others)]
+    found = in_full_or_quick(planning.plans(names), existing(results), others)
+    made = [tables.table(plan, rows) for plan, rows in found]
     if as_json:
         output.print_json([one.as_document() for one in made])
     else:
@@ -89,7 +91,7 @@ def report(results: str, page: str, folder: str, as_json: bool) -> None:
     """The reproduction report, from kept results."""
     from onlinehash.experiments import claims, figures, reproduction
 
-    found = collect(_plans(["all"], False), existing(results))
+    found = collect(planning.plans(["all"]), existing(results))
     written = [path for plan, rows in found for path in figures.draw_all(plan, rows, folder, ("svg",))]
     reproduction.write_reproduction(page, found, claims.judged(_together(found)), folder)
     if as_json:
@@ -112,7 +114,8 @@ def verify(n_cells: int, seed: int, data: Sequence[str], results: str, as_json: 
     """Run some kept cells again; 1 if one does not agree."""
     store = existing(results)
     at_hand = {named.fingerprint: named.path for named in sources.find_sets([*data, *sources.EVERYBODYS])}
-    both = [plan for quick in (False, True) for plan in _plans(["all"], quick) if not plan.alone]
+    known = [plan for plan in planning.plans(["all"]) if not plan.alone]
+    both = [*known, *(plan.made_quick() for plan in known)]
     candidates = [
         (row, rows) for _, rows in collect(both, store) for row in rows if row.cell.setting.fingerprint in at_hand
     ]
@@ -153,20 +156,20 @@ def collect(chosen: Sequence[Plan], store: Store, others: Sequence[str] = ()) ->
     ordered = sorted(sets.values(), key=lambda named: (list(known).index(named.role.name), named.name))
     every = [dataclasses.replace(plan, seeds=n_seeds) for plan in chosen]
     found = [(plan, rows_of(planning.cells(plan, ordered, others), store)) for plan in every]
-    found = [(plan, rows) for plan, rows in found if len(rows)]
+    return [(plan, rows) for plan, rows in found if len(rows)]
+
+
+def in_full_or_quick(chosen: Sequence[Plan], store: Store, others: Sequence[str]) -> list[tuple[Plan, Rows]]:
+    """The same; a plan that was run quickly only is shown so."""
+    found = []
+    for plan in chosen:
+        found += collect([plan], store, others) or collect([plan.made_quick()], store, others)
     if not found:
-        names = ", ".join(plan.name for plan in chosen)
-        raise InvalidInput(f"expected results of {names} in {store.folder}, got none; run `onlinehash experiment run`.")
+        names = " ".join(plan.name for plan in chosen)
+        raise InvalidInput(
+            f"expected results of {names} in {store.folder}, got none; run `onlinehash experiment run {names}` first."
+        )
     return found
-
-
-def _plans(names: Sequence[str], quick: bool, seeds: int | None = None) -> list[Plan]:
-    chosen = planning.plans(names)
-    if quick:
-        chosen = [plan.made_quick() for plan in chosen]
-    if seeds is not None:
-        chosen = [dataclasses.replace(plan, seeds=seeds) for plan in chosen]
-    return chosen
 
 
 def _together(found: Sequence[tuple[Plan, Rows]]) -> Rows:

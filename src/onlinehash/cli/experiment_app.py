@@ -29,10 +29,7 @@ Others = Annotated[
     list[str] | None,
     typer.Option("--method", help="A method that takes part besides: yours, by its entry point.", show_default=False),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Small and soon, on digits: a first look.")]
-Results = Annotated[
-    str | None, typer.Option(help="The folder of raw results.", show_default="experiments, with --quick quick in it")
-]
+Results = Annotated[str, typer.Option(help="The folder of raw results.")]
 Kept = Annotated[str, typer.Option(help="The folder of kept results.")]
 
 
@@ -54,26 +51,25 @@ def run(
     plans: Plans,
     data: Data = None,
     method: Others = None,
-    quick: Quick = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small and soon, for a first look.")] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions.", show_default="the plan's")] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes at work.", show_default="one for each CPU")
     ] = None,
-    results: Results = None,
+    results: Results = RESULTS,
     as_json: Json = False,
 ) -> int:
     """Run plans; what is done already is not done again."""
     from onlinehash.cli import experiment
 
-    return experiment.run(plans, data or [], method or [], quick, seeds, workers, _folder(results, quick), as_json)
+    return experiment.run(plans, data or [], method or [], quick, seeds, workers, results, as_json)
 
 
 @app.command()
 def figure(
     plans: Plans,
     method: Others = None,
-    quick: Quick = False,
-    results: Results = None,
+    results: Results = RESULTS,
     output: Annotated[
         str | None,
         typer.Option("--output", "-o", help="The folder to write to.", show_default="figures in that of the results"),
@@ -83,31 +79,27 @@ def figure(
     """Draw figures as PNG and SVG, and a page that shows them."""
     from onlinehash.cli import experiment
 
-    folder = _folder(results, quick)
-    experiment.figure(plans, method or [], quick, folder, output or f"{folder}/figures", as_json)
+    experiment.figure(plans, method or [], results, output or f"{results}/figures", as_json)
 
 
 @app.command()
-def table(
-    plans: Plans, method: Others = None, quick: Quick = False, results: Results = None, as_json: Json = False
-) -> None:
+def table(plans: Plans, method: Others = None, results: Results = RESULTS, as_json: Json = False) -> None:
     """Print tables, with spread and significance."""
     from onlinehash.cli import experiment
 
-    experiment.table(plans, method or [], quick, _folder(results, quick), as_json)
+    experiment.table(plans, method or [], results, as_json)
 
 
 @app.command()
 def keep(
-    results: Results = None,
-    quick: Quick = False,
+    results: Results = RESULTS,
     output: Annotated[str, typer.Option("--output", "-o", help="The folder of kept results.")] = KEPT,
     as_json: Json = False,
 ) -> None:
     """Add raw results to those that are kept, in compact form."""
     from onlinehash.cli import experiment
 
-    experiment.keep(_folder(results, quick), output, as_json)
+    experiment.keep(results, output, as_json)
 
 
 @app.command()
@@ -135,7 +127,3 @@ def verify(
     from onlinehash.cli import experiment
 
     return experiment.verify(cells, seed, data or [], results, as_json)
-
-
-def _folder(results: str | None, quick: bool) -> str:
-    return results or (f"{RESULTS}/quick" if quick else RESULTS)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import platform
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from onlinehash import evaluate
 from onlinehash.errors import NotReady
-from onlinehash.experiments.flops import flops_per_pair
+from onlinehash.experiments.flops import flops_per_pair, state_bytes
 from onlinehash.experiments.lessons import Exam, Lesson, Part, lesson_of
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.settings import Setting
@@ -44,6 +47,8 @@ def measure(setting: Setting, world: World) -> Result:
         "similar_share": round(float(np.concatenate([part.similar for part in lesson.parts]).mean()), 4),
         "flops_per_pair": flops_per_pair(learner),
         "n_features": world.rows.shape[1],
+        "state_bytes": state_bytes(learner),
+        "machine": machine(),
     }
     last = lesson.parts[-1].exam
     if last is not None:
@@ -115,6 +120,16 @@ class Teacher:
         start = time.process_time()
         work()
         self.seconds += time.process_time() - start
+
+
+@cache
+def machine() -> str:
+    """What the times were taken on."""
+    name = platform.processor() or platform.machine()
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), name)
+    return f"{name}, Python {platform.python_version()}, NumPy {np.__version__}"
 
 
 def counters(learner: Learner, n_pairs: int) -> dict[str, Any]:

@@ -14,10 +14,9 @@ from string import Template
 from typing import TYPE_CHECKING, Protocol
 
 from onlinehash import __version__, atomic
-from onlinehash.experiments import toml
 from onlinehash.experiments.figures import curve_figure, figure
 from onlinehash.experiments.panels import as_bytes
-from onlinehash.experiments.plan import Plan, read_plan
+from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.rows import Rows
 from onlinehash.experiments.sources import EVERYBODYS
 from onlinehash.experiments.table_forms import Entry, Table
@@ -156,8 +155,8 @@ def _commands(plan: Plan, rows: Rows) -> str:
     """With the sets by their roles."""
     sources = dict.fromkeys(f"{row.role}={_file(row.cell.set.path)}" for row in rows)
     data = "".join(f" --data {source}" for source in sources)
-    quick = " --quick" if _is_quick(plan) else ""
-    return f"onlinehash experiment run {plan.name}{quick}{data}\nonlinehash experiment figure {plan.name}{quick}"
+    quick = " --quick" if plan.is_quick else ""
+    return f"onlinehash experiment run {plan.name}{quick}{data}\nonlinehash experiment figure {plan.name}"
 
 
 def _file(path: str) -> str:
@@ -165,10 +164,6 @@ def _file(path: str) -> str:
     name = Path(path).name
     is_told = Path(path).suffix or name in {source.partition("=")[2] for source in EVERYBODYS}
     return name if is_told else f"FILE_OF_{name}"
-
-
-def _is_quick(plan: Plan) -> bool:
-    return plan.name in toml.names() and plan.conditions == read_plan(plan.name).made_quick().conditions
 
 
 def _details(summary: str, content: str) -> str:

@@ -71,13 +71,15 @@ class Plan:
     roles: tuple[str, ...] = ()
     alone: bool = False
     quick: Mapping[str, Any] = field(default_factory=dict)
+    is_quick: bool = False
 
     def made_quick(self) -> Plan:
         """The same at a size for a first look."""
-        changes = dict(self.quick)
+        changes: dict[str, Any] = dict(self.quick)
         conditions = dict(self.conditions) | {"pairs": 1500} | changes.pop("conditions", {})
         changes = {key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()}
-        return replace(self, **{"seeds": 2, "roles": (), **changes}, conditions=conditions, quick={})
+        changes = {"title": f"{self.title} (quick)", "seeds": 2, "roles": ()} | changes
+        return replace(self, **changes, conditions=conditions, is_quick=True)
 
 
 @dataclass(frozen=True)

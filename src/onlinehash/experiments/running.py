@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
@@ -126,7 +127,11 @@ def execute(job: Job) -> Result:
     world = _world(job.path, truth, split, job.cache)
     if job.is_alone:
         _warm_up(job.setting.method, job.setting.n_bits, job.path)
-    return measure(job.setting, world)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        result = measure(job.setting, world)
+    messages = sorted({str(warning.message) for warning in told})
+    return replace(result, facts=result.facts | ({"warnings": messages} if messages else {}))
 
 
 @cache

@@ -30,9 +30,8 @@ def read(name: str) -> dict[str, Any]:
 
 
 def names() -> list[str]:
-    """Our plans, in the order of their files."""
-    files = resources.files("onlinehash.experiments").joinpath("plans").iterdir()
-    return sorted(f.name[: -len(".toml")] for f in files if f.name.endswith(".toml") and not f.name.startswith("_"))
+    """Our plans, in their order."""
+    return list(read("_contents")["plans"])
 
 
 def make(cls: type[T], document: Mapping[str, Any], what: str) -> T:

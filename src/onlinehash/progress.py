@@ -16,10 +16,15 @@ def progress_bar(total: int = 1) -> Iterator[Callable[[float | None, str], None]
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    # Times first: what is said last is cut where the terminal is narrow.
+    columns = (TimeElapsedColumn(), TimeRemainingColumn(), BarColumn(20), TextColumn("{task.description}"))
     # On a terminal, lines go through the bar, which writes them above itself; a file gets them as they are.
     with Progress(
-        *columns, console=Console(stderr=True), redirect_stdout=sys.stdout.isatty(), transient=True
+        *columns,
+        console=Console(stderr=True),
+        redirect_stdout=sys.stdout.isatty(),
+        transient=True,
+        speed_estimate_period=3600,  # of what takes a minute, the last half minute tells nothing
     ) as progress:
         task = progress.add_task("starting", total=None)
 

@@ -13,7 +13,7 @@ from onlinehash.experiments.plan import plans, read_plan
 from onlinehash.experiments.rows import Rows
 from onlinehash.experiments.series import curves, series, shown
 from onlinehash.experiments.styles import FAMILIES, OTHERS, styles_in_order, styles_of
-from tests.experiments.made_up import made_up, named_sets
+from tests.experiments.made_up import made_up, named_sets, not_ready_at_first
 
 #: One of each kind: along values, categories, looks, values as lines, a theorem.
 KINDS = ("models", "centring", "incremental", "loss", "theorem")
@@ -115,6 +115,19 @@ def test_two_looks_after_the_same_pairs_stay_two_points():
     assert len(line.x) == len(line.mean) == 11
 
 
+def test_lines_have_gaps_where_a_method_was_not_ready(tmp_path):
+    plan = small("incremental", contestants=("OH", "MMOH", "LSH"))
+    rows = not_ready_at_first(plan, {("OH", 0): 1, ("OH", 1): 2, ("MMOH", 0): 99, ("MMOH", 1): 99})
+    looks = [look["pairs"] for look in rows[0].result.checkpoints]
+    assert [line.label for line in series(plan, rows)] == ["OH", "LSH"]  # who was never ready has no line
+    (axes,) = figures.figure(plan, rows).axes
+    drawn = {line.get_label(): line for line in axes.lines}
+    assert list(drawn["OH"].get_xdata()) == looks
+    assert list(np.isnan(drawn["OH"].get_ydata())) == [True] + [False] * (len(looks) - 1)
+    assert not np.isnan(drawn["LSH"].get_ydata()).any()
+    assert len(figures.draw(plan, rows, tmp_path)) == 2
+
+
 def test_curves_are_drawn_at_64_bits_where_contestants_are_compared(tmp_path):
     plan = small("kernel", values=(16, 64), contestants=("OH", "OH, linear"))
     rows = made_up(plan, named_sets("cifar10"))
@@ -177,10 +190,13 @@ def test_without_results_or_matplotlib_one_sentence_says_what_to_do(tmp_path, mo
 
 def test_what_is_zero_is_left_out_of_a_logarithmic_axis():
     plan = small("loss", values=(0.1, 1.0))
+    plan = replace(plan, drawing=replace(plan.drawing, log_y=True))
     rows = made_up(plan, named_sets("photo-tourism"))
     for row in rows:
         row.result.checkpoints[0]["loss"] = 0.0
     (axes,) = figures.figure(plan, rows).axes
     (line,) = [line for line in axes.lines if line.get_label() == "C = 0.1"]
-    assert len(line.get_xdata()) == len(rows[0].result.checkpoints) - 1
-    assert min(line.get_ydata()) > 0
+    drawn = line.get_ydata()
+    assert np.isnan(drawn[0])
+    assert min(drawn[1:]) > 0
+    assert axes.get_ylim()[0] > 0

@@ -114,6 +114,10 @@ def test_what_cannot_be_is_refused():
         lesson(protocol="exam")
     with pytest.raises(InvalidInput, match="rotated or meaning"):
         lesson(protocol="drift", drift="sudden", world="upside down", pairs=10, checkpoints=2)
+    few = World(datasets.Dataset("made", X, Y % 3), "labels", (5, 1))
+    for asked in ({"protocol": "unseen"}, {"protocol": "incremental", "groups": 5}):
+        with pytest.raises(InvalidInput, match=r"expected at least . classes"):
+            lesson_of(few, BASICS | {"pairs": 10} | asked, 0)
     unlabelled = World(datasets.Dataset("made", X), "neighbours", (5, 1))
     with pytest.raises(InvalidInput, match="expected labels for the protocol"):
         lesson_of(unlabelled, BASICS | {"protocol": "unseen", "pairs": 10}, 0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from onlinehash import OnlineHashing, datasets, evaluate
-from onlinehash.experiments.measuring import measure
+from onlinehash.experiments.measuring import measure, whole_classes
 from onlinehash.experiments.settings import Setting
 from onlinehash.experiments.worlds import World
 
@@ -85,6 +85,15 @@ def test_a_batch_method_learns_once_and_knows_nothing_of_the_new_world():
     looks = measure(setting("SupervisedDiscreteHashing", **drift), world("labels")).checkpoints
     assert looks[0]["map"] == looks[1]["map"]
     assert looks[2]["map"] == looks[3]["map"] == looks[4]["map"] < looks[0]["map"]
+
+
+def test_samples_of_rare_classes_are_whole_classes():
+    rows, labels = np.arange(10, 400), np.arange(400) // 3
+    labels[100:200] = 1000 + np.arange(100)  # alone in their class
+    taken = whole_classes(rows, labels, 60, np.random.default_rng(0))
+    assert 55 <= len(taken) <= 60
+    inside = {label: (labels[taken] == label).sum() for label in labels[taken]}
+    assert all(n == (labels[rows] == label).sum() > 1 for label, n in inside.items())
 
 
 def test_the_same_setting_gives_the_same_result():

@@ -1,16 +1,19 @@
 """The page: one sound HTML file that needs nothing else and tells all there is."""
 
 import re
+from base64 import b64encode
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
-from onlinehash.experiments.page import page, write_page
+from onlinehash.experiments.figures import draw_all
+from onlinehash.experiments.page import write_page
 from onlinehash.experiments.plan import read_plan
 from tests.demo.test_demo import Page
 from tests.experiments.made_up import made_up, named_sets
 
+BANNER = "Quick results on small data"
 VERDICTS = ("confirmed", "confirmed in part", "not confirmed", "not tested", "confirmed")
 
 
@@ -22,15 +25,21 @@ def plans_and_rows():
     return [(plan, made_up(plan, sets)) for plan in (kernel, loss)]
 
 
+def written(folder, plans_and_rows, claims=()):
+    """The page, after its figures, as text."""
+    for plan, rows in plans_and_rows:
+        draw_all(plan, rows, folder, ("svg",))
+    write_page(folder / "index.html", plans_and_rows, claims)
+    return (folder / "index.html").read_text("utf-8")
+
+
 @pytest.fixture(scope="module")
 def html(plans_and_rows, tmp_path_factory):
-    path = tmp_path_factory.mktemp("page") / "new" / "index.html"
     claims = [
         SimpleNamespace(text=f"claim {k} < 1", source="section V", measured=f"`run {k}` & more", verdict=verdict)
         for k, verdict in enumerate(VERDICTS)
     ]
-    write_page(path, plans_and_rows, claims)
-    return path.read_text("utf-8")
+    return written(tmp_path_factory.mktemp("page"), plans_and_rows, claims)
 
 
 def test_the_page_is_sound_and_needs_nothing_else(html):
@@ -61,8 +70,15 @@ def test_claims_have_their_verdicts_in_words(html):
     assert html.count("✓ confirmed</td>") == 2
 
 
-def test_without_claims_there_is_no_table_of_them(plans_and_rows):
-    assert "claims," not in page(plans_and_rows[1:], [])
+def test_without_claims_there_is_no_table_of_them(plans_and_rows, tmp_path):
+    assert "claims," not in written(tmp_path, plans_and_rows[1:])
+
+
+def test_figures_are_the_files_that_were_written(plans_and_rows, tmp_path):
+    told = written(tmp_path, plans_and_rows)
+    svgs = [b64encode(path.read_bytes()).decode() for path in tmp_path.glob("*.svg")]
+    assert len(svgs) == 3
+    assert all(told.count(svg) == 1 for svg in svgs)
 
 
 def test_every_figure_has_its_question_table_and_command(html, plans_and_rows):
@@ -78,21 +94,32 @@ def test_every_figure_has_its_question_table_and_command(html, plans_and_rows):
     assert "stand-in" in html
 
 
-def test_sets_whose_file_is_unknown_are_named_as_such():
+def test_sets_whose_file_is_unknown_are_named_as_such(tmp_path):
     plan = replace(read_plan("beta"), values=(0.4, 0.5), seeds=1)
     sets = [
         replace(named, path=path) for named, path in zip(named_sets("gist1m", "cifar10"), ("a", "digits"), strict=True)
     ]
-    told = page([(plan, made_up(plan, sets))], [])
+    told = written(tmp_path, [(plan, made_up(plan, sets))])
     assert "experiment run beta --data gist1m=FILE_OF_a --data cifar10=digits\n" in told
 
 
-def test_a_quick_plan_is_made_by_a_quick_command():
+def test_a_quick_plan_is_made_by_a_quick_command(tmp_path):
     plan = replace(read_plan("beta").made_quick(), values=(0.4, 0.5))
-    told = page([(plan, made_up(plan, named_sets("cifar10")))], [])
+    told = written(tmp_path, [(plan, made_up(plan, named_sets("cifar10")))])
     assert "experiment run beta --quick --data cifar10=cifar10_deep512.npz" in told
     assert "experiment figure beta" in told
 
 
-def test_the_same_results_give_the_same_page(plans_and_rows):
-    assert page(plans_and_rows[1:], []) == page(plans_and_rows[1:], [])
+def test_quick_results_are_told_to_be_such_before_the_claims(html, plans_and_rows, tmp_path):
+    assert BANNER not in html
+    plan = replace(read_plan("beta").made_quick(), values=(0.4, 0.5))
+    claim = SimpleNamespace(text="claim", source="section V", measured="this", verdict="confirmed")
+    quick = (plan, made_up(plan, named_sets("cifar10")))
+    told = written(tmp_path, [plans_and_rows[1], quick], [claim])
+    assert told.count(BANNER) == 1
+    assert told.index(BANNER) < told.index('<table class="claims">')
+
+
+def test_the_same_results_give_the_same_page(plans_and_rows, tmp_path):
+    first, again = (written(tmp_path / name, plans_and_rows[1:]) for name in ("a", "b"))
+    assert first == again

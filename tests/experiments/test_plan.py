@@ -143,6 +143,52 @@ def test_a_broken_plan_is_refused_in_one_sentence(tmp_path: Path, text, message)
         planning.read_plan(str(file))
 
 
+GOOD = """
+title = "x"
+question = "x"
+source = "x"
+contestants = ["LSH"]
+values = [8]
+[conditions]
+protocol = "retrieval"
+pairs = 10
+[drawing]
+x_label = "x"
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("pairs = 10", "pares = 10", "conditions among"),
+        ("pairs = 10", "pairs = -1", "a whole number for pairs"),
+        ("pairs = 10", "", "expected pairs among the conditions"),
+        ('protocol = "retrieval"', "", "expected a protocol"),
+        ('protocol = "retrieval"', 'protocol = "exam"', "retrieval, unseen"),
+        ('protocol = "retrieval"', 'protocol = "drift"', "expected drift among the conditions"),
+        ("values = [8]", "values = []", "something in it for values"),
+        ("values = [8]", "values = 8", "something in it for values"),
+        ("values = [8]", "values = [-8]", "whole numbers of bits"),
+        ("values = [8]", 'vary = "foo"\nvalues = [8]', "expected vary"),
+        ("values = [8]", 'vary = "conditions.foo"\nvalues = [8]', "expected vary"),
+        ("values = [8]", 'vary = "features.widht"\nvalues = [8]', "expected vary"),
+        ("values = [8]", 'vary = "conditions.pairs"\nvalues = ["x"]', "a whole number for pairs"),
+        ('contestants = ["LSH"]', 'contestants = "LSH"', "something in it for contestants"),
+        ("values = [8]", 'seeds = "x"\nvalues = [8]', "whole numbers for seeds"),
+        ('x_label = "x"', 'x_label = "x"\ny = "foo"', "expected y of"),
+        ("pairs = 10", "pairs = 10\nexam = false", "expected an exam"),
+    ],
+)
+def test_what_would_fail_later_is_refused_at_once(tmp_path: Path, old, new, message):
+    file = tmp_path / "mine.toml"
+    file.write_text(GOOD)
+    planning.read_plan(str(file))
+    assert old in GOOD
+    file.write_text(GOOD.replace(old, new))
+    with pytest.raises(InvalidInput, match=message):
+        planning.read_plan(str(file))
+
+
 def test_unknown_names_are_refused():
     with pytest.raises(InvalidInput, match="expected a plan among"):
         planning.plans(["betta"])

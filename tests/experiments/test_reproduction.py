@@ -54,7 +54,7 @@ def test_stand_ins_are_named_as_such(found, tmp_path):
     assert "| `photo_tourism_gist512` | Photo Tourism | 5,000 | 60 | 98,000 : 6,000 | 512 | labels | 10.0% |" in text
     assert "| `mnist` | itself |" in text
     assert "- `gist960_30k`: Colour GIST" in text
-    assert "cifar10_deep512" not in text
+    assert "- `cifar10_deep512`:" not in text
 
 
 def test_the_same_results_give_the_same_bytes_and_others_do_not(found, tmp_path):

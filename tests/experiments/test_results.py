@@ -80,3 +80,16 @@ def test_a_broken_compact_file_is_refused(tmp_path):
     path.write_bytes(path.read_bytes()[:-9])
     with pytest.raises(FormatError, match="expected results in"):
         Store(tmp_path / "kept")
+
+
+def test_results_of_another_edition_are_not_taken_for_ours(tmp_path, monkeypatch):
+    Store(tmp_path).add(a_result())
+    monkeypatch.setattr("onlinehash.experiments.settings.EDITION", 999)
+    assert len(Store(tmp_path)) == 0
+
+
+def test_two_processes_may_write_to_one_folder(tmp_path):
+    one, two = Store(tmp_path), Store(tmp_path)
+    for seed in range(6):
+        (one, two)[seed % 2].add(a_result(seed))
+    assert len(Store(tmp_path)) == 6

@@ -11,7 +11,7 @@ from onlinehash.experiments.plan import read_plan
 from onlinehash.experiments.rows import Row, Rows
 from onlinehash.experiments.table_forms import measured, range_of, thinned
 from onlinehash.experiments.tables import table
-from tests.experiments.made_up import made_up, named_sets
+from tests.experiments.made_up import made_up, named_sets, not_ready_at_first
 
 
 def rows_with(plan, values, sets=("cifar10",)):
@@ -130,6 +130,74 @@ def test_looks_along_a_stream_are_columns_and_only_the_last_is_tested():
     cells = entries(made, "LSH")
     assert cells[3].text.startswith("0.010")
     assert [cell.mark for cell in cells] == [""] * 6 + ["-"]
+
+
+def test_values_stand_under_their_own_look_where_a_method_was_not_ready_at_first():
+    plan = replace(read_plan("drift-sudden-rotated"), contestants=("LSH", "OH"), seeds=2)
+    plan = replace(plan, conditions={**plan.conditions, "checkpoints": 5})
+    rows = not_ready_at_first(plan, {("OH", 0): 1, ("OH", 1): 2})
+    made = table(plan, rows)
+    assert len(made.headings[2:]) == len(rows[0].result.checkpoints) == 5
+    first, second = (row.result.checkpoints for row in rows.of(line="OH"))
+    told = entries(made, "OH")
+    assert told[0].text == "–"
+    assert told[1].text == f"{first[1]['map']:.3f}"  # of the one seed that was ready
+    for k in (2, 3, 4):
+        assert dict(told[k].numbers)["mean"] == pytest.approx((first[k]["map"] + second[k]["map"]) / 2)
+        assert dict(told[k].numbers)["spread"] == pytest.approx(abs(first[k]["map"] - second[k]["map"]) / 2**0.5)
+    assert all(cell.text != "–" for cell in entries(made, "LSH"))
+    assert sum(note.startswith("–: not ready") for note in made.notes) == 1
+    assert not any(note.startswith("–") for note in table(plan, not_ready_at_first(plan, {})).notes)
+
+
+def test_sets_of_other_sizes_have_their_pairs_in_the_headings():
+    plan = replace(read_plan("stream"), contestants=("LSH", "OH"), seeds=1)
+    rows = made_up(plan, named_sets("cifar10", "labelled"))
+    for row in rows.of(role="labelled"):
+        for look in row.result.checkpoints:
+            look["pairs"] //= 2
+    assert table(plan, rows).headings[-1] == "5,000 to 10,000 pairs"
+
+
+def test_the_rule_of_the_marks_tells_how_many_queries_were_compared():
+    plan = replace(read_plan("models"), values=(4,), seeds=1)
+    with_gaps = np.where(np.arange(40) < 10, np.nan, BASE)
+    rows = rows_with(plan, {"MMOH": with_gaps, "MMOH, sum": BASE + NOISE})
+    for row in rows:
+        row.result.facts["n_queries"] = 40
+    made = table(plan, rows)
+    assert any("sign-flip test over 30 queries, corrected" in note for note in made.notes)
+    assert "30 to 40 queries" in made.notes[-1]  # a mean is over those to which something is relevant
+    for row in rows:
+        row.result.facts["n_queries"] = 1000
+    made = table(plan, rows)
+    assert any("test over 30 queries (the first ones; means are over all), corrected" in note for note in made.notes)
+    assert "1,000 queries" in made.notes[-1]
+
+
+def test_who_has_fewer_seeds_or_values_is_named():
+    plan = replace(read_plan("online"), contestants=("LSH", "OH", "MMOH"), values=(16, 32, 64), seeds=3)
+    done = {"LSH": lambda row: row.value == 32, "OH": lambda row: True, "MMOH": lambda row: row.seed < 2}
+    rows = Rows(row for row in made_up(plan, named_sets("gist1m", "cifar10")) if done[row.line](row))
+    told = table(plan, Rows(row for row in rows if (row.role, row.seed) != ("gist1m", 2))).notes[-2:]
+    assert told[0].endswith("; 2 seeds (0, 1); LSH: nothing measured at 16, 64 bits.")
+    assert told[1].endswith("; 3 seeds (0, 1, 2), but MMOH 2; LSH: nothing measured at 16, 64 bits.")
+    told = table(plan, rows.of(line="OH")).notes[-1]
+    assert told.endswith("; 3 seeds (0, 1, 2); nothing measured of LSH, MMOH.")
+    plan = replace(read_plan("models"), values=(1, 4), seeds=1)
+    rows = Rows(row for row in made_up(plan, named_sets("cifar10")) if (row.line, row.value) != ("MMOH", 1))
+    assert table(plan, rows).notes[-1].endswith("; 1 seed (0); MMOH: nothing measured at n_models = 1.")
+
+
+def test_who_learns_from_a_sample_is_named():
+    plan = replace(read_plan("batch"), contestants=("OH", "KSH", "FastHash"), values=(32,), seeds=1)
+    told = "KSH learns from 2,000 rows, FastHash from 2,000, or from all if there are fewer."
+    assert told in table(plan, made_up(plan, named_sets("cifar10"))).notes
+    plan = replace(plan, contestants=("OH", "FastSupervisedHashing"))
+    told = "FastSupervisedHashing learns from 20,000 rows, or from all if there are fewer."
+    assert told in table(plan, made_up(plan, named_sets("cifar10"))).notes
+    plan = replace(plan, contestants=("OH", "ITQ"))
+    assert not any("learns from" in note for note in table(plan, made_up(plan, named_sets("cifar10"))).notes)
 
 
 def test_beside_every_time_is_what_it_took():

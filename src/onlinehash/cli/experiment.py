@@ -5,17 +5,19 @@ from __future__ import annotations
 import dataclasses
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 from onlinehash.cli import output
+from onlinehash.cli.experiment_app import RESULTS as DEFAULT_RESULTS
 from onlinehash.errors import InvalidInput
 from onlinehash.experiments import plan as planning
 from onlinehash.experiments import running, sources, verifying
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.results import Store, existing
-from onlinehash.experiments.roles import NamedSet, roles
-from onlinehash.experiments.rows import Rows, rows_of
+from onlinehash.experiments.roles import NamedSet, roles, told_apart
+from onlinehash.experiments.rows import Rows, rows_to_speak_of
 from onlinehash.progress import progress_bar
 
 
@@ -25,7 +27,7 @@ def show_plans(as_json: bool) -> None:
     if as_json:
         output.print_json([planning.as_document(plan) for plan in known])
         return
-    output.print_columns([[plan.name, plan.question] for plan in known])
+    output.print_columns([[plan.name, plan.title, plan.question] for plan in known])
 
 
 def run(
@@ -44,21 +46,40 @@ def run(
         chosen = [dataclasses.replace(plan, seeds=seeds) for plan in chosen]
     sets = sources.find_sets(data)
     store = Store(results)
-    cells = [(cell, plan.alone) for plan in chosen for cell in planning.cells(plan, sets, others)]
-    if not cells:
-        wanted = sorted({role for plan in chosen for role in plan.roles or ("labelled",)})
-        raise InvalidInput(f"expected data in the role {' or '.join(wanted)}, got none; write --data {wanted[0]}=FILE.")
-    tally = running.run(cells, store, workers or os.cpu_count() or 1)
+    cells = {plan.name: list(planning.cells(plan, sets, others)) for plan in chosen}
+    skipped = {plan.name: _why_not(plan) for plan in chosen if not cells[plan.name]}
+    if len(skipped) == len(chosen):
+        raise InvalidInput(f"expected data for {', '.join(skipped)}, got none: {next(iter(skipped.values()))}.")
+    jobs = [(cell, plan.alone) for plan in chosen for cell in cells[plan.name]]
+    tally = running.run(jobs, store, workers or os.cpu_count() or 1)
     if as_json:
-        document = {"results": results, "done": tally.n_done, "found": tally.n_found, "failures": tally.failures}
+        document = {
+            "results": results,
+            "done": tally.n_done,
+            "found": tally.n_found,
+            "skipped": skipped,
+            "failures": tally.failures,
+        }
         output.print_json(document)
-    else:
-        print(f"{tally.n_done} runs done, {tally.n_found} found in {results}")
-        for label, message in tally.failures.items():
-            output.warn(f"{label}: {message}", as_json)
-        if not tally.failures:
-            print(f"next: onlinehash experiment figure {' '.join(names)}")
+        return 1 if tally.failures else 0
+    print(f"{tally.n_done} runs done, {tally.n_found} found in {results}")
+    for name, reason in skipped.items():
+        print(f"skipped {name}: {reason}")
+    messages = Counter(tally.failures.values())
+    for label, message in tally.failures.items():
+        if n := messages.pop(message, 0):
+            output.warn(f"{label}{f' and {n - 1} more' if n > 1 else ''}: {message}", as_json)
+    if not tally.failures:
+        flags = "".join(f" --method {method!r}" for method in others)
+        flags += "" if results == DEFAULT_RESULTS else f" --results {results}"
+        print(f"next: onlinehash experiment figure {' '.join(names)}{flags}")
     return 1 if tally.failures else 0
+
+
+def _why_not(plan: Plan) -> str:
+    if plan.roles:
+        return f"it is for the role {' or '.join(plan.roles)}; write --data {plan.roles[0]}=FILE"
+    return "it needs labels; write --data labelled=FILE"
 
 
 def figure(names: Sequence[str], others: Sequence[str], results: str, folder: str, as_json: bool) -> None:
@@ -67,7 +88,9 @@ def figure(names: Sequence[str], others: Sequence[str], results: str, folder: st
 
     found = in_full_or_quick(planning.plans(names), existing(results), others)
     written = [path for plan, rows in found for path in figures.draw_all(plan, rows, folder)]
-    index = Path(folder) / "index.html"
+    index = Path(folder) / (
+        "index.html" if list(names) == ["all"] else f"{'-'.join(plan.name for plan, _ in found)}.html"
+    )
     page.write_page(index, found, claims.judged(_together(found)))
     if as_json:
         output.print_json({"figures": [str(path) for path in written], "page": str(index)})
@@ -121,6 +144,9 @@ def verify(n_cells: int, seed: int, data: Sequence[str], results: str, as_json: 
     ]
     if not candidates:
         raise InvalidInput("expected data of kept results to run them again, got none; name the files with --data.")
+    missing = {result.setting.data for result in store if result.setting.fingerprint not in at_hand}
+    if missing:
+        output.warn(f"runs on {', '.join(sorted(missing))} are left out: name the files with --data.", as_json)
     chosen = verifying.draw(candidates, n_cells, seed)
     comparisons = []
     with tempfile.TemporaryDirectory() as cache, progress_bar(len(chosen)) as show:
@@ -153,9 +179,9 @@ def collect(chosen: Sequence[Plan], store: Store, others: Sequence[str] = ()) ->
         if s.role in known
     }
     n_seeds = 1 + max(result.setting.seed for result in store)
-    ordered = sorted(sets.values(), key=lambda named: (list(known).index(named.role.name), named.name))
+    ordered = told_apart(sorted(sets.values(), key=lambda named: (list(known).index(named.role.name), named.name)))
     every = [dataclasses.replace(plan, seeds=n_seeds) for plan in chosen]
-    found = [(plan, rows_of(planning.cells(plan, ordered, others), store)) for plan in every]
+    found = [(plan, rows_to_speak_of(planning.cells(plan, ordered, others), store)) for plan in every]
     return [(plan, rows) for plan, rows in found if len(rows)]
 
 

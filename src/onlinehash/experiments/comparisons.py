@@ -21,15 +21,22 @@ LEAST_FLIPS = 9999
 
 @dataclass(frozen=True)
 class Comparison:
-    """Mean difference to the rival over the queries, and the corrected p-value."""
+    """Mean difference to the rival over the queries, the corrected p-value, and how many queries were compared.
+
+    seeds_agree: each seed alone finds the same one better. Queries tell nothing of what other seeds would do.
+    """
 
     difference: float
     p_value: float
+    n_queries: int
+    seeds_agree: bool
 
     @property
     def mark(self) -> str:
         """`+` for better, `-` for worse, nothing where chance may have done it."""
-        return "" if self.p_value >= LEVEL else "+" if self.difference > 0 else "-"
+        if self.p_value >= LEVEL or not self.seeds_agree:
+            return ""
+        return "+" if self.difference > 0 else "-"
 
 
 def rival(rows: Rows) -> str:
@@ -41,7 +48,7 @@ def rival(rows: Rows) -> str:
 def comparisons(plan: Plan, rows: Rows) -> dict[tuple[str, Any], Comparison]:
     """For the rows of one set, by contestant and value; p-values are corrected for all of them together."""
     other = rival(rows)
-    questions: dict[tuple[str, Any], tuple[np.ndarray, np.ndarray]] = {}
+    questions: dict[tuple[str, Any], tuple[np.ndarray, np.ndarray, bool]] = {}
     for value in rows.distinct("value"):
         at_value = rows.of(value=value)
         theirs = at_value.of(line=other)
@@ -50,9 +57,10 @@ def comparisons(plan: Plan, rows: Rows) -> dict[tuple[str, Any], Comparison]:
             if line != other and answers is not None:
                 questions[line, value] = answers
     n_flips = max(LEAST_FLIPS, FLIPS_PER_COMPARISON * len(questions))
-    tests = [evaluate.paired_test(a, b, n_flips=n_flips) for a, b in questions.values()]
+    tests = [evaluate.paired_test(a, b, n_flips=n_flips) for a, b, _ in questions.values()]
     corrected = holm([test.p_value for test in tests])
-    return {place: Comparison(test.difference, p) for place, test, p in zip(questions, tests, corrected, strict=True)}
+    found = zip(questions.items(), tests, corrected, strict=True)
+    return {place: Comparison(test.difference, p, test.n, agree) for (place, (*_, agree)), test, p in found}
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -65,8 +73,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def _answers(plan: Plan, ours: Rows, theirs: Rows) -> tuple[np.ndarray, np.ndarray] | None:
-    """Values of the same queries, over the seeds that both have; None where there are too few to compare."""
+def _answers(plan: Plan, ours: Rows, theirs: Rows) -> tuple[np.ndarray, np.ndarray, bool] | None:
+    """Values of the same queries, over the seeds that both have, and whether each seed finds the same one better; None
+    where there are too few to compare."""
     pairs = [
         (a.result.per_query, b.result.per_query)
         for a in ours
@@ -80,4 +89,5 @@ def _answers(plan: Plan, ours: Rows, theirs: Rows) -> tuple[np.ndarray, np.ndarr
     else:
         n = min(len(values) for pair in pairs for values in pair)  # compact results keep the first queries only
         a, b = (np.mean([values[:n] for values in side], axis=0) for side in zip(*pairs, strict=True))
-    return (a, b) if (~np.isnan(a - b)).sum() > 1 else None
+    n_better = sum(float(np.nanmean(x[: len(y)] - y[: len(x)])) > 0 for x, y in pairs)
+    return (a, b, n_better in (0, len(pairs))) if (~np.isnan(a - b)).sum() > 1 else None

@@ -12,7 +12,7 @@ from onlinehash import atomic
 from onlinehash.experiments.panels import Sheet, as_bytes, draw_line, labels_of, load_matplotlib
 from onlinehash.experiments.plan import Plan, contestant
 from onlinehash.experiments.rows import Rows
-from onlinehash.experiments.series import curve_value, curves, rows_to_show, series, shown
+from onlinehash.experiments.series import Series, curve_value, curves, rows_to_show, series, shown
 from onlinehash.experiments.styles import styles_in_order, styles_of
 from onlinehash.learners import registry
 
@@ -36,7 +36,7 @@ def draw_curves(
 ) -> list[Path]:
     """Write precision-recall curves, where the plan compares contestants by retrieval; else nothing."""
     picture = curve_figure(plan, rows)
-    return [] if picture is None else _write(picture, Path(folder), f"{plan.name}-precision-recall", formats)
+    return [] if picture is None else _write(picture, Path(folder), curve_name(plan), formats)
 
 
 def draw_all(
@@ -64,17 +64,22 @@ def figure(plan: Plan, rows: Rows) -> Figure:
     return picture.figure
 
 
+def curve_panels(plan: Plan, rows: Rows) -> dict[str, list[Series]]:
+    """The curves of each set, at 64 bits or the middle value; empty where the plan has none to compare."""
+    if plan.vary != "bits" or plan.drawing.y != "map" or len(rows.distinct("line")) < 2:
+        return {}
+    panels = {data: curves(rows.of(data=data), curve_value(plan)) for data in rows.distinct("data")}
+    return panels if any(panels.values()) else {}
+
+
 def curve_figure(plan: Plan, rows: Rows) -> Figure | None:
-    """Precision against recall, at 64 bits or the middle value."""
+    """Precision against recall."""
     some = rows_to_show(plan, rows)
-    if plan.vary != "bits" or plan.drawing.y != "map" or len(some.distinct("line")) < 2:
-        return None
-    value = curve_value(plan)
-    panels = {data: curves(some.of(data=data), value) for data in some.distinct("data")}
-    if not any(panels.values()):
+    panels = curve_panels(plan, some)
+    if not panels:
         return None
     styles = styles_of(labels_of(panels))
-    title = f"{plan.title}: precision and recall at {shown(value)} bits"
+    title = f"{plan.title}: precision and recall at {shown(curve_value(plan))} bits"
     picture = Sheet(title, "recall (share of the relevant)", "precision (share relevant)", panels, styles)
     for data, axes in picture.axes.items():
         for line in panels[data]:
@@ -82,6 +87,11 @@ def curve_figure(plan: Plan, rows: Rows) -> Figure | None:
         axes.set_ylim(bottom=0)
     picture.add_legend(len(some.distinct("seed")))
     return picture.figure
+
+
+def curve_name(plan: Plan) -> str:
+    """Of the file of these curves, without its ending."""
+    return f"{plan.name}-precision-recall"
 
 
 # ------------------------------------------------------------------ scales

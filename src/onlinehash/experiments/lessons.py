@@ -93,8 +93,8 @@ def retrieval(world: World, conditions: Conditions, rng: np.random.Generator) ->
 def unseen(world: World, conditions: Conditions, rng: np.random.Generator) -> Lesson:
     """A quarter of the classes held out, which the seed draws."""
     assert world.labels is not None
-    classes = rng.permutation(np.unique(world.labels))
-    hidden = classes[: max(1, len(classes) // 4)]
+    classes = rng.permutation(_classes(world, 4, "to hold a quarter of them out"))
+    hidden = classes[: len(classes) // 4]
     is_hidden = np.isin(world.labels, hidden)
     known, base = np.flatnonzero(~is_hidden), np.flatnonzero(is_hidden)
     left, right, similar = world.pairs(int(conditions["pairs"]), rng, conditions["similar_share"], known)
@@ -106,7 +106,7 @@ def incremental(world: World, conditions: Conditions, rng: np.random.Generator) 
     """Classes in groups; pairs of a stage are among all that have arrived."""
     assert world.labels is not None
     n_groups = int(conditions["groups"])
-    groups = np.array_split(rng.permutation(np.unique(world.labels)), n_groups)
+    groups = np.array_split(rng.permutation(_classes(world, n_groups, f"to arrive in {n_groups} groups")), n_groups)
     parts: list[Part] = []
     for stage in range(1, n_groups + 1):
         arrived = np.concatenate(groups[:stage])
@@ -159,6 +159,14 @@ PROTOCOLS: dict[str, Callable[[World, Conditions, np.random.Generator], Lesson]]
 # ------------------------------------------------------------------ what they share
 
 
+def _classes(world: World, least: int, why: str) -> np.ndarray:
+    assert world.labels is not None
+    found = np.unique(world.labels)
+    if len(found) < least:
+        raise InvalidInput(f"expected at least {least} classes {why}, got {len(found)}.")
+    return found
+
+
 def _pieces(n: int, conditions: Conditions) -> Iterator[slice]:
     """Where to look: at equal distances, or at equal ratios from a thousandth on (`spacing = "log"`)."""
     n_looks = int(conditions.get("checkpoints", 1))
@@ -203,7 +211,7 @@ def _two_worlds(world: World, kind: str, rng: np.random.Generator) -> tuple[Any,
         labels = np.concatenate([world.labels, world.labels])
         return rows, labels, [world.queries, unit_rows(world.queries @ Q)], [world.query_labels] * 2
     if kind == "meaning":
-        n_classes = int(world.labels.max()) + 1
+        n_classes = len(_classes(world, 4, "to be paired up in two ways"))
         rows = np.concatenate([world.rows, world.rows])
 
         def meanings(y: np.ndarray) -> list[np.ndarray]:

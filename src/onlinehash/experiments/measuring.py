@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash import evaluate
+from onlinehash import __version__, evaluate
 from onlinehash.errors import NotReady
 from onlinehash.experiments.flops import flops_per_pair, state_bytes
 from onlinehash.experiments.lessons import Exam, Lesson, Part, lesson_of
@@ -49,6 +49,7 @@ def measure(setting: Setting, world: World) -> Result:
         "n_features": world.rows.shape[1],
         "state_bytes": state_bytes(learner),
         "machine": machine(),
+        "version": __version__,
     }
     last = lesson.parts[-1].exam
     if last is not None:
@@ -71,6 +72,7 @@ class Teacher:
         #: What the analysis of the loss needs, where the setting asks for it.
         self.bounds: dict[str, float] = {}
         self._follows = bool(setting.conditions.get("bounds"))
+        self._are_similar_rare = setting.conditions["similar_share"] is not None
 
     def teach(self, part: Part, is_last: bool) -> None:
         """One part."""
@@ -98,11 +100,14 @@ class Teacher:
 
     def _teach_all(self, part: Part) -> None:
         known, labels = self.known, part.labels
+        rng = np.random.default_rng([self.learner.random_state, 8])
+        n_samples = getattr(self.learner, "n_samples", None)
         if labels is not None:
+            if n_samples is not None and self._are_similar_rare:
+                known = whole_classes(known, labels, n_samples, rng)
             self._timed(lambda: self.learner.fit(part.rows[known], labels[known]))
         elif self.learner.traits.learns_from == "labels":
-            rng = np.random.default_rng([self.learner.random_state, 8])
-            known = rng.permutation(known)[: self.learner.n_samples]
+            known = rng.permutation(known)[:n_samples]
             similar = self.world.similarities(known)
             self._timed(lambda: self.learner.fit_similarities(part.rows[known], similar))
         else:
@@ -120,6 +125,15 @@ class Teacher:
         start = time.process_time()
         work()
         self.seconds += time.process_time() - start
+
+
+def whole_classes(rows: np.ndarray, labels: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Up to so many rows, in whole classes of two members or more: as many random rows of thousands of classes would
+    hardly hold a similar pair."""
+    classes, counts = np.unique(labels[rows], return_counts=True)
+    order = rng.permutation(np.flatnonzero(counts > 1))
+    taken = order[np.cumsum(counts[order]) <= n]
+    return rows[np.isin(labels[rows], classes[taken])]
 
 
 @cache

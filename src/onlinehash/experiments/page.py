@@ -1,4 +1,4 @@
-"""All figures on one page that needs nothing else: with their questions, their tables, and the claims."""
+"""All figures, once drawn, on one page that needs nothing else: with their questions, tables, and the claims."""
 
 from __future__ import annotations
 
@@ -11,24 +11,22 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from onlinehash import __version__, atomic
-from onlinehash.experiments.figures import curve_figure, figure
-from onlinehash.experiments.panels import as_bytes
+from onlinehash.experiments.figures import curve_name, curve_panels
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.rows import Rows
 from onlinehash.experiments.sources import EVERYBODYS
 from onlinehash.experiments.table_forms import Entry, Table
 from onlinehash.experiments.tables import table
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 #: Beside the words, so that colour is never all that tells them apart.
 SIGNS = {"confirmed": "✓", "confirmed in part": "◐", "not confirmed": "✗", "not tested": "–"}
 #: Figures of more inches than this scroll on a phone instead of shrinking.
 NARROW = 6.0
+POINTS_PER_INCH = 72
+BANNER = '<p class="banner">Quick results on small data: for a first look, not for conclusions.</p>'
 
 
 class Claim(Protocol):
@@ -47,15 +45,14 @@ class Claim(Protocol):
 def write_page(
     path: str | os.PathLike[str], plans_and_rows: Sequence[tuple[Plan, Rows]], claims: Sequence[Claim]
 ) -> None:
-    """The page as one HTML file."""
-    text = page(plans_and_rows, claims)
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    """The page as one HTML file, in the folder of the figures' SVG files, which it takes up."""
+    text = page(plans_and_rows, claims, Path(path).parent)
     with atomic.replacing(path) as file:
         file.write(text.encode())
 
 
-def page(plans_and_rows: Sequence[tuple[Plan, Rows]], claims: Sequence[Claim]) -> str:
-    """The same, as text."""
+def page(plans_and_rows: Sequence[tuple[Plan, Rows]], claims: Sequence[Claim], folder: Path) -> str:
+    """The same, as text, with the SVG files of a folder."""
     template = Template(files("onlinehash.experiments").joinpath("page.html").read_text(encoding="utf-8"))
     sets = dict.fromkeys(row.data for _, rows in plans_and_rows for row in rows)
     links = (f'<li><a href="#{escape(plan.name)}">{escape(plan.title)}</a></li>' for plan, _ in plans_and_rows)
@@ -66,9 +63,10 @@ def page(plans_and_rows: Sequence[tuple[Plan, Rows]], claims: Sequence[Claim]) -
         n_runs=f"{len(runs):,}",
         n_figures=len(plans_and_rows),
         sets=escape(", ".join(sets)),
+        banner=BANNER if any(plan.is_quick for plan, _ in plans_and_rows) else "",
         claims=_claims(claims) if claims else "",
         links="\n".join(links),
-        figures="\n\n".join(_section(plan, rows) for plan, rows in plans_and_rows),
+        figures="\n\n".join(_section(plan, rows, folder) for plan, rows in plans_and_rows),
     )
 
 
@@ -101,19 +99,18 @@ def _words(text: str) -> str:
 # ------------------------------------------------------------------ figures
 
 
-def _section(plan: Plan, rows: Rows) -> str:
+def _section(plan: Plan, rows: Rows, folder: Path) -> str:
     """Question, picture, curves, table and command of a plan."""
     name, title = escape(plan.name), escape(plan.title)
     parts = [
         f'<section id="{name}">',
         f"<h2>{title}</h2>",
         f'<p>{escape(plan.question)} <span class="note">(Source: {escape(plan.source)}.)</span></p>',
-        f"<figure>{_picture(figure(plan, rows), _description(plan, rows))}</figure>",
+        _picture(folder / f"{plan.name}.svg", _description(plan, rows)),
     ]
-    curves = curve_figure(plan, rows)
-    if curves is not None:
+    if curve_panels(plan, rows):
         text = f"{plan.title}: precision against recall of the same contestants."
-        parts.append(_details("Precision and recall", f"<figure>{_picture(curves, text)}</figure>"))
+        parts.append(_details("Precision and recall", _picture(folder / f"{curve_name(plan)}.svg", text)))
     parts.append(_details("Numbers", _numbers(table(plan, rows))))
     parts.append(_details("Make it yourself", f"<pre><code>{escape(_commands(plan, rows))}</code></pre>"))
     return "\n".join([*parts, "</section>"])
@@ -129,11 +126,12 @@ def _description(plan: Plan, rows: Rows) -> str:
     )
 
 
-def _picture(picture: Figure, text: str) -> str:
-    width = picture.get_size_inches()[0]
-    uri = "data:image/svg+xml;base64," + b64encode(as_bytes(picture, "svg")).decode()
-    kind = "narrow" if width < NARROW else "wide"
-    return f'<img class="plot {kind}" src="{uri}" alt="{escape(text)}">'
+def _picture(path: Path, text: str) -> str:
+    svg = path.read_bytes()
+    width = re.search(rb'<svg [^>]*\bwidth="([0-9.]+)pt"', svg)
+    kind = "narrow" if width and float(width[1]) < NARROW * POINTS_PER_INCH else "wide"
+    uri = f"data:image/svg+xml;base64,{b64encode(svg).decode()}"
+    return f'<figure><img class="plot {kind}" src="{uri}" alt="{escape(text)}"></figure>'
 
 
 def _numbers(numbers: Table) -> str:

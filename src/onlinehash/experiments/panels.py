@@ -118,11 +118,10 @@ def _look_of(style: Style) -> dict[str, Any]:
 
 
 def draw_line(axes: Axes, line: Series, places: Sequence[float], style: Style) -> None:
-    """The means, and the spread as bars or a band."""
+    """The means, with gaps where there is none, and the spread as bars or a band."""
     x, mean, below, above = np.array(places), line.mean, line.spread, line.spread
     if axes.get_yscale() == "log":  # what is 0, or reaches it, would stretch the axis without end
-        positive = mean > 0
-        x, mean, above = x[positive], mean[positive], above[positive]
+        mean = np.where(mean > 0, mean, np.nan)
         below = np.minimum(above, 0.9 * mean)
     every = max(1, math.ceil(len(x) / MOST_BARS))
     order = 4 if style.width == STRONG else 3

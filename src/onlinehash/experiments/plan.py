@@ -9,6 +9,7 @@ from typing import Any
 
 from onlinehash.errors import InvalidInput
 from onlinehash.experiments import toml
+from onlinehash.experiments.plan_checks import check, check_conditions
 from onlinehash.experiments.roles import NamedSet
 from onlinehash.experiments.settings import Setting
 from onlinehash.learners import registry
@@ -75,11 +76,11 @@ class Plan:
 
     def made_quick(self) -> Plan:
         """The same at a size for a first look."""
-        changes: dict[str, Any] = dict(self.quick)
-        conditions = dict(self.conditions) | {"pairs": 1500} | changes.pop("conditions", {})
-        changes = {key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()}
-        changes = {"title": f"{self.title} (quick)", "seeds": 2, "roles": ()} | changes
-        return replace(self, **changes, conditions=conditions, is_quick=True)
+        changes: dict[str, Any] = {"title": f"{self.title} (quick)", "seeds": 2, "roles": ()}
+        for key, value in self.quick.items():
+            changes[key] = tuple(value) if isinstance(value, list) else value
+        changes["conditions"] = {**self.conditions, "pairs": 1500, **self.quick.get("conditions", {})}
+        return replace(self, **changes, is_quick=True)
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,9 @@ def read_plan(name: str) -> Plan:
             raise InvalidInput(
                 f"expected bits, values, seeds, contestants or conditions in [quick] of {what}, got {key!r}."
             )
-    for label in plan.contestants:
-        contestant(label)
+    check(plan, lambda label: set(_method(contestant(label).method)().get_params(deep=False)))
+    if plan.quick:
+        check_conditions(plan.made_quick().conditions, what)
     return plan
 
 

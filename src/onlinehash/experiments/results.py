@@ -7,6 +7,7 @@ for results that are kept with the project: the same lines, with the values of t
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import lzma
 import os
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -70,13 +71,12 @@ class Store:
     def add(self, result: Result) -> None:
         """On the disk before this returns."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.folder / LINES
-        if path.exists() and path.stat().st_size:
-            with open(path, "rb+") as file:  # after a kill, half a line may be in the way
+        with open(self.folder / LINES, "ab+") as file:
+            _lock(file)  # another process may write to the same folder
+            if file.seek(0, os.SEEK_END):
                 file.seek(-1, os.SEEK_END)
-                if file.read(1) != b"\n":
+                if file.read(1) != b"\n":  # after a kill, half a line may be in the way
                     file.write(b"\n")
-        with open(path, "ab") as file:
             file.write(_line(result))
             file.flush()
             os.fsync(file.fileno())
@@ -115,6 +115,11 @@ def existing(folder: str | os.PathLike[str]) -> Store:
     return store
 
 
+def _lock(file: BinaryIO) -> None:
+    """Until it is closed."""
+    fcntl.flock(file.fileno(), fcntl.LOCK_EX)
+
+
 def _line(result: Result) -> bytes:
     document = {
         "run": result.setting.name,
@@ -130,6 +135,8 @@ def _result(line: bytes, path: Path) -> Result:
     try:
         document = json.loads(line)
         setting = setting_of(document["setting"])
+        if document["run"] != setting.name:
+            raise ValueError("a run that is named by another edition of settings")
         values = None if document["per_query"] is None else _unpacked(document["per_query"])
         return Result(setting, document["checkpoints"], values, document["facts"])
     except (ValueError, KeyError, TypeError) as error:

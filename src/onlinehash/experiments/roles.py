@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from onlinehash.errors import InvalidInput
@@ -50,6 +51,15 @@ class NamedSet:
     def title(self) -> str:
         """Under which heading it is shown."""
         return self.name if self.role.name in ("labelled", "unlabelled") else f"{self.name} (for {self.role.title})"
+
+
+def told_apart(sets: Sequence[NamedSet]) -> list[NamedSet]:
+    """Different data of one name and role carry a part of their sum in their name."""
+    titles = Counter(named.title for named in sets)
+    return [
+        replace(named, name=f"{named.name} {named.fingerprint[:6]}") if titles[named.title] > 1 else named
+        for named in sets
+    ]
 
 
 def roles() -> dict[str, Role]:

@@ -88,3 +88,23 @@ def rows_of(cells: Iterable[Cell], store: Store) -> Rows:
     """Those that are done."""
     found = ((cell, store.get(cell.setting.name)) for cell in cells)
     return Rows(Row(cell, result) for cell, result in found if result is not None)
+
+
+def rows_to_speak_of(cells: Iterable[Cell], store: Store) -> Rows:
+    """Those that are done, of sets on which at least half of the places of the plan (contestant and value) are filled.
+
+    Plans share runs, so a few of another plan's would otherwise pass for a figure of this one.
+    """
+    of_sets: dict[str, list[Cell]] = {}
+    for cell in cells:
+        of_sets.setdefault(cell.set.title, []).append(cell)
+    kept: list[Row] = []
+    for some in of_sets.values():
+        rows = rows_of(some, store)
+        if 2 * _places(row.cell for row in rows) >= _places(some):
+            kept.extend(rows)
+    return Rows(kept)
+
+
+def _places(cells: Iterable[Cell]) -> int:
+    return len({(cell.line, cell.value) for cell in cells})

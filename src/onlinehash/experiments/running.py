@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import sys
+import threading
+import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -30,6 +32,8 @@ from onlinehash.features import RbfAnchors
 from onlinehash.learners import registry
 from onlinehash.progress import progress_bar
 
+#: Between two lines, where there is no bar.
+EVERY_SECONDS = 60
 THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 
 
@@ -65,14 +69,20 @@ def run(cells: Iterable[tuple[Cell, bool]], store: Store, workers: int) -> Tally
             jobs[name] = Job(cell.setting, cell.set.path, str(store.folder / "cache"), is_alone, label)
     together = [job for job in jobs.values() if not job.is_alone]
     alone = [job for job in jobs.values() if job.is_alone]
-    with progress_bar(len(jobs)) as show:
+    with progress_bar(len(jobs)) as bar, _told_now_and_then(len(jobs)) as tell:
+
+        def show(done: int, text: str) -> None:
+            bar(done, text)
+            tell(done)
 
         def took(job: Job, future: Future[Result]) -> None:
             try:
                 store.add(future.result())
                 tally.n_done += 1
-            except OnlineHashError as error:
-                tally.failures[job.label] = str(error)
+            except BrokenProcessPool:
+                raise
+            except Exception as error:  # a method of others may raise anything; the other runs go on
+                tally.failures[job.label] = str(error) if isinstance(error, OnlineHashError) else repr(error)
             done = tally.n_done + len(tally.failures)
             show(done, f"{done} of {len(jobs)}  {job.label}")
 
@@ -83,10 +93,26 @@ def run(cells: Iterable[tuple[Cell, bool]], store: Store, workers: int) -> Tally
     return tally
 
 
+@contextmanager
+def _told_now_and_then(total: int) -> Iterator[Callable[[int], None]]:
+    """A line a minute on standard error where that is no terminal, and so has no bar."""
+    start = last = time.monotonic()
+
+    def tell(done: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if done and now - last >= EVERY_SECONDS and not sys.stderr.isatty():
+            last = now
+            left = (now - start) / done * (total - done) / 60
+            print(f"{done} of {total} runs, about {left:.0f} minutes left", file=sys.stderr, flush=True)
+
+    yield tell
+
+
 def _run_in_processes(jobs: Sequence[Job], workers: int, took: Callable[[Job, Future[Result]], None]) -> None:
     """Hands out jobs in their order, a few ahead of what is done, so that Ctrl-C is answered soon."""
     left = iter(jobs)
-    with _one_thread_each(), ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+    with _one_thread_each(), _pool(workers) as pool:
         running: dict[Future[Result], Job] = {}
         try:
             while True:
@@ -106,8 +132,25 @@ def _run_in_processes(jobs: Sequence[Job], workers: int, took: Callable[[Job, Fu
             raise
 
 
+def _pool(workers: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(
+        workers, multiprocessing.get_context("spawn"), initializer=_end_with, initargs=(os.getpid(),)
+    )
+
+
+def _end_with(parent: int) -> None:
+    """Whoever kills the command means its workers too."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 @contextmanager
-def _one_thread_each() -> Any:
+def _one_thread_each() -> Iterator[None]:
     """Processes read these when they load NumPy."""
     before = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))

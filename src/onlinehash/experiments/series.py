@@ -20,7 +20,10 @@ CURVE_BITS = 64
 
 @dataclass(frozen=True)
 class Series:
-    """One line: places (varied values, pairs, or levels of recall), means, and standard deviations over seeds."""
+    """One line: places (varied values, pairs, or levels of recall), means, and standard deviations over seeds.
+
+    Along a stream there is a place for each look, also where nothing could be measured yet: its mean is NaN.
+    """
 
     label: str
     x: tuple[Any, ...]
@@ -40,7 +43,7 @@ def series(plan: Plan, rows: Rows) -> list[Series]:
     """The lines of one set, in the order of the contestants; who measured nothing is left out."""
     make = _along_values if plan.drawing.x == "values" else _along_looks
     found = (make(plan, label, some) for label, some in lines(plan, rows))
-    return [line for line in found if len(line.x)]
+    return [line for line in found if not np.isnan(line.mean).all()]
 
 
 def lines(plan: Plan, rows: Rows) -> Iterator[tuple[str, Rows]]:
@@ -94,13 +97,16 @@ def _along_values(plan: Plan, label: str, rows: Rows) -> Series:
 def _along_looks(plan: Plan, label: str, rows: Rows) -> Series:
     """By the number of the look: at a sudden change there are two after the same pairs."""
     y = plan.drawing.y
-    looks = [[look for look in row.result.checkpoints if y in look] for row in rows]
-    n = min((len(some) for some in looks), default=0)
-    mean, spread = _mean_and_spread(np.array([[look[y] for look in some[:n]] for some in looks]).reshape(len(looks), n))
-    return Series(label, tuple(look["pairs"] for look in looks[0][:n]) if looks else (), mean, spread)
+    n = min(len(row.result.checkpoints) for row in rows)
+    values = np.array([[look.get(y, np.nan) for look in row.result.checkpoints[:n]] for row in rows])
+    return Series(label, tuple(look["pairs"] for look in rows[0].result.checkpoints[:n]), *_mean_and_spread(values))
 
 
 def _mean_and_spread(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Over the first axis; of one value alone there is no spread to show."""
-    spread = values.std(axis=0, ddof=1) if len(values) > 1 else np.zeros(values.shape[1])
-    return values.mean(axis=0), spread
+    """Over the first axis, of what is not NaN: no mean of nothing, and no spread of one value alone."""
+    known = ~np.isnan(values)
+    n = known.sum(axis=0)
+    with np.errstate(invalid="ignore"):
+        mean = np.where(known, values, 0).sum(axis=0) / n
+    squares = np.where(known, (values - mean) ** 2, 0).sum(axis=0)
+    return mean, np.sqrt(squares / np.maximum(n - 1, 1))

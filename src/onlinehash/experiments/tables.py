@@ -7,13 +7,14 @@ bounds      what Theorem 2 asks of C, and how many steps C cut short
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from onlinehash.experiments.comparisons import LEVEL, Comparison, comparisons, rival
+from onlinehash.experiments.conditions import conditions, is_shortened
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.rows import Rows
 from onlinehash.experiments.series import Series, lines, rows_to_show, series, shown
@@ -30,7 +31,7 @@ def table(plan: Plan, rows: Rows) -> Table:
     some = rows_to_show(plan, rows)
     kinds = {"seconds": time_parts, "smallest_C": _bounds}
     headings, body, rules = kinds.get(plan.drawing.y, _measured)(plan, some)
-    notes = (*rules, *(_conditions(some.of(data=data)) for data in some.distinct("data")))
+    notes = (*rules, *conditions(plan, some))
     return Table(plan.name, plan.title, tuple(headings), tuple(tuple(line) for line in body), notes)
 
 
@@ -41,31 +42,37 @@ def _measured(plan: Plan, rows: Rows) -> Parts:
     columns = _columns(plan, rows)
     body: list[list[Entry]] = []
     alone = len(list(lines(plan, rows.of(data=rows[0].data)))) == 1
-    n_tests = 0
+    tests: list[dict[tuple[str, Any], Comparison]] = []
     for data in rows.distinct("data"):
         of_set = rows.of(data=data)
         found = comparisons(plan, of_set) if plan.drawing.y == "map" and not alone else {}
-        n_tests = max(n_tests, len(found))
-        block = [
-            [_entry(plan, line.mean[k], line.spread[k]) if k is not None else Entry(NOTHING) for k in places]
-            for line, places in _placed(plan, of_set, columns)
-        ]
+        tests += [found] if found else []
+        shown_lines = series(plan, of_set)
+        block = [[_entry(plan, line, key) for _, key in columns] for line in shown_lines]
         block = _with_best(block, plan.drawing.y in LESS_IS_BETTER, by_line=alone)
-        for line, entries in zip(series(plan, of_set), block, strict=True):
+        for line, entries in zip(shown_lines, block, strict=True):
             marked = _with_marks(plan, line.label, entries, columns, found)
             body.append([Entry(data), Entry(line.label), *marked])
     best = "The best value of each set" if alone else "The best of each set and column"
     notes = [f"{plan.drawing.y_label}: mean ± standard deviation over the seeds. {best} is marked."]
-    if n_tests:
-        notes.append(
-            f"Marked + or -: differs from {rival(rows)} {_where(plan)}, p < {LEVEL} by a paired sign-flip test over "
-            f"the queries, corrected (Holm) for the {n_tests} comparisons on its set."
-        )
+    if plan.drawing.x == "pairs" and any(entry.text == NOTHING for line in body for entry in line):
+        notes.append(f"{NOTHING}: not ready at that time; where only some seeds are, the mean is over those.")
+    if tests:
+        notes.append(_tested(plan, rows, tests))
     return ["set", "contestant", *(heading for heading, _ in columns)], body, notes
 
 
-def _where(plan: Plan) -> str:
-    return "at the same value" if plan.drawing.x == "values" else "at the end"
+def _tested(plan: Plan, rows: Rows, tests: Sequence[dict[tuple[str, Any], Comparison]]) -> str:
+    """How marks came about."""
+    where = "at the same value" if plan.drawing.x == "values" else "at the end"
+    n_queries = range_of([one.n_queries for found in tests for one in found.values()], "{:,}")
+    # Compact results keep the values of some queries, but the means of all.
+    kept = " (the first ones; means are over all)" if any(map(is_shortened, rows)) else ""
+    return (
+        f"Marked + or -: differs from {rival(rows)} {where}, p < {LEVEL} by a paired sign-flip test over {n_queries} "
+        f"queries{kept}, corrected (Holm) for the {range_of([*map(len, tests)], '{}')} comparisons on its set, and "
+        "every seed agrees."
+    )
 
 
 def _columns(plan: Plan, rows: Rows) -> list[tuple[str, Any]]:
@@ -74,23 +81,23 @@ def _columns(plan: Plan, rows: Rows) -> list[tuple[str, Any]]:
         unit = " bits" if plan.vary == "bits" else ""
         known = rows.distinct("value")
         return [(f"{shown(value)}{unit}", value) for value in plan.values if value in known]
-    longest = max((line.x for data in rows.distinct("data") for line in series(plan, rows.of(data=data))), key=len)
+    streams = [line.x for data in rows.distinct("data") for line in series(plan, rows.of(data=data))]
+    longest = max(streams, key=len)
     chosen = set(thinned(len(longest), MOST_LOOKS))
     # Where the world changes at once, there are two looks after the same pairs; both matter.
     changed = [k for k in range(1, len(longest)) if longest[k] == longest[k - 1]]
     chosen |= {k + step for k in changed for step in (-1, 0)}
-    return [(f"{longest[k]:,} pairs{', just changed' if k in changed else ''}", k) for k in sorted(chosen)]
+    pairs = {k: range_of([x[k] for x in streams if k < len(x)], "{:,}") for k in chosen}  # small sets have fewer
+    return [(f"{pairs[k]} pairs{', just changed' if k in changed else ''}", k) for k in sorted(chosen)]
 
 
-def _placed(plan: Plan, rows: Rows, columns: Sequence[tuple[str, Any]]) -> Iterator[tuple[Series, list[int | None]]]:
-    """Each line of a set, and where in it the columns are."""
-    for line in series(plan, rows):
-        places = list(line.x) if plan.drawing.x == "values" else list(range(len(line.x)))
-        yield line, [places.index(key) if key in places else None for _, key in columns]
-
-
-def _entry(plan: Plan, mean: float, spread: float) -> Entry:
-    return measured(mean, spread, "{:.3f}" if plan.drawing.y == "map" else None)
+def _entry(plan: Plan, line: Series, key: Any) -> Entry:
+    """What a line has at a value, or at the look of a number."""
+    places: Sequence[Any] = line.x if plan.drawing.x == "values" else range(len(line.x))
+    if key not in places or np.isnan(line.mean[places.index(key)]):
+        return Entry(NOTHING)
+    k = places.index(key)
+    return measured(line.mean[k], line.spread[k], "{:.3f}" if plan.drawing.y == "map" else None)
 
 
 def _with_best(block: list[list[Entry]], less: bool, by_line: bool) -> list[list[Entry]]:
@@ -126,7 +133,7 @@ def _with_marks(
     return marked
 
 
-# ------------------------------------------------------------------ bounds, and what all was measured on
+# ------------------------------------------------------------------ bounds
 
 
 def _bounds(plan: Plan, rows: Rows) -> Parts:
@@ -146,19 +153,3 @@ def _bounds(plan: Plan, rows: Rows) -> Parts:
         "F², which Theorem 2 asks C to reach. Steps cut short: the share of steps that were as long as C allows."
     ]
     return headings, body, notes
-
-
-def _conditions(rows: Rows) -> str:
-    """Of one set: pairs, share of similar ones, queries, base, seeds."""
-    facts = [row.result.facts for row in rows]
-    parts = [f"{range_of([row.result.final['pairs'] for row in rows], '{:,.0f}')} pairs"]
-    parts.append(f"{range_of([100 * fact['similar_share'] for fact in facts], '{:.3g}')} % similar")
-    asked = [fact for fact in facts if "n_queries" in fact]
-    if asked:
-        parts.append(f"{range_of([fact['n_queries'] for fact in asked], '{:,.0f}')} queries")
-        parts.append(f"a base of {range_of([fact['n_base'] for fact in asked], '{:,.0f}')}")
-    else:
-        parts.append("no queries")
-    seeds = sorted(rows.distinct("seed"))
-    parts.append(f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''} ({', '.join(map(str, seeds))})")
-    return f"{rows[0].data}: {', '.join(parts)}."

@@ -13,24 +13,33 @@ from onlinehash.experiments.rows import Row, Rows
 
 #: What is compared: never a time, which is the machine's.
 COMPARED = ("map", "loss", "smallest_C")
-#: A difference below this share of the value is another CPU's rounding, not another result.
-LEAST_TOLERANCE = 0.005
+#: A difference of up to this share of the value may be another CPU's rounding; more, within the spread over seeds, is
+#: still the stated result, but told apart.
+ROUNDING = 0.005
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """A cell then and now; `allowed` is twice the spread over the seeds of the cell, or half a percent of the value."""
+    """A cell then and now; `spread` is the standard deviation over the seeds of the cell, NaN for a single one."""
 
     row: Row
     measured: str
     kept: float
     now: float
-    allowed: float
+    spread: float
+
+    @property
+    def verdict(self) -> str:
+        """`equal` but for rounding, `within the spread` of the stated value, or `different`."""
+        apart = abs(self.now - self.kept)
+        if apart <= ROUNDING * abs(self.kept):
+            return "equal"
+        return "within the spread" if apart <= self.spread else "different"
 
     @property
     def agrees(self) -> bool:
-        """Within what is allowed."""
-        return abs(self.now - self.kept) <= self.allowed
+        """Is it what the report says?"""
+        return self.verdict != "different"
 
     def as_document(self) -> dict[str, Any]:
         """For machines, and for a line of a table."""
@@ -43,8 +52,8 @@ class Comparison:
             "measured": self.measured,
             "kept": self.kept,
             "now": self.now,
-            "allowed": self.allowed,
-            "agrees": self.agrees,
+            "spread": self.spread,
+            "verdict": self.verdict,
         }
 
 
@@ -60,5 +69,4 @@ def compare(row: Row, now: Result, rows: Rows) -> Comparison:
     kept = row.result
     measured = next(name for name in COMPARED if name in kept.final)
     spread = rows.of(data=row.data, line=row.line, value=row.value).spread(measured)
-    allowed = max(2 * float(np.nan_to_num(spread)), LEAST_TOLERANCE * abs(kept.final[measured]))
-    return Comparison(row, measured, kept.final[measured], now.final[measured], allowed)
+    return Comparison(row, measured, kept.final[measured], now.final[measured], spread)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from onlinehash.experiments.claims.levels import level
+from onlinehash.experiments.claims.verdicts import Missing
 from onlinehash.experiments.rows import Rows
 
 #: A cost is a straight line when one explains this share of its variance (R²).
@@ -14,7 +15,12 @@ STRAIGHT = 0.99
 
 
 def straightness(x: np.ndarray, y: np.ndarray) -> float:
-    """R² of the straight line through the points: the share of their variance that it explains."""
+    """R² of the straight line through the points: the share of their variance that it explains.
+
+    Through two points there always is one, so that they decide nothing.
+    """
+    if len(x) < 3:
+        raise Missing("at three sizes or more")
     rest = y - np.polyval(np.polyfit(x, y, 1), x)
     return float(1 - rest.var() / y.var()) if y.var() > 0 else 1.0
 

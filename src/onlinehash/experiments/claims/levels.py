@@ -1,7 +1,9 @@
 """Means over seeds, with what is needed to compare them; and the sets a judge goes through.
 
-The rule everywhere: a level is higher than another when its mean is, by more than two standard errors of the
-difference; otherwise the two are equal. A level of a single run has no standard error, and is equal to every other.
+The rule everywhere: a level is higher than another when its mean is, by more than the 95 % interval of the difference.
+That is the 97.5 % quantile of Student's t times the standard error; the degrees of freedom are those of all runs
+compared, one less for each level (n1 + n2 - 2 for two). Fewer than two runs are no level, and decide nothing. That two
+are not apart does not make them equal: for that, the standard error must be small, too.
 """
 
 from __future__ import annotations
@@ -11,62 +13,74 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy.special import stdtrit
 
-from onlinehash.experiments.claims.verdicts import Missing, Verdict, together, word
+from onlinehash.experiments.claims.verdicts import Missing, Verdict, all_of, word
 from onlinehash.experiments.roles import roles
 from onlinehash.experiments.rows import Rows
 
 #: The roles of the sets that stand for the paper's four.
 FOUR = ("photo-tourism", "labelme", "gist1m", "cifar10")
-STANDARD_ERRORS = 2.0
+#: Of Student's t: both sides leave out 5 % together.
+QUANTILE = 0.975
+#: A difference of this share is "little": what counts as no change.
+LITTLE = 0.05
 
 
 @dataclass(frozen=True)
 class Level:
-    """The mean of some runs, their standard deviation and the standard error of the mean."""
+    """The mean of some runs, their standard deviation, the standard error of the mean and its degrees of freedom."""
 
     mean: float
     spread: float
     error: float
+    freedom: int
 
     def __str__(self) -> str:
-        return f"{self.mean:.3f}" if math.isnan(self.spread) else f"{self.mean:.3f} ± {self.spread:.3f}"
+        return f"{self.mean:.3f} ± {self.spread:.3f}"
 
     def __sub__(self, other: Level) -> Level:
         """The difference of two means, with its standard error (in the place of a spread, too)."""
         error = math.hypot(self.error, other.error)
-        return Level(self.mean - other.mean, error, error)
+        return Level(self.mean - other.mean, error, error, self.freedom + other.freedom)
 
     def times(self, factor: float) -> Level:
         """So many times as large, and its errors with it."""
-        return Level(self.mean * factor, self.spread * factor, self.error * factor)
+        return Level(self.mean * factor, self.spread * factor, self.error * factor, self.freedom)
 
     @property
     def sign(self) -> int:
-        """Of a difference: 1 or -1 where it is more than two standard errors from zero, else 0."""
-        return int(np.sign(self.mean)) if abs(self.mean) > STANDARD_ERRORS * self.error else 0
+        """Of a difference: 1 or -1 where zero is outside of its 95 % interval, else 0."""
+        return int(np.sign(self.mean)) if abs(self.mean) > stdtrit(self.freedom, QUANTILE) * self.error else 0
+
+    def is_small(self, limit: float) -> bool:
+        """Of a difference: within a limit, or not apart from zero while its standard error is within the limit?"""
+        return abs(self.mean) <= limit or (self.sign == 0 and self.error <= limit)
 
     def above(self, other: Level) -> bool:
-        """Higher by more than two standard errors?"""
+        """Higher by more than the 95 % interval?"""
         return (self - other).sign > 0
 
     def near(self, other: Level, share: float) -> bool:
-        """Equal, or apart by no more than this share of the larger?"""
-        difference = self - other
-        return difference.sign == 0 or abs(difference.mean) <= share * max(abs(self.mean), abs(other.mean))
+        """Apart by no more than this share of the larger; or not apart, with a standard error of no more than that?"""
+        return (self - other).is_small(share * max(abs(self.mean), abs(other.mean)))
+
+    def at_most(self, other: Level) -> bool:
+        """Not higher: lower, or little apart?"""
+        return not self.above(other) and (self.mean <= other.mean or self.near(other, LITTLE))
 
 
 def level_of(values: Sequence[float] | np.ndarray, where: str) -> Level:
-    """Of one number for each seed; a single one has an infinite error."""
-    if not len(values):
-        raise Missing(where)
-    if len(values) == 1:
-        return Level(float(values[0]), math.nan, math.inf)
+    """Of one number for each seed, at least two of them."""
+    n = len(values)
+    if n < 2:
+        raise Missing(f"of at least two runs {where}" if n else where)
     spread = float(np.std(values, ddof=1))
-    return Level(float(np.mean(values)), spread, spread / math.sqrt(len(values)))
+    return Level(float(np.mean(values)), spread, spread / math.sqrt(n), n - 1)
 
 
 def level(rows: Rows, measured: str = "map", **place: Any) -> Level:
@@ -77,17 +91,38 @@ def level(rows: Rows, measured: str = "map", **place: Any) -> Level:
 
 def rising(levels: Sequence[Level]) -> str:
     """Is the last higher than the first, and none lower than the one before it? In part where only the ends are so."""
+    if len(levels) < 2:
+        raise Missing("to compare")
     grows = levels[-1].above(levels[0])
-    return word(grows and not any(a.above(b) for a, b in itertools.pairwise(levels)), grows)
+    return word(grows and all(a.at_most(b) for a, b in itertools.pairwise(levels)), grows)
 
 
-def values_of(rows: Rows, *lines: str) -> list[Any]:
-    """The varied values for which there are runs of all these contestants, in rising order."""
-    found = [set(rows.of(line=line).distinct("value")) for line in lines]
-    common = sorted(set.intersection(*found))
-    if not common:
-        raise Missing(f"of {' and '.join(lines)} together")
-    return common
+@dataclass(frozen=True)
+class Grid:
+    """The varied values of a plan on a set, in rising order: those that can be compared, and those not run."""
+
+    values: list[Any]
+    lacking: list[Any]
+
+    def where(self, is_asked: Callable[[Any], bool], what: str) -> Grid:
+        """Those that a claim asks for."""
+        values, lacking = (list(filter(is_asked, some)) for some in (self.values, self.lacking))
+        if not values:
+            raise Missing(what)
+        return Grid(values, lacking)
+
+    def __str__(self) -> str:
+        """How many, to be told after "at 3 of"."""
+        return f"{len(self.values)} lengths" + (f", {len(self.lacking)} not run" if self.lacking else "")
+
+
+def grid_of(rows: Rows, *lines: str) -> Grid:
+    """Of all values in these rows, which must be all of a plan on a set: are there two runs of these contestants?"""
+    values = sorted(rows.distinct("value"))
+    run = [value for value in values if all(len(rows.of(line=line, value=value)) > 1 for line in lines)]
+    if not run:
+        raise Missing(f"of at least two runs of {' and '.join(lines)}{' together' if len(lines) > 1 else ''}")
+    return Grid(run, [value for value in values if value not in run])
 
 
 def title(role: str) -> str:
@@ -97,16 +132,17 @@ def title(role: str) -> str:
 
 def over_sets(rows: Rows, plan: str, part: Callable[[Rows], Verdict], wanted: Sequence[str] = FOUR) -> Verdict:
     """The same question for each set of a plan."""
-    parts, missing = [], []
-    for role in wanted:
+    if not any(len(rows.of(plan=plan, role=role)) for role in wanted):
+        raise Missing(f"of the plan {plan} on {', '.join(map(title, wanted))}")
+
+    def of_set(role: str) -> Verdict:
+        here = on_set(rows, plan, role)
         try:
-            found = part(on_set(rows, plan, role))
-            parts.append(Verdict(f"{title(role)}: {found.measured}", found.verdict))
+            return part(here).headed(title(role))
         except Missing as error:
-            missing.append(f"on {title(role)}, {error}" if len(rows.of(plan=plan, role=role)) else f"on {title(role)}")
-    if not parts:
-        raise Missing(f"of the plan {plan} on {', '.join(title(role) for role in wanted)}")
-    return together(parts, *missing)
+            raise Missing(f"on {title(role)}, {error}") from error
+
+    return all_of(partial(of_set, role) for role in wanted)
 
 
 def on_set(rows: Rows, plan: str, role: str) -> Rows:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from onlinehash.experiments.claims.costs import STRAIGHT, cost_told, straightness
-from onlinehash.experiments.claims.levels import level, level_of, on_one_set, over_sets, values_of
+from onlinehash.experiments.claims.levels import grid_of, level, level_of, on_one_set, over_sets
 from onlinehash.experiments.claims.times import PAPERS_SET
-from onlinehash.experiments.claims.verdicts import Claim, Missing, Verdict, by_count, together, word
+from onlinehash.experiments.claims.verdicts import (
+    Claim,
+    Missing,
+    Verdict,
+    all_of,
+    at_most_in_part,
+    by_count,
+    counted,
+    together,
+    word,
+)
 from onlinehash.experiments.rows import Rows
 
 #: "Grows strongly": so many times the loss of the best C. A rate below LATE of what it was at first has come to rest.
@@ -24,18 +34,22 @@ BEGINNING = 1000
 
 def loss_by_C(rows: Rows) -> Verdict:
     here = on_one_set(rows, "loss", PAPERS_SET)
-    losses = {C: level(here, "loss", line="OH", value=C) for C in values_of(here, "OH")}
+    grid = grid_of(here, "OH")
+    losses = {C: level(here, "loss", line="OH", value=C) for C in grid.values}
     if DEFAULT_C not in losses:
         raise Missing(f"of OH, C = {DEFAULT_C:g}")
     best = min(losses, key=lambda C: losses[C].mean)
     small = [C for C in losses if C < 1e-3]
+    if not small:
+        raise Missing("of OH, C below 1e-3")
     strongly = [C for C in small if losses[C].mean >= STRONGLY * losses[best].mean]
     told = ", ".join(f"{losses[C].mean / 1e3:,.0f} ± {losses[C].spread / 1e3:,.0f} at {C:g}" for C in losses)
     return together(
         [
-            Verdict(f"loss in thousands of bits: {told}", word(not losses[DEFAULT_C].above(losses[best]))),
+            Verdict(f"loss in thousands of bits: {told}", word(losses[DEFAULT_C].at_most(losses[best]))),
             Verdict(f"{len(strongly)} of {len(small)} below 1e-3 grow strongly", by_count(len(strongly), len(small))),
-        ]
+        ],
+        *(f"at {C:g}" for C in grid.lacking),
     )
 
 
@@ -45,7 +59,7 @@ def loss_is_bounded(rows: Rows) -> Verdict:
     rates = [_rates(row.result.checkpoints) for row in here]
     if not rates:
         raise Missing(f"of OH, C = {DEFAULT_C:g}")
-    first, late, updates = (level_of(values, "") for values in zip(*rates, strict=True))
+    first, late, updates = (level_of(values, f"of OH, C = {DEFAULT_C:g}") for values in zip(*rates, strict=True))
     n = here[0].result.final["pairs"]
     grows = f"{first} bits a pair at first, {late} in the last half of {n:,} pairs"
     return together(
@@ -78,52 +92,45 @@ def smallest_C(rows: Rows) -> Verdict:
 
 
 def time_of_a_pair(rows: Rows) -> Verdict:
-    here = on_one_set(rows, "time-bits", PAPERS_SET).of(line="OH")
-    by_bits = _growth(here, "bits", lambda r: r * math.log(r))
-    try:
-        anchors = on_one_set(rows, "anchors", PAPERS_SET).of(line="OH")
-        return together([by_bits, _growth(anchors, "features", float)])
-    except Missing as missing:
-        return together([by_bits], str(missing))
-
-
-def _growth(rows: Rows, unit: str, bound: Callable[[float], float]) -> Verdict:
-    """Does the time grow no faster than a bound, from each size to the next?"""
-    sizes = values_of(rows, "OH")
-    times = [level(rows, "seconds", line="OH", value=size) for size in sizes]
+    """From each code length to the next; another number of features is never timed alone."""
+    here = on_one_set(rows, "time-bits", PAPERS_SET)
+    grid = grid_of(here, "OH")
+    times = {r: level(here, "seconds", line="OH", value=r) for r in grid.values}
     within = [
-        not after.above(before.times(bound(large) / bound(small)))
-        for (small, before), (large, after) in itertools.pairwise(zip(sizes, times, strict=True))
+        times[longer].at_most(times[r].times(longer * math.log(longer) / (r * math.log(r))))
+        for r, longer in itertools.pairwise(times)
     ]
-    first, last = (cost_told(rows.of(value=size)) for size in (sizes[0], sizes[-1]))
-    told = (
-        f"x {times[-1].mean / times[0].mean:.2f} from {sizes[0]} to {sizes[-1]} {unit} ({first} to {last}), "
-        f"no faster than the bound in {sum(within)} of {len(within)} steps"
-    )
-    return Verdict(told, by_count(sum(within), len(within)))
+    first, last = (f"{cost_told(here.of(line='OH', value=r))} at {r}" for r in (grid.values[0], grid.values[-1]))
+    told = f"{first} bits, {last}: no faster than r log r in {sum(within)} of {len(within)} steps; d was not varied"
+    found = counted(told, sum(within), len(within), len(grid.lacking))
+    return replace(found, verdict=at_most_in_part(found.verdict))
 
 
 def space_of_the_learner(rows: Rows) -> Verdict:
-    here = on_one_set(rows, "time-bits", PAPERS_SET).of(line="OH")
-    bits = values_of(here, "OH")
-    sizes = [_bytes(here.of(value=r)) for r in bits]
-    explained = straightness(np.array(bits, np.float64), np.array(sizes))
-    ends = f"{sizes[0] / 2**20:.2f} MiB at {bits[0]} bits, {sizes[-1] / 2**20:.2f} at {bits[-1]}"
-    parts = [Verdict(f"{ends}, R² {explained:.4f}", word(explained >= STRAIGHT))]
-    try:
-        long = on_one_set(rows, "loss", PAPERS_SET).of(line="OH", value=DEFAULT_C)
-        after_many, after_few = _bytes(long), _bytes(here.of(value=64))
-        n_few, n_many = (runs[0].result.final["pairs"] for runs in (here.of(value=64), long))
+    here = on_one_set(rows, "time-bits", PAPERS_SET)
+
+    def by_bits() -> Verdict:
+        grid = grid_of(here, "OH")
+        sizes = [_bytes(here.of(line="OH", value=r)) for r in grid.values]
+        explained = straightness(np.array(grid.values, np.float64), np.array(sizes))
+        first, last = (f"{sizes[k] / 2**20:.2f} MiB at {grid.values[k]} bits" for k in (0, -1))
+        found = at_most_in_part(word(explained >= STRAIGHT), bool(grid.lacking))
+        return Verdict(f"{first}, {last}, R² {explained:.4f}", found)
+
+    def by_pairs() -> Verdict:
+        long, short = on_one_set(rows, "loss", PAPERS_SET).of(line="OH", value=DEFAULT_C), here.of(line="OH", value=64)
+        after_many, after_few = _bytes(long), _bytes(short)
+        n_few, n_many = (runs[0].result.final["pairs"] for runs in (short, long))
         told = f"64 bits after {n_few:,} and {n_many:,} pairs: {after_few / 2**20:.2f} and {after_many / 2**20:.2f} MiB"
-        return together([*parts, Verdict(told, word(after_many == after_few))])
-    except Missing as missing:
-        return together(parts, str(missing))
+        return Verdict(told, word(after_many == after_few))
+
+    return all_of([by_bits, by_pairs])
 
 
 def _bytes(rows: Rows) -> float:
     found = [row.result.facts["state_bytes"] for row in rows if "state_bytes" in row.result.facts]
-    if not found:
-        raise Missing("of the size of a learner's state")
+    if len(found) < 2:
+        raise Missing("of at least two runs with the size of a learner's state")
     return float(np.mean(found))
 
 
@@ -132,8 +139,8 @@ CLAIMS = (
         "loss",
         "The cumulative loss is lowest near C = 0.1 and grows strongly below 1e-3.",
         "Effect of Margin Parameter C, cumulative similarity loss",
-        "Two parts: no C has a lower loss than 0.1 by more than two standard errors; below 1e-3 the loss is at least "
-        "twice the lowest.",
+        "Two parts: no C has a lower loss than 0.1 by more than the 95 % interval over the seeds; at each C below 1e-3 "
+        "the loss is at least twice the lowest.",
         ("loss",),
         loss_by_C,
     ),
@@ -158,9 +165,10 @@ CLAIMS = (
         "time-complexity",
         "A pair takes O(dr + r log r) time.",
         "Time and Space Complexity",
-        "Two parts: from each number of bits to the next, time grows no faster than r log r; from each number of "
-        "features to the next, no faster than in proportion. Faster is by more than two standard errors.",
-        ("time-bits", "anchors"),
+        "From each code length to the next, time grows no more than r log r does; more is by more than the 95 % "
+        "interval over the runs, and a step too uncertain to tell counts as more. Growth with d is not timed, so that "
+        "the claim is confirmed in part at most.",
+        ("time-bits",),
         time_of_a_pair,
     ),
     Claim(

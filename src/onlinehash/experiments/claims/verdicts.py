@@ -3,19 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from onlinehash.experiments.rows import Rows
 
 CONFIRMED, IN_PART, NOT_CONFIRMED, NOT_TESTED = "confirmed", "confirmed in part", "not confirmed", "not tested"
 
 
+#: What a word is worth among other parts of a claim.
+WORTH = {CONFIRMED: 1.0, IN_PART: 0.5, NOT_CONFIRMED: 0.0}
+
+
 @dataclass(frozen=True)
 class Verdict:
-    """The numbers, and one of the four words above."""
+    """The numbers, and one of the four words above.
+
+    right, n: in how many of how many comparisons it held; one, as far as its word goes, where they were not counted.
+    """
 
     measured: str
     verdict: str
+    right: float = 0.0
+    n: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.n:
+            object.__setattr__(self, "right", WORTH.get(self.verdict, 0.0))
+            object.__setattr__(self, "n", 1)
+
+    def headed(self, name: str) -> Verdict:
+        """The same, with a name before the numbers."""
+        return replace(self, measured=f"{name}: {self.measured}")
 
 
 class Missing(Exception):
@@ -66,14 +84,40 @@ def word(holds: bool, in_part: bool = False) -> str:
     return CONFIRMED if holds else IN_PART if in_part else NOT_CONFIRMED
 
 
-def by_count(n_right: int, n: int) -> str:
-    """All of them, some, or none."""
-    return word(n_right == n, n_right > 0)
+def at_most_in_part(verdict: str, is_lacking: bool = True) -> str:
+    """Keeps a word from "confirmed", where something was not run."""
+    return IN_PART if is_lacking and verdict == CONFIRMED else verdict
+
+
+def by_count(right: float, n: int) -> str:
+    """All of them, at least half, or fewer."""
+    return word(right == n, 2 * right >= n)
+
+
+def counted(measured: str, right: int, n: int, n_lacking: int = 0) -> Verdict:
+    """A verdict by comparisons, which count one by one in the whole claim; those not run keep it from "all"."""
+    if not n:
+        raise Missing("to compare")
+    return Verdict(measured, at_most_in_part(by_count(right, n), n_lacking > 0), right, n)
 
 
 def together(parts: Iterable[Verdict], *missing: str) -> Verdict:
-    """Parts of a claim: confirmed if all are, not confirmed if none is; a part that is missing keeps it from "all"."""
+    """Parts of a claim, their comparisons added up; a part that is missing, or not complete, keeps it from "all"."""
     parts = list(parts)
     measured = "; ".join([part.measured for part in parts] + [f"no results {text}" for text in missing])
+    right, n = sum(part.right for part in parts), sum(part.n for part in parts)
     is_all = all(part.verdict == CONFIRMED for part in parts) and not missing
-    return Verdict(measured, word(is_all, any(part.verdict != NOT_CONFIRMED for part in parts)))
+    return Verdict(measured, at_most_in_part(by_count(right, n), not is_all), right, n)
+
+
+def all_of(questions: Iterable[Callable[[], Verdict]]) -> Verdict:
+    """The answers to some questions together, as far as there are results; none at all is Missing."""
+    parts, missing = [], []
+    for question in questions:
+        try:
+            parts.append(question())
+        except Missing as error:
+            missing.append(str(error))
+    if not parts:
+        raise Missing("; no results ".join(missing))
+    return together(parts, *missing)

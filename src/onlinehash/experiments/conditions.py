@@ -1,0 +1,101 @@
+"""What the numbers of a table rest on: pairs, queries, seeds; who has fewer; who learns from a sample of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from onlinehash.experiments.plan import Plan
+from onlinehash.experiments.rows import Row, Rows
+from onlinehash.experiments.series import short_name, shown
+from onlinehash.experiments.table_forms import range_of
+from onlinehash.learners import registry
+
+
+def conditions(plan: Plan, rows: Rows) -> Iterator[str]:
+    """Notes for a table: who learns from a sample, then a note for each set."""
+    yield from _samples(rows)
+    values = [value for value in plan.values if value in rows.distinct("value")]
+    for data in rows.distinct("data"):
+        of_set = rows.of(data=data)
+        parts = [", ".join(_sizes(of_set)), _seeds(plan, of_set), *_gaps(plan, of_set, values)]
+        yield f"{data}: {'; '.join(parts)}."
+
+
+def is_shortened(row: Row) -> bool:
+    """Whether the values of some queries were not kept."""
+    values = row.result.per_query
+    return values is not None and len(values) < row.result.facts["n_queries"]
+
+
+def _sizes(rows: Rows) -> Iterator[str]:
+    """Of one set: pairs, share of similar ones, queries, base."""
+    facts = [row.result.facts for row in rows]
+    yield f"{range_of([row.result.final['pairs'] for row in rows], '{:,.0f}')} pairs"
+    yield f"{range_of([100 * fact['similar_share'] for fact in facts], '{:.3g}')} % similar"
+    asked = [row for row in rows if "n_queries" in row.result.facts]
+    if asked:
+        yield f"{range_of([_n_queries(row) for row in asked], '{:,.0f}')} queries"
+        yield f"a base of {range_of([row.result.facts['n_base'] for row in asked], '{:,.0f}')}"
+    else:
+        yield "no queries"
+
+
+def _n_queries(row: Row) -> int:
+    """Those to which something is relevant, which means are over; where that was not kept, those that were asked."""
+    values = row.result.per_query
+    if values is None or is_shortened(row):
+        return int(row.result.facts["n_queries"])
+    return int((~np.isnan(values)).sum())
+
+
+def _seeds(plan: Plan, rows: Rows) -> str:
+    """All that there are, and who has fewer."""
+    seeds = sorted(rows.distinct("seed"))
+    fewer = []
+    for line in rows.distinct("line"):
+        counts = [n for n in _counts(plan, rows.of(line=line)).values() if n]
+        if counts and min(counts) < len(seeds):
+            fewer.append(f"{line} {range_of(counts, '{}')}")
+    told = f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''} ({', '.join(map(str, seeds))})"
+    return f"{told}, but {', '.join(fewer)}" if fewer else told
+
+
+def _gaps(plan: Plan, rows: Rows, values: list[Any]) -> Iterator[str]:
+    """Who has nothing at all, or at some of the values that the table shows."""
+    absent = [label for label in plan.contestants if label not in rows.distinct("line")]
+    if absent:
+        yield f"nothing measured of {', '.join(absent)}"
+    for line in rows.distinct("line"):
+        counts = _counts(plan, rows.of(line=line))
+        missing = ", ".join(shown(value) for value in values if not counts.get(value))
+        if missing:
+            places = f"{missing} bits" if plan.vary == "bits" else f"{short_name(plan)} = {missing}"
+            yield f"{line}: nothing measured at {places}"
+
+
+def _counts(plan: Plan, rows: Rows) -> dict[Any, int]:
+    """By value: how many seeds measured what the table shows."""
+    return {value: len(rows.of(value=value).finals(plan.drawing.y)) for value in rows.distinct("value")}
+
+
+def _samples(rows: Rows) -> Iterator[str]:
+    """Methods too slow for all rows learn from some."""
+    told: list[str] = []
+    for line in rows.distinct("line"):
+        settings = [row.cell.setting for row in rows.of(line=line)]
+        sizes = [setting.parameters.get("n_samples", _usual_sample(setting.method)) for setting in settings]
+        if sizes[0] is not None:
+            told.append(f"{line} {'' if told else 'learns '}from {range_of(sizes, '{:,}')}{'' if told else ' rows'}")
+    if told:
+        yield f"{', '.join(told)}, or from all if there are fewer."
+
+
+@cache
+def _usual_sample(method: str) -> int | None:
+    """The default; None for a method that learns from all."""
+    size: int | None = registry.find(method)().get_params(deep=False).get("n_samples")
+    return size

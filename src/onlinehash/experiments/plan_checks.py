@@ -1,0 +1,99 @@
+"""What a plan may say: anything else is refused before the first run, in one sentence."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from onlinehash.errors import InvalidInput
+from onlinehash.features import RbfAnchors
+
+if TYPE_CHECKING:
+    from onlinehash.experiments.plan import Plan
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _share(value: Any) -> bool:
+    return isinstance(value, int | float) and 0 <= value <= 1
+
+
+def _one_of(*words: Any) -> Callable[[Any], bool]:
+    return lambda value: value in words
+
+
+#: Every condition, what it may be, and in words.
+CONDITIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "protocol": (_one_of("retrieval", "unseen", "incremental", "drift"), "retrieval, unseen, incremental or drift"),
+    "pairs": (_whole, "a whole number"),
+    "exam": (_one_of(True, False), "true or false"),
+    "checkpoints": (_whole, "a whole number"),
+    "spacing": (_one_of("even", "log"), "even or log"),
+    "sampling": (_one_of("random", "consecutive"), "random or consecutive"),
+    "bounds": (_one_of(True, False), "true or false"),
+    "groups": (_whole, "a whole number"),
+    "drift": (_one_of("sudden", "gradual"), "sudden or gradual"),
+    "world": (_one_of("rotated", "meaning"), "rotated or meaning"),
+    "similar_share": (_share, "a number from 0 to 1"),
+    "distractors": (lambda value: isinstance(value, int | float) and value >= 0, "a number from 0 up"),
+}
+#: What a protocol cannot do without.
+NEEDED = {
+    "retrieval": ("pairs",),
+    "unseen": ("pairs",),
+    "incremental": ("pairs", "groups"),
+    "drift": ("pairs", "drift", "world", "checkpoints"),
+}
+#: What runs measure and a figure can show.
+MEASURED = (
+    *("map", "map@1000", "precision@100", "precision@r2", "recall@1000"),
+    *("seconds", "loss", "update_rate", "bits_moved", "capped_share", "smallest_C", "F2", "largest_R"),
+)
+
+
+def check(plan: Plan, parameters_of: Callable[[str], set[str]]) -> None:
+    """Refuse what would fail later, or would change nothing; `parameters_of` tells those of a contestant's method."""
+    what = f"the plan {plan.name}"
+    if not _whole(plan.seeds) or not _whole(plan.bits):
+        raise InvalidInput(f"expected whole numbers for seeds and bits of {what}, got {plan.seeds!r}, {plan.bits!r}.")
+    for key in ("values", "contestants"):
+        if not isinstance(getattr(plan, key), tuple) or not getattr(plan, key):
+            raise InvalidInput(f"expected a list with something in it for {key} of {what}, got {getattr(plan, key)!r}.")
+    check_conditions(plan.conditions, what)
+    room, _, name = plan.vary.rpartition(".")
+    rooms: dict[str, set[str]] = {
+        "conditions": set(CONDITIONS) - {"protocol"},
+        "features": set(inspect.signature(RbfAnchors).parameters),
+        "": {"bits"}.union(*map(parameters_of, plan.contestants)),
+    }
+    if room not in rooms or name not in rooms[room]:
+        known = ", ".join(sorted(rooms.get(room, rooms[""])))
+        raise InvalidInput(f"expected vary of {what} to be bits, a parameter, conditions.NAME or features.NAME, got "
+                           f"{plan.vary!r}; known are {known}.")  # fmt: skip
+    for value in plan.values:
+        if room == "conditions":
+            check_conditions({**plan.conditions, name: value}, what)
+        if plan.vary == "bits" and not _whole(value):
+            raise InvalidInput(f"expected whole numbers of bits as values of {what}, got {value!r}.")
+    if plan.drawing.y not in MEASURED:
+        raise InvalidInput(f"expected y of {what} to be among {', '.join(MEASURED)}, got {plan.drawing.y!r}.")
+    if plan.drawing.y in MEASURED[:5] and not plan.conditions.get("exam", True):
+        raise InvalidInput(f"expected an exam in {what}, because {plan.drawing.y} is drawn, got exam = false.")
+
+
+def check_conditions(conditions: Mapping[str, Any], what: str) -> None:
+    """Known, of the right kind, and all that the protocol needs."""
+    for key, value in conditions.items():
+        if key not in CONDITIONS:
+            raise InvalidInput(f"expected conditions among {', '.join(CONDITIONS)} in {what}, got {key!r}.")
+        holds, words = CONDITIONS[key]
+        if not holds(value):
+            raise InvalidInput(f"expected {words} for {key} in {what}, got {value!r}.")
+    if "protocol" not in conditions:
+        raise InvalidInput(f"expected a protocol among the conditions of {what}, got none.")
+    for key in NEEDED[conditions["protocol"]]:
+        if key not in conditions:
+            raise InvalidInput(f"expected {key} among the conditions of {what}, got none.")

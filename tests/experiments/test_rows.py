@@ -1,0 +1,34 @@
+"""What of a store is shown for a plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from onlinehash.experiments.plan import cells, read_plan
+from onlinehash.experiments.results import Store
+from onlinehash.experiments.roles import told_apart
+from onlinehash.experiments.rows import rows_of, rows_to_speak_of
+from tests.experiments.made_up import made_up, named_sets
+
+
+def test_runs_that_another_plan_left_are_no_figure_of_this_one(tmp_path):
+    sets = named_sets("cifar10", "gist1m")
+    store = Store(tmp_path)
+    for row in made_up(read_plan("kernel"), sets):
+        store.add(row.result)
+    online = read_plan("online")
+    assert len(rows_of(cells(online, sets), store)) > 0  # OH and MMOH at four lengths
+    assert len(rows_to_speak_of(cells(online, sets), store)) == 0
+    assert len(rows_to_speak_of(cells(read_plan("kernel"), sets), store)) == 2 * 4 * 4 * 3
+
+
+def test_different_data_of_one_name_are_told_apart():
+    one = named_sets("cifar10")[0]
+    two = replace(one, fingerprint="fedcba9876543210")
+    assert [named.title for named in told_apart([one, *named_sets("gist1m")])] == [
+        one.title,
+        named_sets("gist1m")[0].title,
+    ]
+    titles = [named.title for named in told_apart([one, two])]
+    assert len(set(titles)) == 2
+    assert "fedcba" in titles[1]

@@ -30,7 +30,7 @@ def test_python_of_a_page_runs(page, tmp_path, monkeypatch):
         exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
 
 
-ROOMS = [onlinehash, onlinehash.evaluate, onlinehash.refresh, onlinehash.streams]
+ROOMS = [onlinehash, onlinehash.datasets, onlinehash.evaluate, onlinehash.refresh, onlinehash.streams]
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda m: m.__name__)

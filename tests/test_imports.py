@@ -12,7 +12,19 @@ import pytest
 import onlinehash
 
 SOURCE = Path(onlinehash.__file__).parent
-HEAVY = ("numba", "llvmlite", "scipy", "sklearn", "safetensors", "pandas", "pyarrow", "typer", "rich", "matplotlib")
+HEAVY = (
+    "numba",
+    "llvmlite",
+    "scipy",
+    "sklearn",
+    "safetensors",
+    "pandas",
+    "pyarrow",
+    "h5py",
+    "typer",
+    "rich",
+    "matplotlib",
+)
 
 
 def run(code: str) -> str:

@@ -92,11 +92,13 @@ def test_data_of_ones_own(plan, tmp_path):
 
 def test_a_run_that_fails_is_told_and_the_others_are_kept(tmp_path):
     broken = tmp_path / "broken.toml"
-    broken.write_text(PLAN.replace("values = [8, 16]", "values = [8, -1]").replace("seeds = 2", "seeds = 1"))
+    varied = PLAN.replace('vary = "bits"', 'vary = "dissimilar_ratio"').replace("[8, 16]", "[0.4, -1.0]")
+    broken.write_text(varied.replace("seeds = 2", "seeds = 1"))
     ran = onlinehash("experiment", "run", broken, "--results", tmp_path / "runs", "--workers", 1, "--json")
     assert ran.code == 1
     assert ran.document["done"] == 4
-    assert "n_bits" in json.dumps(ran.document["failures"])
+    assert len(ran.document["failures"]) == 2
+    assert "dissimilar_ratio" in json.dumps(ran.document["failures"])
 
 
 def test_plans_that_cannot_be_are_told(plan, tmp_path):

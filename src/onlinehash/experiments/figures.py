@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 LEAST_SPAN = 0.1
 #: From the lowest to the highest value of a logarithmic axis: with less, powers of ten alone are too few ticks.
 FEW_POWERS = 300
+#: From here on, values are written out, with commas.
+LARGE = 1e4
 
 
 def draw(plan: Plan, rows: Rows, folder: str | os.PathLike[str], formats: Sequence[str] = ("png", "svg")) -> list[Path]:
@@ -169,6 +171,8 @@ def _end_axes(plan: Plan, axes: Axes) -> None:
         axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(ticker.StrMethodFormatter("{x:,g}"))
         axes.yaxis.set_minor_formatter(ticker.NullFormatter())
+    if not plan.drawing.log_y and high >= LARGE:
+        axes.yaxis.set_major_formatter(load_matplotlib().ticker.StrMethodFormatter("{x:,.0f}"))
     if plan.drawing.x == "pairs" and not plan.drawing.log_x:
         axes.set_xlim(left=0)
 

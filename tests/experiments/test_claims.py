@@ -176,7 +176,7 @@ def test_a_set_without_results_keeps_a_claim_from_being_confirmed():
     some = verdict("beta", built("beta", peak, "gist1m", "cifar10"))
     assert some.verdict == IN_PART
     assert some.measured.endswith(
-        "no results of the plan beta on Photo Tourism; no results of the plan beta on 22K LabelMe"
+        "no results of the plan beta on Photo Tourism\nno results of the plan beta on 22K LabelMe"
     )
 
 

@@ -20,6 +20,9 @@ from onlinehash.experiments.roles import NamedSet, roles, told_apart
 from onlinehash.experiments.rows import Rows, rows_to_speak_of
 from onlinehash.progress import progress_bar
 
+#: Plans whose precision-recall curves are in the report.
+WITH_CURVES = ("online", "batch")
+
 
 def show_plans(as_json: bool) -> None:
     """All plans, with what they ask."""
@@ -115,7 +118,10 @@ def report(results: str, page: str, folder: str, as_json: bool) -> None:
     from onlinehash.experiments import claims, figures, reproduction
 
     found = collect(planning.plans(["all"]), existing(results))
-    written = [path for plan, rows in found for path in figures.draw_all(plan, rows, folder, ("svg",))]
+    written = [path for plan, rows in found for path in figures.draw(plan, rows, folder, ("svg",))]
+    for plan, rows in found:
+        if plan.name in WITH_CURVES:
+            written += figures.draw_curves(plan, rows, folder, ("svg",))
     reproduction.write_reproduction(page, found, claims.judged(_together(found)), folder)
     if as_json:
         output.print_json({"page": page, "figures": [str(path) for path in written]})

@@ -92,8 +92,8 @@ def _claim(claim: Claim) -> str:
 
 
 def _words(text: str) -> str:
-    """With `commands` as such."""
-    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
+    """With `commands` and lines as such."""
+    return re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>")
 
 
 # ------------------------------------------------------------------ figures

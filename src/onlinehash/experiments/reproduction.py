@@ -92,7 +92,7 @@ def _claims(claims: Sequence[Judged]) -> Iterator[str]:
     yield _line(["#", "claim", "what we measured", "verdict"])
     yield _line(["---"] * 4)
     for number, claim in enumerate(claims, 1):
-        yield _line([str(number), claim.text, claim.measured, f"**{claim.verdict}**"])
+        yield _line([str(number), claim.text, claim.measured.replace("\n", "<br>"), f"**{claim.verdict}**"])
 
 
 def _decisions(claims: Sequence[Judged]) -> Iterator[str]:

@@ -70,7 +70,7 @@ def _three_looks(row: Row, is_gradual: bool) -> tuple[float, float, float]:
 
 
 def OH_adapts(rows: Rows) -> Verdict:
-    return all_of(partial(_of_plan, rows, plan) for plan in PLANS)
+    return all_of((partial(_of_plan, rows, plan) for plan in PLANS), between="\n")
 
 
 def _of_plan(rows: Rows, plan: str) -> Verdict:

@@ -131,7 +131,7 @@ def title(role: str) -> str:
 
 
 def over_sets(rows: Rows, plan: str, part: Callable[[Rows], Verdict], wanted: Sequence[str] = FOUR) -> Verdict:
-    """The same question for each set of a plan."""
+    """The same question for each set of a plan, a line each."""
     if not any(len(rows.of(plan=plan, role=role)) for role in wanted):
         raise Missing(f"of the plan {plan} on {', '.join(map(title, wanted))}")
 
@@ -142,7 +142,7 @@ def over_sets(rows: Rows, plan: str, part: Callable[[Rows], Verdict], wanted: Se
         except Missing as error:
             raise Missing(f"on {title(role)}, {error}") from error
 
-    return all_of(partial(of_set, role) for role in wanted)
+    return all_of((partial(of_set, role) for role in wanted), between="\n")
 
 
 def on_set(rows: Rows, plan: str, role: str) -> Rows:

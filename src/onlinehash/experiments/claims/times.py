@@ -47,7 +47,7 @@ def linear_in_samples(rows: Rows) -> Verdict:
         )
         return Verdict(told, word(explained >= STRAIGHT))
 
-    return all_of(partial(of_line, line) for line in LINES)
+    return all_of((partial(of_line, line) for line in LINES), between="\n")
 
 
 def OH_is_fastest(rows: Rows) -> Verdict:
@@ -72,7 +72,7 @@ def ratio(pairs: Sequence[tuple[str, str]], papers: float) -> Callable[[Rows], V
 
     def judge(rows: Rows) -> Verdict:
         here = on_one_set(rows, "time-samples", PAPERS_SET)
-        return all_of(partial(of_pair, here, line, other) for line, other in pairs)
+        return all_of((partial(of_pair, here, line, other) for line, other in pairs), between="\n")
 
     return judge
 
@@ -97,7 +97,7 @@ def slight_growth_with_bits(rows: Rows) -> Verdict:
         found = word(growth < SLIGHTLY, growth < HALF_IN_PROPORTION)
         return Verdict(f"{line} {_ends(here, line, grid)} (x {growth:.2f})", at_most_in_part(found, bool(grid.lacking)))
 
-    return all_of(partial(of_line, line) for line in LINES if line != "LEGO")
+    return all_of((partial(of_line, line) for line in LINES if line != "LEGO"), between="\n")
 
 
 def lego_is_flat(rows: Rows) -> Verdict:
@@ -110,7 +110,7 @@ def lego_is_flat(rows: Rows) -> Verdict:
         told = f"{line} {_ends(here, line, grid)} (x {_growth(here, line, grid):.2f}), the same at {n} of {len(others)}"
         return counted(told, n, len(others), len(grid.lacking))
 
-    return all_of(partial(of_line, line) for line in ("LEGO", "LEGO, linear"))
+    return all_of((partial(of_line, line) for line in ("LEGO", "LEGO, linear")), between="\n")
 
 
 def mmoh_and_mlh_cross(rows: Rows) -> Verdict:

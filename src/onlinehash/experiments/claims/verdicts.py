@@ -101,16 +101,16 @@ def counted(measured: str, right: int, n: int, n_lacking: int = 0) -> Verdict:
     return Verdict(measured, at_most_in_part(by_count(right, n), n_lacking > 0), right, n)
 
 
-def together(parts: Iterable[Verdict], *missing: str) -> Verdict:
+def together(parts: Iterable[Verdict], *missing: str, between: str = "; ") -> Verdict:
     """Parts of a claim, their comparisons added up; a part that is missing, or not complete, keeps it from "all"."""
     parts = list(parts)
-    measured = "; ".join([part.measured for part in parts] + [f"no results {text}" for text in missing])
+    measured = between.join([part.measured for part in parts] + [f"no results {text}" for text in missing])
     right, n = sum(part.right for part in parts), sum(part.n for part in parts)
     is_all = all(part.verdict == CONFIRMED for part in parts) and not missing
     return Verdict(measured, at_most_in_part(by_count(right, n), not is_all), right, n)
 
 
-def all_of(questions: Iterable[Callable[[], Verdict]]) -> Verdict:
+def all_of(questions: Iterable[Callable[[], Verdict]], between: str = "; ") -> Verdict:
     """The answers to some questions together, as far as there are results; none at all is Missing."""
     parts, missing = [], []
     for question in questions:
@@ -120,4 +120,4 @@ def all_of(questions: Iterable[Callable[[], Verdict]]) -> Verdict:
             missing.append(str(error))
     if not parts:
         raise Missing("; no results ".join(missing))
-    return together(parts, *missing)
+    return together(parts, *missing, between=between)

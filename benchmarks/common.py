@@ -12,7 +12,6 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "
 
 import argparse
 import json
-import platform
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -94,10 +93,6 @@ def best(
 
 def machine() -> str:
     """What the figures were taken on."""
-    name = platform.processor() or platform.machine()
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), name)
-    except OSError:
-        pass
-    return f"{name} ({platform.machine()}), Python {platform.python_version()}, NumPy {np.__version__}"
+    from onlinehash.experiments.measuring import machine
+
+    return machine()

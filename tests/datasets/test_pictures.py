@@ -6,6 +6,7 @@ import io
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from onlinehash import datasets
 from onlinehash.datasets import bitmaps, gist, photo_tourism, tiny_images
@@ -23,8 +24,7 @@ def test_a_bitmap(tmp_path, bits, top_down):
 
 
 def test_our_files_are_what_others_read(tmp_path):
-    image = pytest.importorskip("PIL.Image")
-    with image.open(io.BytesIO(write_bmp(tmp_path / "a.bmp", PICTURE).read_bytes())) as picture:
+    with Image.open(io.BytesIO(write_bmp(tmp_path / "a.bmp", PICTURE).read_bytes())) as picture:
         assert np.array_equal(np.asarray(picture.convert("L")), PICTURE)
 
 

@@ -32,3 +32,10 @@ def test_different_data_of_one_name_are_told_apart():
     titles = [named.title for named in told_apart([one, two])]
     assert len(set(titles)) == 2
     assert "fedcba" in titles[1]
+
+
+def test_each_place_tells_how_many_runs_it_rests_on():
+    rows = made_up(read_plan("beta"), named_sets("cifar10"))
+    fewer = type(rows)(row for row in rows if not (row.value == 0.9 and row.seed == 2))
+    assert set(rows.seeds_of_places()) == {3}
+    assert sorted(fewer.seeds_of_places()) == [2] + [3] * 8

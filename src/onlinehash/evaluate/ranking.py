@@ -13,7 +13,7 @@ A query to which nothing is relevant says nothing about codes and is left out of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 
@@ -29,32 +29,6 @@ from onlinehash.learners.encoder import Encoder
 METRICS = ("map", "precision@100", "precision@r2")
 
 
-@overload
-def retrieval(
-    model: Learner | Encoder,
-    X_query: Any,
-    X_base: Any,
-    truth: Truth,
-    metrics: Sequence[str] = ...,
-    *,
-    ties: str = ...,
-    empty_ball: str = ...,
-    per_query: Literal[False] = ...,
-    n_jobs: int = ...,
-) -> dict[str, float]: ...
-@overload
-def retrieval(
-    model: Learner | Encoder,
-    X_query: Any,
-    X_base: Any,
-    truth: Truth,
-    metrics: Sequence[str] = ...,
-    *,
-    ties: str = ...,
-    empty_ball: str = ...,
-    per_query: Literal[True],
-    n_jobs: int = ...,
-) -> dict[str, np.ndarray]: ...
 def retrieval(
     model: Learner | Encoder,
     X_query: Any,
@@ -66,7 +40,7 @@ def retrieval(
     empty_ball: str = "zero",
     per_query: bool = False,
     n_jobs: int = 1,
-) -> dict[str, float] | dict[str, np.ndarray]:
+) -> dict[str, Any]:
     """Search the base for every query and say how good the results are, a value for each metric.
 
     The distance is the model's own: several models are fused as it says. For the rest see `rank`.
@@ -76,32 +50,6 @@ def retrieval(
     return rank(queries, base, truth, metrics, fusion=fusion, **options)
 
 
-@overload
-def rank(
-    queries: Codes,
-    base: Codes,
-    truth: Truth,
-    metrics: Sequence[str] = ...,
-    *,
-    fusion: str = ...,
-    ties: str = ...,
-    empty_ball: str = ...,
-    per_query: Literal[False] = ...,
-    n_jobs: int = ...,
-) -> dict[str, float]: ...
-@overload
-def rank(
-    queries: Codes,
-    base: Codes,
-    truth: Truth,
-    metrics: Sequence[str] = ...,
-    *,
-    fusion: str = ...,
-    ties: str = ...,
-    empty_ball: str = ...,
-    per_query: Literal[True],
-    n_jobs: int = ...,
-) -> dict[str, np.ndarray]: ...
 def rank(
     queries: Codes,
     base: Codes,
@@ -113,7 +61,7 @@ def rank(
     empty_ball: str = "zero",
     per_query: bool = False,
     n_jobs: int = 1,
-) -> dict[str, float] | dict[str, np.ndarray]:
+) -> dict[str, Any]:
     """How good a search is with codes that are there already, a value for each metric.
 
     ties: "expected", "optimistic", "pessimistic" or "stored", which takes longer.

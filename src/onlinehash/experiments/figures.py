@@ -62,7 +62,7 @@ def figure(plan: Plan, rows: Rows) -> Figure:
         if plan.drawing.x == "values":
             _mark_default(plan, some.of(data=data), axes, places)
         _end_axes(plan, axes)
-    picture.add_legend(len(some.distinct("seed")))
+    picture.add_legend(some.seeds_of_places())
     return picture.figure
 
 
@@ -87,7 +87,7 @@ def curve_figure(plan: Plan, rows: Rows) -> Figure | None:
         for line in panels[data]:
             draw_line(axes, line, line.x, styles[line.label])
         axes.set_ylim(bottom=0)
-    picture.add_legend(len(some.distinct("seed")))
+    picture.add_legend(some.seeds_of_places())
     return picture.figure
 
 

@@ -143,7 +143,7 @@ def machine() -> str:
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), name)
-    return f"{name}, Python {platform.python_version()}, NumPy {np.__version__}"
+    return f"{name} ({platform.machine()}), Python {platform.python_version()}, NumPy {np.__version__}"
 
 
 def counters(learner: Learner, n_pairs: int) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import numpy as np
 from onlinehash.errors import MissingExtra
 from onlinehash.experiments.series import Series
 from onlinehash.experiments.styles import STRONG, Style
+from onlinehash.experiments.table_forms import range_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -75,14 +76,15 @@ class Sheet:
             self.figure.suptitle(title, fontsize=11.5, fontweight="bold")
             self.figure.supylabel(y_label, fontsize=10)
 
-    def add_legend(self, n_seeds: int) -> None:
+    def add_legend(self, n_seeds: Sequence[int]) -> None:
         """Below the panels: all contestants, once."""
         matplotlib = load_matplotlib()
         with matplotlib.rc_context(LOOK):
             handles = [
                 matplotlib.lines.Line2D([], [], label=label, **_look_of(style)) for label, style in self.styles.items()
             ]
-            seeds = "one seed" if n_seeds == 1 else f"mean and standard deviation over {n_seeds} seeds"
+            told = range_of(n_seeds, "{}")
+            seeds = "one seed" if told == "1" else f"mean and standard deviation over {told} seeds"
             self.figure.legend(
                 handles=handles,
                 loc="outside lower center",

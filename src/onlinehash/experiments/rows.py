@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -69,6 +70,10 @@ class Rows(Sequence[Row]):
         """The different values of an attribute, in the order in which they come."""
         return list(dict.fromkeys(getattr(row, name) for row in self))
 
+    def seeds_of_places(self) -> list[int]:
+        """How many runs each place (set, contestant and value) rests on."""
+        return list(Counter((row.data, row.line, row.value) for row in self).values())
+
     def finals(self, measured: str) -> np.ndarray:
         """What was measured at the end, one for each row that has it."""
         return np.array([row.result.final[measured] for row in self if measured in row.result.final], np.float64)
@@ -91,7 +96,7 @@ def rows_of(cells: Iterable[Cell], store: Store) -> Rows:
 
 
 def rows_to_speak_of(cells: Iterable[Cell], store: Store) -> Rows:
-    """Those that are done, of sets on which at least half of the places of the plan (contestant and value) are filled.
+    """Those that are done, of sets on which three quarters of the places of the plan (contestant and value) are filled.
 
     Plans share runs, so a few of another plan's would otherwise pass for a figure of this one.
     """
@@ -101,7 +106,7 @@ def rows_to_speak_of(cells: Iterable[Cell], store: Store) -> Rows:
     kept: list[Row] = []
     for some in of_sets.values():
         rows = rows_of(some, store)
-        if 2 * _places(row.cell for row in rows) >= _places(some):
+        if 4 * _places(row.cell for row in rows) >= 3 * _places(some):
             kept.extend(rows)
     return Rows(kept)
 

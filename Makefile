@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test long lint bench format clean clean-kernels
+.PHONY: demo test long lint bench format browser clean clean-kernels
 
 demo: .venv/.core
 	$(BIN)/onlinehash demo
@@ -35,6 +35,12 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/policies.py --steps 100 --seeds 1
 	$(BIN)/python benchmarks/ranking.py --n 1e5 --queries 200 --points 10000 --rows 1000
 
+# What tests of the page and of docs/http.md need beside Python; where this cannot install them, those are skipped.
+browser:
+	@command -v chromium >/dev/null && command -v curl >/dev/null || { \
+	  if [ "$$(id -u)" = 0 ]; then sudo=; else sudo='sudo -n'; fi; \
+	  $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium curl >/dev/null; }
+
 format: .venv/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -44,7 +50,7 @@ format: .venv/.dev
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
 .venv/.core: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable '.[plot]'
+	$(BIN)/python -m pip install --quiet --editable '.[plot,serve]'
 	touch $@
 
 .venv/.dev: .venv/bin/python pyproject.toml

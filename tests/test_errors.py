@@ -21,6 +21,8 @@ TREE = {
     "FormatError": ("OnlineHashError", ValueError),
     "StorageError": ("OnlineHashError", OSError),
     "MissingExtra": ("OnlineHashError", ImportError),
+    "ServiceUnavailable": ("OnlineHashError", ConnectionError),
+    "Unauthorized": ("OnlineHashError", PermissionError),
 }
 
 

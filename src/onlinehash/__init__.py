@@ -46,6 +46,7 @@ _HOMES = {
     "StreamSpectralHashing": "onlinehash.learners.stream_spectral",
     "SupervisedDiscreteHashing": "onlinehash.learners.supervised_discrete",
     "Update": "onlinehash.learners.update",
+    "connect": "onlinehash.client",
     "load": "onlinehash.files",
     "save": "onlinehash.files",
 }
@@ -87,6 +88,7 @@ __all__ = [
     "StreamSpectralHashing",
     "SupervisedDiscreteHashing",
     "Update",
+    "connect",
     "datasets",
     "errors",
     "evaluate",
@@ -98,6 +100,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from onlinehash import datasets, errors, evaluate, streams
+    from onlinehash.client import connect
     from onlinehash.codes import Codes
     from onlinehash.features import RbfAnchors
     from onlinehash.files import load, save

@@ -11,7 +11,9 @@
     │   └── NotFitted      (+ scikit-learn's NotFittedError; lives in `features`, as that is heavy)
     ├── FormatError        (ValueError)   a file that is truncated, foreign, too new or tampered with
     ├── StorageError       (OSError)      the disk is full, read-only, or fails; nothing of the call was kept
-    └── MissingExtra       (ImportError)  an optional dependency is absent; the message names the pip line
+    ├── MissingExtra       (ImportError)  an optional dependency is absent; the message names the pip line
+    ├── ServiceUnavailable (ConnectionError)  a service that cannot be reached, or is too busy to answer
+    └── Unauthorized       (PermissionError)  a service that wants another token, or does not allow this
 
 A message is one sentence: what was expected, what was got, what to do. `exit_code` is what the command line
 returns for it; `http_status` is what a service answers.
@@ -93,3 +95,17 @@ class MissingExtra(OnlineHashError, ImportError):
 
     def __init__(self, purpose: str, package: str, extra: str) -> None:
         super().__init__(f"{purpose} needs {package}, which is not installed; run: pip install 'onlinehash[{extra}]'")
+
+
+class ServiceUnavailable(OnlineHashError, ConnectionError):
+    """A service cannot be reached, or has no time. What was asked may or may not have been done."""
+
+    exit_code = 7
+    http_status = 503
+
+
+class Unauthorized(OnlineHashError, PermissionError):
+    """A service wants another token, or does not allow this. Nothing was changed."""
+
+    exit_code = 8
+    http_status = 401

@@ -10,13 +10,14 @@ number, the child kills itself after so many of SQL, when one was executed that 
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import sqlite3
 import sys
 import traceback
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,7 @@ def open_index(path: str, rng: np.random.Generator, options: dict[str, Any]) -> 
 def write(path: str, journal: str, seed: int, options: dict[str, Any]) -> None:
     """Call after call, each noted before and after, until the end comes."""
     rng = np.random.default_rng(seed)
+    numbers = itertools.count()
     notes = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
     def note(**what: Any) -> None:
@@ -158,9 +160,10 @@ def write(path: str, journal: str, seed: int, options: dict[str, Any]) -> None:
                 note(call="open")
                 index = open_index(path, rng, options)
                 note(done="open", serial=index.serial)
-            call = choose(index, rng)
+            call = choose(index, rng) | {"key": f"{Path(journal).name}-{next(numbers)}"}
             note(**call)
-            perform(index, call)
+            with nullcontext() if call["call"] == "beside" else index.once(call["key"], call["call"]):
+                perform(index, call)
             note(done=call["call"], serial=index.serial)
     except BaseException:
         note(error=traceback.format_exc())

@@ -107,6 +107,7 @@ def verify(path: Path, before: Expected, notes: list[Call], background: bool) ->
             found, difference = perhaps, perhaps.difference(index)
         assert not difference
         assert report.items == len(index)
+        verify_receipts(index, notes, found is perhaps)
         if index.encoder is not None:
             assert index.codes == index.encoder.encode(index.vectors)
             assert index.serial in [version.serial for version in index.versions]
@@ -115,6 +116,27 @@ def verify(path: Path, before: Expected, notes: list[Call], background: bool) ->
             assert index.serial == notes[-1]["serial"]
             assert notes[-1]["done"] != "refresh" or index.behind.bits == 0
     return found
+
+
+def verify_receipts(index: LiveIndex, notes: list[Call], last_was_made: bool) -> None:
+    """There is one of every call that returned, and of the last one exactly if it was made."""
+    calls = [note for note in notes if "key" in note and note["call"] != "beside"]
+    running = calls.pop() if calls and notes[-1] == calls[-1] else None
+    for call in calls:
+        receipt = index.receipt(call["key"])
+        assert receipt is not None
+        assert receipt.digest == call["call"]
+        if call["call"] == "add":
+            assert receipt.outcome.tolist() == list(range(call["first"], call["first"] + call["n"]))
+    if running is None:
+        return
+    has_receipt = index.receipt(running["key"]) is not None
+    if running["call"] == "refresh":
+        assert not has_receipt or index.behind.bits == 0
+    elif running["call"] == "roll back":
+        assert not has_receipt or index._paused
+    else:
+        assert has_receipt == last_was_made
 
 
 # ------------------------------------------------------------------ writers, and their end

@@ -238,6 +238,91 @@ def backup(
 
 
 @app.command()
+def serve(
+    folder: Annotated[str, typer.Argument(help="The folder of a live index; it is made if it is not there.")] = "items",
+    memory: Annotated[bool, typer.Option("--memory", help="Keep everything in memory alone.")] = False,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Serve handwritten digits, with a simulated teacher to start and pause.")
+    ] = False,
+    host: Annotated[str, typer.Option(help="Where to listen; other than loopback needs a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Which port; 0 is any that is free.")] = 8000,
+    insecure: Annotated[
+        bool, typer.Option("--insecure", help="Let other machines in without a token (ONLINEHASH_TOKEN).")
+    ] = False,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Another name by which browsers may call the service.", show_default=False),
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="For a new index: a name from `onlinehash methods`.",
+            show_default="OnlineHashing",
+            autocompletion=_method_names,
+        ),
+    ] = None,
+    bits: Annotated[int | None, typer.Option(help="For a new index: length of a code.", show_default="64")] = None,
+    features: Annotated[
+        str | None, typer.Option(help="For a new index: a feature map, as for `learn`.", show_default="none")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="For a new index: seed of everything random.", show_default="0")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="For a new index: any other parameter.", show_default=False),
+    ] = None,
+    refresh: Annotated[
+        str | None,
+        typer.Option(
+            metavar="POLICY", help="When codes follow the learner, such as every:50.", show_default="when_changed:0.05"
+        ),
+    ] = None,
+    sync: Annotated[
+        Literal["full", "batch"], typer.Option(help="Wait for the disk at every change, or leave that to the system.")
+    ] = "full",
+    label: Annotated[
+        str | None, typer.Option(metavar="FIELD", help="The payloads' field that holds a label.", show_default=False)
+    ] = None,
+    pictures: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="How items look: 8x8 (vectors are pixels), gist, gist-colour or payload:FIELD.",
+            show_default=False,
+        ),
+    ] = None,
+    held_out: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Labelled vectors to measure the search by, live.", show_default=False),
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Teach LSH, OH and MMOH the same, for the page to compare.")
+    ] = False,
+    readers: Annotated[int, typer.Option(min=0, max=64, help="Processes beside the writer that answer searches.")] = 0,
+    read_only: Annotated[
+        bool, typer.Option("--read-only", help="Follow an index that another process writes.")
+    ] = False,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="A limit, such as batch=1000; docs/http.md has all.", show_default=False
+        ),
+    ] = None,
+    log_requests: Annotated[bool, typer.Option("--log-requests", help="Write a line for each request.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Serve a live index over HTTP, with a page to search and to teach."""
+    from onlinehash.cli import parameters, serve
+
+    options = serve.Options(
+        folder, memory, demo, read_only, readers, host, port, insecure, allow_host, refresh, sync, label, pictures,
+        held_out, compare, limit, log_requests,
+    )  # fmt: skip
+    serve.serve(options, parameters.Choices(method, bits, features, seed, settings), as_json)
+
+
+@app.command()
 def demo(
     report: Annotated[str, typer.Option(help="Where to write the HTML report.")] = "report.html",
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
@@ -251,6 +336,10 @@ def demo(
     results = demonstration.run(report=report, seed=seed, console=output.console(to_stderr=as_json))
     if as_json:
         output.print_json({"report": report, "seed": seed, "results": results})
+        return
+    from onlinehash.cli import offer
+
+    offer.page()
 
 
 def main() -> NoReturn:

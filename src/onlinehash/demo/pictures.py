@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from base64 import b64encode
 
 import numpy as np
 
+from onlinehash import png
 from onlinehash.codes import fused_distances
 from onlinehash.demo.contest import Outcome
 from onlinehash.demo.digits import Digits
@@ -53,13 +52,4 @@ def _picture(pixels: np.ndarray, text: str, kind: str) -> str:
 def data_uri(pixels: np.ndarray) -> str:
     """Ink from 0 to 1, `(height, width)`, as a PNG that needs no file: white paper, black ink."""
     grey = np.round(255 * (1 - pixels)).astype(np.uint8)
-    height, width = grey.shape
-    header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-    lines = np.insert(grey, 0, 0, axis=1).tobytes()  # each line of a PNG begins with its filter, here none
-    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
-    png = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(kind, content) for kind, content in chunks)
-    return "data:image/png;base64," + b64encode(png).decode()
-
-
-def _chunk(kind: bytes, content: bytes) -> bytes:
-    return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+    return "data:image/png;base64," + b64encode(png.written(grey)).decode()

@@ -26,11 +26,13 @@ from onlinehash.live import refresh as policies
 from onlinehash.live.following import Counters
 from onlinehash.live.holdings import KINDS
 from onlinehash.live.keeper import expect, replay
+from onlinehash.live.receipts import outcome_of
 from onlinehash.live.store import folder as folders
 from onlinehash.live.store.contents import Contents, read_contents
-from onlinehash.live.store.ledger import check_record, check_totals, damaged, read_value, summed_columns
+from onlinehash.live.store.ledger import check_record, check_total, damaged, read_value, summed_columns
+from onlinehash.live.store.receipts import Book, read_news
 from onlinehash.live.store.row_reader import Reader
-from onlinehash.live.store.schema import COLUMNS, check_tables, connect, translated
+from onlinehash.live.store.schema import check_tables, connect, tables_of, translated
 from onlinehash.live.store.state import State
 
 #: SQLite names at most so many of its own problems, which are counted.
@@ -102,11 +104,13 @@ class _Check:
             check_tables(self._connection, self._folder)
         with self._noting():
             state = State.read(self._connection, self._folder)
-        for table in COLUMNS:
+        self._tables = tables_of(self._connection)
+        for table in self._tables:
             with self._noting():
                 self._records(table)
         with self._noting():
             settings = self._settings()
+        self._receipts()
         learner = self._learner()
         encoders = self._encoders(learner)
         present = encoders.get(settings.get("serial", 0))
@@ -158,6 +162,15 @@ class _Check:
             raise damaged(self._folder, "settings", 0, f"expected counts, got {checks.shown(numbers)}")
         return settings
 
+    def _receipts(self) -> None:
+        """Outcomes that can be read, under names that are all different."""
+        if "receipts" in self._tables:
+            with self._noting():
+                read_news(self._connection, self._folder, Book())
+            for key, value in self._connection.execute("SELECT key, value FROM receipts ORDER BY key").fetchall():
+                with self._noting():
+                    outcome_of(value, f"receipt {key} in {self._folder}")
+
     # ------------------------------------------------------------------ the learner and the encoders
 
     def _learner(self) -> Learner | None:
@@ -197,9 +210,10 @@ class _Check:
         self._report.facts |= {"commit": state.commit, "log_bytes": state.log_bytes}
         if state.commit < acknowledged:
             self._wrong("state", "commit", f"the last {acknowledged - state.commit} transactions are missing")
-        for table, total in state.totals.items():
-            with self._noting():
-                check_totals(self._connection, self._folder, {table: total})
+        for table in self._tables:
+            if table != "state":
+                with self._noting():
+                    check_total(self._connection, self._folder, table, state.totals.get(table, [0, 0]))
         if learner is not None and state.alive:
             n_bits, n_models, _ = learner.shape_of_codes
             if state.code_bytes != n_models * planes_per_model(n_bits):

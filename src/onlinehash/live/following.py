@@ -6,7 +6,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,7 @@ from onlinehash.live import refresh as policies
 from onlinehash.live.interrupts import uninterrupted
 from onlinehash.live.keeper import Keeper, Version
 from onlinehash.live.policy import Policy
+from onlinehash.live.receipts import Note, Receipting
 from onlinehash.live.rehash import Refresh, Rehash
 from onlinehash.live.reservoir import Reservoir
 from onlinehash.live.searching import Searching
@@ -46,7 +47,7 @@ class Counters(NamedTuple):
     bits_flipped: int = 0
 
 
-class Following(Searching, ABC):
+class Following(Searching, Receipting, ABC):
     """Codes and encoder, replaced in one step."""
 
     policy: Policy
@@ -146,7 +147,7 @@ class Following(Searching, ABC):
             self._check_open(writing=True)
             newest = self._newest_version()
             self._origin, self._asked_at = self.learner.origin, self._learner_version
-            return self._begin(newest, wait)
+            return self._begin(newest, wait, note=self._note())
 
     def roll_back(self, serial: int | None = None) -> None:
         """Return to an older encoder: the one before the present, or the one of this serial in `versions`.
@@ -162,7 +163,7 @@ class Following(Searching, ABC):
                     f"expected an older encoder to return to, got {'none' if serial is None else checks.shown(serial)};"
                     f" the present one is {self._serial}, and these are kept: {known}."
                 )
-            self._begin(older[-1], wait=True, pause=True)
+            self._begin(older[-1], wait=True, pause=True, note=self._note())
 
     def cancel(self) -> None:
         """Stop a refresh that is under way in the background, as if it had never begun."""
@@ -181,17 +182,17 @@ class Following(Searching, ABC):
                     yield
                     return
 
-    def _begin(self, version: Version, wait: bool, pause: bool = False) -> Refresh | None:
+    def _begin(self, version: Version, wait: bool, pause: bool = False, note: Note | None = None) -> Refresh | None:
         rehash = self._holdings.begin(version.encoder, self.learner.mean_)
         if wait:
-            self._run(rehash, version, pause, lambda: False)
+            self._run(rehash, version, pause, note, lambda: False)
             return None
-        job = Refresh(lambda stop: self._run(rehash, version, pause, stop))
+        job = Refresh(lambda stop: self._run(rehash, version, pause, note, stop))
         job.start()
         self._job = job  # only now: others may cancel and wait for what they see here
         return job
 
-    def _run(self, rehash: Rehash, version: Version, pause: bool, stop: Callable[[], bool]) -> bool:
+    def _run(self, rehash: Rehash, version: Version, pause: bool, note: Note | None, stop: Callable[[], bool]) -> bool:
         """Compute beside everything else, then publish; was it done?"""
         holdings = self._holdings
         try:
@@ -201,13 +202,13 @@ class Following(Searching, ABC):
                 if stop() or holdings is not self._holdings:  # which was read back from the disk meanwhile
                     return False
                 with uninterrupted():
-                    self._finish(rehash, version, pause)
+                    self._finish(rehash, version, pause, note)
             return True
         finally:
             with self._lock:
                 holdings.end()
 
-    def _finish(self, rehash: Rehash, version: Version, pause: bool) -> None:
+    def _finish(self, rehash: Rehash, version: Version, pause: bool, note: Note | None) -> None:
         """Write the new codes and their encoder in one transaction, then publish them by one assignment."""
         view, margins = rehash.finish(self._holdings.view)
         before = self._versions, self._serial, self._paused, self._counters
@@ -217,15 +218,18 @@ class Following(Searching, ABC):
         if self.encoder is not None:  # else it is the first, and nothing was hashed before
             self._counters = Counters(*np.add(self._counters, (1, *rehash.work)).tolist())
         try:
-            if self._keeper is not None:
-                forgotten = sorted(set(known) - {v.serial for v in kept})
-                self._keeper.refreshed(version, view.items.all_codes(), self._settings(), forgotten)
+            with nullcontext() if self._keeper is None else self._keeper.store.transaction():
+                if self._keeper is not None:
+                    forgotten = sorted(set(known) - {v.serial for v in kept})
+                    self._keeper.refreshed(version, view.items.all_codes(), self._settings(), forgotten)
+                self._write_receipt(note)
         except BaseException as error:
             self._versions, self._serial, self._paused, self._counters = before
             if not isinstance(error, OnlineHashError):  # it may be on the disk nonetheless
                 self._recover()
             raise
         self._holdings.publish(view, margins)
+        self._keep_receipt(note)
 
     def _check_open(self, writing: bool = False) -> None:
         if self._closed:
@@ -239,6 +243,8 @@ class Following(Searching, ABC):
             raise StorageError("expected an index that agrees with its disk, but a failed change could not be undone.")
         if writing and self._keeper is not None and self._keeper.store.read_only:
             raise InvalidInput("expected an index that may be changed, got one that was opened read-only.")
+        if writing:
+            self._check_unspent()
 
     # ------------------------------------------------------------------------------------------------ for policies
 
@@ -294,6 +300,11 @@ class Following(Searching, ABC):
     def serial(self) -> int:
         """The number of the present encoder among all that ever were; 0 if there is none yet."""
         return self._serial
+
+    @property
+    def paused(self) -> bool:
+        """Does no policy refresh, as after a `roll_back`, until `refresh` is called?"""
+        return self._paused
 
     @property
     def refreshes(self) -> int:

@@ -18,6 +18,7 @@ from onlinehash.live.margins import Margins
 from onlinehash.live.payloads import Payloads
 from onlinehash.live.rehash import Rehash
 from onlinehash.live.store import Store
+from onlinehash.live.store.difference import Difference
 from onlinehash.live.vectors import MemoryVectors
 
 #: With the kind "auto", so many items are the first for which tables are built.
@@ -133,12 +134,46 @@ class Holdings:
             fork = self.view.fork()
             fork.bury(ids)
             if fork.wants_compaction and self._rehash is None:
-                living = fork.items.positions()
-                fork.compact()
-                for column in (self.vectors, self.payloads, self.margins):
-                    if column is not None:
-                        column.keep(living)
+                self._compact(fork)
             self.view = fork
+
+    def _compact(self, fork: Index) -> None:
+        """All positions are counted anew."""
+        living = fork.items.positions()
+        fork.compact()
+        for column in (self.vectors, self.payloads, self.margins):
+            if column is not None:
+                column.keep(living)
+
+    def recoded(self, found: Difference, encoder: Encoder) -> Index:
+        """The published index with the codes of another encoder, before anything else of a difference is followed."""
+        assert found.codes is not None
+        columns = np.arange(encoder.n_columns)
+        if self.encoder is not None and len(found.changed.ids) == 0:  # else any bit may differ
+            columns = encoder.changed_bits(self.encoder)
+        return self.view.recoded(self._codes(found.codes), encoder, columns)
+
+    def follow(self, store: Store, found: Difference, recoded: Index | None) -> None:
+        """Be as a store is that another process has changed, in one step; after a refresh with other codes."""
+        with self.gate:
+            changed, added = store.positions(found.changed.numbers), found.added
+            fork = (recoded or self.view).fork()
+            if len(found.removed):
+                fork.bury(fork.items.ids.at(store.positions(found.removed)))
+            if len(changed):
+                self.payloads.put(changed, found.changed.payloads)
+                if recoded is None:
+                    fork.put(changed, self._codes(found.changed.codes))
+            if added.ids:
+                self.payloads.append(added.payloads)
+                fork.add(self._codes(added.codes), added.ids)
+            store.follow(found)
+            if fork.wants_compaction:
+                self._compact(fork)
+            self.view = fork
+
+    def _codes(self, rows: np.ndarray) -> Codes:
+        return Codes.from_rows(rows, self.view.n_bits, self.view.n_models)
 
     def heal(self) -> None:
         """In memory, undo what a change did that failed halfway: the published index was not changed."""

@@ -16,14 +16,14 @@ from onlinehash.learners.update import Update, Updates
 from onlinehash.live.holdings import KINDS, Holdings
 from onlinehash.live.interrupts import uninterrupted
 from onlinehash.live.keeper import Contents, Keeper
-from onlinehash.live.lasting import Lasting
 from onlinehash.live.payloads import Payloads
 from onlinehash.live.policy import Policy
+from onlinehash.live.reloading import Reloading
 from onlinehash.live.store import Store
 from onlinehash.streams.from_labels import key_of
 
 
-class LiveIndex(Lasting):
+class LiveIndex(Reloading):
     """An index of vectors whose codes follow a learner.
 
     After every call, `codes` are what `encoder` makes of `vectors`, and queries are encoded with it. Learning changes
@@ -104,10 +104,11 @@ class LiveIndex(Lasting):
 
     # ------------------------------------------------------------------------------------------------ items
 
-    def add(self, ids: Any, X: Any, payloads: Any = None) -> None:
+    def add(self, ids: Any, X: Any, payloads: Any = None) -> np.ndarray:
         """New items: ids (integers or strings; None numbers them on), vectors, and JSON payloads or None.
 
-        The learner observes the vectors. Ids that are known already are refused; `update` changes items.
+        The learner observes the vectors. Ids that are known already are refused; `update` changes items. Returns the
+        ids.
         """
         with self._changing() as holdings:
             ids, rows = self._given(ids, X)
@@ -115,12 +116,13 @@ class LiveIndex(Lasting):
             texts = Payloads.checked(payloads, len(rows))
             codes, marks = holdings.encode(rows)
             self.learner.observe(rows)
-            with self._kept({"what": "points", "X": rows}) as store:
+            with self._kept({"what": "points", "X": rows}, names) as store:
                 if store is not None:
                     store.add(names.tolist(), rows, texts)
                     store.put_codes(np.arange(len(store) - len(rows), len(store)), codes.rows())
             holdings.add(names, rows, texts, codes, marks)
             self._n_changes += len(rows)
+        return names
 
     def update(self, ids: Any, X: Any = None, payloads: Any = None) -> None:
         """New vectors or payloads, or both, for known items, which keep their place in the order of insertion."""
@@ -191,6 +193,7 @@ class LiveIndex(Lasting):
                 except BaseException:
                     self._recover()
                     raise
+                self._keep_receipt(self._note())
             self._follow()
 
     # ------------------------------------------------------------------------------------------------ learning
@@ -209,7 +212,7 @@ class LiveIndex(Lasting):
             updates = self.learner.learn_pairs(A, B, similar, sample_weight)
             A, B = (np.ascontiguousarray(X, self.learner.dtype_) for X in (A, B))
             s, w = checks.similarities(similar, len(A)), checks.weights(sample_weight, len(A))
-            with self._kept({"what": "pairs", "A": A, "B": B, "similar": s, "weight": w}):
+            with self._kept({"what": "pairs", "A": A, "B": B, "similar": s, "weight": w}, updates):
                 pass
             self._pairs.append(A, B, s)
         return updates

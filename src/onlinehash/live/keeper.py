@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,6 +23,8 @@ from onlinehash.features.maps import same_parameters
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live.store import Store
+from onlinehash.live.store.records import Encoders, LearnerAndLog
+from onlinehash.live.store.store import Loaded
 
 #: The log may always have so many bytes before the learner is written whole.
 LEAST_LOG = 1 << 18
@@ -71,7 +73,13 @@ class Keeper:
         return keeper
 
     @classmethod
-    def write(cls, path: str | os.PathLike[str], contents: Contents, vectors: np.ndarray) -> None:
+    def write(
+        cls,
+        path: str | os.PathLike[str],
+        contents: Contents,
+        vectors: np.ndarray,
+        receipts: Sequence[tuple[str, str, bytes]] = (),
+    ) -> None:
         """A new store with all of an index in it, which is there when all of it is."""
         target = Path(path)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -86,6 +94,9 @@ class Keeper:
                         keeper.store.put_codes(None, contents.codes)
                     for version in contents.versions:
                         keeper._put(version)
+                for receipt in receipts:
+                    with keeper.store.transaction():
+                        keeper.store.put_receipt(*receipt)
             finally:
                 keeper.close()
             os.replace(unfinished, target)
@@ -111,20 +122,31 @@ class Keeper:
 
     def load(self) -> Contents:
         """Everything as of the last change that was kept."""
-        found = self.store.load()
-        name = f"encoder in {self.store.path}"
-        versions = [
-            Version(serial, facts["n_pairs"], expect(files.from_bytes(blob, name), Encoder, name))
-            for serial, facts, blob in self.store.encoders()
-        ]
+        loaded = self.store.read()
+        contents = self.contents(loaded)
+        self.store.adopt(loaded)
+        return contents
+
+    def contents(self, loaded: Loaded) -> Contents:
+        """What was loaded, in terms of learners and encoders."""
+        found, records = loaded.contents, loaded.records
+        learner, versions = self.learner(records.learner), self.versions(records.encoders)
         return Contents(
-            self.learner(), versions, found.ids, found.payloads, found.codes, self.store.settings, self.store.next_id
+            learner, versions, found.ids, found.payloads, found.codes, records.settings, loaded.state.next_id
         )
 
-    def learner(self) -> Learner:
+    def versions(self, encoders: Encoders) -> list[Version]:
+        """Encoders out of a store."""
+        name = f"encoder in {self.store.path}"
+        return [
+            Version(serial, facts["n_pairs"], expect(files.from_bytes(blob, name), Encoder, name))
+            for serial, facts, blob in encoders
+        ]
+
+    def learner(self, stored: LearnerAndLog) -> Learner:
         """The learner, after everything it was taught."""
         name = f"learner in {self.store.path}"
-        blob, events = self.store.learner()
+        blob, events = stored
         learner: Learner = expect(files.from_bytes(blob, name), Learner, name)
         self._note_checkpoint(learner, blob)
         replay(learner, events)
@@ -166,13 +188,12 @@ class Keeper:
         self._checkpoint_bytes = len(blob) if hasattr(learner, "n_features_in_") else 0
 
     def refreshed(self, version: Version, codes: Codes, settings: dict[str, Any], forget: list[int]) -> None:
-        """All codes, the encoder they are of, and which older encoders are not kept any longer, in one step."""
-        with self.store.transaction():
-            self._put(version)
-            for serial in forget:
-                self.store.drop_encoder(serial)
-            self.store.put_codes(None, codes.rows())
-            self.store.put_settings(settings)
+        """Inside a transaction: all codes, the encoder they are of, and which older encoders are kept no longer."""
+        self._put(version)
+        for serial in forget:
+            self.store.drop_encoder(serial)
+        self.store.put_codes(None, codes.rows())
+        self.store.put_settings(settings)
 
     def _put(self, version: Version) -> None:
         self.store.put_encoder(version.serial, {"n_pairs": version.n_pairs}, files.to_bytes(version.encoder))

@@ -22,6 +22,7 @@ from onlinehash.live.payloads import Payloads
 from onlinehash.live.policy import Policy
 from onlinehash.live.reservoir import Reservoir
 from onlinehash.live.store import Store
+from onlinehash.live.store.store import Loaded
 from onlinehash.live.vectors import MemoryVectors
 
 #: Pairs kept at random for the policies, and how many of the last ones they are drawn from.
@@ -54,6 +55,7 @@ class Lasting(Following):
         self._keeper: Keeper | None = None
         self._lock, self._gate = threading.RLock(), threading.RLock()
         self._closed, self._broken, self._teacher = False, False, 0
+        self._set_up_receipts()
 
     def _open(self, path: str | os.PathLike[str], read_only: bool, sync: str, learner: Learner | None) -> None:
         """Go on with what is at a path; with this learner, if one is given."""
@@ -72,15 +74,15 @@ class Lasting(Following):
     def _read_back(self, learner: Learner | None) -> None:
         """Be what the store says: after opening, and after a change that could not be kept."""
         assert self._keeper is not None
-        with self._gate:  # positions are counted anew
-            contents = self._keeper.load()
-            policy = self._policy_for(contents.settings)
-            if learner is not None:
-                learner.set_state(contents.learner.get_state())
-                contents = contents._replace(learner=learner)
-            self._take_over(contents, policy)
-            if not self._keeper.store.read_only:
-                self.learner.owned_by(self)
+        loaded = self._keeper.store.read()
+        contents = self._keeper.contents(loaded)
+        policy = self._policy_for(contents.settings)
+        if learner is not None:
+            learner.set_state(contents.learner.get_state())
+            contents = contents._replace(learner=learner)
+        self._take_over(contents, policy, loaded)
+        if not self._keeper.store.read_only:
+            self.learner.owned_by(self)
 
     def _policy_for(self, settings: dict[str, Any]) -> Policy:
         """The policy that was given, or else the stored one."""
@@ -95,22 +97,26 @@ class Lasting(Following):
             )
         return policies.from_specification(settings["refresh"])
 
-    def _take_over(self, contents: Contents, policy: Policy | None = None) -> None:
-        """Make everything in memory from what an index consists of."""
-        self.learner, settings = contents.learner, contents.settings
-        self.policy = policy or self._policy_for(settings)
-        self._kind = self._given_kind or settings["index"]
+    def _take_over(self, contents: Contents, policy: Policy | None = None, loaded: Loaded | None = None) -> None:
+        """Make everything in memory from what an index consists of; all that is large, before anybody has to wait."""
+        learner, settings = contents.learner, contents.settings
+        kind = self._given_kind or settings["index"]
         present = [version.encoder for version in contents.versions if version.serial == settings["serial"]]
-        n_bits, n_models, fusion = self.learner.shape_of_codes
+        n_bits, n_models, fusion = learner.shape_of_codes
         width = n_models * planes_per_model(n_bits)
         codes = Codes.from_rows(contents.codes.reshape(len(contents.ids), width), n_bits, n_models)
         encoder = present[0] if present else None
-        view = KINDS[self._kind](codes, contents.ids, self._n_jobs, fusion=fusion, encoder=encoder)
+        view = KINDS[kind](codes, contents.ids, self._n_jobs, fusion=fusion, encoder=encoder)
         view.items.ids.number_from(contents.next_id)
         vectors = MemoryVectors() if self._keeper is None else self._keeper.store
-        self._holdings = Holdings(view, self._kind, vectors, Payloads(contents.payloads), self._gate)
-        self._pairs = Reservoir(PAIRS_SIZE, 0, PAIRS_HORIZON)
-        self._set_out(settings, contents.versions)
+        holdings = Holdings(view, kind, vectors, Payloads(contents.payloads), self._gate)
+        with self._gate:  # positions are counted anew
+            if self._keeper is not None and loaded is not None:
+                self._keeper.store.adopt(loaded)
+            self.learner, self.policy, self._kind = learner, policy or self._policy_for(settings), kind
+            self._holdings = holdings
+            self._pairs = Reservoir(PAIRS_SIZE, 0, PAIRS_HORIZON)
+            self._set_out(settings, contents.versions)
 
     def _recover(self) -> None:
         """After a change that failed halfway: be what is on the disk or, in memory, what is published."""
@@ -119,17 +125,8 @@ class Lasting(Following):
             return
         self._broken = True
         with self._teaching():
-            self._read_back(self.learner)
+            self._read_back(None if self._keeper.store.read_only else self.learner)
         self._broken = False
-
-    def reload(self) -> None:
-        """Be as the index on the disk is now: for those who only read it while another process writes."""
-        with self._lock:
-            self._check_open()
-            if self._keeper is None:
-                raise InvalidInput("expected an index with a path to read again, got one in memory.")
-            with self._teaching():
-                self._read_back(self.learner)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """A copy in another folder, as of this moment, which `open` opens; the index can be used meanwhile.
@@ -143,7 +140,7 @@ class Lasting(Following):
                 texts = [payloads.text(position) for position in view.items.positions().tolist()]
                 codes, settings = view.codes.rows(), self._settings()
                 contents = Contents(self.learner, self._versions, list(self), texts, codes, settings)
-                Keeper.write(path, contents, self.vectors)
+                Keeper.write(path, contents, self.vectors, self._receipts.all())
                 return
             store = self._keeper.store
         store.backup(path)
@@ -192,12 +189,16 @@ class Lasting(Following):
             self._teacher = before
 
     @contextmanager
-    def _kept(self, event: dict[str, Any] | None) -> Iterator[Store | None]:
-        """One transaction: what is written inside it, and what the learner was taught."""
+    def _kept(self, event: dict[str, Any] | None, outcome: Any = None) -> Iterator[Store | None]:
+        """One transaction: what is written inside it, what the learner was taught, and a receipt that is wanted."""
+        note = self._note()
         if self._keeper is None:
             yield None
+            self._write_receipt(note, outcome)
             return
         with self._keeper.store.transaction():
             yield self._keeper.store
             if event is not None:
                 self._keeper.learned(self.learner, event)
+            self._write_receipt(note, outcome)
+        self._keep_receipt(note)

@@ -11,6 +11,7 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput, NotReady
+from onlinehash.index.base import Index
 from onlinehash.index.hits import Hits
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
@@ -41,15 +42,29 @@ class Searching:
         Queries are vectors, one or several, or codes. `where` filters by payload, as in
         `{"colour": "red", "price": {"<": 5}}`; docs/live-index.md has all conditions.
         """
-        self._before_reading()
-        view, among = self._holdings.chosen(where)
-        return view.search(self._asked(queries, view.encoder), k, among)
+        return self.searched(queries, k, where)[0]
 
     def within(self, queries: Any, radius: int, where: Any = None) -> Any:
         """All items at a distance of at most `radius`: Hits for one query, a list of Hits for several."""
+        return self.found_within(queries, radius, where)[0]
+
+    def searched(self, queries: Any, k: int, where: Any = None) -> tuple[Hits, Encoder]:
+        """What `search` finds, and the encoder of the codes that it searched, whatever is refreshed meanwhile."""
+        view, encoder, asked, among = self._to_search(queries, where)
+        return view.search(asked, k, among), encoder
+
+    def found_within(self, queries: Any, radius: int, where: Any = None) -> tuple[Any, Encoder]:
+        """What `within` finds, and the encoder of the codes that it searched."""
+        view, encoder, asked, among = self._to_search(queries, where)
+        return view.within(asked, radius, among), encoder
+
+    def _to_search(self, queries: Any, where: Any) -> tuple[Index, Encoder, Any, np.ndarray | None]:
+        """The published index with its encoder, what to look for in it, and which items a filter admits."""
         self._before_reading()
         view, among = self._holdings.chosen(where)
-        return view.within(self._asked(queries, view.encoder), radius, among)
+        asked = self._asked(queries, view.encoder)
+        assert view.encoder is not None  # or it was refused
+        return view, view.encoder, asked, among
 
     def rerank(self, queries: Any, hits: Hits, k: int | None = None) -> Hits:
         """The same hits in the order of the Euclidean distance of query and stored vector, and these distances.
@@ -109,6 +124,27 @@ class Searching:
             (stored,) = self._holdings.view.items.ids.at(positions).tolist()
             return Item(stored, vector, self._holdings.payloads.at(int(positions[0])))
 
+    def get_many(self, ids: Any) -> list[Item]:
+        """The items of some ids, as they are at one moment; an id may be there more than once."""
+        self._before_reading()
+        with self._gate:
+            positions = self._holdings.view.items.ids.find(ids, repeated=True)
+            names = self._holdings.view.items.ids.at(positions).tolist()
+            payloads = [self._holdings.payloads.at(position) for position in positions.tolist()]
+            vectors: Any = self._holdings.take(ids) if len(positions) else []
+        return [Item(*item) for item in zip(names, vectors, payloads, strict=True)]
+
+    def vectors_of(self, ids: Any) -> np.ndarray:
+        """The vectors of some items, one a row; an id may be there more than once."""
+        self._before_reading()
+        return self._holdings.take(ids)
+
+    def payloads_of(self, ids: Any) -> list[dict[str, Any] | None]:
+        """The payloads of some items, None also for those that are there no more, as after a search."""
+        with self._gate:
+            index, payloads = self._holdings.view.items.ids, self._holdings.payloads
+            return [payloads.at(int(index.find([id])[0])) if id in self._holdings.view else None for id in ids]
+
     def __contains__(self, id: object) -> bool:
         with self._gate:
             return id in self._holdings.view
@@ -124,6 +160,11 @@ class Searching:
     def ids(self) -> np.ndarray:
         """The items' ids, in the order of insertion."""
         return self._holdings.view.ids
+
+    @property
+    def ids_kind(self) -> str:
+        """`range` (numbers in the order of insertion), `integers` or `strings`."""
+        return self._holdings.view.ids_kind
 
     @property
     def codes(self) -> Codes:
@@ -143,6 +184,11 @@ class Searching:
             for start in range(0, len(living), BLOCK_ROWS):
                 out[start : start + BLOCK_ROWS] = self._holdings.vectors.take(living[start : start + BLOCK_ROWS])
         return out
+
+    @property
+    def view(self) -> Index:
+        """Ids, codes and their encoder as of one moment: the index that is searched now. It must not be changed."""
+        return self._holdings.view
 
     @property
     def encoder(self) -> Encoder | None:

@@ -1,9 +1,10 @@
-"""All that a store holds but the vectors, for opening it."""
+"""All that a store holds but the vectors, or some of it, for those who open it or follow its writer."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
+from bisect import bisect_left
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,58 +26,98 @@ class Contents(NamedTuple):
     codes: np.ndarray
 
 
+Items = dict[int, tuple[Any, str | None]]  #: Id and payload by number.
+
+_BLOCKS = "SELECT key, sum, length(vectors), numbers, row_sums, ids, payloads FROM blocks"
+_ROWS = "SELECT key, sum, length(vector), row_sum, id, payload FROM rows"
+#: The block in which a number would be.
+_BLOCK_OF = f"{_BLOCKS} WHERE key = (SELECT max(key) FROM blocks WHERE key <= ?)"
+
+
 def read_contents(connection: sqlite3.Connection, folder: Path, state: State) -> Contents:
     """What is there, if every record is as it was written and none is missing."""
     check_totals(connection, folder, state.totals)
-    gone = _gone(connection, folder)
-    items = _items(connection, folder, state)
-    for number in gone:
-        if items.pop(number, None) is None:
-            raise damaged(folder, "gone", number, "no sealed row has this number")
-    numbers = np.array(sorted(items), np.int64)
+    contents = read_from(connection, folder, state, 0)
+    numbers = contents.numbers
     if len(numbers) != state.alive:
         raise damaged(folder, "state", "alive", f"expected {state.alive} items, got {len(numbers)}")
     if np.count_nonzero(numbers >= state.sealed) != state.tail:
         raise damaged(folder, "state", "tail", f"expected {state.tail} rows")
-    ids, payloads = ([items[number][column] for number in numbers.tolist()] for column in (0, 1))
-    return Contents(ids, payloads, numbers, _codes(connection, folder, state, numbers))
+    return contents
 
 
-def _gone(connection: sqlite3.Connection, folder: Path) -> list[int]:
-    found = connection.execute("SELECT key, sum FROM gone").fetchall()
-    for key, total in found:
+def read_from(connection: sqlite3.Connection, folder: Path, state: State, first: int) -> Contents:
+    """The items with this number and those after it: sealed ones, then single rows, which override them."""
+    items: Items = {}
+    begin = "coalesce((SELECT max(key) FROM blocks WHERE key <= ?), ?)"
+    for block in connection.execute(f"{_BLOCKS} WHERE key >= {begin}", (first, first)):
+        items.update(_sealed(folder, state, block))
+    for row in connection.execute(f"{_ROWS} WHERE key >= ?", (first,)):
+        items[row[0]] = _single(folder, state, row)
+    for key, total in connection.execute("SELECT key, sum FROM gone WHERE key >= ?", (first,)):
         check_record(folder, "gone", key, total, ())
-    return [key for key, _ in found]
+        if items.pop(key, None) is None:
+            raise damaged(folder, "gone", key, "no sealed row has this number")
+    numbers = sorted(items)
+    return _contents(connection, folder, state, items, numbers[bisect_left(numbers, first) :])
 
 
-def _items(connection: sqlite3.Connection, folder: Path, state: State) -> dict[int, tuple[Any, str | None]]:
-    """Id and payload of every number: sealed ones first, then single rows, which override them."""
-    items: dict[int, tuple[Any, str | None]] = {}
-    sealed = connection.execute("SELECT key, sum, length(vectors), numbers, row_sums, ids, payloads FROM blocks")
-    for key, total, size, *columns in sealed:
-        numbers, names, payloads = block_contents(folder, key, total, tuple(columns))
-        if size != len(numbers) * state.row_bytes:
-            raise damaged(folder, "blocks", key, "its vectors are too short or too long")
-        items.update(zip(numbers.tolist(), zip(names, payloads, strict=True), strict=True))
-    singles = connection.execute("SELECT key, sum, length(vector), row_sum, id, payload FROM rows")
-    for key, total, size, row_sum, name, payload in singles:
-        check_record(folder, "rows", key, total, (row_sum, name, payload))
-        if size != state.row_bytes:
-            raise damaged(folder, "rows", key, "its vector is too short or too long")
-        items[key] = json.loads(name), None if payload is None else payload.decode()
-    return items
+def read_some(connection: sqlite3.Connection, folder: Path, state: State, numbers: np.ndarray) -> Contents:
+    """Those of the items with these numbers, which ascend, that are still there."""
+    items: Items = {}
+    sealed: Items = {}
+    stop = -1  # the first number behind the block that was read last
+    for number in numbers.tolist():
+        row = connection.execute(f"{_ROWS} WHERE key = ?", (number,)).fetchone()
+        if row is not None:
+            items[number] = _single(folder, state, row)
+            continue
+        if connection.execute("SELECT 1 FROM gone WHERE key = ?", (number,)).fetchone() is not None:
+            continue
+        if number >= stop:
+            block = connection.execute(_BLOCK_OF, (number,)).fetchone()
+            sealed = {} if block is None else _sealed(folder, state, block)
+            (following,) = connection.execute("SELECT min(key) FROM blocks WHERE key > ?", (number,)).fetchone()
+            stop = state.next_number if following is None else following
+        if number in sealed:
+            items[number] = sealed[number]
+    return _contents(connection, folder, state, items, list(items))
+
+
+def _contents(connection: sqlite3.Connection, folder: Path, state: State, items: Items, wanted: list[int]) -> Contents:
+    ids, payloads = ([items[number][column] for number in wanted] for column in (0, 1))
+    numbers = np.array(wanted, np.int64)
+    return Contents(ids, payloads, numbers, read_codes(connection, folder, state, numbers))
+
+
+def _sealed(folder: Path, state: State, block: Any) -> Items:
+    key, total, size, *columns = block
+    numbers, names, payloads = block_contents(folder, key, total, tuple(columns))
+    if size != len(numbers) * state.row_bytes:
+        raise damaged(folder, "blocks", key, "its vectors are too short or too long")
+    return dict(zip(numbers.tolist(), zip(names, payloads, strict=True), strict=True))
+
+
+def _single(folder: Path, state: State, row: Any) -> tuple[Any, str | None]:
+    key, total, size, row_sum, name, payload = row
+    check_record(folder, "rows", key, total, (row_sum, name, payload))
+    if size != state.row_bytes:
+        raise damaged(folder, "rows", key, "its vector is too short or too long")
+    return json.loads(name), None if payload is None else payload.decode()
 
 
 # ------------------------------------------------------------------ codes
 
 
-def _codes(connection: sqlite3.Connection, folder: Path, state: State, numbers: np.ndarray) -> np.ndarray:
+def read_codes(connection: sqlite3.Connection, folder: Path, state: State, numbers: np.ndarray) -> np.ndarray:
+    """The codes of some numbers, which ascend."""
     codes = np.zeros((len(numbers), state.code_bytes), np.uint8)
-    for key, total, value in connection.execute("SELECT key, sum, value FROM codes").fetchall():
-        check_record(folder, "codes", key, total, [value])
-        first, stop = np.searchsorted(numbers, [key * CODES_CHUNK, (key + 1) * CODES_CHUNK])
-        chunk = np.frombuffer(value, np.uint8).reshape(CODES_CHUNK, state.code_bytes)
-        codes[first:stop] = chunk[numbers[first:stop] - key * CODES_CHUNK]
+    for key in np.unique(numbers // CODES_CHUNK).tolist():
+        value = read_value(connection, folder, "codes", key)
+        if value is not None:
+            first, stop = np.searchsorted(numbers, [key * CODES_CHUNK, (key + 1) * CODES_CHUNK])
+            chunk = np.frombuffer(value, np.uint8).reshape(CODES_CHUNK, state.code_bytes)
+            codes[first:stop] = chunk[numbers[first:stop] - key * CODES_CHUNK]
     return codes
 
 

@@ -25,6 +25,10 @@ class Numbering:
         """The number of each position, read-only."""
         return read_only(self._room[: self._n])
 
+    def positions(self, numbers: np.ndarray) -> np.ndarray:
+        """The positions of numbers that have one."""
+        return np.searchsorted(self.numbers, numbers)
+
     def append(self, numbers: np.ndarray) -> None:
         """New positions at the end, with numbers greater than all before."""
         n = self._n + len(numbers)
@@ -53,7 +57,9 @@ class Numbering:
 
     def alive(self, numbers: np.ndarray) -> np.ndarray:
         """Whether each of these numbers is at a position, and not dead."""
-        known = np.isin(numbers, self.numbers)
+        if self._n == 0:
+            return np.zeros(len(numbers), np.bool_)
+        known = self.numbers[np.minimum(self.positions(numbers), self._n - 1)] == numbers
         return known & np.array([number not in self._dead for number in numbers.tolist()], np.bool_)
 
     def mark(self) -> tuple[np.ndarray, int, set[int]]:

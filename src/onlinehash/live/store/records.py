@@ -43,10 +43,16 @@ def read_settings(connection: sqlite3.Connection, folder: Path) -> dict[str, Any
 def read_learner(connection: sqlite3.Connection, folder: Path) -> LearnerAndLog:
     """The learner as it was put, empty if it never was, and what happened to it since."""
     blob = read_value(connection, folder, "learner", ONLY)
-    found = connection.execute("SELECT key, sum, value FROM events ORDER BY key").fetchall()
+    return blob or b"", read_events(connection, folder)[0]
+
+
+def read_events(connection: sqlite3.Connection, folder: Path, first: int = 0) -> tuple[list[dict[str, Any]], int]:
+    """What was added to the learner's log from an event on, and the sum of the sums."""
+    found = connection.execute("SELECT key, sum, value FROM events WHERE key >= ? ORDER BY key", (first,)).fetchall()
     for key, total, value in found:
         check_record(folder, "events", key, total, [value])
-    return blob or b"", [format.from_bytes(value, f"{folder} (event {key})")[1] for key, _, value in found]
+    events = [format.from_bytes(value, f"{folder} (event {key})")[1] for key, _, value in found]
+    return events, sum(total for _, total, _ in found)
 
 
 def read_encoders(connection: sqlite3.Connection, folder: Path) -> Encoders:

@@ -25,11 +25,14 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "learner": ("value",),  # one record: the checkpoint
     "events": ("value",),  # what was learned since
     "encoders": ("facts", "value"),
+    "receipts": ("name", "digest", "value"),  # of changes that are to be made once, for those who try again
+    "changes": ("value",),  # the numbers that a transaction changed or removed; its own number is the key
 }
 OWN_SUMS = ("vector", "vectors")  #: Columns that the sum of a record leaves out.
 STATE_KEY = 0
 
-FORMAT = 1
+FORMAT = 2
+_SINCE = {"receipts": 2, "changes": 2}  # the format that brought a table; the others were there from the first
 _APPLICATION = 0x6F6E6861  # "onha"
 _PAGE_BYTES = 16384
 _CACHE_KIB = 16384
@@ -115,18 +118,35 @@ def create_tables(file: Path) -> sqlite3.Connection:
     return connection
 
 
+def upgrade_tables(connection: sqlite3.Connection) -> list[str]:
+    """In a transaction: the tables that an older format lacks, and the present format; returns what is new."""
+    present = tables_of(connection)
+    new = [table for table in COLUMNS if table not in present]
+    for table in new:
+        connection.execute(_definition(table))
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    return new
+
+
+def tables_of(connection: sqlite3.Connection) -> list[str]:
+    """The tables that a database of this format has."""
+    (number,) = connection.execute("PRAGMA user_version").fetchone()
+    return [table for table in COLUMNS if _SINCE.get(table, 1) <= number]
+
+
 def check_tables(connection: sqlite3.Connection, folder: Path) -> None:
     """Refuse a database of something else, of a newer version, or whose definitions were changed."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != _APPLICATION:
         raise FormatError(f"expected a store of onlinehash, but {folder / DATABASE} is a database of something else.")
     (number,) = connection.execute("PRAGMA user_version").fetchone()
-    if number != FORMAT:
+    if not 1 <= number <= FORMAT:
         raise FormatError(
-            f"{folder} has format {number}, and this version of onlinehash reads format {FORMAT}; upgrade onlinehash."
+            f"{folder} has format {number}, and this version of onlinehash reads formats 1 to {FORMAT}; "
+            "upgrade onlinehash."
         )
     found = dict(connection.execute("SELECT name, sql FROM sqlite_master").fetchall())
-    if found != {table.encode(): _definition(table).encode() for table in COLUMNS}:
+    if found != {table.encode(): _definition(table).encode() for table in tables_of(connection)}:
         raise FormatError(f"{folder} is damaged (the definitions of its tables differ); restore it from a copy.")
 
 

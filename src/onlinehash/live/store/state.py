@@ -28,6 +28,8 @@ class State:
     width: int = 0  #: of the vectors
     code_bytes: int = 0  #: of one code, 0 as long as there were none
     log_bytes: int = 0  #: in the learner's log
+    noted: int = 0  #: numbers in the table of changes
+    forgotten: int = 0  #: the last transaction whose changes are not noted any more
     totals: Totals = field(default_factory=lambda: {table: [0, 0] for table in COLUMNS if table != "state"})
 
     @property

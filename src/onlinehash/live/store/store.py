@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,10 +24,13 @@ from onlinehash.checks import shown
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
 from onlinehash.live.store import folder as folders
 from onlinehash.live.store.batch import Batch
+from onlinehash.live.store.changes import note_changes
 from onlinehash.live.store.connections import Connections
 from onlinehash.live.store.contents import Contents, read_contents, write_codes
+from onlinehash.live.store.difference import Difference, read_difference
 from onlinehash.live.store.ledger import Ledger, damaged
 from onlinehash.live.store.numbering import Numbering
+from onlinehash.live.store.receipts import Book, Stored, read_news, read_receipt, size
 from onlinehash.live.store.records import (
     ONLY,
     Encoders,
@@ -39,11 +42,20 @@ from onlinehash.live.store.records import (
     read_settings,
 )
 from onlinehash.live.store.row_reader import Reader
-from onlinehash.live.store.schema import check_tables, create_tables, translated
+from onlinehash.live.store.schema import COLUMNS, check_tables, create_tables, tables_of, translated, upgrade_tables
 from onlinehash.live.store.sealing import Sealing
 from onlinehash.live.store.state import State
 
 SYNCS = ("full", "batch")
+
+
+class Loaded(NamedTuple):
+    """All of a store but the vectors, as of one moment."""
+
+    state: State
+    contents: Contents
+    records: Records
+    book: Book
 
 
 class Store:
@@ -74,8 +86,13 @@ class Store:
         # Also for a store that nobody closed: its process may want to open it again.
         self._let_go = weakref.finalize(self, _let_go, self._connections, lock)
         self._let_go.atexit = False  # the end of the process lets go by itself, and threads may still be at work
+        self._staged: tuple[str, int, list[str]] | None = None  # what a transaction does to the book of receipts
+        self._touched: list[np.ndarray] = []  # the numbers that it changes or removes
         try:
-            self._loaded: Contents | None = self._load(folders.read_commits(self.path))
+            self._loaded: Loaded | None = self._read(folders.read_commits(self.path))
+            self.adopt(self._loaded)
+            if not read_only:
+                self._upgrade()
         except BaseException:
             self.close()
             raise
@@ -155,10 +172,21 @@ class Store:
 
     def load(self) -> Contents:
         """Everything but vectors, as it was last committed; positions are counted anew."""
-        contents, self._loaded = self._loaded, None
-        return contents if contents is not None else self._load(self._state.commit)
+        loaded = self.read()
+        self.adopt(loaded)
+        return loaded.contents
 
-    def _load(self, acknowledged: int) -> Contents:
+    def read(self) -> Loaded:
+        """What `load` would give, and more, while this stays as it is."""
+        loaded, self._loaded = self._loaded, None
+        return loaded if loaded is not None else self._read(self._state.commit)
+
+    def adopt(self, loaded: Loaded) -> None:
+        """From now on be as of the moment of this `read`."""
+        self._state, self._numbering, self._book = loaded.state, Numbering(loaded.contents.numbers), loaded.book
+        self._records = loaded.records if self.read_only else None
+
+    def _read(self, acknowledged: int) -> Loaded:
         with self._reading() as connection:
             try:
                 check_tables(connection, self.path)
@@ -171,13 +199,51 @@ class Store:
                 contents = read_contents(connection, self.path, state)
                 if len(set(contents.ids)) != len(contents.ids):
                     raise damaged(self.path, "rows", "ids", "two items have the same id")
-                records = read_records(connection, self.path) if self.read_only else None
+                records = read_records(connection, self.path)
+                book = Book()
+                book.follow(read_news(connection, self.path, book))
             except (ValueError, TypeError, KeyError) as error:  # sums were right, so this was never written by us
                 if isinstance(error, FormatError):
                     raise
                 raise FormatError(f"{self.path} is no work of onlinehash ({error}); restore it from a copy.") from None
-        self._state, self._numbering, self._records = state, Numbering(contents.numbers), records
-        return contents
+        return Loaded(state, contents, records, book)
+
+    def difference(self) -> Difference | None:
+        """What was committed since this was last loaded or followed; None where everything has to be read.
+
+        Only for those who read beside a writer. It changes nothing here; `follow` does.
+        """
+        with self._reading() as connection:
+            return read_difference(connection, self.path, self._state, self._numbering, self._book)
+
+    @property
+    def is_behind(self) -> bool:
+        """Has anything been committed since this was last loaded or followed?"""
+        with self._reading() as connection:
+            return State.read(connection, self.path).commit != self._state.commit
+
+    def positions(self, numbers: np.ndarray) -> np.ndarray:
+        """The positions of known numbers."""
+        return self._numbering.positions(numbers)
+
+    def follow(self, difference: Difference) -> None:
+        """From now on be as of the moment of this difference; what went stays, dead, until `keep`."""
+        self._numbering.bury(difference.removed)
+        self._numbering.append(difference.added.numbers)
+        self._numbering.mark()  # nobody will undo this
+        self._book.follow(difference.receipts)
+        self._state = difference.state
+        if self._records is not None and difference.settings is not None and difference.encoders is not None:
+            self._records = self._records._replace(settings=difference.settings, encoders=difference.encoders)
+
+    def _upgrade(self) -> None:
+        """Bring a store of an older format to the present one, in one transaction."""
+        connection, loaded = self._connections.writer, self._loaded
+        if len(tables_of(connection)) < len(COLUMNS):
+            with self.transaction():
+                self._state.totals |= {table: [0, 0] for table in upgrade_tables(connection)}
+                self._state.forgotten = self._state.commit + 1
+            self._loaded = loaded  # it is as it was
 
     @contextmanager
     def _reading(self) -> Iterator[Any]:
@@ -261,6 +327,8 @@ class Store:
                 self._writer = threading.get_ident()
                 yield
                 self._state.commit += 1
+                if self._touched:
+                    note_changes(connection, self._state, np.unique(np.concatenate(self._touched)))
                 self._state.write(connection)
                 connection.execute("COMMIT")
         except BaseException:
@@ -268,12 +336,15 @@ class Store:
                 with translated(self.path):
                     connection.execute("ROLLBACK")
             elif self._is_ahead_of(before):
+                self._settle_book()
                 raise  # an interrupt came after all was done
             self._state = before
             self._numbering.restore(mark)
             raise
+        else:
+            self._settle_book()
         finally:
-            self._writer = None
+            self._writer, self._staged, self._touched = None, None, []
         self._loaded = None
         if self.sync == "full":
             folders.write_commits(self.path, self._state.commit)
@@ -318,7 +389,12 @@ class Store:
         """Whole new contents of the items at some positions."""
         numbers = self._living(positions)
         self._sealing().override(self._batch(numbers, ids, rows, payloads))
+        self._rewritten(numbers)
+
+    def _rewritten(self, numbers: np.ndarray) -> None:
+        """Those who read beside this must know that these items are not as they were."""
         self._state.rewritten = self._state.commit + 1
+        self._touched.append(numbers)
 
     def _living(self, positions: np.ndarray) -> np.ndarray:
         """The numbers at these positions; a dead one would be counted twice."""
@@ -341,7 +417,7 @@ class Store:
         self._sealing().remove(numbers)
         self._numbering.bury(numbers)
         self._state.alive -= len(numbers)
-        self._state.rewritten = self._state.commit + 1
+        self._rewritten(numbers)
 
     def keep(self, positions: np.ndarray) -> None:
         """Only these positions, which ascend, stay, and are counted anew; the disk knows numbers and is not asked."""
@@ -406,6 +482,32 @@ class Store:
             return self._records.encoders
         with self._reading() as connection:
             return read_encoders(connection, self.path)
+
+    # ------------------------------------------------------------------ receipts
+
+    def put_receipt(self, name: str, digest: str, value: bytes) -> None:
+        """A receipt of the changes in this transaction, under a name that has none; too old ones go."""
+        record, ledger = (name.encode(), digest.encode(), value), self._ledger()
+        too_old = self._book.too_old(size(*record))
+        ledger.delete("receipts", too_old.values())
+        ledger.insert("receipts", [(self._book.next_number, *record)])
+        self._staged = name, size(*record), list(too_old)
+
+    def _settle_book(self) -> None:
+        """The book follows when the transaction is on the disk."""
+        if self._staged is not None:
+            name, n_bytes, too_old = self._staged
+            for old in too_old:
+                self._book.drop(old)
+            self._book.enter(name, n_bytes)
+
+    def receipt(self, name: str) -> Stored | None:
+        """The receipt of a name, if there is one and it is not too old."""
+        number = self._book.number(name)
+        if number is None:
+            return None
+        with self._reading() as connection:
+            return read_receipt(connection, self.path, number)
 
 
 def _let_go(connections: Connections, lock: folders.Lock | None) -> None:

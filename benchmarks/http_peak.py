@@ -1,0 +1,143 @@
+"""Searches a second over HTTP beside a bare route that only parses the same JSON, and the parts of a request."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import common
+import numpy as np
+import orjson
+import uvloop
+from http_client import JSON, request, sender
+from http_items import Items, K, asked_once, fill
+from http_server import bare_app, bare_service, service
+
+from onlinehash import LiveIndex, OnlineHashing
+
+
+def peak(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Searches a second beside a bare route, and where the time of a request goes."""
+    n = int(options.n)
+    items = Items(options.dims)
+    bodies = items.searches()
+    asked = [request("POST", "/v1/search", body) for body in bodies]
+    index = LiveIndex(OnlineHashing(n_bits=64, random_state=0))
+    with service(None) as ours, sender() as load:
+        seconds = fill(ours.port, items, n, index)
+        print(f"{n:,} items of {options.dims} dimensions, 64 bits, loaded in {seconds:.1f} s; k = {K}")
+        answer = asked_once(ours.port, asked[0])
+        check(answer, index, bodies[0])
+        with bare_service(len(answer)) as bare:
+            rounds: dict[str, list[dict[str, float]]] = {"bare": [], "ours": []}
+            for _ in range(options.rounds):
+                for name, served in (("bare", bare), ("ours", ours)):
+                    used = served.cpu_seconds()
+                    found = load.flood(served.port, asked, options.connections, options.seconds)
+                    assert set(found["statuses"]) == {200}, found["statuses"]
+                    cpu = (served.cpu_seconds() - used) / found["statuses"][200]
+                    rounds[name].append({"rate": found["rate"], "cpu": cpu, "busy": found["busy"]})
+                print(*(f"{name} {rounds[name][-1]['rate']:,.0f}/s" for name in rounds), sep=", ", flush=True)
+    rates = {name: [row["rate"] for row in rows] for name, rows in rounds.items()}
+    cpu = {name: min(row["cpu"] for row in rows) for name, rows in rounds.items()}
+    ratios = [ours / bare for bare, ours in zip(rates["bare"], rates["ours"], strict=True)]
+    for name, values in rates.items():
+        busy = max(row["busy"] for row in rounds[name])
+        print(f"{name}: best {max(values):,.0f}, median {median(values):,.0f} searches/s; "
+              f"{cpu[name] * 1e6:.0f} µs of CPU each; the sender was busy {busy:.0%} of the time")  # fmt: skip
+    ratio = max(rates["ours"]) / max(rates["bare"])
+    print(f"ours of bare: {ratio:.2f} by the best rounds, {median(ratios):.2f} by the median of rounds, "
+          f"{cpu['bare'] / cpu['ours']:.2f} by CPU")  # fmt: skip
+    rows = parts(index, bodies, len(answer), {name: 1 / max(values) for name, values in rates.items()})
+    return [{"n": n, "ratio": ratio, "ratios": ratios, "rates": rates, "cpu": cpu, "parts": rows}]
+
+
+def check(answer: bytes, index: LiveIndex, body: bytes) -> None:
+    """The service must find what the same index finds in this process."""
+    hits = index.search(np.array(orjson.loads(body)["vector"], np.float32), K)
+    found = orjson.loads(answer)
+    assert (found["ids"], found["distances"]) == (hits.ids.tolist(), hits.distances.tolist())
+
+
+def parts(index: LiveIndex, bodies: list[bytes], n_bytes: int, totals: dict[str, float]) -> list[dict[str, Any]]:
+    """Microseconds of a request by part, in this process; what is left of the whole is the server and its sockets."""
+    from onlinehash.serve.answers import answer
+    from onlinehash.serve.app import make_app
+    from onlinehash.serve.bodies import shapes
+    from onlinehash.serve.bodies.from_json import from_json
+    from onlinehash.serve.bodies.reading import read
+    from onlinehash.serve.service import Service
+
+    served, bodies = Service(index), bodies[:20]  # so few at a time that some go through without a disturbance
+    vectors = [np.array(orjson.loads(body)["vector"], np.float32) for body in bodies]
+    view, encoder = index._holdings.view, index.encoder
+    assert encoder is not None
+    codes = [encoder.encode(vector[None]) for vector in vectors]
+    hits = [index.search(vector, K) for vector in vectors]
+
+    def each(work: Callable[..., object], *lists: Any) -> Callable[[], object]:
+        return lambda: [work(*values) for values in zip(*lists, strict=True)]
+
+    contenders = {
+        "orjson": each(orjson.loads, bodies),
+        "json": each(lambda body: from_json(shapes.Query, body), bodies),
+        "read": each(lambda body: read(shapes.Query, JSON, body, {}, served.limits), bodies),
+        "encode": each(lambda vector: encoder.encode(vector[None]), vectors),
+        "scan": each(lambda code: view.search(code, K), codes),
+        "search": each(lambda vector: index.searched(vector, K), vectors),
+        "answer": each(lambda found: answer({"ids": found.ids, "distances": found.distances}, encoder), hits),
+        "app": called(make_app(served), bodies),
+        "bare app": called(bare_app(n_bytes), bodies),
+    }
+    took = {name: seconds / len(bodies) for name, seconds in common.best(contenders, 60, time.process_time).items()}
+    served.writer.close()
+    inside = took["read"] + took["search"] + took["answer"]
+    rows = [
+        ("JSON", took["json"], took["orjson"]),
+        ("array, checks", took["read"] - took["json"], 0.0),
+        ("encode", took["encode"], 0.0),
+        ("scan", took["scan"], 0.0),
+        ("rest of search", took["search"] - took["encode"] - took["scan"], 0.0),
+        ("answer", took["answer"], 0.0),
+        ("routes, guard", took["app"] - inside, took["bare app"] - took["orjson"]),
+        ("server, sockets", totals["ours"] - took["app"], totals["bare"] - took["bare app"]),
+        ("whole request", totals["ours"], totals["bare"]),
+    ]  # fmt: skip
+    print(
+        f"in process, search alone: {1 / took['search']:,.0f} searches/s\n{'µs a request':16} {'ours':>8} {'bare':>8}"
+    )
+    for name, ours, bare in rows:
+        print(f"{name:16} {ours * 1e6:8.1f} {bare * 1e6:8.1f}")
+    return [{"part": name, "ours": ours, "bare": bare} for name, ours, bare in rows]
+
+
+def called(app: Any, bodies: list[bytes]) -> Callable[[], object]:
+    """An application called as a server calls it, without one."""
+    loop = uvloop.new_event_loop()
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async def run() -> None:
+        for body in bodies:
+            sent.clear()
+
+            async def receive(body: bytes = body) -> dict[str, Any]:
+                return {"type": "http.request", "body": body, "more_body": False}
+
+            await app(scope_of(body), receive, send)
+            assert sent[0]["status"] == 200
+
+    return lambda: loop.run_until_complete(run())
+
+
+def scope_of(body: bytes) -> dict[str, Any]:
+    """What a server tells an application of a request."""
+    headers = [(b"host", b"127.0.0.1"), (b"content-length", str(len(body)).encode()), (b"content-type", JSON.encode())]
+    path = {"method": "POST", "path": "/v1/search", "raw_path": b"/v1/search", "query_string": b"", "root_path": ""}
+    ends = {"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 2), "scheme": "http", "state": {}}
+    return {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "headers": headers} | path | ends

@@ -1,0 +1,206 @@
+"""`onlinehash serve`: from what was typed to a service that runs until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from onlinehash.cli import output, parameters
+from onlinehash.errors import InvalidInput, MissingExtra
+
+if TYPE_CHECKING:
+    from onlinehash.live.index import LiveIndex
+    from onlinehash.live.policy import Policy
+    from onlinehash.serve.service import Service
+    from onlinehash.serve.settings import Access, Limits
+
+#: Where the token is read from: a command line can be seen by everybody on the machine.
+TOKEN = "ONLINEHASH_TOKEN"
+
+#: People teach pair by pair and want to see what each did; the recommended learner learns from chunks.
+METHOD = "OnlineHashing"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was typed, but for the learner."""
+
+    folder: str
+    memory: bool
+    demo: bool
+    read_only: bool
+    readers: int
+    host: str
+    port: int
+    insecure: bool
+    allow_host: list[str] | None
+    refresh: str | None
+    sync: str
+    label: str | None
+    pictures: str | None
+    held_out: str | None
+    compare: bool
+    limit: list[str] | None
+    log_requests: bool
+
+
+def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
+    """Serve until a signal says to stop."""
+    try:
+        from onlinehash.serve import logs, processes, running
+        from onlinehash.serve.app import make_app
+        from onlinehash.serve.settings import Access
+    except ModuleNotFoundError as error:
+        raise MissingExtra("onlinehash serve", error.name or "a package", "serve") from None
+    _check(options, choices)
+    is_reader = processes.WRITER in os.environ
+    access = Access(options.host, os.environ.get(TOKEN) or None, options.insecure, tuple(options.allow_host or ()))
+    limits = _limits(options.limit, access)
+    logs.set_up(options.log_requests)
+    with ExitStack() as stack:
+        if is_reader:
+            processes.end_with_writer()
+        elif options.readers:
+            stack.enter_context(processes.shared_numbers())
+        listener = processes.inherited_listener() if is_reader else running.listen(options.host, options.port)
+        stack.callback(listener.close)
+        service = _service(options, choices, limits)
+        app = make_app(service, access, os.environ.get(processes.WRITER))
+        sockets = [listener]
+
+        def started() -> None:
+            if is_reader:
+                return
+            if options.readers:
+                arguments = _for_readers(sys.argv[1:], options)
+                sockets.append(stack.enter_context(processes.readers(options.readers, listener, arguments)))
+            _announce(running.address(listener), service, access, as_json)
+
+        running.server(app, service, started).run(sockets)
+
+
+def _announce(url: str, service: Service, access: Access, as_json: bool) -> None:
+    if as_json:
+        path = service.index.path
+        output.print_json({"url": url, "items": len(service.index), "path": None if path is None else str(path)})
+        return
+    where = service.index.path or "memory"
+    print(f"onlinehash: {len(service.index):,} items in {where}, {'with' if access.token else 'no'} token")
+    print(f"Open {url} in a browser; Ctrl-C stops.", flush=True)
+
+
+def _check(options: Options, choices: parameters.Choices) -> None:
+    """Refuse what contradicts itself."""
+    if options.demo and (options.memory or options.read_only or options.readers):
+        raise InvalidInput(
+            "expected --demo alone, as it brings its own items, got it with --memory, --read-only or --readers."
+        )
+    if options.memory and (options.read_only or options.readers):
+        raise InvalidInput("expected a folder to read from, got --memory, which no other process can see.")
+    typed = [name for name, value in vars(choices).items() if value is not None]
+    if typed and (options.demo or options.read_only):
+        raise InvalidInput(f"expected no --{typed[0]} here, as the index has its learner already.")
+    if options.read_only and (options.refresh or options.held_out or options.compare):
+        raise InvalidInput(
+            "expected --refresh, --held-out and --compare where changes are made, got them with --read-only."
+        )
+    if options.held_out and not options.label:
+        raise InvalidInput("expected --label with --held-out: the field of the payloads that holds an item's label.")
+
+
+def _limits(typed: list[str] | None, access: Access) -> Limits:
+    """NAME=VALUE, over the defaults; whoever is reached by other machines gets a limit on the rate."""
+    from onlinehash.serve.settings import Limits
+
+    known: dict[str, Any] = {field.name: type(field.default) for field in fields(Limits)}
+    values: dict[str, Any] = {} if access.is_loopback else {"rate": 1000.0}
+    for text in typed or []:
+        name, _, value = text.partition("=")
+        if name not in known:
+            raise InvalidInput(f"expected one of {', '.join(known)} after --limit, got {name!r}.")
+        try:
+            values[name] = known[name](value)
+        except ValueError:
+            raise InvalidInput(f"expected a number for --limit {name}, got {value!r}.") from None
+    return Limits(**values)
+
+
+def _service(options: Options, choices: parameters.Choices, limits: Limits) -> Service:
+    from onlinehash.serve import pictures
+    from onlinehash.serve.service import Service
+
+    if options.demo:
+        from onlinehash.serve.showcase import digits_service
+
+        return digits_service(limits=limits, seed=0)
+    found = None if options.pictures is None else pictures.parse(options.pictures)
+    index = _index(options, choices)
+    service = Service(index, limits=limits, label=options.label, pictures=found, read_only=options.read_only)
+    if options.held_out:
+        from onlinehash import datasets
+        from onlinehash.serve.monitor import Monitor
+
+        held_out = datasets.load(options.held_out)
+        if held_out.y is None:
+            raise InvalidInput(f"expected labels in {options.held_out}, got none.")
+        service.monitor = Monitor(service, held_out.X, held_out.y)
+    if options.compare:
+        from onlinehash.serve.rivals import Rivals
+
+        service.rivals = Rivals(service)
+    return service
+
+
+def _index(options: Options, choices: parameters.Choices) -> LiveIndex:
+    """The index in the folder, or a new one."""
+    from onlinehash.live.index import LiveIndex
+    from onlinehash.live.store import Store
+
+    policy = None if options.refresh is None else _policy(options.refresh)
+    if options.read_only:
+        return LiveIndex.open(options.folder, read_only=True)
+    if options.memory or not Store.exists(options.folder):
+        from dataclasses import replace
+
+        choices = replace(choices, method=choices.method or METHOD)
+        path = None if options.memory else Path(options.folder)
+        return LiveIndex(parameters.make_learner(choices), policy, path=path, background=True, sync=options.sync)
+    typed = [name for name, value in vars(choices).items() if value is not None]
+    if typed:
+        raise InvalidInput(
+            f"expected no --{typed[0]} for {options.folder}, which has its learner already, got one; "
+            "leave it away, or give another folder."
+        )
+    return LiveIndex.open(options.folder, policy, background=True, sync=options.sync)
+
+
+def _policy(text: str) -> Policy:
+    """`NAME` or `NAME:NUMBER[,NUMBER]`, as in when_changed:0.05 or every:50."""
+    from onlinehash.live import refresh
+
+    name, _, numbers = text.partition(":")
+    kinds = {"always", "by_hand", "every", "when_changed", "by_mutual_information", "budget"}
+    if name not in kinds:
+        raise InvalidInput(f"expected one of {', '.join(sorted(kinds))} after --refresh, got {name!r}.")
+    try:
+        values = [float(number) if "." in number else int(number) for number in numbers.split(",") if number]
+        policy: Policy = getattr(refresh, name)(*values)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f"expected a policy such as every:50 after --refresh, got {text!r} ({error}).") from None
+    return policy
+
+
+def _for_readers(arguments: list[str], options: Options) -> list[str]:
+    """The command line of a reader: what concerns the door, and that it only reads."""
+    made = ["serve", options.folder, "--read-only", "--host", options.host]
+    made += ["--insecure"] if options.insecure else []
+    made += ["--log-requests"] if options.log_requests else []
+    for name, values in (("--allow-host", options.allow_host), ("--limit", options.limit)):
+        made += [part for value in values or [] for part in (name, value)]
+    for name, value in (("--label", options.label), ("--pictures", options.pictures)):
+        made += [name, value] if value is not None else []
+    return made

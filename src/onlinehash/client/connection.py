@@ -1,0 +1,198 @@
+"""Requests to a service: sent again where that is safe, and answered by what was asked for or by one of our errors."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import secrets
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlsplit
+
+from onlinehash import __version__, checks, format
+from onlinehash.client import answers
+from onlinehash.errors import InvalidInput, MissingExtra, ServiceUnavailable
+
+if TYPE_CHECKING:
+    import httpx
+
+MEDIA_TYPE = "application/vnd.onlinehash"
+#: Answers after which a request is sent again: too many requests, and a service that starts or stops.
+TRY_AGAIN = (429, 503)
+#: Seconds before the first retry and the most before any other, if the service does not name them.
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    headers: httpx.Headers
+    content: bytes
+
+
+class Connection:
+    """A pool of connections to one service; any number of threads may use it."""
+
+    def __init__(self, url: str, token: str | None, timeout: float, retries: int) -> None:
+        self.url = _checked_url(url)
+        rules = {"timeout": checks.real(0, above=True), "retries": checks.integer(0)}
+        checks.parameters("connect", {"timeout": timeout, "retries": retries}, rules)
+        self.timeout, self._retries = float(timeout), int(retries)
+        headers = {"User-Agent": f"onlinehash/{__version__}"}
+        if token is not None:
+            headers["Authorization"] = f"Bearer {_checked_token(token)}"
+        self._http = _httpx().Client(base_url=self.url, headers=headers)
+        try:
+            self.about = self.get("/v1/about")
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def limits(self) -> dict[str, Any]:
+        """The most that the service takes at once."""
+        return dict(self.about.get("limits", {}))
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._http.close()
+
+    # ------------------------------------------------------------------------------------------------ requests
+
+    def get(self, path: str, **query: Any) -> Any:
+        """What a GET request answers."""
+        return self._read(self._send("GET", path, params=query))
+
+    def download(self, path: str, **query: Any) -> bytes:
+        """The bytes of a file."""
+        answer = self._send("GET", path, params=query)
+        self._check(answer)
+        return answer.content
+
+    def ask(self, path: str, body: dict[str, Any], n_rows: int = 0, binary: bool = False) -> Any:
+        """What a question answers that comes with a body of so many rows; with arrays in it where it is binary."""
+        headers = {"Accept": MEDIA_TYPE} if binary else {}
+        return self._read(self._send("POST", path, content=self._packed(body, n_rows), headers=headers))
+
+    def change(self, method: str, path: str, body: dict[str, Any], n_rows: int = 0) -> Any:
+        """Have something changed, once, however often the request has to be sent."""
+        content, key = self._packed(body, n_rows), secrets.token_hex(16)
+        return self._read(self._send(method, path, content=content, headers={"Idempotency-Key": key}))
+
+    def _packed(self, body: dict[str, Any], n_rows: int) -> bytes:
+        """The bytes of a body, if the service takes as many; one request is one change, so it is never split here."""
+        limits = self.limits
+        most = limits.get("batch", n_rows)
+        content = format.to_bytes("body", body) if n_rows <= most else b""
+        room = limits.get("body_bytes", len(content))
+        if len(content) > room:
+            most = n_rows * room // len(content)
+            if n_rows <= 1:
+                raise InvalidInput(f"expected at most {room} bytes, which this service takes, got {len(content)}.")
+        if n_rows > most:
+            raise InvalidInput(
+                f"expected at most {most} rows at once, which this service takes, got {n_rows}; make several calls, "
+                "each of which is done wholly or not at all."
+            )
+        return content
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        content: bytes | None = None,
+        params: dict[str, Any] | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> Answer:
+        """The answer to a request, which is safe to send again: it reads, or it has a key."""
+        if self._http.is_closed:
+            raise InvalidInput("expected a connection that is open, got one that was closed; connect again.")
+        headers = {"Accept": "application/json"} | (headers or {})
+        if content is not None:
+            headers["Content-Type"] = MEDIA_TYPE
+        request = self._http.build_request(method, path, content=content, params=params or None, headers=headers)
+        deadline = time.monotonic() + self.timeout
+        for attempt in itertools.count():
+            answer, problem = self._attempt(request, deadline)
+            if answer is not None and answer.status not in TRY_AGAIN:
+                return answer
+            pause = random.uniform(0.5, 1.0) * min(FIRST_PAUSE * 2**attempt, LONGEST_PAUSE)
+            if answer is not None:
+                pause = max(pause, answers.seconds_to_wait(answer.headers.get("Retry-After")))
+            if attempt >= self._retries or time.monotonic() + pause >= deadline:
+                break
+            time.sleep(pause)
+        if answer is not None:
+            raise answers.error_of(answer.status, answer.content, self.url)
+        raise ServiceUnavailable(f"expected a service at {self.url}, got {problem}; start it, or check the URL.")
+
+    def _attempt(self, request: httpx.Request, deadline: float) -> tuple[Answer | None, str]:
+        """The answer, or what went wrong on the way."""
+        httpx = _httpx()
+        left = max(deadline - time.monotonic(), 0.001)
+        request.extensions["timeout"] = httpx.Timeout(left).as_dict()
+        try:
+            response = self._http.send(request, stream=True)
+            try:
+                parts = []
+                for part in response.iter_bytes():  # a timeout is for each of them, and the deadline for all
+                    parts.append(part)
+                    if time.monotonic() > deadline:
+                        raise httpx.ReadTimeout("the answer came too slowly")
+                return Answer(response.status_code, response.headers, b"".join(parts)), ""
+            finally:
+                response.close()
+        except httpx.TimeoutException:
+            return None, f"no answer within {self.timeout:g} seconds"
+        except (httpx.TransportError, httpx.DecodingError) as error:
+            return None, f"no answer ({str(error).rstrip('.') or type(error).__name__})"
+
+    def _read(self, answer: Answer) -> Any:
+        """What an answer says, or else its error."""
+        self._check(answer)
+        if answer.headers.get("Content-Type", "").startswith(MEDIA_TYPE):
+            return format.from_bytes(answer.content, f"the answer of {self.url}")[1]
+        try:
+            found = json.loads(answer.content)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            raise answers.foreign(answer.status, self.url)
+        return found
+
+    def _check(self, answer: Answer) -> None:
+        if not 200 <= answer.status < 300:
+            raise answers.error_of(answer.status, answer.content, self.url)
+
+    def __repr__(self) -> str:
+        return f"Connection({self.url!r})"
+
+
+def _httpx() -> Any:
+    try:
+        import httpx
+    except ImportError:
+        raise MissingExtra("connect", "httpx", "serve") from None
+    return httpx
+
+
+def _checked_url(url: Any) -> str:
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:  # a port that is no number, or half of an IPv6 address
+        good = False
+    if not good:
+        raise InvalidInput(f"expected the URL of a service, such as 'http://127.0.0.1:8000', got {checks.shown(url)}.")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise InvalidInput("expected a URL of host, port and path only, got one with more; a token goes into token=.")
+    return url.rstrip("/")
+
+
+def _checked_token(token: Any) -> str:
+    if not isinstance(token, str) or not token or not all("!" <= letter <= "~" for letter in token):
+        raise InvalidInput("expected a token of visible ASCII characters without spaces, got something else.")
+    return token

@@ -1,0 +1,170 @@
+"""Receipts: a change that is tried again, since nobody knows whether it was made, must not be made twice.
+
+Who makes a change gives it a key, and a digest of what was asked for. Both are kept together with the outcome, in the
+same transaction as the change, so that there is a receipt exactly if the change was made.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onlinehash import checks, format
+from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.index import keys as arrays
+from onlinehash.index.ids_kernels import Keys
+from onlinehash.learners.update import Updates
+from onlinehash.live.keeper import Keeper
+from onlinehash.live.store.receipts import Book, Stored, size
+
+#: Characters that a key and a digest may have.
+LONGEST = 256
+
+_TEXT = (f"a text of 1 to {LONGEST} characters", lambda text: isinstance(text, str) and 0 < len(text) <= LONGEST)
+
+
+class Receipt(NamedTuple):
+    """What was asked for, as a digest, and what came of it: the ids of `add`, the `Updates` of learning, or None."""
+
+    digest: str
+    outcome: Any
+
+
+@dataclass
+class Note:
+    """What a thread wants to have kept with its next change."""
+
+    key: str
+    digest: str
+    value: bytes = b""
+    is_spent: bool = False
+
+
+class MemoryReceipts:
+    """The last receipts of an index in memory."""
+
+    def __init__(self) -> None:
+        self._book, self._stored = Book(), dict[str, Stored]()
+
+    def put(self, name: str, digest: str, value: bytes) -> None:
+        """One more; too old ones go."""
+        n_bytes = size(name.encode(), digest.encode(), value)
+        for old in self._book.too_old(n_bytes):
+            self._book.drop(old)
+            del self._stored[old]
+        self._book.enter(name, n_bytes)
+        self._stored[name] = digest, value
+
+    def get(self, name: str) -> Stored | None:
+        """The receipt of a name."""
+        return self._stored.get(name)
+
+    def all(self) -> list[tuple[str, str, bytes]]:
+        """Name, digest and outcome of each, oldest first."""
+        return [(name, *stored) for name, stored in self._stored.items()]
+
+
+class Receipting:
+    """An index that gives receipts."""
+
+    _keeper: Keeper | None
+
+    def _set_up_receipts(self) -> None:
+        self._mine, self._receipts = threading.local(), MemoryReceipts()
+
+    def _check_open(self, writing: bool = False) -> None:
+        """Refuse what cannot be done now."""
+        raise NotImplementedError
+
+    @contextmanager
+    def once(self, key: str, digest: str) -> Iterator[None]:
+        """The one change that is made inside is kept together with this key, so that it need not be made again.
+
+        `digest` stands for what is asked for, to tell whether the same key comes with something else. Who tries a
+        change again asks for its `receipt` first: a key that has one is refused. A refused change leaves none. Of
+        receipts, the last 10,000 are kept, and at most 64 MB of them.
+        """
+        checks.parameters("once", {"key": key, "digest": digest}, {"key": _TEXT, "digest": _TEXT})
+        self._check_open(writing=True)
+        if self._note() is not None:
+            raise InvalidInput("expected one change at a time inside once, got once inside once.")
+        if self._stored(key) is not None:
+            raise InvalidInput(
+                f"expected a key of a change that was not made yet, got {checks.shown(key)}; "
+                "receipt(key) tells what came of it."
+            )
+        self._mine.note = Note(key, digest)
+        try:
+            yield
+        finally:
+            self._mine.note = None
+
+    def receipt(self, key: str) -> Receipt | None:
+        """What came of the change that was made `once` with this key; None if there was none, or long ago."""
+        self._check_open()
+        stored = self._stored(key)
+        return None if stored is None else Receipt(stored[0], outcome_of(stored[1], f"receipt {checks.shown(key)}"))
+
+    def _stored(self, key: str) -> Stored | None:
+        return self._receipts.get(key) if self._keeper is None else self._keeper.store.receipt(key)
+
+    def _note(self) -> Note | None:
+        """What this thread wants to have kept."""
+        note: Note | None = getattr(self._mine, "note", None)
+        return note
+
+    def _check_unspent(self) -> None:
+        note = self._note()
+        if note is not None and note.is_spent:
+            raise InvalidInput(
+                f"expected one change inside once({checks.shown(note.key)}), got another; make it after."
+            )
+
+    def _write_receipt(self, note: Note | None, outcome: Any = None) -> None:
+        """Inside the transaction of a change, where there is one; in memory `_keep_receipt` comes when it is made."""
+        if note is not None:
+            note.value = bytes_of(outcome)
+            if self._keeper is not None:
+                self._keeper.store.put_receipt(note.key, note.digest, note.value)
+
+    def _keep_receipt(self, note: Note | None) -> None:
+        """The change was made."""
+        if note is not None and not note.is_spent:
+            if self._keeper is None:
+                self._receipts.put(note.key, note.digest, note.value)
+            note.is_spent = True
+
+
+# ------------------------------------------------------------------------------------------------ outcomes
+
+
+def bytes_of(outcome: Any) -> bytes:
+    """An outcome as bytes: ids, `Updates` or None."""
+    if outcome is None:
+        return format.to_bytes("receipt", {"what": "nothing"})
+    if isinstance(outcome, Updates):
+        fields = vars(outcome) | {"replayed": {str(t): bits for t, bits in outcome.replayed.items()}}
+        return format.to_bytes("receipt", {"what": "updates", "updates": fields})
+    return format.to_bytes("receipt", {"what": "ids", "ids": arrays.given(outcome)._asdict()})
+
+
+def outcome_of(data: bytes, name: str) -> Any:
+    """The outcome that had these bytes."""
+    content = format.from_bytes(data, name)[1]
+    try:
+        if content["what"] == "updates":
+            fields = content["updates"]
+            return Updates(**fields | {"replayed": {int(t): bits for t, bits in fields["replayed"].items()}})
+        if content["what"] == "ids":
+            ids = Keys(**content["ids"])
+            return arrays.shown_at(ids, np.arange(arrays.count(ids)))
+        if content["what"] == "nothing":
+            return None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise FormatError(f"expected the outcome of a change in the {name}, got {checks.shown(error)}.") from None
+    raise FormatError(f"expected the outcome of a change in the {name}, got {checks.shown(content['what'])}.")

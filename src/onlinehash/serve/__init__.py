@@ -1,0 +1,30 @@
+"""A live index as a service over HTTP, with a page to search and to teach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from onlinehash.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from onlinehash.live.index import LiveIndex
+
+__all__ = ["background"]
+
+
+@contextmanager
+def background(index: LiveIndex, port: int = 0, *, token: str | None = None, **settings: Any) -> Iterator[str]:
+    """Serve an index in a thread of this process while inside the `with`, on loopback; gives the address.
+
+    Afterwards the index is closed. `settings` are those of the service: `limits`, `label`, `pictures`.
+    """
+    try:
+        from onlinehash.serve import running
+        from onlinehash.serve.service import Service
+        from onlinehash.serve.settings import Access
+    except ModuleNotFoundError as error:
+        raise MissingExtra("serving", error.name or "a package", "serve") from None
+    with running.background(Service(index, **settings), Access(token=token), port) as url:
+        yield url

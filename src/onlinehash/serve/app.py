@@ -1,0 +1,124 @@
+"""The application: routes behind a guard, and what runs beside them while it is up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import ASGIApp
+
+from onlinehash.errors import InvalidInput, OnlineHashError
+from onlinehash.serve import documents, errors, logs
+from onlinehash.serve.answers import refusal
+from onlinehash.serve.forwarding import Forwarding
+from onlinehash.serve.guard import Guard
+from onlinehash.serve.metrics import Metrics
+from onlinehash.serve.routes import items, learning, model, page, search
+from onlinehash.serve.service import Service
+from onlinehash.serve.settings import Access
+
+#: Seconds between two looks at what happened, and how many of these make a second.
+TICK, TICKS = 0.1, 10
+
+
+def make_app(service: Service, access: Access | None = None, writer: str | None = None) -> ASGIApp:
+    """The service as an ASGI application; it owns the service, and closes it when it shuts down.
+
+    `writer` is the socket of the process that makes the changes, for a service that only reads.
+    """
+    metrics = Metrics(service)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.hub.open()
+        service.start()
+        task = asyncio.create_task(_keep_telling(service, metrics))
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            service.hub.close()
+            await asyncio.to_thread(service.close)
+
+    app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
+    app.router.routes.extend(search.hot_routes(service))
+    for router in (
+        search.routes(service),
+        learning.routes(service),
+        model.routes(service, metrics),
+        page.routes(),
+        items.routes(service),
+    ):
+        app.include_router(router)
+    made: dict[str, Any] = {}
+
+    def openapi() -> dict[str, Any]:
+        if not made:
+            made.update(documents.document(app))
+        return made
+
+    app.openapi = openapi  # type: ignore[method-assign]
+    app.add_exception_handler(OnlineHashError, _refuse)
+    app.add_exception_handler(Exception, _apologise)
+    app.add_exception_handler(RequestValidationError, _refuse_parameter)
+    app.add_exception_handler(HTTPException, _refuse_request)
+    inner: ASGIApp = Forwarding(app, writer, service.limits) if service.read_only else app
+    return Guard(inner, service.limits, access or Access(), metrics)
+
+
+async def _keep_telling(service: Service, metrics: Metrics) -> None:
+    """Tell listeners what happens; once a second, where anything did, the figures too."""
+    told: dict[str, Any] = {}
+    tick = 0
+    while True:
+        await asyncio.sleep(TICK)
+        tick += 1
+        try:
+            service.tell_news()
+            if tick % TICKS:
+                continue
+            service.count_searches(TICK * TICKS)
+            metrics.note()
+            if len(service.hub):
+                stats = await asyncio.to_thread(service.stats)
+                if stats | {"uptime": 0} != told:
+                    service.hub.tell("stats", stats)
+                told = stats | {"uptime": 0}
+        except Exception:  # whatever it is, listeners want to hear of what comes after it
+            logs.service.exception("listeners could not be told")
+
+
+async def _refuse(_: Request, error: Exception) -> Response:
+    assert isinstance(error, OnlineHashError)
+    return refusal(error)
+
+
+async def _apologise(_: Request, error: Exception) -> Response:
+    return refusal(errors.fault())
+
+
+async def _refuse_parameter(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"][1:])
+    return refusal(InvalidInput(f"expected another value for {name} ({first['msg']}), got {first.get('input')!r:.80}."))
+
+
+async def _refuse_request(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "another method")
+        refused = refusal(errors.MethodNotAllowed(f"expected {allowed} here, got {request.method}."))
+        refused.headers["Allow"] = allowed
+        return refused
+    if error.status_code == 404:
+        return refusal(errors.NotFound(f"expected a route of this service, got {request.url.path[:80]!r}."))
+    return refusal(errors.BadRequest(f"expected a request that can be read, got: {error.detail}."))

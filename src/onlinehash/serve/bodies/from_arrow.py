@@ -1,0 +1,156 @@
+"""Arrow streams: a table whose columns are the fields with an entry for each row.
+
+Only plain, uncompressed columns are read: then every buffer is a piece of the body, and reading takes no more memory
+than a copy of it. A compressed buffer states its own size, and a few bytes could ask for all memory there is.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from onlinehash import checks
+from onlinehash.errors import InvalidInput, MissingExtra
+from onlinehash.serve.bodies.shapes import Shape
+from onlinehash.serve.errors import BadRequest, TooLarge
+from onlinehash.serve.settings import Limits
+
+#: Record batches of one stream.
+MOST_BATCHES = 1024
+#: Where a flatbuffer's tables have what is looked for: a message its header, a record batch its compression.
+_HEADER, _COMPRESSION = 2, 3
+
+
+def from_arrow(shape: type[Shape], data: bytes, limits: Limits) -> dict[str, Any]:
+    """The columns: arrays of numbers, lists of strings and of payloads."""
+    try:
+        import pyarrow as pa
+    except ImportError:
+        raise MissingExtra("Arrow bodies", "pyarrow", "parquet") from None
+    try:
+        batches = _batches(pa, shape, data, limits)
+        return {name: _column(pa, name, [batch.column(name) for batch in batches]) for name in batches[0].schema.names}
+    except (pa.ArrowException, OSError, struct.error, UnicodeDecodeError) as error:
+        raise BadRequest(f"expected a stream of Arrow's IPC format, got another: {checks.shown(error)}.") from None
+
+
+def _batches(pa: Any, shape: type[Shape], data: bytes, limits: Limits) -> list[Any]:
+    """All record batches, valid throughout, of the types that are read here."""
+    source = pa.BufferReader(data)
+    messages = pa.ipc.MessageReader.open_stream(source)
+    schema = _schema(pa, shape, messages, limits)
+    batches: list[Any] = []
+    n_rows = 0
+    for message in messages:
+        if message.type != "record batch":
+            raise InvalidInput(f"expected plain columns, got a message of the type {message.type}; decode it first.")
+        if _is_compressed(message.metadata):
+            raise InvalidInput("expected buffers without compression, got compressed ones; write them plainly.")
+        if len(batches) == MOST_BATCHES:
+            raise TooLarge(f"expected at most {MOST_BATCHES} record batches, got more; combine them.")
+        batch = pa.ipc.read_record_batch(message, schema)
+        n_rows += batch.num_rows
+        if n_rows > limits.batch:
+            raise TooLarge(f"expected at most {limits.batch} rows, got {n_rows} or more; send less at once.")
+        batch.validate(full=True)
+        batches.append(batch)
+    if source.tell() != len(data):
+        raise BadRequest(f"expected a stream that ends with the body, got {len(data) - source.tell()} bytes after it.")
+    if n_rows == 0:
+        raise InvalidInput("expected rows in the Arrow stream, got none.")
+    return batches
+
+
+def _schema(pa: Any, shape: type[Shape], messages: Any, limits: Limits) -> Any:
+    """The schema, if each column is a field of the shape, there once, and of a type that this field may have."""
+    try:
+        first = messages.read_next_message()
+    except StopIteration:
+        raise BadRequest("expected a stream of Arrow's IPC format, got an empty body.") from None
+    if first.type != "schema":
+        raise BadRequest(f"expected an Arrow stream to begin with its schema, got a {first.type}.")
+    schema = pa.ipc.read_schema(first)
+    names = schema.names
+    if not names or len(set(names)) < len(names) or not set(names) <= set(shape.columns):
+        raise InvalidInput(
+            f"expected some of the columns {', '.join(shape.columns)}, each once, got {checks.shown(names)}."
+        )
+    for field in schema:
+        if not _may_be(pa, field.name, field.type, field.name in shape.arrays, limits):
+            wanted = "lists of numbers" if field.name in shape.arrays else "numbers, bools or strings"
+            raise InvalidInput(f"expected {wanted} in the column {field.name}, got {checks.shown(str(field.type))}.")
+    return schema
+
+
+def _may_be(pa: Any, name: str, type: Any, is_vectors: bool, limits: Limits) -> bool:
+    of = pa.types
+    if is_vectors:
+        fixed = of.is_fixed_size_list(type) and type.list_size > 0  # rows of no bytes could be any number of rows
+        if fixed and type.list_size > limits.features:
+            raise TooLarge(f"expected at most {limits.features} values a row of {name}, got {type.list_size}.")
+        return (fixed or of.is_list(type) or of.is_large_list(type)) and _is_number(pa, type.value_type)
+    return (
+        of.is_string(type) or of.is_large_string(type) or (name not in ("payloads", "codes") and _is_number(pa, type))
+    )
+
+
+def _is_number(pa: Any, type: Any) -> bool:
+    return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_boolean(type))
+
+
+def _is_compressed(metadata: Any) -> bool:
+    """Does a record batch's flatbuffer have the table that says how its buffers are compressed?"""
+    data = metadata.to_pybytes()
+    message = struct.unpack_from("<I", data)[0]
+    at = _slot(data, message, _HEADER)
+    batch = at + struct.unpack_from("<I", data, at)[0]
+    return _slot(data, batch, _COMPRESSION) != 0
+
+
+def _slot(data: bytes, table: int, number: int) -> int:
+    """Where a field of a flatbuffer's table lies, 0 if it is not there."""
+    names = table - struct.unpack_from("<i", data, table)[0]
+    if 4 + 2 * number >= struct.unpack_from("<H", data, names)[0]:
+        return 0
+    offset = int(struct.unpack_from("<H", data, names + 4 + 2 * number)[0])
+    return table + offset if offset else 0
+
+
+def _column(pa: Any, name: str, pieces: list[Any]) -> Any:
+    """The values of one column of all batches."""
+    if name != "payloads" and any(piece.null_count for piece in pieces):
+        raise InvalidInput(f"expected no nulls in the column {name}, got some; leave such rows out.")
+    if pa.types.is_nested(pieces[0].type):
+        rows = [_rows(name, piece) for piece in pieces if len(piece)]
+        if len({part.shape[1] for part in rows}) > 1:
+            raise _ragged(name)
+        return np.concatenate(rows)
+    if pa.types.is_string(pieces[0].type) or pa.types.is_large_string(pieces[0].type):
+        texts = [text for piece in pieces for text in piece.to_pylist()]
+        return [_payload(text) for text in texts] if name == "payloads" else texts
+    return np.concatenate([piece.to_numpy(zero_copy_only=False) for piece in pieces])
+
+
+def _rows(name: str, piece: Any) -> np.ndarray:
+    """A matrix of lists of one length."""
+    values = piece.flatten()
+    if values.null_count:
+        raise InvalidInput(f"expected no nulls in the column {name}, got some; leave such rows out.")
+    offsets = getattr(piece, "offsets", None)
+    if offsets is not None and len(np.unique(np.diff(offsets.to_numpy()))) > 1:
+        raise _ragged(name)
+    return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(piece), len(values) // len(piece))
+
+
+def _ragged(name: str) -> InvalidInput:
+    return InvalidInput(f"expected a rectangular array for {name}, got rows of unequal length.")
+
+
+def _payload(text: str | None) -> dict[str, Any] | None:
+    try:
+        return None if text is None else msgspec.json.decode(text, type=dict[str, Any] | None)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        raise InvalidInput(f"expected a JSON object for each payload, got {checks.shown(text)}.") from None

@@ -1,0 +1,120 @@
+"""JSON bodies: one pass by msgspec, which is also the check; what it refuses is said in this library's way.
+
+Memory is bounded: a value of two bytes can become an object of some eighty, so a body may hold only so many values.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from onlinehash import checks
+from onlinehash.errors import InvalidInput
+from onlinehash.serve.bodies.shapes import Shape
+from onlinehash.serve.errors import BadRequest, TooLarge
+
+#: Values of one body, counted by commas. Floats written out take more than eight bytes each, and fill 64 MiB before.
+MOST_VALUES = 2**23
+
+_WORDS = {
+    "float": "a number",
+    "int": "a whole number",
+    "str": "a string",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+    "null": "null",
+}
+_GOT = _WORDS | {"bool": "a bool", "float": "a number that is not whole"}
+_TYPES = re.compile(r"Expected `([a-z| ]+)`, got `([a-z]+)`")
+_TOKENS = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")([ \t\r\n]*:)?|[\[{]|[\]}]')
+
+S = TypeVar("S", bound=Shape)
+
+
+def from_json(shape: type[S], data: bytes) -> S:
+    """The body, with lists where arrays will be."""
+    refuse_many_values(data)
+    try:
+        body = decoder(shape).decode(data)
+    except msgspec.ValidationError as error:
+        raise InvalidInput(_sentence(str(error), shape)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadRequest(f"expected JSON in UTF-8, got bytes that are none: {error}.") from None
+    except RecursionError:
+        raise BadRequest("expected JSON of a few levels, got one that is nested too deeply.") from None
+    _refuse_repeated(data)
+    return body
+
+
+def refuse_many_values(data: bytes | memoryview) -> None:
+    """Not more values than memory should be spent on."""
+    if len(data) > MOST_VALUES and (n := bytes(data).count(b",")) >= MOST_VALUES:
+        raise TooLarge(
+            f"expected at most {MOST_VALUES} values of JSON, got {n + 1}; send less at once, or arrays as "
+            "application/vnd.onlinehash."
+        )
+
+
+@cache
+def decoder(shape: type[S]) -> msgspec.json.Decoder[S]:
+    """The one decoder of a shape."""
+    return msgspec.json.Decoder(shape)
+
+
+def _refuse_repeated(data: bytes) -> None:
+    """No field twice, in JSON that is known to be sound; msgspec would take the last one."""
+    strings = data.split(b'"')[1::2]
+    if b"\\" not in data and len(set(strings)) == len(strings):
+        return
+    depth, seen = 0, set()
+    for token in _TOKENS.finditer(data):
+        if depth == 1 and token[2] is not None:
+            name = msgspec.json.decode(token[1])
+            if name in seen:
+                raise InvalidInput(f"expected each field once, got {checks.shown(name)} twice; leave one of them out.")
+            seen.add(name)
+        elif token[0] in b"{[":
+            depth += 1
+        elif token[0] in b"}]":
+            depth -= 1
+
+
+def _sentence(message: str, shape: type[Shape]) -> str:
+    """What msgspec says, as one sentence with expected and got."""
+    problem, _, path = message.rpartition(" - at `$")
+    problem, place = problem or message, path.rstrip("`").removeprefix(".")
+    at = f" at {place}" if place and problem is not message else ""
+    if types := _TYPES.search(problem):
+        wanted = " or ".join(_WORDS.get(name, name) for name in types[1].split(" | "))
+        return f"expected {wanted}{at or ' as the body'}, got {_GOT.get(types[2], types[2])}."
+    fields = ", ".join(shape.__struct_fields__)
+    if (name := _quoted(problem, "Object contains unknown field ")) is not None:
+        return f"expected the fields {fields}, got {checks.shown(name)}; leave it out."
+    if (name := _quoted(problem, "Object missing required field ")) is not None:
+        return f"expected the field {name}, got a body without it; the fields are {fields}."
+    if problem.endswith("out of range"):
+        return f"expected a number that a double can hold{at}, got one that is too large."
+    if problem.startswith("Expected `int` <="):
+        return f"expected an integer of 64 bits{at}, got a larger one."
+    if problem.startswith("Invalid enum value "):
+        return f"expected float32 or float64{at}, got {checks.shown(problem.removeprefix('Invalid enum value '))}."
+    return f"expected a body as the schema {shape.__name__} says{at}, got another: {checks.shown(problem)}."
+
+
+def _quoted(problem: str, beginning: str) -> str | None:
+    return problem.removeprefix(beginning)[1:-1] if problem.startswith(beginning) else None
+
+
+def from_plain(shape: type[S], fields: dict[str, Any]) -> S:
+    """The body of fields that are plain values already, by the same decoder, so that the same is refused."""
+    import json
+
+    try:
+        data = json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"expected values as JSON has them outside arrays, got: {checks.shown(error)}.") from None
+    return from_json(shape, data)

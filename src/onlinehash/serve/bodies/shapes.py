@@ -1,0 +1,334 @@
+"""What the JSON bodies of requests hold: a class for each, which parses, refuses unknown fields, and documents itself.
+
+After `reading.read`, the fields of the types `Vector`, `Matrix` and `Points` hold NumPy arrays; msgspec sees lists.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+if TYPE_CHECKING:
+    from numpy import ndarray as Matrix
+    from numpy import ndarray as Points
+    from numpy import ndarray as Vector
+else:
+    Vector = Annotated[list[float], Meta(description="One vector.", examples=[[0.1, 0.9]])]
+    Matrix = Annotated[list[list[float]], Meta(description="Vectors of one length, a list each.")]
+    Points = Annotated[list[float | list[float]], Meta(description="One vector, or several of one length.")]
+
+Id = int | str
+IdList = Annotated[list[Id], Meta(description="All integers of 64 bits, or all strings.")]
+Payload = dict[str, Any]
+Where = Annotated[dict[str, Any], Meta(description="A filter on payloads.", examples=[{"price": {"<": 5}}])]
+DType = Annotated[Literal["float32", "float64"], Meta(description="What the numbers of a JSON body are kept as.")]
+# The library refuses what is too small in its own words; here that is only documented.
+Whole = Annotated[int, Meta(le=2**63 - 1, extra_json_schema={"minimum": 0})]
+Hex = Annotated[str, Meta(description="A code's bytes in hexadecimal, the lowest bit first in each.", examples=["3f"])]
+
+#: The formats of bodies. The last is this library's own.
+JSON = "application/json"
+NPY = "application/x-npy"
+ARROW = "application/vnd.apache.arrow.stream"
+FORMAT = "application/vnd.onlinehash"
+
+#: Groups of fields, of which a body has exactly one.
+Groups = tuple[tuple[str, ...], ...]
+
+
+class Shape(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A body. The class variables say what its fields do not."""
+
+    #: A body to show.
+    example: ClassVar[dict[str, Any]] = {}
+    #: The fields that are arrays after reading, and how many axes they may have.
+    arrays: ClassVar[dict[str, tuple[int, ...]]] = {}
+    #: The fields with an entry for each row: the columns of an Arrow table, and what may be an array in our format.
+    columns: ClassVar[tuple[str, ...]] = ()
+    #: Those of the columns that may have several values a row.
+    grids: ClassVar[tuple[str, ...]] = ()
+    one_of: ClassVar[Groups] = ()
+    media: ClassVar[tuple[str, ...]] = (JSON, FORMAT)
+    #: Whether no body at all means a body without fields.
+    may_be_empty: ClassVar[bool] = False
+
+
+def schema(shape: type[Shape]) -> dict[str, Any]:
+    """The JSON Schema of a shape, with its example, as OpenAPI 3.1 takes it."""
+    _, parts = msgspec.json.schema_components([shape], ref_template="#/components/schemas/{name}")
+    found: dict[str, Any] = parts[shape.__name__] | {"examples": [shape.example]}
+    if shape.one_of:
+        given = {"not": {"type": "null"}}
+        found["oneOf"] = [
+            {"required": list(group), "properties": dict.fromkeys(group, given)} for group in shape.one_of
+        ]
+    return found
+
+
+# ------------------------------------------------------------------ items
+
+
+class NewItems(Shape, kw_only=True):
+    """Items to add; without ids they are numbered on."""
+
+    ids: IdList | None = None
+    vectors: Matrix
+    payloads: list[Payload | None] | None = None
+    dtype: DType = "float32"
+
+    example = {"ids": [1, 2], "vectors": [[0.1, 0.9], [0.8, 0.3]], "payloads": [{"colour": "red"}, None]}
+    arrays = {"vectors": (2,)}
+    columns = ("ids", "vectors", "payloads")
+    media = (JSON, NPY, ARROW, FORMAT)
+
+
+class ChangedItems(Shape, kw_only=True):
+    """Other vectors or payloads for items; what is left out stays, and a payload of null takes one away."""
+
+    ids: IdList
+    vectors: Matrix | None = None
+    payloads: list[Payload | None] | None = None
+    dtype: DType = "float32"
+
+    example = {"ids": [1], "vectors": [[0.2, 0.7]]}
+    arrays = {"vectors": (2,)}
+    columns = ("ids", "vectors", "payloads")
+    media = (JSON, ARROW, FORMAT)
+
+
+class NewItem(Shape, kw_only=True):
+    """One item to add under the id in the path."""
+
+    vector: Vector
+    payload: Payload | None = None
+    dtype: DType = "float32"
+
+    example = {"vector": [0.1, 0.9], "payload": {"colour": "red"}}
+    arrays = {"vector": (1,)}
+
+
+class ChangedItem(Shape, kw_only=True):
+    """Another vector or payload for one item; what is left out stays, and a payload of null takes it away."""
+
+    vector: Vector | None = None
+    payload: Payload | UnsetType | None = UNSET
+    dtype: DType = "float32"
+
+    example = {"payload": {"colour": "blue"}}
+    arrays = {"vector": (1,)}
+
+
+class Ids(Shape, kw_only=True):
+    """Some items."""
+
+    ids: IdList
+
+    example = {"ids": [1, 2]}
+    columns = ("ids",)
+
+
+class WantedItems(Shape, kw_only=True):
+    """Items to give back, with or without their vectors."""
+
+    ids: IdList
+    vectors: bool = True
+
+    example = {"ids": [1, 2], "vectors": False}
+    columns = ("ids",)
+
+
+# ------------------------------------------------------------------ questions
+
+_ASKED: Groups = (("vector",), ("vectors",), ("id",), ("ids",), ("code",), ("codes",))
+
+
+class Query(Shape, kw_only=True):
+    """What to search for (vectors, items by their ids, or codes), and how many of the nearest items to give."""
+
+    vector: Vector | None = None
+    vectors: Matrix | None = None
+    id: Id | None = None
+    ids: IdList | None = None
+    code: Hex | None = None
+    codes: list[Hex] | None = None
+    k: Whole = 10
+    where: Where | None = None
+    payloads: bool = False
+    rerank: bool = False
+    dtype: DType = "float32"
+
+    example = {"vector": [0.1, 0.9], "k": 3}
+    arrays = {"vector": (1,), "vectors": (2,)}
+    columns = ("vectors", "ids", "codes")
+    media = (JSON, NPY, ARROW, FORMAT)
+    one_of = _ASKED
+
+
+class Within(Shape, kw_only=True):
+    """What to search for, and how far away in bits the items may be."""
+
+    vector: Vector | None = None
+    vectors: Matrix | None = None
+    id: Id | None = None
+    ids: IdList | None = None
+    code: Hex | None = None
+    codes: list[Hex] | None = None
+    radius: Whole
+    where: Where | None = None
+    payloads: bool = False
+    dtype: DType = "float32"
+
+    example = {"id": 1, "radius": 2}
+    arrays = {"vector": (1,), "vectors": (2,)}
+    columns = ("vectors", "ids", "codes")
+    media = (JSON, NPY, ARROW, FORMAT)
+    one_of = _ASKED
+
+
+class Rerank(Shape, kw_only=True):
+    """Hits to order by the distance of the vectors; for several vectors, a list of hits each."""
+
+    vector: Vector | None = None
+    vectors: Matrix | None = None
+    ids: list[Id | list[Id]]
+    k: Whole | None = None
+    dtype: DType = "float32"
+
+    example = {"vector": [0.1, 0.9], "ids": [1, 2]}
+    arrays = {"vector": (1,), "vectors": (2,)}
+    columns = ("vectors", "ids")
+    grids = ("ids",)
+    one_of = (("vector",), ("vectors",))
+
+
+class WantedCodes(Shape, kw_only=True):
+    """Items or vectors whose codes to give."""
+
+    ids: IdList | None = None
+    vectors: Matrix | None = None
+    dtype: DType = "float32"
+
+    example = {"ids": [1, 2]}
+    arrays = {"vectors": (2,)}
+    columns = ("ids", "vectors")
+    media = (JSON, ARROW, FORMAT)
+    one_of = (("ids",), ("vectors",))
+
+
+class Comparison(Shape, kw_only=True):
+    """One query for several methods."""
+
+    id: Id | None = None
+    vector: Vector | None = None
+    k: Whole = 10
+    dtype: DType = "float32"
+
+    example = {"id": 1, "k": 5}
+    arrays = {"vector": (1,)}
+    one_of = (("id",), ("vector",))
+
+
+# ------------------------------------------------------------------ lessons
+
+
+class Lesson(Shape, kw_only=True):
+    """Pairs to learn, as vectors or as ids: one pair, or lists of as many."""
+
+    a: Points | None = None
+    b: Points | None = None
+    id_a: Id | list[Id] | None = None
+    id_b: Id | list[Id] | None = None
+    similar: bool | int | list[bool | int]
+    weight: float | list[float] | None = None
+    refresh: bool = False
+    dtype: DType = "float32"
+
+    example = {"id_a": 1, "id_b": 2, "similar": True}
+    arrays = {"a": (1, 2), "b": (1, 2)}
+    columns = ("a", "b", "id_a", "id_b", "similar", "weight")
+    media = (JSON, ARROW, FORMAT)
+    one_of = (("a", "b"), ("id_a", "id_b"))
+
+
+class Labelled(Shape, kw_only=True):
+    """Vectors with their classes: a label each, or a 0 or 1 for each class."""
+
+    vectors: Matrix
+    y: list[bool | int | float | str | list[bool | int | float]]
+    dtype: DType = "float32"
+
+    example = {"vectors": [[0.1, 0.9], [0.8, 0.3]], "y": ["cat", "dog"]}
+    arrays = {"vectors": (2,)}
+    columns = ("vectors", "y")
+    grids = ("y",)
+    media = (JSON, ARROW, FORMAT)
+
+
+class Clicks(Shape, kw_only=True):
+    """What was shown for a query, in its order, and which of it was clicked."""
+
+    query: Id | None = None
+    vector: Vector | None = None
+    shown: IdList
+    clicked: IdList
+    skip_weight: float = 0.5
+    position_bias: float = 0.0
+    dtype: DType = "float32"
+
+    example = {"query": 1, "shown": [2, 3], "clicked": [3]}
+    arrays = {"vector": (1,)}
+    columns = ("shown", "clicked")
+    one_of = (("query",), ("vector",))
+
+
+# ------------------------------------------------------------------ orders
+
+
+class RefreshOrder(Shape, kw_only=True):
+    """Bring the codes up to date; with `wait`, before the answer."""
+
+    wait: bool = True
+
+    example = {"wait": True}
+    may_be_empty = True
+
+
+class Rollback(Shape, kw_only=True):
+    """Back to an earlier version of the learner: that of a serial number, or the one before this."""
+
+    serial: Whole | None = None
+
+    example = {"serial": None}
+    may_be_empty = True
+
+
+class TeacherOrder(Shape, kw_only=True):
+    """Start or pause the simulated teacher, or change its speed."""
+
+    running: bool | None = None
+    pairs_per_second: float | None = None
+
+    example = {"running": True, "pairs_per_second": 50.0}
+
+
+SHAPES: tuple[type[Shape], ...] = (
+    NewItems,
+    ChangedItems,
+    NewItem,
+    ChangedItem,
+    Ids,
+    WantedItems,
+    Query,
+    Within,
+    Rerank,
+    WantedCodes,
+    Comparison,
+    Lesson,
+    Labelled,
+    Clicks,
+    RefreshOrder,
+    Rollback,
+    TeacherOrder,
+)

@@ -1,0 +1,95 @@
+"""A companion of a service with a thread of its own, which works when there is something to do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from onlinehash.serve import logs
+
+
+class Background:
+    """Hears of changes without a word, unless a subclass listens; its work is done beside the writer, never in it."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._due = self._busy = self._stopping = False
+        self._rested = 0.0  # the moment from which it may work again
+        self._thread: threading.Thread | None = None
+
+    def _work(self) -> float:
+        """Do what is due; for how many seconds to rest then."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        """Work from now on, first at once."""
+        with self._changed:
+            if self._thread is None and not self._stopping:
+                name = f"onlinehash-{type(self).__name__.lower()}"
+                self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+                self._thread.start()
+        self._wake(at_once=True)
+
+    def stop(self) -> None:
+        """Finish what is being done, and do no more."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    def settled(self, timeout: float) -> bool:
+        """Wait until all that is due is done; was it, in so many seconds?"""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._due and not self._busy, timeout)
+
+    def _wake(self, at_once: bool = False) -> None:
+        """There is something to do: after the rest, or at once."""
+        with self._changed:
+            self._due = True
+            if at_once:
+                self._rested = 0.0
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        while self._is_next():
+            rest = 0.0
+            try:
+                rest = self._work()
+            except Exception:
+                if not self._stopping:  # when things close in any order, some are missed
+                    logs.service.exception("%s could not do its work", type(self).__name__)
+            with self._changed:
+                self._busy, self._rested = False, time.monotonic() + rest
+                self._changed.notify_all()
+
+    def _is_next(self) -> bool:
+        """Wait for something to do and the end of the rest; False if it is time to stop."""
+        with self._changed:
+            while not self._stopping:
+                rest = self._rested - time.monotonic()
+                if self._due and rest <= 0:
+                    self._due, self._busy = False, True
+                    return True
+                self._changed.wait(rest if self._due else None)
+            self._due = False
+            self._changed.notify_all()
+            return False
+
+    # ------------------------------------------------------------------------------------------------ companion
+
+    def added(self, ids: Any, X: Any) -> None:
+        """Items came."""
+
+    def updated(self, ids: Any, X: Any) -> None:
+        """Items have other vectors or payloads; X is None where only the latter."""
+
+    def removed(self, ids: Any) -> None:
+        """Items went."""
+
+    def learned(self, A: Any, B: Any, similar: Any, weight: Any) -> None:
+        """Pairs were learned."""
+
+    def refreshed(self) -> None:
+        """The codes are those of another encoder."""

@@ -1,0 +1,120 @@
+"""The OpenAPI document: made from the shapes that bodies are read into, so that it cannot say anything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+import onlinehash
+from onlinehash.serve import results
+from onlinehash.serve.bodies import shapes
+from onlinehash.serve.exchange import KEY_HEADER, LONGEST_KEY, REPLAYED_HEADER
+
+REF = "#/components/schemas/{name}"
+
+#: Every status that is no success, and when it comes.
+PROBLEMS = {
+    400: "The body is not what its content type says: not JSON, truncated, not UTF-8, nested too deep.",
+    401: "The token is missing or wrong.",
+    403: "The host or the origin of the request is not one of this service's, or it only reads.",
+    404: "No item has this id, or the service has nothing of this kind.",
+    405: "The route takes other methods.",
+    408: "The body did not come in time.",
+    409: "There are no hash functions yet, or the idempotency key belongs to another request.",
+    413: "The body, its rows, its ids or k are above the limits that /v1/about tells.",
+    415: "The body's content type is none that this route reads.",
+    422: "The values cannot be used; nothing was changed.",
+    429: "Too many changes wait, or too many requests came; Retry-After says when to come again.",
+    500: "A fault of the service's own; its log says more.",
+    501: "An optional package is not installed on the server.",
+    503: "The service is starting or stopping.",
+    507: "The disk is full or fails; nothing was changed.",
+}
+
+DESCRIPTION = (
+    "Vectors come in, people say which of them are similar, and the search gets better. Every answer says in "
+    "`encoder` which version of the hash functions it rests on. Errors are JSON with `error`, `message`, `expected` "
+    "and `got`."
+)
+
+
+def described(summary: str, body: Any, result: Any, *, status: int = 200, changes: bool = False) -> dict[str, Any]:
+    """What FastAPI is told of a route; `body` and `result` are shapes, or media types."""
+    responses: dict[int | str, dict[str, Any]] = {
+        status: {"description": "Done.", "content": _content(result)},
+        **{code: _problem(code) for code in PROBLEMS},
+    }
+    extra: dict[str, Any] = {}
+    if changes:
+        key = {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": "^[!-~]+$"}
+        extra["parameters"] = [
+            {"name": KEY_HEADER, "in": "header", "required": False, "schema": key,
+             "description": "Makes a retry safe: a request with a key that was used is not done again."}
+        ]  # fmt: skip
+        replayed = {"description": "true where this is the answer to an earlier request.", "schema": {"type": "string"}}
+        responses[status]["headers"] = {REPLAYED_HEADER: replayed}
+    if body is not None:
+        extra["requestBody"] = {"required": True, "content": _body(body)}
+    return {"summary": summary, "status_code": status, "responses": responses, "openapi_extra": extra}
+
+
+def example(document: dict[str, Any]) -> dict[str, Any]:
+    """An answer that is described by an example alone."""
+    return {"schema": {"type": "object"}, "example": document}
+
+
+def _ref(shape: type) -> dict[str, Any]:
+    return {"$ref": REF.format(name=shape.__name__)}
+
+
+def _content(result: Any) -> dict[str, Any]:
+    if isinstance(result, str):
+        binary = {"type": "string"} if result.startswith("text/") else {"type": "string", "format": "binary"}
+        return {result: {"schema": binary}}
+    return {"application/json": result if isinstance(result, dict) else {"schema": _ref(result)}}
+
+
+def _problem(code: int) -> dict[str, Any]:
+    return {"description": PROBLEMS[code], "content": _content(results.Problem)}
+
+
+def _body(body: Any) -> dict[str, Any]:
+    binary = {"schema": {"type": "string", "format": "binary"}}
+    if isinstance(body, tuple):
+        return dict.fromkeys(body, binary)
+    return {
+        kind: {"schema": _ref(body), "example": body.example} if kind == "application/json" else binary
+        for kind in body.media
+    }
+
+
+def hot(path: str, summary: str, body: Any, result: Any, text: str) -> dict[str, Any]:
+    """The entry of a plain route."""
+    told = described(summary, body, result)
+    responses = {str(code): response for code, response in told["responses"].items()}
+    operation = {"tags": ["search"], "summary": summary, "description": text, "responses": responses}
+    return {path: {"post": operation | told["openapi_extra"] | {"operationId": path.strip("/").replace("/", "_")}}}
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """The whole document, made once."""
+    made = get_openapi(title="onlinehash", version=onlinehash.__version__, description=DESCRIPTION, routes=app.routes)
+    nearest = "The nearest items by Hamming distance, of one query or of several: vectors, items or codes."
+    made["paths"] |= hot("/v1/search", "Search", shapes.Query, results.Found, nearest)
+    made["paths"] |= hot("/v1/within", "Search within a radius", shapes.Within, results.Found, "All items so near.")
+    components = made.setdefault("components", {})
+    components["schemas"] = components.get("schemas", {}) | _schemas()
+    components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+    made["security"] = [{}, {"token": []}]
+    return made
+
+
+def _schemas() -> dict[str, Any]:
+    answers = [
+        thing for thing in vars(results).values() if isinstance(thing, type) and issubclass(thing, msgspec.Struct)
+    ]
+    _, schemas = msgspec.json.schema_components(answers, ref_template=REF)
+    return schemas | {shape.__name__: shapes.schema(shape) for shape in shapes.SHAPES}

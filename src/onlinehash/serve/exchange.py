@@ -1,0 +1,105 @@
+"""From a request to what it asks, and from what was done to an answer."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Message
+
+from onlinehash.errors import UnknownId
+from onlinehash.serve import service as services
+from onlinehash.serve.answers import answer
+from onlinehash.serve.bodies.reading import read
+from onlinehash.serve.bodies.shapes import Shape
+from onlinehash.serve.errors import BadRequest, RequestTimeout, TooLarge
+from onlinehash.serve.service import Done, Service
+from onlinehash.serve.settings import Limits
+
+KEY_HEADER, REPLAYED_HEADER = "Idempotency-Key", "Idempotency-Replayed"
+LONGEST_KEY = 128
+
+S = TypeVar("S", bound=Shape)
+
+
+def too_large(most: int, got: int) -> TooLarge:
+    """A body beyond the limit."""
+    return TooLarge(f"expected a body of at most {most:,} bytes, got {got:,}; send it in parts.")
+
+
+async def body_of(request: Request, limits: Limits) -> bytes:
+    """The whole body, if it comes in time and is not too long."""
+    deadline = asyncio.get_running_loop().time() + limits.body_seconds
+    parts: list[bytes] = []
+    length, more = 0, True
+    while more:
+        message = await _next(request, limits, deadline)
+        parts.append(message.get("body", b""))
+        length += len(parts[-1])
+        more = message.get("more_body", False)
+        if length > limits.body_bytes:
+            raise too_large(limits.body_bytes, length)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+async def _next(request: Request, limits: Limits, deadline: float) -> Message:
+    """The next piece of a body."""
+    try:
+        async with asyncio.timeout_at(deadline):
+            message = await request.receive()
+    except TimeoutError:
+        raise RequestTimeout(
+            f"expected the whole body within {limits.body_seconds:g} s, got only a part; send it again."
+        ) from None
+    if message["type"] == "http.disconnect":
+        raise BadRequest("expected a whole body, got a part of one and no more.")
+    return message
+
+
+async def parsed(request: Request, service: Service, shape: type[S]) -> tuple[S, bytes]:
+    """The body as what a route takes, and its bytes."""
+    data = await body_of(request, service.limits)
+    kind = request.headers.get("content-type", "")
+    return read(shape, kind, data, request.query_params, service.limits), data
+
+
+def retry_of(request: Request, data: bytes) -> services.Request | None:
+    """What a retry of this request would be known by, if the client gave it a key."""
+    key = request.headers.get(KEY_HEADER)
+    if key is None:
+        return None
+    if not (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable() and " " not in key):
+        raise BadRequest(
+            f"expected an {KEY_HEADER} of 1 to {LONGEST_KEY} visible ASCII characters, got {len(key)} characters; "
+            "a random UUID is a good one."
+        )
+    digest = hashlib.blake2b(digest_size=16)
+    kind = request.headers.get("content-type", "")
+    for part in (request.method, request.url.path, request.url.query, kind):
+        digest.update(part.encode() + b"\0")
+    digest.update(data)
+    return services.Request(key, digest.hexdigest())
+
+
+async def done(
+    future: Future[Done], service: Service, describe: Callable[[Any], dict[str, Any]], status: int = 200
+) -> Response:
+    """The answer to a change, when it is made."""
+    result = await asyncio.shield(asyncio.wrap_future(future))  # a client that leaves does not take it back
+    headers = {REPLAYED_HEADER: "true"} if result.replayed else None
+    return answer(describe(result.outcome), service.index.encoder, status, headers)
+
+
+def id_in_path(text: str, service: Service) -> int | str:
+    """The id that a path names: an integer where the index has integers."""
+    is_number = text.isascii() and text.removeprefix("-").isdecimal() and len(text) <= 20 and str(int(text)) == text
+    if is_number and not service.has_text_ids:
+        return int(text)
+    if len(service.index) and not service.has_text_ids:
+        raise UnknownId(f"expected the id of an item, got {text[:80]!r}, which none has; ids here are integers.")
+    return text

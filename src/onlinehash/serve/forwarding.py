@@ -1,0 +1,84 @@
+"""A service that only reads hands all changes to the process that writes."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+
+import httpx
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from onlinehash.serve.errors import Forbidden, Unavailable
+from onlinehash.serve.exchange import body_of
+from onlinehash.serve.guard import ADDED
+from onlinehash.serve.settings import Limits
+
+#: What a reader answers by itself although it is asked by POST, and what only the writer knows although it is not.
+READS = {"/v1/search", "/v1/within", "/v1/rerank", "/v1/search/image", "/v1/codes", "/v1/items/get"}
+OF_THE_WRITER = {"/events", "/v1/teacher", "/v1/compare", "/v1/stats", "/v1/about"}
+
+#: Headers that concern one connection, not the request, and those that the reader's own guard and server put on.
+_OF_CONNECTIONS = {b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"te", b"trailer", b"expect"}
+_NOT_PASSED_ON = {*_OF_CONNECTIONS, b"date", *ADDED}
+
+#: How such requests are called where routes are counted.
+_FORWARDED = SimpleNamespace(path="forwarded")
+
+
+class Forwarding:
+    """An ASGI application around another: what only the writer can do goes to the writer's socket."""
+
+    def __init__(self, app: ASGIApp, socket: str | None, limits: Limits) -> None:
+        self._app, self._socket, self._limits = app, socket, limits
+        transport = None if socket is None else httpx.AsyncHTTPTransport(uds=socket, limits=httpx.Limits())
+        # The writer answers a change when it is on the disk, which may take as long as all that wait before it.
+        self._client = httpx.AsyncClient(
+            transport=transport, timeout=httpx.Timeout(limits.body_seconds, read=None), trust_env=False
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not _is_for_the_writer(scope["method"], scope["path"], self._socket is None):
+            await self._app(scope, receive, send)
+            return
+        if self._socket is None:
+            raise Forbidden("expected a service that may be changed, got one that only reads; ask the one that writes.")
+        scope["route"] = _FORWARDED
+        response = await self._forwarded(Request(scope, receive))
+        await response(scope, receive, send)
+
+    async def _forwarded(self, request: Request) -> Response:
+        # As it was written: an id in a path may hold an encoded question mark.
+        target = request.scope["raw_path"] + b"?" * bool(request.scope["query_string"]) + request.scope["query_string"]
+        asked = self._client.build_request(
+            request.method,
+            httpx.URL("http://writer", raw_path=target),
+            headers=_passed_on(request.headers.raw),
+            content=await body_of(request, self._limits),
+        )
+        try:
+            answered = await self._client.send(asked, stream=True)
+        except httpx.TransportError:
+            raise Unavailable("expected the process that writes, got no answer from it; try again.") from None
+        response = StreamingResponse(_pieces(answered), answered.status_code)
+        response.raw_headers = _passed_on(answered.headers.raw)
+        return response
+
+
+def _is_for_the_writer(method: str, path: str, alone: bool) -> bool:
+    if method in ("GET", "HEAD", "OPTIONS"):
+        return not alone and path in OF_THE_WRITER
+    return path not in READS
+
+
+def _passed_on(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    return [(name, value) for name, value in headers if name.lower() not in _NOT_PASSED_ON]
+
+
+async def _pieces(answered: httpx.Response) -> AsyncIterator[bytes]:
+    try:
+        async for piece in answered.aiter_raw():
+            yield piece
+    finally:
+        await answered.aclose()

@@ -1,0 +1,182 @@
+"""The door: every request passes here before it reaches a route, and every answer on its way out.
+
+It knows who may come in (host, origin, token, rate, size), puts the headers on that keep a browser safe, counts, and
+writes the log.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import time
+from collections import OrderedDict
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from onlinehash.errors import OnlineHashError
+from onlinehash.serve import errors, logs
+from onlinehash.serve.answers import refusal
+from onlinehash.serve.exchange import too_large
+from onlinehash.serve.metrics import Metrics
+from onlinehash.serve.settings import Access, Limits
+
+#: What needs no token: the page itself holds no data, and whoever watches over a service must reach it.
+OPEN = ("/", "/v1/health", "/v1/ready", "/favicon.ico")
+PAGE = "/page/"
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+MOST_CLIENTS = 10_000
+
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; worker-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+DATA_POLICY = "default-src 'none'; frame-ancestors 'none'"
+
+_ALWAYS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+]
+_FOR_PAGE = [*_ALWAYS, (b"content-security-policy", PAGE_POLICY.encode()), (b"cache-control", b"no-cache")]
+_FOR_DATA = [*_ALWAYS, (b"content-security-policy", DATA_POLICY.encode()), (b"cache-control", b"no-store")]
+
+#: The names of the headers that every answer gets here.
+ADDED = frozenset(name for name, _ in _FOR_PAGE)
+
+
+class Guard:
+    """An ASGI application around another."""
+
+    def __init__(self, app: ASGIApp, limits: Limits, access: Access, metrics: Metrics) -> None:
+        self._app, self._limits, self._metrics = app, limits, metrics
+        self._token = None if access.token is None else access.token.encode()
+        self._hosts = access.known_hosts
+        self._rate = _Rate(limits.rate) if limits.rate else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        start, path, status, whole = time.perf_counter(), scope["path"], 0, False
+        is_page = path == "/" or path.startswith(PAGE)
+        extra = _FOR_PAGE if is_page else _FOR_DATA
+
+        async def send_on(message: Message) -> None:
+            nonlocal status, whole
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message["headers"], *extra]
+            else:
+                whole = not message.get("more_body", False)
+            await send(message)
+
+        try:
+            self._check(scope, path, path in OPEN or is_page)
+            await self._app(scope, receive, send_on)
+        except OnlineHashError as error:
+            await refusal(error)(scope, receive, send_on)
+        except Exception:
+            logs.service.exception("a request failed", extra={"fields": {"path": scope_pattern(scope)}})
+            if status == 0:
+                await refusal(errors.fault())(scope, receive, send_on)
+            elif not whole:
+                raise  # half an answer is out; the server cuts the connection
+        finally:
+            self._note(scope, status, time.perf_counter() - start)
+
+    def _check(self, scope: Scope, path: str, is_open: bool) -> None:
+        headers = _Headers(scope["headers"])
+        if self._hosts is not None:
+            host = _host(headers.host)
+            if host not in self._hosts:
+                raise errors.Forbidden(
+                    f"expected a request to {', '.join(sorted(self._hosts))}, got one to {host!r}; "
+                    "name other hosts by --allow-host."
+                )
+        if headers.origin and scope["method"] not in SAFE_METHODS and _origin(headers.origin) != headers.host:
+            raise errors.Forbidden(f"expected a request from this service's own page, got one from {headers.origin!r}.")
+        if self._rate is not None and scope["client"] is not None:
+            self._rate.take(scope["client"][0])
+        if self._token is not None and not is_open and not self._is_known(headers.authorization):
+            raise errors.Unauthorized("expected the header Authorization: Bearer TOKEN with this service's token.")
+        if headers.length > self._limits.body_bytes:
+            raise too_large(self._limits.body_bytes, headers.length)
+
+    def _is_known(self, authorization: bytes) -> bool:
+        scheme, _, given = authorization.partition(b" ")
+        assert self._token is not None
+        return hmac.compare_digest(given.strip(), self._token) and scheme.lower() == b"bearer"
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        pattern = scope_pattern(scope)
+        self._metrics.request(pattern, scope["method"], status, seconds)
+        if logs.access.isEnabledFor(logging.INFO):
+            client = scope["client"][0] if scope["client"] else None
+            fields = {"method": scope["method"], "route": pattern, "status": status, "client": client}
+            logs.access.info("request", extra={"fields": fields | {"ms": round(seconds * 1e3, 3)}})
+
+
+def scope_pattern(scope: Scope) -> str:
+    """The pattern of the route that took a request: ids, which may be people's names, are not in it."""
+    route = scope.get("route")
+    return getattr(route, "path", "none")
+
+
+class _Headers:
+    """The few headers that are looked at, found in one pass."""
+
+    __slots__ = ("authorization", "host", "length", "origin")
+
+    def __init__(self, headers: list[tuple[bytes, bytes]]) -> None:
+        self.host = self.origin = ""
+        self.authorization, self.length = b"", 0
+        for name, value in headers:
+            if name == b"host":
+                self.host = value.decode("latin-1")
+            elif name == b"content-length":
+                self.length = int(value) if value.isdigit() else 0
+            elif name == b"authorization":
+                self.authorization = value
+            elif name == b"origin":
+                self.origin = value.decode("latin-1")
+
+
+@lru_cache(64)
+def _host(value: str) -> str:
+    """A Host header without its port."""
+    try:
+        return urlsplit(f"//{value}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _origin(value: str) -> str:
+    """Host and port of an Origin header."""
+    try:
+        return urlsplit(value).netloc
+    except ValueError:
+        return ""
+
+
+class _Rate:
+    """So many requests a second for each address, saved up for a second at most."""
+
+    def __init__(self, rate: float) -> None:
+        self._rate, self._most = rate, max(1.0, rate)
+        self._clients: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, client: str) -> None:
+        now: float = time.monotonic()
+        saved, at = self._clients.pop(client, (self._most, now))
+        saved = min(self._most, saved + (now - at) * self._rate)
+        allowed = saved >= 1
+        self._clients[client] = (saved - 1 if allowed else saved, now)
+        if len(self._clients) > MOST_CLIENTS:
+            self._clients.popitem(last=False)
+        if not allowed:
+            raise errors.Busy(f"expected at most {self._rate:g} requests a second, got more; slow down.", retry_after=1)

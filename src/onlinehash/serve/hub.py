@@ -1,0 +1,84 @@
+"""Server-sent events: what any thread tells, every listener hears, and nobody waits for a slow one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+import orjson
+
+from onlinehash.serve.errors import Busy, Unavailable
+
+#: Messages that may wait for a listener; the oldest is dropped for the next.
+BACKLOG = 256
+STILL_HERE = 15.0
+
+
+class Hub:
+    """Listeners, each with a short queue of its own in the event loop."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._listeners: set[asyncio.Queue[bytes | None]] = set()
+
+    def open(self) -> None:
+        """Called in the event loop that listeners will run in."""
+        self._loop = asyncio.get_running_loop()
+
+    def close(self) -> None:
+        """Send everybody home, so that a server can stop; called in the event loop."""
+        self._loop = None
+        for queue in self._listeners:
+            _put(queue, None)
+
+    def __len__(self) -> int:
+        return len(self._listeners)
+
+    def tell(self, name: str, data: dict[str, Any]) -> None:
+        """From any thread."""
+        loop = self._loop
+        if loop is not None and self._listeners:
+            message = _message(name, data)
+            with suppress(RuntimeError):  # the loop was closed in this very moment
+                loop.call_soon_threadsafe(self._spread, message)
+
+    def _spread(self, message: bytes) -> None:
+        for queue in self._listeners:
+            _put(queue, message)
+
+    def listen(self, hello: dict[str, Any]) -> AsyncIterator[bytes]:
+        """All that is told from now on, after a `hello`; refused at once where too many listen already."""
+        if self._loop is None:
+            raise Unavailable("expected a service that goes on, got one that is shutting down; try again later.")
+        if len(self._listeners) >= self._most:
+            raise Busy(f"expected at most {self._most} listeners, got another; close one.", retry_after=10)
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue(BACKLOG)
+        queue.put_nowait(_message("hello", hello))
+        return self._messages(queue)
+
+    async def _messages(self, queue: asyncio.Queue[bytes | None]) -> AsyncIterator[bytes]:
+        self._listeners.add(queue)
+        try:
+            while True:
+                try:
+                    message = await asyncio.wait_for(queue.get(), STILL_HERE)
+                except TimeoutError:
+                    message = b": still here\n\n"
+                if message is None:
+                    return
+                yield message
+        finally:
+            self._listeners.discard(queue)
+
+
+def _put(queue: asyncio.Queue[bytes | None], message: bytes | None) -> None:
+    if queue.full():
+        queue.get_nowait()
+    queue.put_nowait(message)
+
+
+def _message(name: str, data: dict[str, Any]) -> bytes:
+    return b"event: %s\ndata: %s\n\n" % (name.encode(), orjson.dumps(data, option=orjson.OPT_SERIALIZE_NUMPY))

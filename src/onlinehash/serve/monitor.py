@@ -1,0 +1,137 @@
+"""`Monitor`: how good is the search? Measured again and again on queries whose answers are known."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onlinehash import checks, evaluate
+from onlinehash.errors import InvalidInput
+from onlinehash.learners.encoder import Encoder
+from onlinehash.live import filters
+from onlinehash.live.index import LiveIndex
+from onlinehash.serve.companion import Background
+from onlinehash.serve.sampling import hashes
+from onlinehash.streams.from_labels import key_of
+
+if TYPE_CHECKING:
+    from onlinehash.serve.service import Service
+
+#: The share of the time that measuring may take.
+SHARE = 0.05
+
+#: Items that are looked at, always the same ones while they live; payloads that are read at once.
+MOST_ITEMS = 50_000
+AT_ONCE = 256
+
+
+class Monitor(Background):
+    """Mean average precision of held-out queries, whose neighbours should carry their label.
+
+    X, y : the queries and their labels, of the kind that items have in the payload field `service.label`.
+
+    It measures after a refresh, or when items changed, on the codes and the encoder of one moment, with ties in every
+    order alike. Items without a label are left out. Of large indexes a sample is looked at. It waits for nobody and
+    nobody waits for it: after each measurement it rests until measuring has cost 5 % of the time.
+    """
+
+    def __init__(self, service: Service, X: Any, y: Any) -> None:
+        super().__init__()
+        if service.label is None:
+            raise InvalidInput("expected a service that knows which payload field is the label, got one without.")
+        self._service, self._field = service, service.label
+        self._X = checks.vectors(X)
+        self._numbers: dict[str, int] = {}
+        self._y = np.array([self._number(label) for label in checks.labels(y, len(self._X)).tolist()])
+        self._lock = threading.Lock()  # for the labels, which are forgotten by the writer's thread
+        self._labels: dict[Any, int] = {}
+        self._changes = 0
+        self._is_warm = False  # the first measurement reads all labels and loads kernels, the others do not
+        #: The last measurement, `{"map", "n_queries", "n_pairs"}`; None until there is one.
+        self.latest: dict[str, Any] | None = None
+
+    def _work(self) -> float:
+        start = time.thread_time()
+        measured = self.measure(self._service.index)
+        if measured is not None:
+            value, encoder = measured
+            self.latest = {"map": value, "n_queries": len(self._y), "n_pairs": self._pairs_of(encoder)}
+            self._service.hub.tell("measured", self.latest)
+        cost, self._is_warm = time.thread_time() - start if self._is_warm else 0.0, True
+        return cost * (1 / SHARE - 1)
+
+    def measure(self, index: LiveIndex) -> tuple[float, Encoder] | None:
+        """The mAP of an index with these items, and the encoder that it is the mAP of; None where it has none."""
+        view = index.view  # ids, codes and encoder of one moment, which never change
+        encoder, items = view.encoder, view.items
+        if encoder is None:
+            return None
+        positions = items.positions()
+        ids = items.ids.at(positions)
+        if len(ids) > MOST_ITEMS:
+            few = np.sort(np.argpartition(hashes(ids), MOST_ITEMS)[:MOST_ITEMS])
+            positions, ids = positions[few], ids[few]
+        y = self._labels_of(ids.tolist())
+        if not np.isin(self._y, y).any():
+            return None
+        codes, truth = items.at(positions[y >= 0]), evaluate.same_label(self._y, y[y >= 0])
+        found = evaluate.rank(encoder.encode(self._X), codes, truth, ["map"], fusion=encoder.fusion)
+        return found["map"], encoder
+
+    def _pairs_of(self, encoder: Encoder) -> int:
+        """Pairs that the learner had seen when it was this encoder."""
+        index = self._service.index
+        known = {version.encoder.version: version.n_pairs for version in index.versions}
+        return int(known.get(encoder.version, index.learner.n_pairs_seen_))
+
+    # ------------------------------------------------------------------------------------------------ labels
+
+    def _labels_of(self, ids: list[Any]) -> np.ndarray:
+        """The numbers of the items' labels, -1 where there is none; payloads are read where that is not known."""
+        unknown = [id for id in ids if id not in self._labels]
+        for start in range(0, len(unknown), AT_ONCE):
+            self._read(unknown[start : start + AT_ONCE])
+        return np.array([self._labels.get(id, -1) for id in ids], np.int64)
+
+    def _read(self, ids: list[Any]) -> None:
+        path, changes = self._field.split("."), -1
+        while changes != self._changes:  # else what was read may be from before a change
+            changes = self._changes
+            payloads = self._service.index.payloads_of(ids)
+            found = [filters.look_up(payload, self._field, path) for payload in payloads]
+            with self._lock:
+                if changes == self._changes:
+                    self._labels.update(zip(ids, map(self._number, found), strict=True))
+
+    def _number(self, label: Any) -> int:
+        if not isinstance(label, str | int | float):
+            return -1
+        return self._numbers.setdefault(key_of(label), len(self._numbers))
+
+    def _forget(self, ids: Any) -> None:
+        with self._lock:
+            self._changes += 1
+            for id in np.atleast_1d(np.asarray(ids, object)).tolist():
+                self._labels.pop(id, None)
+        self._wake()
+
+    # ------------------------------------------------------------------------------------------------ companion
+
+    def added(self, ids: Any, X: Any) -> None:
+        """Labels of new items are read when they are needed, as are those of others that changed."""
+        self._forget(ids)
+
+    def updated(self, ids: Any, X: Any) -> None:
+        """Their labels may be others."""
+        self._forget(ids)
+
+    def removed(self, ids: Any) -> None:
+        """Nobody needs their labels."""
+        self._forget(ids)
+
+    def refreshed(self) -> None:
+        """Worth a look."""
+        self._wake()

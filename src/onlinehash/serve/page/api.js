@@ -1,0 +1,79 @@
+/** Requests to the service, with its token, and pictures as addresses an <img> can show. */
+
+const PICTURES_KEPT = 800;
+const TOKEN = "onlinehash.token";
+
+/** What the service said instead of an answer: `status`, `kind` (the error's class) and a sentence. */
+export class Refused extends Error {
+  constructor(status, body) {
+    super(body?.message ?? `The service answered ${status}.`);
+    this.status = status;
+    this.kind = body?.error ?? "";
+  }
+}
+
+export class Api {
+  /** `askToken()` promises a token; it is called once however many requests were turned away. */
+  constructor(askToken) {
+    this.askToken = askToken;
+    this.asking = null;
+    this.pictures = new Map();
+  }
+
+  get(path) {
+    return this.send(path).then((answer) => answer.json());
+  }
+
+  /** `body`: a Blob as it is, anything else as JSON. */
+  post(path, body = {}) {
+    const raw = body instanceof Blob;
+    const headers = { "Content-Type": raw ? body.type : "application/json" };
+    return this.send(path, { method: "POST", headers, body: raw ? body : JSON.stringify(body) }).then((a) => a.json());
+  }
+
+  /** The address of an item's picture, fetched once and kept while there is room. */
+  picture(id) {
+    const key = JSON.stringify(id);
+    const known = this.pictures.get(key);
+    this.pictures.delete(key);
+    const url = known ?? this.send(`/v1/items/${encodeURIComponent(id)}/picture`)
+      .then((answer) => answer.blob())
+      .then((blob) => URL.createObjectURL(blob));
+    this.pictures.set(key, url);
+    url.catch(() => this.pictures.delete(key));
+    if (this.pictures.size > PICTURES_KEPT) {
+      const [oldest, old] = this.pictures.entries().next().value;
+      this.pictures.delete(oldest);
+      old.then(URL.revokeObjectURL, () => {});
+    }
+    return url;
+  }
+
+  /** A request that waits for a token where one is wanted, and once more where the service is busy. */
+  async send(path, init = {}, tries = 3) {
+    const token = sessionStorage.getItem(TOKEN);
+    const headers = { ...init.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+    const answer = await fetch(path, { ...init, headers }).catch((error) => {
+      if (error.name === "AbortError") throw error;
+      throw new Refused(0, { error: "Offline", message: "The service cannot be reached." });
+    });
+    if (answer.ok) return answer;
+    if (answer.status === 401) {
+      await this.renewToken(token);
+      return this.send(path, init, tries);
+    }
+    if (answer.status === 429 && tries > 1) {
+      const seconds = Math.min(Number(answer.headers.get("Retry-After")) || 1, 5);
+      await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+      return this.send(path, init, tries - 1);
+    }
+    throw new Refused(answer.status, await answer.json().catch(() => null));
+  }
+
+  /** Asks for another token, unless one came in since `refused` was sent. */
+  async renewToken(refused) {
+    if (sessionStorage.getItem(TOKEN) !== refused) return;
+    this.asking ??= this.askToken(refused !== null).finally(() => { this.asking = null; });
+    sessionStorage.setItem(TOKEN, await this.asking);
+  }
+}

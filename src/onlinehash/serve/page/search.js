@@ -1,0 +1,148 @@
+/** Search and teach: pick an item, see its neighbours, say what is similar, see the search get better. */
+import { Agreement } from "./agreement.js";
+import { askAboutTwo } from "./choice.js";
+import { dragCards } from "./drag.js";
+import { make } from "./elements.js";
+import { findNeighbours } from "./find.js";
+import { Finder, takeDrops, takesImages } from "./finder.js";
+import { handles, legend } from "./help.js";
+import { Neighbours } from "./neighbours.js";
+import { Said } from "./said.js";
+import { briefly, movedBits, outcome, pairKey, teachPair } from "./teach.js";
+
+const SHOWN = 12;
+const CALM = 2500; // milliseconds without a hand on the cards before they follow the teacher again
+const OFTEN = 900; // milliseconds between two searches that follow the teacher
+
+export function mount(section, context) {
+  const view = new SearchAndTeach(section, context);
+  view.start();
+  return { show: () => view.follow(), pick: (id) => view.finder.pick(id) };
+}
+
+class SearchAndTeach {
+  constructor(section, context) {
+    Object.assign(this, context, { section });
+    Object.assign(this, { query: null, queryCard: null, encoder: null, asked: 0, busy: false, touched: 0, due: null });
+    const { about } = context;
+    this.teachable = !about.read_only;
+    this.finder = new Finder(context, {
+      onItem: (item) => this.pick(item),
+      onImage: (file) => this.pickImage(file),
+      trouble: (error) => this.say(error.message),
+    });
+    const onPick = (id) => this.finder.pick(id);
+    const onMark = this.teachable ? (hit, similar) => this.mark(this.query, hit, similar) : null;
+    this.neighbours = new Neighbours(this.card, { onMark, onPick });
+    this.agreement = new Agreement(about);
+    this.said = new Said((subject) => this.card(subject, { onPick: subject.id === null ? null : onPick }));
+    this.line = make("p.line", { role: "status", "aria-live": "polite" });
+    this.stand = make("div.stand");
+    this.title = make("h2");
+    this.results = make("div.results", { hidden: true },
+      make("aside", {}, make("h2", {}, "Query"), this.stand, this.agreement.element, this.said.element),
+      make("div.answers", {}, make("div.ways", {}, this.title, legend(this.teachable)),
+        this.neighbours.list, ...handles(this.teachable)));
+    section.classList.toggle("wordy", !about.pictures);
+    section.append(this.finder.element, this.line, this.results);
+  }
+
+  async start() {
+    if (takesImages(this.about)) takeDrops(this.section, (file) => this.pickImage(file));
+    if (this.teachable) dragCards(this.section, (from, onto) => this.ask(from, onto));
+    for (const hand of ["pointermove", "pointerdown", "keydown", "focusin"]) {
+      this.neighbours.list.addEventListener(hand, () => { this.touched = Date.now(); });
+    }
+    this.live.on("refreshed", ({ encoder }) => { if (encoder !== this.encoder) this.follow(); });
+    this.live.on("items", ({ n }) => { if (n && this.finder.isEmpty) this.finder.offer().then(() => this.say("")); });
+    const n = await this.finder.offer();
+    if (n === 0) this.say("There is nothing here yet: add items (POST /v1/items) and they appear.");
+  }
+
+  /** One quiet line; `unseen` is for those who hear the page and is on the page elsewhere. */
+  say(text, unseen = "") {
+    this.line.replaceChildren(make("span", {}, text), make("span.unseen", {}, unseen && ` ${unseen}`));
+  }
+
+  /** Searches from an item or a picture: {id, payload} or {id: null, vector, url, name}. */
+  async pick(subject) {
+    this.query = subject;
+    this.neighbours.clear();
+    this.agreement.clear();
+    this.queryCard = this.card(subject, { name: subject.name });
+    if (subject.id === null) this.queryCard.dataset.query = "";
+    this.say("");
+    if (await this.search(null, "")) this.stand.scrollIntoView({ block: "nearest" });
+  }
+
+  async pickImage(file) {
+    try {
+      const { vector } = await this.api.post("/v1/search/image?k=1", file);
+      await this.pick({ id: null, payload: null, vector, url: URL.createObjectURL(file), name: file.name });
+    } catch (error) {
+      this.say(error.message);
+    }
+  }
+
+  /** Searches, shows what came and says `story` unless it is null; false where it failed or another overtook it. */
+  async search(moved = null, story = null) {
+    const mine = ++this.asked;
+    const query = this.query;
+    try {
+      const found = await findNeighbours(this.api, query, SHOWN);
+      if (mine !== this.asked) return false;
+      this.encoder = found.encoder;
+      this.queryCard.renew({ code: found.code, moved });
+      this.stand.replaceChildren(this.queryCard);
+      this.results.hidden = false;
+      this.finder.element.classList.add("small");
+      this.neighbours.show(found.hits, (hit) => ({
+        code: hit.code, distance: hit.distance, against: found.code, moved, said: this.said.of(pairKey(query, hit)),
+      }));
+      this.title.textContent = found.hits.length ? `The ${found.hits.length} nearest` : "No neighbours";
+      const agreed = this.agreement.show(query, found.hits, found.encoder);
+      if (story !== null) this.say(story, agreed);
+      return true;
+    } catch (error) {
+      if (mine === this.asked) this.say(error.kind === "NotReady" ? `Not ready yet: ${error.message}` : error.message);
+      return false;
+    }
+  }
+
+  /** Says what two subjects are to each other and shows what that changed. */
+  async mark(a, b, similar) {
+    if (this.busy) return;
+    this.busy = true;
+    this.section.classList.add("busy");
+    try {
+      const update = await teachPair(this.api, a, b, similar);
+      const story = `You said ${similar ? "similar" : "not similar"}: ${outcome(update, this.about)}`;
+      this.said.add(pairKey(a, b), a, b, similar, briefly(update));
+      if (this.query) await this.search(movedBits(update, this.about), story);
+      else this.say(story);
+    } catch (error) {
+      this.say(error.message);
+    } finally {
+      this.busy = false;
+      this.section.classList.remove("busy");
+    }
+  }
+
+  async ask(from, onto) {
+    const [a, b] = [from.item, onto.item];
+    const similar = await askAboutTwo(this.card(a, { name: a.name }), this.card(b, { name: b.name }));
+    if (similar !== null) this.mark(a, b, similar);
+  }
+
+  /** Keeps up with what others teach, though never under somebody's hand. */
+  follow() {
+    if (!this.query || this.due || this.section.hidden) return;
+    const wait = Math.max(OFTEN, this.touched + CALM - Date.now());
+    this.due = setTimeout(() => {
+      this.due = null;
+      if (this.busy || this.section.hidden) return;
+      if (Date.now() < this.touched + CALM) return this.follow();
+      this.search();
+    }, wait);
+  }
+}

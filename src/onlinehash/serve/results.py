@@ -1,0 +1,188 @@
+"""The shapes of answers, for the OpenAPI document and those who read it; routes make the JSON directly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+Id = int | str
+
+
+class Answer(Struct, kw_only=True):
+    """Every answer says which encoder made the codes it rests on."""
+
+    encoder: int | None
+
+
+class Problem(Struct):
+    """What went wrong, as one sentence, and what of it was expected and got."""
+
+    error: str
+    message: str
+    expected: str | None
+    got: str | None
+
+
+class Counted(Answer, kw_only=True):
+    """How many items there are now."""
+
+    n: int
+
+
+class Added(Counted, kw_only=True):
+    """The ids of new items."""
+
+    ids: list[Id]
+
+
+class Listed(Counted, kw_only=True):
+    """Ids in the order of insertion, and how many there are in all."""
+
+    ids: list[Id]
+
+
+class Item(Answer, kw_only=True):
+    """One item."""
+
+    id: Id
+    payload: dict[str, Any] | None
+    vector: list[float] = []
+
+
+class OneOfItems(Struct, kw_only=True):
+    """One item among others."""
+
+    id: Id
+    payload: dict[str, Any] | None
+    vector: list[float] = []
+
+
+class Items(Answer, kw_only=True):
+    """Several items."""
+
+    items: list[OneOfItems]
+
+
+class Found(Answer, kw_only=True):
+    """Ids and distances, nearest first; a list of lists where several queries were asked."""
+
+    ids: list[Id | list[Id]]
+    distances: list[float | list[float]]
+    payloads: list[Any] = []
+
+
+class FoundByPicture(Found, kw_only=True):
+    """Besides, the vector of the picture."""
+
+    vector: list[float]
+
+
+class Encoded(Answer, kw_only=True):
+    """Codes as hexadecimal text."""
+
+    codes: list[str]
+    n_bits: int
+    n_models: int
+
+
+class Map(Encoded, kw_only=True):
+    """A sample of items with their codes and, where the service knows a label, their labels."""
+
+    ids: list[Id]
+    labels: list[Any] | None
+
+
+class Learned(Answer, kw_only=True):
+    """What each pair did: its loss before the step, the step (one for each model), the bits whose function changed,
+    and how many pairs are kept back until a feature map has its anchors."""
+
+    loss: list[float]
+    step: list[list[float]]
+    bits: list[list[int]]
+    pending: list[int]
+    n_pairs: int
+
+
+class LearnedFromClicks(Learned, kw_only=True):
+    """Besides, the pairs that were made of the clicks: query (null for a vector), item, similar, weight."""
+
+    pairs: list[list[Any]]
+
+
+class Taught(Answer, kw_only=True):
+    """How many pairs the learner has seen."""
+
+    n_pairs: int
+
+
+class Behind(Struct):
+    """How far the codes are behind the learner."""
+
+    bits: int
+    pairs: int
+
+
+class Refreshed(Answer, kw_only=True):
+    """Which encoder the codes are of, and how far they are behind the learner."""
+
+    serial: int
+    behind: Behind
+
+
+class Version(Struct):
+    """An encoder that is kept."""
+
+    serial: int
+    n_pairs: int
+    version: int
+
+
+class Model(Answer, kw_only=True):
+    """The learner, its parameters, and the encoders that are kept."""
+
+    method: str
+    parameters: dict[str, Any]
+    n_bits: int
+    n_models: int
+    n_features: int
+    dtype: str
+    fusion: str
+    version: int | None
+    serial: int
+    versions: list[Version]
+    n_pairs: int
+    policy: str
+    paused: bool
+
+
+class Compared(Struct, kw_only=True):
+    """What one method found."""
+
+    name: str
+    bits: int
+    ids: list[Id]
+    distances: list[int]
+    n_pairs: int
+    n: int
+    map: float | None
+
+
+class ComparedMethods(Answer, kw_only=True):
+    """The same query under several methods."""
+
+    methods: list[Compared]
+
+
+class Teacher(Answer, kw_only=True):
+    """The simulated teacher."""
+
+    running: bool
+    pairs_per_second: float
+    n_pairs: int
+
+
+class Status(Struct):
+    """Is the service there; is it ready?"""
+
+    status: str

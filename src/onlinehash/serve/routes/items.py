@@ -1,0 +1,134 @@
+"""Items: add, update, remove, get."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from msgspec import UNSET
+from starlette.responses import Response
+
+from onlinehash import format
+from onlinehash.live.searching import Item
+from onlinehash.serve import results
+from onlinehash.serve.answers import answer
+from onlinehash.serve.bodies import shapes
+from onlinehash.serve.bodies.shapes import FORMAT
+from onlinehash.serve.documents import described
+from onlinehash.serve.errors import NotFound
+from onlinehash.serve.exchange import done, id_in_path, parsed, retry_of
+from onlinehash.serve.service import Service
+
+MOST_LISTED = 100_000
+
+
+def routes(service: Service) -> APIRouter:
+    """The routes under /v1/items."""
+    router, index = APIRouter(tags=["items"]), service.index
+
+    def count(_: Any) -> dict[str, Any]:
+        return {"n": len(index)}
+
+    def added(ids: Any) -> dict[str, Any]:
+        return {"ids": ids.tolist(), "n": len(index)}
+
+    @router.post("/v1/items", **described("Add items", shapes.NewItems, results.Added, status=201, changes=True))
+    async def add(request: Request) -> Response:
+        """New items. Ids that are known already are refused; without ids, items are numbered on."""
+        body, data = await parsed(request, service, shapes.NewItems)
+        change = service.add(body.ids, body.vectors, body.payloads, retry_of(request, data), len(data))
+        return await done(change, service, added, 201)
+
+    @router.patch("/v1/items", **described("Update items", shapes.ChangedItems, results.Counted, changes=True))
+    async def update(request: Request) -> Response:
+        """Other vectors or payloads, or both, for known items, which keep their place in the order of insertion."""
+        body, data = await parsed(request, service, shapes.ChangedItems)
+        change = service.update(body.ids, body.vectors, body.payloads, retry_of(request, data), len(data))
+        return await done(change, service, count)
+
+    @router.post("/v1/items/remove", **described("Remove items", shapes.Ids, results.Counted, changes=True))
+    async def remove(request: Request) -> Response:
+        """Forget known items."""
+        body, data = await parsed(request, service, shapes.Ids)
+        return await done(service.remove(body.ids, retry_of(request, data), len(data)), service, count)
+
+    @router.post("/v1/items/get", **described("Get items", shapes.WantedItems, results.Items))
+    async def get_many(request: Request) -> Response:
+        """Some items, as they are at one moment; with `Accept: application/vnd.onlinehash` in that format."""
+        body, _ = await parsed(request, service, shapes.WantedItems)
+        encoder = index.encoder
+        items = await asyncio.to_thread(index.get_many, body.ids)
+        if request.headers.get("accept") == FORMAT:
+            content = {
+                "ids": [item.id for item in items],
+                "payloads": [item.payload for item in items],
+                "vectors": [item.vector for item in items] if body.vectors else None,
+                "encoder": None if encoder is None else encoder.version,
+            }
+            return Response(format.to_bytes("answer", content), media_type=FORMAT)
+        return answer({"items": [_shown(item, body.vectors) for item in items]}, encoder)
+
+    @router.get("/v1/items", **described("List ids", None, results.Listed))
+    async def ids(
+        offset: Annotated[int, Query(ge=0, le=2**63 - 1)] = 0,
+        limit: Annotated[int, Query(ge=0, le=MOST_LISTED)] = 1000,
+    ) -> Response:
+        """Ids in the order of insertion."""
+        every = await asyncio.to_thread(lambda: index.ids)
+        return answer({"ids": every[offset : offset + limit].tolist(), "n": len(every)}, index.encoder)
+
+    @router.get("/v1/items/{id:path}/picture", **described("Get an item's picture", None, "image/png"))
+    async def picture(id: str) -> Response:
+        """The picture of an item, where the service knows how items look."""
+        if service.pictures is None:
+            raise NotFound("expected an index with pictures, got one without; start it with --pictures.")
+        item = await asyncio.to_thread(index.get, id_in_path(id, service))
+        found = service.pictures.picture_of(item)
+        if found is None:
+            raise NotFound("expected an item with a picture, got one without.")
+        data, kind = found
+        return Response(data, media_type=kind)
+
+    @router.get("/v1/items/{id:path}", **described("Get an item", None, results.Item))
+    async def get(id: str, vector: bool = True) -> Response:
+        """One item."""
+        encoder = index.encoder
+        item = await asyncio.to_thread(index.get, id_in_path(id, service))
+        return answer(_shown(item, vector), encoder)
+
+    @router.post(
+        "/v1/items/{id:path}", **described("Add an item", shapes.NewItem, results.Added, status=201, changes=True)
+    )
+    async def add_one(id: str, request: Request) -> Response:
+        """One new item."""
+        body, data = await parsed(request, service, shapes.NewItem)
+        change = service.add(
+            [id_in_path(id, service)], body.vector[None], [body.payload], retry_of(request, data), len(data)
+        )
+        return await done(change, service, added, 201)
+
+    @router.patch(
+        "/v1/items/{id:path}", **described("Update an item", shapes.ChangedItem, results.Counted, changes=True)
+    )
+    async def update_one(id: str, request: Request) -> Response:
+        """Another vector or payload, or both."""
+        body, data = await parsed(request, service, shapes.ChangedItem)
+        vectors = None if body.vector is None else body.vector[None]
+        payloads = None if body.payload is UNSET else [body.payload]
+        change = service.update([id_in_path(id, service)], vectors, payloads, retry_of(request, data), len(data))
+        return await done(change, service, count)
+
+    @router.delete("/v1/items/{id:path}", **described("Remove an item", None, results.Counted, changes=True))
+    async def remove_one(id: str, request: Request) -> Response:
+        """Forget one item."""
+        return await done(service.remove([id_in_path(id, service)], retry_of(request, b"")), service, count)
+
+    return router
+
+
+def _shown(item: Item, with_vector: bool) -> dict[str, Any]:
+    shown: dict[str, Any] = {"id": item.id, "payload": item.payload}
+    if with_vector:
+        shown["vector"] = item.vector
+    return shown

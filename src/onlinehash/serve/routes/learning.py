@@ -1,0 +1,140 @@
+"""Learning, and what follows from it: pairs, labels, clicks; refreshes, and back again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import numpy as np
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from onlinehash import streams
+from onlinehash.learners.update import Updates
+from onlinehash.live.index import LiveIndex
+from onlinehash.serve import results
+from onlinehash.serve.answers import answer
+from onlinehash.serve.bodies import shapes
+from onlinehash.serve.documents import described
+from onlinehash.serve.errors import Busy, Unavailable
+from onlinehash.serve.exchange import done, parsed, retry_of
+from onlinehash.serve.service import Service
+
+#: Seconds between two looks at something that is waited for.
+PAUSE = 0.01
+
+
+def routes(service: Service) -> APIRouter:
+    """The routes that teach."""
+    router, index = APIRouter(tags=["learning"]), service.index
+
+    def learned(updates: Updates) -> dict[str, Any]:
+        return {
+            "loss": updates.loss,
+            "step": updates.step,
+            "bits": [updates.bits(t).tolist() for t in range(len(updates))],
+            "pending": updates.pending,
+            "n_pairs": service.n_pairs,
+        }
+
+    def taught(_: Any) -> dict[str, Any]:
+        return {"n_pairs": service.n_pairs}
+
+    @router.post("/v1/learn", **described("Learn pairs", shapes.Lesson, results.Learned, changes=True))
+    async def learn(request: Request) -> Response:
+        """Pairs of vectors or of items, and whether they are similar; one answer for each pair."""
+        body, data = await parsed(request, service, shapes.Lesson)
+        retry = retry_of(request, data)
+        if body.a is not None and body.b is not None:
+            A, B = (np.atleast_2d(side) for side in (body.a, body.b))
+            change = service.learn(A, B, body.similar, body.weight, retry, len(data))
+        else:
+            ids_a, ids_b = ([side] if isinstance(side, int | str) else side for side in (body.id_a, body.id_b))
+            change = service.learn_by_id(ids_a, ids_b, body.similar, body.weight, retry, len(data))
+        if body.refresh:
+            await asyncio.shield(asyncio.wrap_future(change))
+            await refreshed_when_there_is_room()
+        return await done(change, service, learned)
+
+    @router.post("/v1/learn/labelled", **described("Learn labels", shapes.Labelled, results.Taught, changes=True))
+    async def labelled(request: Request) -> Response:
+        """Points with labels, for learners that take them."""
+        body, data = await parsed(request, service, shapes.Labelled)
+        change = service.change(
+            lambda index: index.learn_labelled(body.vectors, body.y), retry_of(request, data), len(data)
+        )
+        return await done(change, service, taught)
+
+    @router.post(
+        "/v1/learn/clicks", **described("Learn clicks", shapes.Clicks, results.LearnedFromClicks, changes=True)
+    )
+    async def clicks(request: Request) -> Response:
+        """A list of results as it was shown, and what was clicked: clicks are similar, what was passed over is not."""
+        body, data = await parsed(request, service, shapes.Clicks)
+        pairs = streams.from_clicks(
+            body.query, body.shown, body.clicked, skip_weight=body.skip_weight, position_bias=body.position_bias
+        )
+        shown = [list(pair) for pair in zip(pairs.ids_a, pairs.ids_b, pairs.similar, pairs.weight, strict=True)]
+        nothing = {"loss": [], "step": [], "bits": [], "pending": [], "n_pairs": service.n_pairs, "pairs": []}
+        if not shown:
+            return answer(nothing, index.encoder)
+        retry = retry_of(request, data)
+        if body.vector is None:
+            change = service.learn_by_id(pairs.ids_a, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
+        else:
+            A = np.repeat(body.vector[None], len(shown), axis=0)
+            B = await asyncio.to_thread(index.vectors_of, pairs.ids_b)
+            change = service.learn(A, B, pairs.similar, pairs.weight, retry, len(data))
+        return await done(change, service, lambda updates: learned(updates) | {"pairs": shown})
+
+    @router.post("/v1/flush", **described("Flush", None, results.Taught, changes=True))
+    async def flush(request: Request) -> Response:
+        """Let a feature map that still waits start with the anchors there are; learn a chunk that still fills."""
+        return await done(service.change(LiveIndex.flush, retry_of(request, b"")), service, taught)
+
+    # ------------------------------------------------------------------------------------------------ codes
+
+    async def refreshed(wait: bool) -> None:
+        """Let the writer begin a refresh; it runs beside everything else."""
+        job = await asyncio.wrap_future(service.writer.submit(lambda: index.refresh(wait=False)))
+        if wait and job is not None:
+            while not job.done:  # a thread for each who waits would be one less for searches
+                await asyncio.sleep(PAUSE)
+            job.wait()
+
+    async def refreshed_when_there_is_room() -> None:
+        """After a change that was made: nobody may be told now to make it again."""
+        with contextlib.suppress(Unavailable):
+            while True:
+                try:
+                    return await refreshed(True)
+                except Busy:
+                    await asyncio.sleep(PAUSE)
+
+    async def state() -> Response:
+        bits = await asyncio.to_thread(service.changed_bits)
+        behind = {"bits": len(bits), "pairs": index.pairs_behind}
+        return answer({"serial": index.serial, "behind": behind}, index.encoder)
+
+    @router.post("/v1/refresh", **described("Refresh", shapes.RefreshOrder, results.Refreshed))
+    async def refresh(request: Request) -> Response:
+        """Let the codes be the learner's. Searches and changes go on meanwhile."""
+        body, _ = await parsed(request, service, shapes.RefreshOrder)
+        await refreshed(body.wait)
+        return await state()
+
+    @router.post("/v1/refresh/cancel", **described("Cancel a refresh", None, results.Refreshed))
+    async def cancel() -> Response:
+        """Stop a refresh that is under way, as if it had never begun."""
+        await asyncio.to_thread(index.cancel)
+        return await state()
+
+    @router.post("/v1/rollback", **described("Roll back", shapes.Rollback, results.Refreshed))
+    async def roll_back(request: Request) -> Response:
+        """Return to an older encoder: the one before the present, or that of a serial number."""
+        body, _ = await parsed(request, service, shapes.Rollback)
+        await asyncio.wrap_future(service.writer.submit(lambda: index.roll_back(body.serial)))
+        return await state()
+
+    return router

@@ -1,0 +1,133 @@
+"""The model, the figures, and what else a page or an operator wants to know."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+import onlinehash
+from onlinehash import files
+from onlinehash.errors import NotReady
+from onlinehash.serve import results
+from onlinehash.serve.answers import answer
+from onlinehash.serve.bodies import shapes
+from onlinehash.serve.documents import described, example
+from onlinehash.serve.errors import NotFound
+from onlinehash.serve.exchange import parsed
+from onlinehash.serve.metrics import Metrics
+from onlinehash.serve.routes.search import encoded
+from onlinehash.serve.sampling import sample
+from onlinehash.serve.service import Service
+
+MOST_ON_MAP = 2_000
+
+
+def routes(service: Service, metrics: Metrics) -> APIRouter:
+    """The routes that tell."""
+    router, index = APIRouter(tags=["model"]), service.index
+
+    @router.get("/v1/model", **described("Get the model", None, results.Model))
+    async def model() -> Response:
+        """The learner, its parameters, and the encoders that are kept."""
+        return answer(await asyncio.to_thread(service.model), index.encoder)
+
+    @router.get("/v1/model/download", **described("Download the model", None, "application/octet-stream"))
+    async def download(what: Literal["learner", "encoder"] = "learner") -> Response:
+        """The learner, which goes on where it is, or the encoder of the codes; `onlinehash.load` reads the file."""
+
+        if what == "learner":
+            data = await asyncio.wrap_future(service.writer.submit(lambda: files.to_bytes(index.learner)))
+        else:
+            if index.encoder is None:
+                raise NotReady("expected an index with an encoder, got one that has none yet; add items.")
+            data = files.to_bytes(index.encoder)
+        name = {"Content-Disposition": f'attachment; filename="{what}.oh"'}
+        return Response(data, headers=name, media_type="application/octet-stream")
+
+    @router.get("/v1/stats", **described("Get statistics", None, example({"n": 1500, "n_pairs": 320})))
+    async def stats() -> Response:
+        """Everything that is counted."""
+        return answer(await asyncio.to_thread(service.stats), index.encoder)
+
+    @router.get("/v1/about", **described("Get facts", None, example({"name": "onlinehash", "method": "OnlineHashing"})))
+    async def about() -> Response:
+        """What is served, and how much a request may hold."""
+        return answer(service.about() | {"version": onlinehash.__version__}, index.encoder)
+
+    @router.get("/v1/map", **described("Get a sample of codes", None, results.Map))
+    async def map(limit: Annotated[int, Query(ge=1, le=MOST_ON_MAP)] = 600) -> Response:
+        """A sample of items with their codes, which stays the same as long as they live."""
+
+        def draw() -> Response:
+            ids = sample(index.ids, limit)
+            labels = None
+            if service.label is not None:
+                payloads = index.payloads_of(ids)
+                labels = [None if payload is None else payload.get(service.label) for payload in payloads]
+            return encoded(service, ids, None, {"ids": ids, "labels": labels})
+
+        return await asyncio.to_thread(draw)
+
+    @router.post("/v1/compare", **described("Compare methods", shapes.Comparison, results.ComparedMethods))
+    async def compare(request: Request) -> Response:
+        """The same query under other methods, which have the same items and learned the same pairs."""
+        body, _ = await parsed(request, service, shapes.Comparison)
+        if service.rivals is None:
+            raise NotFound("expected a service that compares methods, got one that does not; start it with --compare.")
+
+        def find() -> list[dict[str, Any]]:
+            assert service.rivals is not None
+            vector = index.vectors_of([body.id])[0] if body.vector is None else body.vector
+            return service.rivals.compare(vector, body.k)
+
+        return answer({"methods": await asyncio.to_thread(find)}, index.encoder)
+
+    @router.get("/v1/teacher", **described("Get the teacher", None, results.Teacher))
+    async def teacher() -> Response:
+        """The simulated teacher of the demo."""
+        return answer(_teacher(service).state(), index.encoder)
+
+    @router.post("/v1/teacher", **described("Direct the teacher", shapes.TeacherOrder, results.Teacher))
+    async def direct(request: Request) -> Response:
+        """Start the simulated teacher, pause it, or let it go faster."""
+        body, _ = await parsed(request, service, shapes.TeacherOrder)
+        teacher = _teacher(service)
+        if body.pairs_per_second is not None:
+            teacher.set_rate(body.pairs_per_second)
+        if body.running is not None:
+            (teacher.resume if body.running else teacher.pause)()
+        return answer(teacher.state(), index.encoder)
+
+    @router.get("/v1/health", **described("Is it alive?", None, results.Status))
+    async def health() -> Response:
+        """Does the service answer?"""
+        return answer({"status": "ok"}, index.encoder)
+
+    @router.get("/v1/ready", **described("Is it ready?", None, results.Status))
+    async def ready() -> Response:
+        """Does it take requests: is it neither stopping nor too far behind its writer?"""
+        status, code = service.readiness()
+        return answer({"status": status}, index.encoder, code)
+
+    @router.get("/metrics", **described("Get metrics", None, "text/plain"))
+    async def prometheus() -> Response:
+        """Counts and times for Prometheus."""
+        return Response(await asyncio.to_thread(metrics.text), media_type="text/plain; version=0.0.4")
+
+    @router.get("/events", **described("Listen to events", None, "text/event-stream"))
+    async def events() -> Response:
+        """Server-sent events: hello, learned, refreshed, items, stats, measured, teacher."""
+        teacher = None if service.teacher is None else service.teacher.state()
+        hello = await asyncio.to_thread(service.stats) | {"teacher": teacher}
+        return StreamingResponse(service.hub.listen(hello), media_type="text/event-stream")
+
+    return router
+
+
+def _teacher(service: Service) -> Any:
+    if service.teacher is None:
+        raise NotFound("expected a service with a simulated teacher, got one without; start it with --demo.")
+    return service.teacher

@@ -1,0 +1,119 @@
+"""Running a service: in the foreground until it is told to stop, or in a thread beside other things."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from onlinehash.errors import InvalidInput
+from onlinehash.serve.app import make_app
+from onlinehash.serve.connections import protocol
+from onlinehash.serve.service import Service
+from onlinehash.serve.settings import Access
+
+#: Connections that may wait to be accepted.
+BACKLOG = 1024
+
+#: Seconds that requests under way have to end when the service stops.
+GRACE = 30
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 is any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((host, port))
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise InvalidInput(
+            f"expected to listen at {host} port {port}, got: {error.strerror or error}; give another --host or --port."
+        ) from None
+    os.set_inheritable(listener.fileno(), True)
+    return listener
+
+
+def address(listener: socket.socket) -> str:
+    """Where a listening socket is reached."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def server(app: ASGIApp, service: Service, started: Callable[[], None] = lambda: None) -> uvicorn.Server:
+    """A server for one application."""
+    limits = service.limits
+    config = uvicorn.Config(
+        app,
+        loop="uvloop",
+        http=protocol(limits.idle_seconds, limits.body_seconds),
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=True,
+        proxy_headers=False,
+        limit_concurrency=limits.connections,
+        timeout_keep_alive=int(limits.idle_seconds) or 1,
+        timeout_graceful_shutdown=GRACE,
+        backlog=BACKLOG,
+    )
+    return _Server(config, started, service.hub.close)
+
+
+class _Server(uvicorn.Server):
+    """Says when it takes requests; a signal to stop is obeyed, and is no failure."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None], stopping: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._tell_started, self._tell_stopping = started, stopping
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            self._tell_started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._tell_stopping()  # first: listeners to events would be waited for
+        await super().shutdown(sockets)
+
+
+@contextmanager
+def background(service: Service, access: Access | None = None, port: int = 0) -> Iterator[str]:
+    """Serve in a thread of this process while inside; gives the address. The service is closed at the end."""
+    access = access or Access()
+    listener, ready = listen(access.host, port), threading.Event()
+    running = server(make_app(service, access), service, ready.set)
+    thread = threading.Thread(target=running.run, args=([listener],), name="onlinehash-server", daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive() and not ready.wait(0.02):
+            pass
+        if not ready.is_set():
+            raise RuntimeError("the service ended before it began")
+        yield address(listener)
+    finally:
+        running.should_exit = True
+        thread.join()
+        listener.close()

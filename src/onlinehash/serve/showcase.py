@@ -1,0 +1,40 @@
+"""What `onlinehash serve --demo` serves: handwritten digits, and a teacher who waits for somebody to start it.
+
+The paper's learner, as in the demo: 32 bits on 300 anchors. Ten seconds of the teacher's 20 pairs a second take mAP
+from 0.57 to 0.69, half a minute to 0.81, a whole one to 0.83.
+"""
+
+from __future__ import annotations
+
+from onlinehash.demo import digits
+from onlinehash.demo.contest import N_ANCHORS, N_BITS
+from onlinehash.features import RbfAnchors
+from onlinehash.learners.online_hashing import OnlineHashing
+from onlinehash.live import refresh
+from onlinehash.live.index import LiveIndex
+from onlinehash.serve.monitor import Monitor
+from onlinehash.serve.pictures import Pixels
+from onlinehash.serve.rivals import Rivals
+from onlinehash.serve.service import Service
+from onlinehash.serve.settings import Limits
+from onlinehash.serve.teacher import Teacher
+
+LABEL = "digit"
+
+#: Half a second of the teacher; marks that a person makes can ask for a refresh of their own.
+PAIRS_BETWEEN_REFRESHES = 10
+
+
+def digits_service(limits: Limits | None = None, seed: int = 0) -> Service:
+    """The service with all that accompanies it; nothing of that is started."""
+    data = digits.load(seed, n_pairs=1)
+    # The mean is that of all items, so that codes move only by what is learned.
+    learner = OnlineHashing(N_BITS, features=RbfAnchors(N_ANCHORS), burn_in=len(data.X_base), random_state=seed)
+    index = LiveIndex(learner, refresh=refresh.every(PAIRS_BETWEEN_REFRESHES))
+    ids = index.add(None, data.X_base, [{LABEL: int(label)} for label in data.y_base])
+    index.refresh()
+    service = Service(index, limits=limits, label=LABEL, pictures=Pixels(8, 8, scale=1), demo=True)
+    service.monitor = Monitor(service, data.X_query, data.y_query)
+    service.rivals = Rivals(service)
+    service.teacher = Teacher(service, ids, data.y_base, seed)
+    return service

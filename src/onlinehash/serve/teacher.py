@@ -1,0 +1,177 @@
+"""`Teacher`: a simulated teacher, who knows the labels and tells pairs, at the speed that one likes."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onlinehash import checks
+from onlinehash.errors import InvalidInput, UnknownId
+from onlinehash.serve import logs
+from onlinehash.serve.companion import Background
+from onlinehash.serve.errors import Busy
+
+if TYPE_CHECKING:
+    from onlinehash.serve.service import Service
+
+MOST_PER_SECOND = 2_000
+
+#: Pairs that come faster than this are taught several at a time; listeners hear of progress so often; pairs are drawn
+#: so many at a time.
+SECONDS_BETWEEN = 0.05
+SECONDS_BETWEEN_NEWS = 1.0
+BLOCK = 1_024
+
+
+class LabelledPairs:
+    """An endless list of pairs of items, half of them similar; it follows from the seed alone."""
+
+    def __init__(self, ids: Any, y: Any, seed: int) -> None:
+        self._ids = np.array(ids, object)
+        labels = checks.labels(y, len(self._ids))
+        if len(labels) < 2:
+            raise InvalidInput(f"expected at least two items to teach with, got {len(labels)}.")
+        order = np.argsort(labels, kind="stable")
+        self._ids, labels = self._ids[order], labels[order]  # a class is a run of places
+        _, first, which, sizes = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
+        self._first, self._size = first[which], sizes[which]
+        self._rng = np.random.default_rng(seed)
+        self._drawn = self._draw()
+        self._at = 0
+
+    def next(self, n: int) -> tuple[list[Any], list[Any], list[bool]]:
+        """The next n pairs, which stay the next ones until `take`."""
+        while len(self._drawn[0]) - self._at < n:
+            more = self._draw()
+            self._drawn = tuple(
+                np.concatenate([old[self._at :], new]) for old, new in zip(self._drawn, more, strict=True)
+            )
+            self._at = 0
+        a, b, similar = (part[self._at : self._at + n].tolist() for part in self._drawn)
+        return a, b, similar
+
+    def take(self, n: int) -> None:
+        """So many were taught."""
+        self._at += n
+
+    def _draw(self) -> tuple[np.ndarray, ...]:
+        n = len(self._ids)
+        i, wish = self._rng.integers(n, size=BLOCK), self._rng.random(BLOCK) < 0.5
+        first, size = self._first[i], self._size[i]
+        similar = (wish & (size > 1)) | (size == n)  # where there is no such partner, the other kind
+        own = first + (i - first + self._rng.integers(1, np.maximum(size, 2))) % size
+        other = (first + size + self._rng.integers(np.maximum(n - size, 1))) % n
+        return self._ids[i], self._ids[np.where(similar, own, other)], similar
+
+
+class Teacher(Background):
+    """Teaches pairs of items by their labels.
+
+    ids, y : the items and their labels.
+    seed : what the pairs are drawn by.
+    pairs_per_second : above 0, at most 2,000.
+
+    `resume()` lets it teach, `pause()` lets it wait, as it does at first. Where the writer is busy it waits too and
+    loses no pair; items that were removed it no longer teaches; an error lets it pause.
+    """
+
+    def __init__(self, service: Service, ids: Any, y: Any, seed: int = 0, pairs_per_second: float = 20.0) -> None:
+        super().__init__()
+        self._service = service
+        self._known = np.array(ids, object), checks.labels(y, len(ids)), seed
+        self._pairs = LabelledPairs(*self._known)
+        self._rate = _checked(pairs_per_second)
+        self._running = False
+        self._n_pairs = 0
+        self._next_at = self._told_at = 0.0
+
+    def state(self) -> dict[str, Any]:
+        """Is it teaching, how fast, and how many pairs has it taught?"""
+        return {"running": self._running, "pairs_per_second": self._rate, "n_pairs": self._n_pairs}
+
+    def resume(self) -> None:
+        """Teach from now on, if the service has started it."""
+        self._set(running=True)
+
+    def pause(self) -> None:
+        """Wait for the next `resume`."""
+        self._set(running=False)
+
+    def set_rate(self, pairs_per_second: float) -> None:
+        """Go faster or slower."""
+        self._set(rate=_checked(pairs_per_second))
+
+    def stop(self) -> None:
+        """The service ends."""
+        self.pause()
+        super().stop()
+
+    def _set(self, running: bool | None = None, rate: float | None = None) -> None:
+        with self._changed:
+            before = self._running, self._rate
+            self._running = (self._running if running is None else running) and not self._stopping
+            self._rate = self._rate if rate is None else rate
+            is_other = (self._running, self._rate) != before
+            if is_other:
+                self._next_at = 0.0  # a new beginning, with nothing to catch up
+        if is_other:
+            self._wake(at_once=True)
+            self._tell(time.monotonic())
+
+    def _tell(self, now: float) -> None:
+        self._told_at = now
+        self._service.hub.tell("teacher", self.state())
+
+    # ------------------------------------------------------------------------------------------------ teaching
+
+    def _work(self) -> float:
+        """The pairs that are due now, and how long until the next."""
+        if not self._running:
+            return 0.0
+        now = time.monotonic()
+        rate = self._rate
+        n = max(1, round(rate * SECONDS_BETWEEN))
+        wait = 0.0
+        if now >= self._next_at:
+            wait = self._teach(n)
+            with self._changed:
+                if rate == self._rate:
+                    self._next_at = max((self._next_at or now) + n / rate, now)
+        if self._running and time.monotonic() - self._told_at >= SECONDS_BETWEEN_NEWS:
+            self._tell(time.monotonic())
+        if self._running:
+            self._wake()
+        return max(wait, min(self._next_at - time.monotonic(), SECONDS_BETWEEN_NEWS))
+
+    def _teach(self, n: int) -> float:
+        """Teach the next n pairs; how long to wait because others wait for the writer too."""
+        try:
+            self._service.learn_by_id(*self._pairs.next(n)).result()
+        except Busy as busy:
+            return float(busy.retry_after)
+        except UnknownId:
+            self._forget_removed()
+        except Exception as error:  # closing, a full disk, a learner that learns from other things
+            logs.service.warning("the teacher pauses: %s", type(error).__name__)
+            self.pause()
+        else:
+            self._pairs.take(n)
+            self._n_pairs += n
+        return 0.0
+
+    def _forget_removed(self) -> None:
+        ids, labels, seed = self._known
+        here = np.array([id in self._service.index for id in ids.tolist()], np.bool_)
+        self._known = ids[here], labels[here], seed + 1  # other pairs than those so far
+        if np.count_nonzero(here) < 2:
+            self.pause()
+        else:
+            self._pairs = LabelledPairs(*self._known)
+
+
+def _checked(pairs_per_second: float) -> float:
+    rules = {"pairs_per_second": checks.real(0, MOST_PER_SECOND, above=True)}
+    checks.parameters("the teacher", {"pairs_per_second": pairs_per_second}, rules)
+    return float(pairs_per_second)

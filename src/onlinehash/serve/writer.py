@@ -1,0 +1,91 @@
+"""One thread that makes all changes, in the order in which they were accepted, and refuses when too many wait."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, NamedTuple, TypeVar
+
+from onlinehash.serve.errors import Busy, Unavailable
+from onlinehash.serve.settings import Limits
+
+T = TypeVar("T")
+
+
+class _Waiting(NamedTuple):
+    work: Callable[[], Any]
+    future: Future[Any]
+    n_bytes: int
+
+
+class Writer:
+    """An ordered queue with room for so many changes. What it accepted it does, also when it is closed meanwhile."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._queue: deque[_Waiting] = deque()
+        self._n_bytes = 0
+        self._closing = False
+        self._seconds = 0.001  # a change takes, about
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="onlinehash-writer", daemon=True)
+        self._thread.start()
+
+    def __len__(self) -> int:
+        return len(self._queue)
+
+    @property
+    def closing(self) -> bool:
+        """Does it refuse what comes?"""
+        return self._closing
+
+    def submit(self, work: Callable[[], T], n_bytes: int = 0) -> Future[T]:
+        """Do this after all that was accepted before; `n_bytes` is what it holds in memory meanwhile."""
+        with self._changed:
+            if self._closing:
+                raise Unavailable("expected a service that goes on, got one that is shutting down; try again later.")
+            full = len(self._queue) >= self._limits.queue
+            if full or (self._queue and self._n_bytes + n_bytes > self._limits.queue_bytes):
+                seconds = max(1, math.ceil(len(self._queue) * self._seconds))
+                raise Busy(
+                    f"expected room among the changes that wait, got {len(self._queue)} of them "
+                    f"({self._n_bytes:,} bytes); try again in {seconds} s.",
+                    retry_after=seconds,
+                )
+            waiting = _Waiting(work, Future(), n_bytes)
+            waiting.future.set_running_or_notify_cancel()  # from now on nobody can cancel it
+            self._queue.append(waiting)
+            self._n_bytes += n_bytes
+            self._changed.notify_all()
+        return waiting.future
+
+    def close(self) -> None:
+        """Refuse what comes from now on, and return when all that was accepted is done."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while not self._queue and not self._closing:
+                    self._changed.wait()
+                if not self._queue:
+                    return
+                waiting = self._queue[0]
+            start = time.perf_counter()
+            try:
+                result = waiting.work()
+            except BaseException as error:
+                waiting.future.set_exception(error)
+            else:
+                waiting.future.set_result(result)
+            with self._changed:
+                self._queue.popleft()  # only now: what is being done takes room too
+                self._n_bytes -= waiting.n_bytes
+                self._seconds += 0.05 * (time.perf_counter() - start - self._seconds)

@@ -1,0 +1,109 @@
+"""`onlinehash serve`: what it refuses before it listens, and what it makes of its options."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from onlinehash import LiveIndex, OnlineHashing, refresh
+from onlinehash.cli import offer
+from onlinehash.cli.app import run
+from onlinehash.cli.serve import _limits, _policy
+from onlinehash.errors import InvalidInput
+from onlinehash.serve.settings import Access
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--demo", "--memory"], "expected --demo alone"),
+        (["--demo", "--bits", "8"], "expected no --bits here"),
+        (["--memory", "--read-only"], "expected a folder to read from"),
+        (["--memory", "--readers", "2"], "expected a folder to read from"),
+        (["--read-only", "--compare"], "where changes are made"),
+        (["--held-out", "x.npz"], "expected --label with --held-out"),
+        (["--host", "0.0.0.0"], "expected a token"),
+        (["--memory", "--limit", "speed=1"], "expected one of body_bytes"),
+        (["--memory", "--limit", "batch=many"], "expected a number for --limit batch"),
+        (["--memory", "--refresh", "now"], "expected one of always"),
+        (["--memory", "--refresh", "every:often"], "expected a policy such as every:50"),
+        (["--memory", "--pictures", "round"], "expected"),
+        (["--memory", "--method", "Magic"], "Magic"),
+        (["--read-only", "nothing-there"], "nothing-there"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_contradicts_itself_is_refused(
+    arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ONLINEHASH_TOKEN", raising=False)
+    assert run(["serve", "--port", "0", *arguments]) in (2, 4)
+    told = capsys.readouterr().err
+    assert sentence in told
+    assert told.count("\n") == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_with_an_index_keeps_its_learner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    LiveIndex(OnlineHashing(8, random_state=0), path=tmp_path / "items").close()
+    assert run(["serve", str(tmp_path / "items"), "--bits", "16", "--port", "0"]) == 2
+    assert "which has its learner already" in capsys.readouterr().err
+
+
+def test_a_port_that_is_taken_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        assert run(["serve", "--memory", "--port", str(taken.getsockname()[1])]) == 2
+    assert "give another --host or --port" in capsys.readouterr().err
+
+
+def test_policies() -> None:
+    assert _policy("every:50") == refresh.every(50)
+    assert _policy("when_changed:0.1,0.5") == refresh.when_changed(0.1, 0.5)
+    assert _policy("by_hand") == refresh.by_hand()
+    with pytest.raises(InvalidInput, match="every"):
+        _policy("every:0")
+
+
+def test_limits() -> None:
+    assert _limits(None, Access()).rate == 0
+    outside = Access("192.0.2.1", token="a" * 16)
+    assert _limits(None, outside).rate == 1000
+    assert _limits(["rate=5", "batch=7"], outside).rate == 5
+    assert _limits(["batch=7"], outside).batch == 7
+
+
+def test_an_index_on_a_disk_is_served_and_goes_on(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "onlinehash", "serve", "items", "--bits", "16", "--port", "0", "--json"]
+    X = np.random.default_rng(0).normal(size=(20, 4)).tolist()
+    for n_before in (0, 20):
+        options = command if n_before == 0 else [word for word in command if word not in ("--bits", "16")]
+        with subprocess.Popen(options, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            told = json.loads(process.stdout.readline())
+            try:
+                answer = httpx.post(f"{told['url']}/v1/items", json={"vectors": X}, timeout=60)
+            finally:
+                process.terminate()
+            assert (told["items"], answer.json()["n"]) == (n_before, n_before + 20)
+            assert process.wait(60) == 0
+    with LiveIndex.open(tmp_path / "items", read_only=True) as index:
+        assert len(index) == 40
+        assert index.n_bits == 16
+        assert index.policy == refresh.when_changed(0.05)
+
+
+def test_the_demo_offers_the_page_and_asks_only_people(capsys: pytest.CaptureFixture[str]) -> None:
+    offer.page()
+    assert "serve --demo" in capsys.readouterr().out

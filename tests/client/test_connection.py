@@ -1,0 +1,324 @@
+"""A connection sends again what is safe to send again, in time, and says in one sentence what is wrong."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onlinehash
+from onlinehash import errors, format
+from onlinehash.client import connection
+from onlinehash.client.connection import Connection
+from tests.client.helpers import Answering, Asked, Reply, serving
+from tests.support import refused
+
+ABOUT = {"method": "OnlineHashing", "n_bits": 8, "n_models": 1, "limits": {"batch": 10, "body_bytes": 4000, "k": 100}}
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.001)
+
+
+def problem(status: int, name: str, message: str = "expected this, got that.", **headers: str) -> Reply:
+    return Reply(status, json.dumps({"error": name, "message": message}).encode(), headers)
+
+
+@contextmanager
+def connected(*replies: Reply, **options: Any) -> Iterator[tuple[Connection, list[Asked]]]:
+    """A connection to a service that gives these answers, the last one for ever; and what it was asked."""
+    asked: list[Asked] = []
+    waiting = list(replies)
+
+    def answering(request: Asked) -> Reply:
+        if request.path == "/v1/about":
+            return Reply(body=json.dumps(ABOUT).encode())
+        asked.append(request)
+        return waiting.pop(0) if len(waiting) > 1 else waiting[0]
+
+    with serving(answering) as url:
+        found = Connection(url, options.pop("token", None), options.pop("timeout", 10.0), options.pop("retries", 4))
+        try:
+            yield found, asked
+        finally:
+            found.close()
+
+
+# ------------------------------------------------------------------ again
+
+
+@pytest.mark.parametrize(
+    "failure", [Reply(0), problem(429, "Busy"), problem(503, "Unavailable")], ids=["drop", "429", "503"]
+)
+def test_what_may_pass_is_sent_again_with_the_same_key(failure: Reply) -> None:
+    with connected(failure, failure, Reply(body=b'{"n": 3}')) as (service, asked):
+        assert service.change("POST", "/v1/items", {"X": np.ones(3)}) == {"n": 3}
+    assert len(asked) == 3
+    keys = {request.headers["Idempotency-Key"] for request in asked}
+    assert len(keys) == 1
+    assert len(keys.pop()) >= 16
+    assert len({request.body for request in asked}) == 1
+
+
+def test_each_call_has_a_key_of_its_own_and_reading_has_none() -> None:
+    with connected(Reply()) as (service, asked):
+        for _ in range(3):
+            service.change("POST", "/v1/flush", {})
+        service.ask("/v1/search", {})
+        service.get("/v1/stats")
+    keys = [request.headers.get("Idempotency-Key") for request in asked]
+    assert len(set(keys[:3])) == 3
+    assert keys[3:] == [None, None]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 408, 409, 413, 415, 422, 500, 501, 507])
+def test_what_was_refused_is_not_sent_again(status: int) -> None:
+    with connected(problem(status, "Whatever")) as (service, asked):
+        error = refused(service.change, "POST", "/v1/items", {})
+    assert len(asked) == 1
+    assert str(error) == "expected this, got that."
+
+
+def test_retries_are_bounded() -> None:
+    with connected(Reply(0), retries=2) as (service, asked):
+        assert isinstance(refused(service.get, "/v1/stats"), errors.ServiceUnavailable)
+    assert len(asked) == 3
+    with connected(problem(429, "Busy", "expected room, got none; come back."), retries=0) as (service, asked):
+        error = refused(service.get, "/v1/stats")
+    assert (type(error), str(error), len(asked)) == (
+        errors.ServiceUnavailable,
+        "expected room, got none; come back.",
+        1,
+    )
+
+
+def test_retry_after_is_honoured_within_the_timeout() -> None:
+    with connected(problem(429, "Busy", **{"Retry-After": "1"}), Reply(body=b'{"n": 1}')) as (service, asked):
+        start = time.monotonic()
+        assert service.get("/v1/stats") == {"n": 1}
+        assert time.monotonic() - start >= 1
+    with connected(problem(429, "Busy", **{"Retry-After": "60"}), timeout=5) as (service, asked):
+        start = time.monotonic()
+        refused(service.get, "/v1/stats")
+        assert time.monotonic() - start < 2, "there was no use in waiting"
+    assert len(asked) == 1
+
+
+def test_pauses_grow_and_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(connection, "LONGEST_PAUSE", 0.4)
+    pauses: list[float] = []
+    monkeypatch.setattr(connection.time, "sleep", pauses.append)
+    with connected(Reply(0), retries=6) as (service, _):
+        refused(service.get, "/v1/stats")
+        refused(service.get, "/v1/stats")
+    for at in (pauses[:6], pauses[6:]):
+        for pause, most in zip(at, (0.05, 0.1, 0.2, 0.4, 0.4, 0.4), strict=True):
+            assert most / 2 <= pause <= most
+    assert len(set(pauses)) == 12
+
+
+def test_a_call_ends_in_time_however_slowly_an_answer_comes() -> None:
+    """One byte now and then keeps a socket's timeout from ever passing."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    stop = threading.Event()
+
+    def drip() -> None:
+        peer, _ = listener.accept()
+        with peer:
+            peer.recv(65536)
+            peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n")
+            while not stop.wait(0.05):
+                try:
+                    peer.sendall(b" ")
+                except OSError:
+                    return
+
+    thread = threading.Thread(target=drip, daemon=True)
+    thread.start()
+    start = time.monotonic()
+    with pytest.raises(errors.ServiceUnavailable, match=r"got no answer within 0\.4 seconds"):
+        onlinehash.connect(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.4)
+    assert time.monotonic() - start < 2
+    stop.set()
+    thread.join()
+    listener.close()
+
+
+# ------------------------------------------------------------------ errors
+
+
+def test_a_dead_server_is_one_sentence() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    error = refused(onlinehash.connect, url)
+    assert isinstance(error, errors.ServiceUnavailable)
+    assert isinstance(error, ConnectionError)
+    assert url in str(error)
+
+
+@pytest.mark.parametrize(
+    ("status", "name", "cls"),
+    [
+        (422, "InvalidInput", errors.InvalidInput),
+        (422, "InvalidParameter", errors.InvalidParameter),
+        (404, "UnknownId", errors.UnknownId),
+        (409, "NotReady", errors.NotReady),
+        (501, "MissingExtra", errors.MissingExtra),
+        (507, "StorageError", errors.StorageError),
+        (401, "Unauthorized", errors.Unauthorized),
+        (403, "Forbidden", errors.Unauthorized),
+        (400, "BadRequest", errors.InvalidInput),
+        (413, "TooLarge", errors.InvalidInput),
+        (409, "KeyReused", errors.InvalidInput),
+        (500, "ServerError", errors.OnlineHashError),
+        (500, "SystemExit", errors.OnlineHashError),
+        (422, "__doc__", errors.InvalidInput),
+    ],
+)
+def test_errors_are_the_librarys_own(status: int, name: str, cls: type) -> None:
+    with connected(problem(status, name, "expected one sentence, got it.")) as (service, _):
+        error = refused(service.get, "/v1/stats")
+    assert type(error) is cls
+    assert str(error) == "expected one sentence, got it."
+
+
+def test_not_fitted_is_scikit_learns_too() -> None:
+    from sklearn.exceptions import NotFittedError
+
+    with connected(problem(409, "NotFitted")) as (service, _), pytest.raises(NotFittedError):
+        service.get("/v1/stats")
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html>", b"[]", b"null", b'{"error": 3, "message": []}', b"[" * 100_000, b"\xff", b""]
+)
+@pytest.mark.parametrize("status", [200, 302, 404, 500])
+def test_an_answer_of_something_else_is_one_sentence(status: int, body: bytes) -> None:
+    with connected(Reply(status, body)) as (service, _):
+        if status == 200 and body.startswith(b"{"):
+            return
+        assert "check the URL" in str(refused(service.get, "/v1/stats"))
+
+
+def test_a_broken_answer_in_our_format_is_one_sentence() -> None:
+    whole = format.to_bytes("answer", {"X": np.ones(5)})
+    kind = {"content-type": connection.MEDIA_TYPE}
+    with connected(Reply(200, whole[:-8], kind)) as (service, _):
+        assert isinstance(refused(service.ask, "/v1/items/get", {}), errors.FormatError)
+
+
+# ------------------------------------------------------------------ what is refused before it is sent
+
+
+@pytest.mark.parametrize(
+    "url", ["", "localhost:8000", "ftp://localhost", "http://", "http://[::1", "http://h:99999", 3, None]
+)
+def test_a_url_must_be_one(url: Any) -> None:
+    assert isinstance(refused(onlinehash.connect, url), errors.InvalidInput)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://user:secret@localhost:1", "http://localhost:1/?token=secret", "http://localhost:1/#secret"]
+)
+def test_no_secrets_in_urls(url: str) -> None:
+    assert "secret" not in str(refused(onlinehash.connect, url))
+
+
+@pytest.mark.parametrize("token", ["", "two words", "naïve", "line\r\nbreak", 5])
+def test_a_token_must_fit_into_a_header(token: Any) -> None:
+    error = refused(onlinehash.connect, "http://127.0.0.1:1", token)
+    assert str(token) not in str(error) or token == ""
+
+
+@pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": None}, {"retries": -1}, {"retries": 1.5}], ids=str)
+def test_parameters_keep_their_rules(options: dict[str, Any]) -> None:
+    assert isinstance(refused(lambda: onlinehash.connect("http://127.0.0.1:1", **options)), errors.InvalidParameter)
+
+
+def test_what_a_service_would_not_take_is_not_sent_and_not_split() -> None:
+    with connected(Reply()) as (service, asked):
+        assert "at most 10 rows at once" in str(refused(service.change, "POST", "/v1/items", {}, 11))
+        wide = {"vectors": np.ones((10, 500))}
+        message = str(refused(service.change, "POST", "/v1/items", wide, 10))
+        assert "at most 0 rows" in message or "at most 1 rows" not in message
+        assert not asked
+        service.change("POST", "/v1/items", {"vectors": np.ones((10, 5))}, 10)
+    assert len(asked) == 1
+
+
+def test_the_rows_that_fit_are_told() -> None:
+    with connected(Reply()) as (service, asked):
+        message = str(refused(service.change, "POST", "/v1/items", {"vectors": np.ones((10, 100))}, 10))
+        fits = int(message.split("at most ")[1].split()[0])
+        assert 1 <= fits < 10
+        service.change("POST", "/v1/items", {"vectors": np.ones((fits, 100))}, fits)
+    assert len(asked) == 1
+
+
+# ------------------------------------------------------------------ secrets and manners
+
+
+def test_the_token_is_sent_and_never_shown(caplog: pytest.LogCaptureFixture, capsys: Any) -> None:
+    caplog.set_level(logging.DEBUG)
+    seen: list[str | None] = []
+
+    def answering(request: Asked) -> Reply:
+        seen.append(request.headers.get("Authorization"))
+        good = request.headers.get("Authorization") == "Bearer t0ps3cret"
+        return Reply(body=json.dumps(ABOUT).encode()) if good else problem(401, "Unauthorized")
+
+    with serving(answering) as url:
+        with onlinehash.connect(url, token="t0ps3cret") as index:
+            assert seen == ["Bearer t0ps3cret"]
+            shown = [repr(index), str(index), repr(index._connection), str(vars(index)), str(vars(index._connection))]
+            with pytest.raises(errors.InvalidInput, match="cannot copy or pickle") as caught:
+                pickle.dumps(index)
+            shown.append(str(caught.value))
+        error = refused(onlinehash.connect, url, "wr0ngt0ken")
+        assert isinstance(error, errors.Unauthorized)
+        refused(onlinehash.connect, url)
+        assert seen[1:] == ["Bearer wr0ngt0ken", None]
+    captured = capsys.readouterr()
+    for text in (*shown, str(error), repr(error), caplog.text, captured.out, captured.err):
+        assert "t0ps3cret" not in text
+        assert "wr0ngt0ken" not in text
+
+
+def test_a_redirect_is_not_followed_with_the_token() -> None:
+    asked: list[Asked] = []
+
+    def elsewhere(request: Asked) -> Reply:
+        asked.append(request)
+        return Reply(body=json.dumps(ABOUT).encode())
+
+    with serving(elsewhere) as there:
+        to_there: Answering = lambda _: Reply(307, b"", {"Location": f"{there}/v1/about"})  # noqa: E731
+        with serving(to_there) as url:
+            refused(onlinehash.connect, url, "secret")
+    assert not asked
+
+
+def test_a_closed_connection_says_so() -> None:
+    with connected(Reply()) as (service, asked):
+        service.close()
+        service.close()
+        assert "connect again" in str(refused(service.get, "/v1/stats"))
+    assert not asked
+
+
+def test_without_httpx_the_pip_line_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    with pytest.raises(errors.MissingExtra, match=r"connect needs httpx.*onlinehash\[serve\]"):
+        onlinehash.connect("http://127.0.0.1:1")

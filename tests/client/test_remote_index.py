@@ -1,0 +1,278 @@
+"""A remote index: changes that are made once, whatever gets lost, and what it does beyond a live index here."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onlinehash
+from onlinehash import LiveIndex, OnlineHashing, refresh
+from onlinehash.client import connection, reading
+from onlinehash.client.remote_index import RemoteIndex
+from onlinehash.errors import InvalidInput, ServiceUnavailable, Unauthorized
+from onlinehash.serve import background
+from onlinehash.serve.settings import Limits
+from tests.client.helpers import Asked, Reply, forwarding, outcome, plain, serving
+from tests.support import refused
+
+X = np.random.default_rng(0).standard_normal((60, 5)).astype(np.float32)
+SIMILAR = np.random.default_rng(1).random(30) < 0.5
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.001)
+
+
+def live(**options: Any) -> LiveIndex:
+    return LiveIndex(OnlineHashing(n_bits=12, burn_in=30, random_state=0), refresh=refresh.by_hand(), **options)
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[LiveIndex, RemoteIndex]]:
+    """An index, and the same over a connection."""
+    index = live()
+    with background(index) as url, onlinehash.connect(url) as remote:
+        yield index, remote
+
+
+# ------------------------------------------------------------------ once
+
+
+@pytest.mark.parametrize("durable", [False, True], ids=["memory", "disk"])
+def test_a_change_whose_answer_is_lost_is_made_once(tmp_path: Any, durable: bool) -> None:
+    """The service does the work, and its answer is dropped on the way; the client asks again."""
+    here = live()
+    lost: list[Asked] = []
+
+    with background(live(path=tmp_path / "items" if durable else None)) as url:
+
+        def losing(asked: Asked) -> Reply:
+            reply = forwarding(url, asked)
+            again = any(asked.body == before.body and asked.headers == before.headers for before in lost)
+            if asked.headers.get("Idempotency-Key") is None or again:
+                return reply
+            assert 200 <= reply.status < 300
+            lost.append(asked)
+            return Reply(0)
+
+        calls = [
+            lambda index: index.add(None, X[:20], [{"i": i} for i in range(20)]),
+            lambda index: index.add(None, X[20:22]),  # would be numbered on, if it arrived twice
+            lambda index: index.update([3, 4], X[40:42]),
+            lambda index: index.learn_pairs(X[:30], X[30:], SIMILAR),
+            lambda index: index.learn_pair_by_id(0, 1, True),
+            lambda index: index.learn_labelled(X[:4], [0, 0, 1, 1]),
+            lambda index: index.remove([7]),
+            lambda index: index.flush(),
+        ]
+        with serving(losing) as proxy, onlinehash.connect(proxy) as there:
+            for call in calls:
+                expected = outcome(lambda: call(here))  # noqa: B023
+                assert outcome(lambda: call(there)) == expected  # noqa: B023
+            assert len(lost) == len(calls), "each was lost once"
+            for ask in (len, lambda i: i.ids, lambda i: i.vectors, lambda i: i.newest, lambda i: i.behind):
+                assert plain(ask(there)) == plain(ask(here))
+
+
+def test_going_back_twice_for_one_call_goes_back_once(served: tuple[LiveIndex, RemoteIndex]) -> None:
+    index, remote = served
+    remote.add(None, X)
+    for _ in range(3):
+        remote.learn_pairs(X[:30], X[30:], SIMILAR)
+        remote.refresh()
+    assert index.serial == 4
+    dropped: list[Asked] = []
+
+    def losing(asked: Asked) -> Reply:
+        reply = forwarding(remote._connection.url, asked)
+        if asked.path == "/v1/rollback" and not dropped:
+            dropped.append(asked)
+            return Reply(0)
+        return reply
+
+    with serving(losing) as proxy, onlinehash.connect(proxy) as there:
+        there.roll_back()
+    assert dropped
+    assert index.serial == 3
+
+
+# ------------------------------------------------------------------ what is refused, and what is not
+
+
+def test_a_function_cannot_be_sent(served: tuple[LiveIndex, RemoteIndex]) -> None:
+    _, remote = served
+    remote.add(None, X)
+    for ask in (remote.search, remote.within):
+        error = refused(ask, X[0], 3, {"price": lambda price: price > 3})
+        assert isinstance(error, InvalidInput)
+        assert "'price'" in str(error)
+        assert "function" in str(error)
+
+
+def test_rows_of_several_lengths_are_one_sentence(served: tuple[LiveIndex, RemoteIndex]) -> None:
+    _, remote = served
+    remote.add(None, X)
+    ragged = [[1.0, 2.0], [3.0]]
+    for call in (
+        lambda: remote.add(None, ragged),
+        lambda: remote.search(ragged, 3),
+        lambda: remote.learn_pairs(ragged, ragged, [True, False]),
+        lambda: remote.learn_labelled(X[:2], ragged),
+    ):
+        assert isinstance(refused(call), InvalidInput)
+    assert len(remote) == 60
+
+
+def test_what_exceeds_the_limits_is_refused_whole_and_the_rest_is_read_in_pages() -> None:
+    index = live()
+    with background(index, limits=Limits(batch=7, k=5, ids=9)) as url, onlinehash.connect(url) as remote:
+        error = refused(remote.add, None, X)
+        assert "at most 7 rows" in str(error)
+        assert len(index) == 0
+        remote.add(None, X[:4])
+        assert remote.search(X[0], 10**6).ids.shape == (4,), "more than the limit, but there are no more"
+        for start in range(4, 60, 7):
+            remote.add(None, X[start : start + 7])
+        for ask in (lambda i: i.ids, lambda i: i.vectors, lambda i: i.codes, list):
+            assert plain(ask(remote)) == plain(ask(index))
+        assert "at most 5" in str(refused(remote.search, X[0], 6))
+        assert "at most 7 rows" in str(refused(remote.search, X[:8], 3))
+        assert "at most 7 rows" in str(refused(remote.learn_pairs, X[:8], X[8:16], np.ones(8)))
+
+
+def test_pages_that_do_not_fit_together_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "PAGE", 10)
+    index = live()
+    index.add(None, X)
+    changes = iter([lambda: index.remove(3), lambda: index.remove(50), lambda: index.add(None, X[:1])])
+
+    def meddling(asked: Asked) -> Reply:
+        reply = forwarding(url, asked)
+        if "offset=20" in asked.path or asked.path == "/v1/items/get":
+            next(changes, lambda: None)()
+        return reply
+
+    with background(index) as url, serving(meddling) as proxy, onlinehash.connect(proxy) as remote:
+        assert plain(remote.vectors) == plain(index.vectors)
+        assert next(changes, None) is None
+        assert plain(remote.ids) == plain(index.ids)
+
+
+def test_an_index_that_never_rests_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "PAGE", 10)
+    index = live()
+    index.add(None, X)
+    version = iter(range(10**6))
+
+    def restless(asked: Asked) -> Reply:
+        if asked.path.startswith("/v1/items?"):
+            index.remove(next(version))
+        return forwarding(url, asked)
+
+    with background(index) as url, serving(restless) as proxy, onlinehash.connect(proxy) as remote:
+        error = refused(lambda: remote.ids)
+    assert isinstance(error, ServiceUnavailable)
+    assert "stays as it is" in str(error)
+
+
+def test_a_token_is_asked_for() -> None:
+    with background(live(), token="t0p-s3cret") as url:
+        assert isinstance(refused(onlinehash.connect, url), Unauthorized)
+        assert isinstance(refused(onlinehash.connect, url, "another-one"), Unauthorized)
+        with onlinehash.connect(url, "t0p-s3cret") as remote:
+            assert len(remote) == 0
+
+
+# ------------------------------------------------------------------ beyond
+
+
+def test_clicks_teach(served: tuple[LiveIndex, RemoteIndex]) -> None:
+    index, remote = served
+    remote.add(None, X)
+    clicks = remote.learn_clicks(0, shown=[4, 5, 6, 7], clicked=[5])
+    assert (0, 5, True, 1.0) in clicks.pairs
+    assert (0, 4, False, 0.5) in clicks.pairs
+    assert len(clicks.updates) == len(clicks.pairs) == index.learner.n_pairs_seen_
+    by_vector = remote.learn_clicks(X[0], [4, 5], [4], skip_weight=0.25)
+    assert {pair[0] for pair in by_vector.pairs} == {None}
+    assert isinstance(refused(remote.learn_clicks, 0, [4, 5], [9]), InvalidInput)
+    assert isinstance(refused(lambda: remote.learn_clicks(0, [4], [4], skip_weight=-1)), InvalidInput)
+
+
+def test_a_refresh_in_the_background(served: tuple[LiveIndex, RemoteIndex]) -> None:
+    index, remote = served
+    remote.add(None, X)
+    remote.learn_pairs(X[:30], X[30:], SIMILAR)
+    job = remote.refresh(wait=False)
+    assert job is not None
+    assert job.wait()
+    assert job.done
+    assert index.serial == remote.serial == 2
+    assert remote.refresh() is None
+
+
+def test_a_refresh_that_is_cancelled() -> None:
+    """The service is told, and what was not finished is not said to be."""
+    asked: list[str] = []
+
+    def idle(request: Asked) -> Reply:
+        asked.append(request.path)
+        return Reply(body=b'{"method": "OH", "n_bits": 8, "n_models": 1, "refreshes": 2, "serial": 3}')
+
+    with serving(idle) as url, onlinehash.connect(url) as remote:
+        job = remote.refresh(wait=False)
+        assert job is not None
+        assert not job.done
+        assert not job.wait(0.1)
+        job.cancel()
+        assert asked[-1] == "/v1/refresh/cancel"
+        assert job.done
+        assert not job.wait()
+
+
+def test_many_threads_share_a_connection(served: tuple[LiveIndex, RemoteIndex]) -> None:
+    index, remote = served
+    remote.add(np.arange(60), X)
+    failures: list[Any] = []
+
+    def work(number: int) -> None:
+        try:
+            for i in range(8):
+                id = 100 * (number + 1) + i
+                remote.add(id, X[i])
+                remote.learn_pair_by_id(id, 0, True)
+                assert remote.get(id).id == id
+                assert remote.search(X[:3], 4).ids.shape == (3, 4)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert len(index) == 60 + 6 * 8
+    assert index.learner.n_pairs_seen_ == 6 * 8
+
+
+def test_closing_a_connection_leaves_the_index_alone(served: tuple[LiveIndex, RemoteIndex]) -> None:
+    index, remote = served
+    with onlinehash.connect(remote._connection.url) as second:
+        second.add(None, X)
+        assert repr(second) == f"RemoteIndex({second._connection.url!r}, OnlineHashing, n_bits=12)"
+    for call in (lambda: second.search(X[0], 1), lambda: len(second), lambda: second.add(None, X)):
+        assert "connect again" in str(refused(call))
+    assert len(remote) == len(index) == 60
+
+
+def test_it_has_all_of_a_live_index_but_what_is_the_services_own() -> None:
+    own = {"open", "path", "backup", "reload", "learner", "policy", "background", "sample", "recent_pairs", "clock"}
+    own |= {"is_learning", "ids_kind", "once", "receipt", "paused", "vectors_of", "payloads_of"}
+    names = {name for name in dir(LiveIndex) if not name.startswith("_")}
+    assert names - own - set(dir(RemoteIndex)) == set()

@@ -1,0 +1,356 @@
+"""Receipts: there is one exactly if the change was made, and it tells what came of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shutil
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, format, refresh
+from onlinehash.errors import InvalidInput, InvalidParameter, NotReady, OnlineHashError, UnknownId
+from onlinehash.live.checking import check
+from onlinehash.live.receipts import bytes_of, outcome_of
+from onlinehash.live.store import receipts as table
+
+KEPT = Path(__file__).parent.parent / "files" / "v1" / "live" / "items"
+WIDTH = 5
+
+
+def rows(n, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, WIDTH)).astype(np.float32)
+
+
+def pairs(n, seed=3):
+    return rows(n, seed), rows(n, seed + 1), np.arange(n) % 2 == 0
+
+
+@pytest.fixture(params=["memory", "disk"])
+def index(request, tmp_path):
+    path = tmp_path / "items" if request.param == "disk" else None
+    with LiveIndex(OnlineHashing(16, burn_in=30, random_state=0), refresh.every(40), path=path) as index:
+        yield index
+
+
+def refused(words):
+    return pytest.raises(OnlineHashError, match=re.escape(words))
+
+
+def same(updates, others):
+    """Equal as `Update`s, and in what a batch tells beyond them."""
+    pairwise = [(u.loss, np.asarray(u.step).tolist(), u.bits.tolist(), u.pending) for u in updates]
+    assert pairwise == [(u.loss, np.asarray(u.step).tolist(), u.bits.tolist(), u.pending) for u in others]
+    assert updates.changed().tolist() == others.changed().tolist()
+    return True
+
+
+# ---------------------------------------------------------------------------------------------- what they tell
+
+
+def test_every_change_has_its_outcome(index):
+    with index.once("add", "d1"):
+        ids = index.add(None, rows(40))
+    assert ids.tolist() == list(range(40))
+    assert index.receipt("add").digest == "d1"
+    assert index.receipt("add").outcome.tolist() == list(range(40))
+    with index.once("learn", "d2"):
+        updates = index.learn_pairs(*pairs(45))
+    assert same(index.receipt("learn").outcome, updates)
+    with index.once("by id", "d3"):
+        update = index.learn_pair_by_id(3, 4, False)
+    assert repr(index.receipt("by id").outcome[0]) == repr(update)
+    changes = {
+        "update": lambda: index.update([1], rows(1, 9)),
+        "payloads": lambda: index.update([1], payloads={"a": 1}),
+        "remove": lambda: index.remove([2]),
+        "labelled": lambda: index.learn_labelled(rows(6, 5), [0, 1, 0, 1, 0, 1]),
+        "flush": index.flush,
+        "refresh": index.refresh,
+        "roll back": index.roll_back,
+    }
+    for key, change in changes.items():
+        with index.once(key, "d4"):
+            change()
+        assert index.receipt(key) == ("d4", None)
+    assert index.receipt("another") is None
+
+
+def test_names_are_given_back_as_they_were(index):
+    names = ["ä", "", "b/c"]
+    with index.once("k", "d"):
+        index.add(names, rows(3))
+    assert index.receipt("k").outcome.tolist() == names
+
+
+def test_pairs_that_were_kept_back_and_several_models_are_given_back_too(tmp_path):
+    learners = [
+        OnlineHashing(8, features=RbfAnchors(12), random_state=0),
+        MultiModelOnlineHashing(8, n_models=3, burn_in=10, random_state=0),
+        MultiModelOnlineHashing(8, n_models=1, burn_in=10, random_state=0),
+    ]
+    for i, learner in enumerate(learners):
+        with LiveIndex(learner, path=tmp_path / str(i)) as index:
+            with index.once("k", "d"):
+                updates = index.learn_pairs(*pairs(20))
+            found = index.receipt("k").outcome
+            assert same(found, updates)
+            assert [np.ndim(update.step) for update in found] == [np.ndim(update.step) for update in updates]
+
+
+def test_bytes_of_no_outcome_are_refused():
+    assert outcome_of(bytes_of(None), "x") is None
+    for content in ({"what": "other"}, {}, {"what": "ids", "ids": {}}, {"what": "updates", "updates": 3}):
+        with refused("expected the outcome of a change in the receipt"):
+            outcome_of(format.to_bytes("receipt", content), "receipt")
+
+
+# ---------------------------------------------------------------------------------------------- when there is one
+
+
+def test_a_refused_change_leaves_none(index):
+    index.add([1, 2], rows(2))
+    refusals = [
+        (InvalidInput, lambda: index.add([2], rows(1))),
+        (UnknownId, lambda: index.remove([7])),
+        (InvalidInput, lambda: index.learn_pairs(rows(2), rows(2), [1, 0, 1])),
+        (InvalidInput, lambda: index.roll_back(99)),
+    ]
+    for error, change in refusals:
+        with pytest.raises(error), index.once("k", "d"):
+            change()
+        assert index.receipt("k") is None
+    with index.once("k", "d"):
+        index.add([3], rows(1))
+    assert index.receipt("k").outcome.tolist() == [3]
+
+
+def test_once_without_a_change_leaves_none(index):
+    with index.once("k", "d"):
+        pass
+    index.add(None, rows(3))
+    assert index.receipt("k") is None
+
+
+def test_a_refresh_that_the_policy_asks_for_takes_no_receipt(index):
+    index.add(None, rows(50))
+    with index.once("k", "d"):
+        index.search(rows(1), 2)  # which may ask the policy
+        assert index.receipt("k") is None
+        updates = index.learn_pairs(*pairs(60))
+    assert index.refreshes == 1
+    assert same(index.receipt("k").outcome, updates)
+
+
+def test_one_change_each(index):
+    with index.once("k", "d"):
+        index.add([1], rows(1))
+        with refused("expected one change inside once('k'), got another"):
+            index.add([2], rows(1))
+        with refused("expected one change inside once('k'), got another"):
+            index.refresh()
+    assert index.ids.tolist() == [1]
+    index.add([2], rows(1))
+
+
+def test_a_key_that_has_a_receipt_is_refused(index):
+    with index.once("k", "d"):
+        index.add([1], rows(1))
+    with refused("expected a key of a change that was not made yet, got 'k'"), index.once("k", "d"):
+        index.add([2], rows(1))
+    with refused("got once inside once"), index.once("a", "d"), index.once("b", "d"):
+        index.add([2], rows(1))
+    assert index.ids.tolist() == [1]
+    for key, digest in [("", "d"), ("k" * 257, "d"), ("x", ""), (3, "d"), ("x", None)]:
+        with pytest.raises(InvalidParameter), index.once(key, digest):
+            index.add([2], rows(1))
+    assert index.ids.tolist() == [1]
+
+
+def test_a_change_that_fails_halfway_leaves_none(index, monkeypatch):
+    index.add([1, 2], rows(2))
+
+    def fail(*arguments):
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(index.learner), "observe", fail)
+        with pytest.raises(MemoryError), index.once("k", "d"):
+            index.add([3], rows(1))
+    assert (index.receipt("k"), 3 in index) == (None, False)
+
+
+def test_a_change_that_fails_when_it_is_made_has_one_exactly_if_it_is_there(index, monkeypatch):
+    index.add([1, 2], rows(2))
+
+    def fail(*arguments):
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(index._holdings.payloads), "append", fail)
+        with pytest.raises(MemoryError), index.once("k", "d"):
+            index.add([3], rows(1))
+    assert (index.receipt("k") is not None) == (3 in index)
+
+
+def test_a_refresh_beside_everything_else_has_one_when_it_is_done(index):
+    index.add(None, rows(50))
+    with index.once("k", "d"):
+        job = index.refresh(wait=False)
+    assert job.wait(30)
+    assert index.receipt("k") == ("d", None)
+
+
+# ---------------------------------------------------------------------------------------------- how long
+
+
+def test_the_oldest_go_first(index, monkeypatch):
+    monkeypatch.setattr(table, "MOST", 3)
+    for i in range(5):
+        with index.once(str(i), "d"):
+            index.add([i], rows(1))
+    assert [index.receipt(str(i)) is not None for i in range(5)] == [False, False, True, True, True]
+    with index.once("1", "other"):  # so long ago that it is a new one
+        index.remove([1])
+    assert index.receipt("1") == ("other", None)
+
+
+def test_they_take_a_limited_room(index, monkeypatch):
+    with index.once("first", "d"):
+        index.add(None, rows(1))
+    one = table.size(b"first", b"d", bytes_of(np.arange(1)))
+    monkeypatch.setattr(table, "MOST_BYTES", 3 * one)
+    for i in range(3):
+        with index.once(str(i), "d"):
+            index.add(None, rows(1))
+    assert [index.receipt(key) is not None for key in ("first", "0", "1", "2")] == [False, True, True, True]
+    with index.once("long", "d"):  # alone it is longer than all may be
+        index.add(None, rows(3000))
+    assert [index.receipt(key) is not None for key in ("1", "2", "long")] == [False, False, True]
+
+
+def test_they_stay_when_the_index_is_opened_again_copied_and_read(tmp_path, index, monkeypatch):
+    monkeypatch.setattr(table, "MOST", 4)
+    for i in range(6):
+        with index.once(str(i), f"d{i}"):
+            index.add(None, rows(2, i))
+    index.backup(tmp_path / "copy")
+    paths = [tmp_path / "copy"]
+    if index.path is not None:
+        index.close()
+        paths.append(index.path)
+    for path in paths:
+        assert check(path).ok
+        for read_only in (True, False):
+            with LiveIndex.open(path, read_only=read_only) as again:
+                assert [again.receipt(str(i)) is None for i in range(6)] == [True, True, False, False, False, False]
+                assert again.receipt("5").digest == "d5"
+                assert again.receipt("5").outcome.tolist() == [10, 11]
+                if not read_only:
+                    with again.once("6", "d6"):
+                        again.remove([3])
+                    assert [again.receipt(str(i)) is None for i in range(7)] == [True] * 3 + [False] * 4
+
+
+def test_a_reader_knows_them_when_it_reads_again(tmp_path):
+    with LiveIndex(OnlineHashing(16, random_state=0), path=tmp_path / "items") as writer:
+        writer.add(None, rows(3))
+        with LiveIndex.open(tmp_path / "items", read_only=True) as reader:
+            with writer.once("k", "d"):
+                writer.add(None, rows(2))
+            assert reader.receipt("k") is None
+            reader.reload()
+            assert reader.receipt("k").outcome.tolist() == [3, 4]
+            with refused("opened read-only"), reader.once("l", "d"):
+                reader.remove([1])
+
+
+# ---------------------------------------------------------------------------------------------- on the disk
+
+
+def format_of(path):
+    connection = sqlite3.connect(path / "items.db")
+    try:
+        return connection.execute("PRAGMA user_version").fetchone()[0]
+    finally:
+        connection.close()
+
+
+def test_a_store_of_the_first_format_is_read_as_it_is_and_upgraded_by_a_writer(tmp_path):
+    path = shutil.copytree(KEPT, tmp_path / "items")
+    before = hashlib.sha256((path / "items.db").read_bytes()).digest()
+    with LiveIndex.open(path, read_only=True) as reader:
+        assert reader.receipt("k") is None
+        ids = list(reader)
+        reader.reload()
+    assert hashlib.sha256((path / "items.db").read_bytes()).digest() == before
+    assert (check(path).ok, format_of(path)) == (True, 1)
+    reader = LiveIndex.open(path, read_only=True)
+    with LiveIndex.open(path) as writer:
+        assert (format_of(path), list(writer)) == (2, ids)
+        reader.reload()
+        with writer.once("k", "d"):
+            writer.remove(ids[:1])
+        reader.reload()
+        assert (reader.receipt("k"), list(reader)) == (("d", None), ids[1:])
+    reader.close()
+    assert check(path).ok
+    assert check(path).facts["receipts"] == 1
+
+
+def test_an_upgrade_that_fails_leaves_the_first_format(tmp_path, monkeypatch):
+    path = shutil.copytree(KEPT, tmp_path / "items")
+    with monkeypatch.context() as patched:
+        patched.setattr("onlinehash.live.store.state.State.write", lambda *_: (_ for _ in ()).throw(OSError("full")))
+        with refused("expected a disk that takes"):
+            LiveIndex.open(path)
+    assert (check(path).ok, format_of(path)) == (True, 1)
+    LiveIndex.open(path).close()
+    assert (check(path).ok, format_of(path)) == (True, 2)
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("UPDATE receipts SET name = x'61' WHERE key = 1", "table receipts, key 1: its sum differs"),
+        ("UPDATE receipts SET value = x'00' WHERE key = 1", "table receipts, key 1: its sum differs"),
+        ("DELETE FROM receipts WHERE key = 0", "table receipts: expected 3 records with another sum, got 2"),
+        ("DROP TABLE receipts", "the definitions of its tables differ"),
+        ("PRAGMA user_version = 1", "the definitions of its tables differ"),
+        ("PRAGMA user_version = 3", "format 3"),
+    ],
+)
+def test_damage_is_noticed(tmp_path, statement, problem):
+    path = tmp_path / "items"
+    with LiveIndex(OnlineHashing(16, random_state=0), path=path) as index:
+        for i in range(3):
+            with index.once(str(i), "d"):
+                index.add(None, rows(2, i))
+    connection = sqlite3.connect(path / "items.db", isolation_level=None)
+    connection.execute(statement)
+    connection.close()
+    assert any(problem in found for found in check(path).problems)
+    with refused(problem):
+        LiveIndex.open(path)
+
+
+def test_a_receipt_of_something_else_is_a_problem(tmp_path):
+    path = tmp_path / "items"
+    with LiveIndex(OnlineHashing(16, random_state=0), path=path) as index:
+        index.add(None, rows(2))
+        store = index._keeper.store
+        with store.transaction():
+            store.put_receipt("k", "d", json.dumps({}).encode())
+    assert any("receipt 0 in" in problem for problem in check(path).problems)
+
+
+def test_a_waiting_learner_refuses_and_leaves_none(tmp_path):
+    with LiveIndex(OnlineHashing(8, features=RbfAnchors(50), random_state=0)) as index:
+        index.add(None, rows(3))
+        with pytest.raises(NotReady), index.once("k", "d"):
+            index.refresh()
+        assert index.receipt("k") is None

@@ -1,0 +1,88 @@
+"""A real browser for the tests of the page, and the demo's service for it to look at."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+PHONE = {"viewport": {"width": 375, "height": 740}, "has_touch": True, "is_mobile": True}
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """The browser of this machine; the test is skipped where there is none, but never where CI is set."""
+    path = next(filter(None, map(shutil.which, NAMES)), None)
+    if path is None and not os.environ.get("CI"):
+        pytest.skip(f"none of {', '.join(NAMES)} is installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def visiting(browser: Browser, url: str, allowed: str = "(?!)", **options) -> Iterator[Page]:
+    """The page at `url`, with `options` of Playwright's context (PHONE, color_scheme="dark").
+
+    Nothing glides unless the options say so (reduced_motion="no-preference").
+    At the end it must have asked nothing of another origin and have complained of nothing in its console, but for
+    what `allowed`, a regular expression, finds.
+    """
+    context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce", **options})
+    page, complaints, asked = context.new_page(), [], []
+    page.set_default_timeout(10_000)
+    page.on("console", lambda one: complaints.append(one.text) if one.type in ("error", "warning") else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("request", lambda request: asked.append(request.url))
+    try:
+        page.goto(url)
+        yield page
+        strangers = [one for one in asked if one.startswith("http") and urlsplit(one)[:2] != urlsplit(url)[:2]]
+        assert not strangers, f"asked of another origin: {strangers}"
+        complaints = [one for one in complaints if not re.search(allowed, one)]
+        assert not complaints, f"said in the console: {complaints}"
+    finally:
+        context.close()
+
+
+@contextmanager
+def demo_service() -> Iterator[str]:
+    """`onlinehash serve --demo` on a free port; gives its address."""
+    command = [sys.executable, "-m", "onlinehash", "serve", "--demo", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            said = []
+            for line in process.stdout:
+                said.append(line)
+                if found := re.search(r"http://[\w.]+:\d+", line):
+                    yield found.group()
+                    return
+            pytest.fail(f"the demo did not start: {''.join(said)}")
+        finally:
+            process.terminate()
+
+
+def wait_until(page: Page, question: Callable[[], bool], seconds: float = 10) -> None:
+    """Waits until something is so. (Playwright's wait_for_function evaluates text, which the page's policy forbids.)"""
+    end = time.monotonic() + seconds
+    while not question():
+        assert time.monotonic() < end, f"not so within {seconds} seconds"
+        page.wait_for_timeout(40)
+
+
+def overflow(page: Page) -> int:
+    """By how many pixels the page is wider than the window."""
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")

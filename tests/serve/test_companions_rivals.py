@@ -1,0 +1,225 @@
+"""Rivals are what the same methods are that get the same items and pairs by themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onlinehash import LSH, LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, refresh
+from onlinehash.errors import InvalidInput, UnknownMethod
+from onlinehash.serve import rivals as module
+from onlinehash.serve.monitor import Monitor
+from onlinehash.serve.rivals import Rivals
+from tests.serve.companions import SECONDS, labelled, names, serving, slow_map
+
+X, Y = labelled(120)
+X_QUERY, Y_QUERY = labelled(15, seed=1)
+
+
+def settled(service) -> Rivals:
+    service.tell_news()  # a refresh is told
+    assert service.rivals.settled(SECONDS)
+    return service.rivals
+
+
+def alone(learner, program) -> LiveIndex:
+    """An index that goes through a program by itself."""
+    index = LiveIndex(learner, refresh=refresh.by_hand())
+    index.add(None, X)
+    program(index)
+    index.refresh()
+    return index
+
+
+def program(index) -> None:
+    """The same calls for a service and for an index."""
+    rng = np.random.default_rng(5)
+    for step in range(6):
+        i, j = rng.integers(20, 120, size=(2, 10))
+        index.learn(X[i], X[j], Y[i] == Y[j], rng.random(10))
+        if step == 2:
+            index.remove([0, 1, 2])
+        if step == 3:
+            index.add([500, 501], X[:2])
+        if step == 4:
+            index.update([10, 11], X[5:7])
+
+
+class ByItself:
+    """An index with the service's names of calls."""
+
+    def __init__(self, index: LiveIndex) -> None:
+        self.index, self.remove, self.add = index, index.remove, index.add
+        self.learn = index.learn_pairs
+
+    def update(self, ids, X) -> None:
+        self.index.update(ids, X)
+
+
+def test_each_rival_is_the_method_by_itself():
+    features = {"features": RbfAnchors(40), "burn_in": 120, "random_state": 3}
+    with serving(learner=OnlineHashing(16, C=0.2, **features)) as service:
+        service.rivals = Rivals(service, ["LSH", "OH", "MMOH"])
+        service.start()
+        program(_Service(service))
+        found = settled(service).compare(X_QUERY[0], 7)
+        assert [row["name"] for row in found] == ["LSH", "OnlineHashing", "MultiModelOnlineHashing"]
+        assert [row["bits"] for row in found] == [16, 16, 64]
+        assert [row["n"] for row in found] == [119] * 3
+        assert [row["n_pairs"] for row in found][1:] == [60, 60]
+        learners = [LSH(16, **features), MultiModelOnlineHashing(16, C=0.2, **features)]
+        for row, learner in zip(found[::2], learners, strict=True):
+            expected = alone(learner, lambda index: program(ByItself(index))).search(X_QUERY[0], 7)
+            assert row["ids"] == expected.ids.tolist()
+            assert row["distances"] == expected.distances.tolist()
+        ids, distances = service.index.search(X_QUERY[0], 7)
+        assert (found[1]["ids"], found[1]["distances"]) == (ids.tolist(), distances.tolist())
+
+
+class _Service:
+    """The service, waited for."""
+
+    def __init__(self, service) -> None:
+        self._service = service
+
+    def learn(self, *arguments) -> None:
+        self._service.learn(*arguments).result()
+
+    def remove(self, ids) -> None:
+        self._service.remove(ids).result()
+
+    def add(self, ids, X) -> None:
+        self._service.add(ids, X).result()
+
+    def update(self, ids, X) -> None:
+        self._service.update(ids, X, None).result()
+
+
+def test_the_served_method_is_asked_in_the_served_index_and_no_other():
+    """MMOH is an OnlineHashing in the class tree, but another method."""
+    with serving(learner=MultiModelOnlineHashing(8, burn_in=120, random_state=0)) as service:
+        service.rivals = Rivals(service)
+        service.start()
+        service.learn(X[:50], X[50:100], Y[:50] == Y[50:100]).result()
+        lsh, oh, mmoh = settled(service).compare(X[0], 5)
+        assert (lsh["bits"], oh["bits"], mmoh["bits"]) == (8, 8, 32)
+        assert mmoh["ids"] == service.index.search(X[0], 5).ids.tolist()
+        expected = LiveIndex(OnlineHashing(8, burn_in=120, random_state=0), refresh=refresh.by_hand())
+        expected.add(None, X)
+        expected.learn_pairs(X[:50], X[50:100], Y[:50] == Y[50:100])
+        expected.refresh()
+        assert oh["ids"] == expected.search(X[0], 5).ids.tolist()
+
+
+def test_they_refresh_when_the_served_index_does():
+    with serving(policy=refresh.by_hand()) as service:
+        service.rivals = Rivals(service, ["MMOH"])
+        service.start()
+        settled(service)
+        (index,) = service.rivals._others
+        before = index.refreshes
+        service.learn(X[:50], X[50:100], Y[:50] == Y[50:100]).result()
+        assert settled(service)._others[0].refreshes == before
+        service.change(lambda index: index.refresh()).result()
+        assert settled(service)._others[0].refreshes == before + 1
+        assert index.pairs_behind == 0
+
+
+def test_map_is_measured_when_somebody_asks_and_once_for_each_encoder():
+    with serving() as service:
+        service.monitor = monitor = Monitor(service, X_QUERY, names(Y_QUERY))
+        service.rivals = Rivals(service)
+        service.start()
+        assert monitor.settled(SECONDS)
+        settled(service)
+        measured, measure = [], monitor.measure
+
+        def counted(index):
+            if index is not service.index:  # which the monitor measures of itself
+                measured.append(index)
+            return measure(index)
+
+        monitor.measure = counted
+        first = service.rivals.compare(X[0], 3)
+        assert len(measured) == 2
+        assert service.rivals.compare(X[0], 3) == first
+        assert len(measured) == 2
+        for row, index in zip(first[::2], service.rivals._others, strict=True):
+            assert row["map"] == slow_map(index.encoder, X_QUERY, names(Y_QUERY), X, names(Y))
+        assert first[1]["map"] == monitor.latest["map"]
+        service.remove([7]).result()
+        settled(service).compare(X[0], 3)
+        assert len(measured) == 4
+
+
+def test_without_a_monitor_there_is_no_map():
+    with serving() as service:
+        service.rivals = Rivals(service)
+        service.start()
+        assert [row["map"] for row in settled(service).compare(X[0], 3)] == [None] * 3
+
+
+def test_before_there_are_items_nothing_is_found():
+    with serving(0) as service:
+        service.rivals = Rivals(service)
+        service.start()
+        assert [row["ids"] for row in settled(service).compare(X[0], 3)] == [[]] * 3
+        service.add(["a", "b"], X[:2]).result()
+        assert [sorted(row["ids"]) for row in settled(service).compare(X[0], 3)] == [["a", "b"]] * 3
+
+
+def test_of_many_items_they_hold_a_sample(monkeypatch):
+    monkeypatch.setattr(module, "MOST_ITEMS", 50)
+    with serving() as service:
+        service.rivals = Rivals(service)
+        service.start()
+        settled(service)
+        sample = set(service.rivals._others[0])
+        assert len(sample) == 50
+        assert [row["n"] for row in service.rivals.compare(X[0], 3)] == [50, 120, 50]
+        more = np.repeat(X, 10, axis=0)
+        for start in range(0, len(more), 100):
+            service.add(None, more[start : start + 100])
+        service.remove(list(range(0, 120, 2))).result()
+        settled(service)
+        now = set(service.rivals._others[0])
+        assert 20 <= len(now) <= 60
+        assert now == set(service.rivals._others[1]) <= set(service.index)
+        assert len(now - sample) > 20  # of ten times as many new items
+
+
+def test_too_much_at_once_lets_them_begin_anew_with_the_items(monkeypatch):
+    monkeypatch.setattr(module, "MOST_BYTES", 20_000)
+    with serving() as service:
+        service.rivals = Rivals(service, ["LSH", "MMOH"])  # not started: all waits
+        for _ in range(9):
+            service.learn(X[:50], X[50:100], Y[:50] == Y[50:100])
+        service.remove([3])
+        service.add([900], X[:1]).result()
+        service.start()
+        assert service.rivals.settled(SECONDS)
+        found = service.rivals.compare(X[0], 3)
+        assert [row["n"] for row in found] == [120, 120]
+        assert set(service.rivals._others[0]) == set(service.index)
+        assert service.rivals.n_lost > 0
+        assert found[1]["n_pairs"] + service.rivals.n_lost == 450
+
+
+def test_a_change_that_a_rival_refuses_does_not_end_it():
+    with serving() as service:
+        service.rivals = Rivals(service)
+        service.start()
+        service.rivals.learned(np.full((1, 8), np.nan), X[:1], [True], None)
+        service.learn(X[:5], X[5:10], Y[:5] == Y[5:10]).result()
+        assert settled(service).compare(X[0], 3)[2]["n_pairs"] == 5
+
+
+def test_what_cannot_be_asked_is_refused():
+    with serving() as service:
+        with pytest.raises(UnknownMethod):
+            Rivals(service, ["nonsense"])
+        service.rivals = Rivals(service)
+        service.start()
+        settled(service)
+        with pytest.raises(InvalidInput, match="features"):
+            service.rivals.compare([1.0, 2.0], 3)

@@ -1,0 +1,260 @@
+"""The page's first view in a real browser: open, search, mark, and see the ranking change."""
+
+import io
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import expect
+
+from onlinehash import LiveIndex, OnlineHashing, RbfAnchors
+from onlinehash.serve import background
+from tests.serve.browser import PHONE, chromium, demo_service, overflow, visiting, wait_until
+
+N_SHOWN = 12
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def demo():
+    with demo_service() as url:
+        yield url
+
+
+def search_from(page, id):
+    page.wait_for_selector(".offered .card")
+    page.fill("[aria-label='id of an item']", str(id))
+    page.keyboard.press("Enter")
+
+
+def found(page):
+    """Wait until the neighbours are there."""
+    expect(page.locator(".neighbours .bits")).to_have_count(N_SHOWN)
+
+
+def ids(page, cards=".neighbours .card"):
+    return page.eval_on_selector_all(cards, "cards => cards.map((card) => JSON.parse(card.dataset.id))")
+
+
+def texts(page, selector):
+    return page.eval_on_selector_all(selector, "all => all.map((one) => one.textContent)")
+
+
+def marked(page, n):
+    """What the page says after the n-th mark, once the neighbours are shown anew."""
+    expect(page.locator(".said li")).to_have_count(n)
+    expect(page.locator(".line")).to_contain_text("You said")
+    expect(page.locator(".busy")).to_have_count(0)
+    return page.text_content(".line")
+
+
+def mark_until_the_ranking_changes(page, mark):
+    """Marks neighbour after neighbour: a pair whose codes agree already teaches nothing. Gives what was said last."""
+    for n in range(1, 7):
+        before = ids(page)
+        mark(n)
+        story = marked(page, n)
+        if ids(page) != before:
+            assert re.search(r"loss [\d.]+, moved [1-9]\d* of 32 bits", story)
+            return story
+    raise AssertionError("six marks changed nothing")
+
+
+def drag(page, start, end):
+    """One press from the middle of an element to that of another."""
+    (x, y), (to_x, to_y) = map(middle, (start, end))
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(to_x, to_y, steps=4)
+    page.mouse.up()
+
+
+def middle(element):
+    box = element.bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_a_mark_changes_the_ranking(browser, demo):
+    with visiting(browser, demo, reduced_motion="no-preference") as page:
+        page.wait_for_selector(".offered img[src]")
+        page.click(".offered li:nth-child(3) .pick")
+        found(page)
+        mark_until_the_ranking_changes(
+            page, lambda n: page.click(f".neighbours li:nth-child({n}) [data-similar=false]")
+        )
+        assert page.locator(".neighbours .change").count() > 0
+        assert page.locator(".neighbours .bits .moved").count() == N_SHOWN
+        distances = [int(text) for text in texts(page, ".neighbours .distance")]
+        assert distances == sorted(distances)
+        labels = page.eval_on_selector_all(".neighbours .bits", "all => all.map((one) => one.ariaLabel)")
+        assert [int(re.search(r"(\d+) differ", label).group(1)) for label in labels] == distances
+
+
+def test_how_many_show_the_same_digit(browser, demo):
+    with visiting(browser, demo) as page:
+        search_from(page, 1236)
+        found(page)
+        same = texts(page, ".neighbours .label").count(page.text_content(".stand .label"))
+        assert page.text_content(".agreement") == f"{same} of {N_SHOWN} show the same digit"
+
+
+def test_by_keys_alone(browser, demo):
+    with visiting(browser, demo) as page:
+        page.wait_for_selector(".offered img[src]")
+
+        def focused(selector):
+            return page.evaluate("selector => document.activeElement.matches(selector)", selector)
+
+        def tab_to(selector):
+            for _ in range(60):
+                if focused(selector):
+                    return
+                page.keyboard.press("Tab")
+            raise AssertionError(f"60 presses of Tab did not reach {selector}")
+
+        tab_to("[role=tab]")
+        page.keyboard.press("ArrowRight")
+        assert focused("#tab-watch[aria-selected=true]")
+        page.keyboard.press("ArrowLeft")
+        assert focused("#tab-search[aria-selected=true]")
+        tab_to(".offered .pick")
+        page.keyboard.press("Enter")
+        found(page)
+        tab_to(".neighbours .card")
+        mark_until_the_ranking_changes(page, lambda n: (page.keyboard.press("ArrowRight"), page.keyboard.press("d")))
+        assert focused(".neighbours .card")
+        page.keyboard.press("Home")
+        assert focused(".neighbours li:first-child .card")
+        nearest = ids(page)[0]
+        page.keyboard.press("Enter")
+        wait_until(page, lambda: ids(page, ".stand .card") == [nearest])
+
+
+def test_two_cards_dragged_together(browser, demo):
+    with visiting(browser, demo) as page:
+        search_from(page, 7)
+        found(page)
+        drag(page, *(page.locator(f".neighbours li:nth-child({place}) img") for place in (2, 5)))
+        two = ids(page, ".choice .card")
+        assert two == [ids(page)[1], ids(page)[4]]
+        with page.expect_request("**/v1/learn") as learned:
+            page.click(".choice button:text-is('not similar')")
+        told = {"id_a": two[0], "id_b": two[1], "similar": False, "refresh": True}
+        assert learned.value.post_data_json == told
+        marked(page, 1)
+
+
+def test_a_picture_finds_its_like_and_can_be_taught(browser, demo):
+    with visiting(browser, demo) as page:
+        page.wait_for_selector(".offered img[src]")
+        file = io.BytesIO()
+        Image.fromarray(np.pad(np.full((24, 4), 255, np.uint8), ((4, 4), (14, 14)))).save(file, "png")
+        page.set_input_files(
+            "input[type=file]", {"name": "one.png", "mimeType": "image/png", "buffer": file.getvalue()}
+        )
+        found(page)
+        assert page.text_content(".stand .name") == "one.png"
+        with page.expect_request("**/v1/learn") as learned:
+            page.click(".neighbours li:first-child [data-similar=true]")
+        assert len(learned.value.post_data_json["a"]) == len(learned.value.post_data_json["b"]) == 64
+        marked(page, 1)
+
+
+def test_on_a_phone(browser, demo):
+    with visiting(browser, demo, **PHONE) as page:
+        page.wait_for_selector(".offered img[src]")
+        assert overflow(page) == 0
+        page.tap(".offered li:nth-child(2) .pick")
+        found(page)
+        page.tap(".neighbours li:nth-child(2) [data-similar=false]")
+        marked(page, 1)
+        assert overflow(page) == 0
+        # A finger that rests on a card takes it along; one that moves at once would scroll.
+        finger = page.context.new_cdp_session(page)
+        cards = page.locator(".neighbours li img")
+        cards.nth(2).scroll_into_view_if_needed()
+        (x, y), (to_x, to_y) = middle(cards.nth(2)), middle(cards.nth(3))
+        finger.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [{"x": x, "y": y}]})
+        page.wait_for_selector(".ghost")
+        finger.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [{"x": to_x, "y": to_y}]})
+        finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        assert ids(page, ".choice .card") == ids(page)[2:4]
+
+
+def test_dark(browser, demo):
+    with visiting(browser, demo, color_scheme="dark") as page:
+        search_from(page, 3)
+        found(page)
+        for element, is_dark in (("body", True), (".neighbours .card", True), ("h1", False)):
+            name = "backgroundColor" if is_dark else "color"
+            colour = page.eval_on_selector(element, f"one => getComputedStyle(one).{name}")
+            assert (max(map(int, re.findall(r"\d+", colour)[:3])) < 60) == is_dark
+
+
+def test_the_cards_follow_the_teacher(browser, demo):
+    with visiting(browser, demo) as page:
+        search_from(page, 11)
+        found(page)
+        before = ids(page)
+        page.click("#teacher button")
+        wait_until(page, lambda: ids(page) != before)
+        assert page.locator(".spark").count() == 1
+        page.click("#teacher button[aria-pressed=true]")
+        page.wait_for_selector("#teacher button[aria-pressed=false]")
+
+
+def test_an_unknown_id_is_one_quiet_line(browser, demo):
+    with visiting(browser, demo, allowed="404") as page:
+        search_from(page, 99_999_999)
+        expect(page.locator(".line")).to_contain_text("99999999")
+
+
+def test_payloads_are_text_and_a_token_is_asked_for(browser):
+    index = LiveIndex(OnlineHashing(n_bits=12, random_state=0))
+    names = [f"a/<b>{i}</b>?#%" for i in range(5)]
+    index.add(names, np.eye(5, dtype=np.float32), [{"<img src=x>": "<script>no()</script>", "kind": "<i>"}] * 5)
+    with (
+        background(index, token="only-this-one", label="kind") as url,
+        visiting(browser, url, "401") as page,
+    ):
+        for token in ("not-this-one", "only-this-one"):
+            page.wait_for_selector("#token[open]")
+            page.fill("#token-field", token)
+            page.keyboard.press("Enter")
+        search_from(page, names[2])
+        expect(page.locator(".neighbours .card")).to_have_count(4)
+        assert ids(page, ".stand .card") == [names[2]]
+        assert sorted(ids(page)) == sorted(set(names) - {names[2]})
+        assert texts(page, ".stand .field") == ["<img src=x><script>no()</script>"]
+        assert page.locator(".card :is(script, b b, i)").count() == 0
+        expect(page.locator("#connection.open")).to_have_count(1)
+
+
+def test_an_index_that_is_empty_and_then_not_ready(browser):
+    index = LiveIndex(OnlineHashing(n_bits=8, features=RbfAnchors(20), random_state=0))
+    with background(index) as url, visiting(browser, url, "409") as page:
+        expect(page.locator(".line")).to_contain_text("nothing here yet")
+        vectors = np.random.default_rng(0).normal(size=(40, 3)).tolist()
+        page.request.post(f"{url}/v1/items", data={"vectors": vectors[:3]})
+        search_from(page, 1)
+        expect(page.locator(".line")).to_contain_text("Not ready yet")
+        page.request.post(f"{url}/v1/items", data={"vectors": vectors})
+        page.request.post(f"{url}/v1/refresh", data={})
+        found(page)
+
+
+def test_nothing_to_mark_where_nothing_may_be_changed(browser, tmp_path):
+    with LiveIndex(OnlineHashing(n_bits=8, random_state=0), path=tmp_path / "index") as index:
+        index.add(None, np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32))
+    reader = LiveIndex.open(tmp_path / "index", read_only=True)
+    with background(reader, read_only=True) as url, visiting(browser, url) as page:
+        search_from(page, 4)
+        found(page)
+        assert page.locator("[data-similar]").count() == 0
+        assert "read only" in page.text_content("#served")

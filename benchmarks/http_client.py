@@ -20,7 +20,7 @@ HOST = "127.0.0.1"
 JSON, FORMAT = "application/json", "application/vnd.onlinehash"
 
 #: Seconds between two tries to reach a service that is not there.
-PAUSE = 0.02
+PAUSE = 0.1
 
 
 class Answer(NamedTuple):

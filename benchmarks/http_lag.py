@@ -33,7 +33,9 @@ def lag(options: argparse.Namespace) -> list[dict[str, Any]]:
             # Behind one port nobody can say which process answers, so these readers have ports of their own.
             readers = [stack.enter_context(service(folder, "--read-only")) for _ in range(options.readers)]
             for teach in (False, True):
-                waits = asyncio.run(behind(writer, readers, items, n, options.writes, teach))
+                trial = http_load.Trial(writer, items, f"lag{teach}", options.writes)
+                kinds = [trial.added, trial.taught] if teach else [trial.added]
+                waits = asyncio.run(behind(writer, readers, items, options.writes, kinds))
                 beside = f"{http_load.ADDED * http_load.PER_SECOND} additions/s" + (" and learning" if teach else "")
                 print(f"{options.readers} readers beside {beside}: behind by {least(waits)}, "
                       f"{http_load.quantiles(waits)}", flush=True)  # fmt: skip
@@ -54,11 +56,9 @@ def least(waits: list[float]) -> str:
 
 
 async def behind(
-    writer: Served, readers: list[Served], items: Items, n: int, n_writes: int, teach: bool
+    writer: Served, readers: list[Served], items: Items, n_writes: int, kinds: list[http_load.Changes]
 ) -> list[float]:
     """Seconds from a write's acknowledgement until a reader shows it, for every write and reader."""
-    trial = http_load.Trial(writer, items, f"lag{teach}", n_writes)
-    kinds = [trial.added, trial.taught] if teach else [trial.added]
     beside = [asyncio.create_task(kind.run(n_writes * PATIENCE)) for kind in kinds]
     client, asked, waits = Client(writer.port), [Client(reader.port) for reader in readers], []
     for turn in range(n_writes):

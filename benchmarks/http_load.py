@@ -148,8 +148,6 @@ class Trial:
             print(f"{name}: {len(kind.latencies)}, {quantiles(kind.latencies)}; {dict(kind.statuses)}, "
                   f"{kind.retries} tries again, {kind.replayed} had been made before the kill")  # fmt: skip
             row[name] = summary(kind.latencies)
-        if back is not None:
-            print(f"killed, started and answering again after {back:.2f} s")
         return row | {"rate": found["rate"]}
 
     async def _killed(self, probe: bytes) -> float:
@@ -157,11 +155,14 @@ class Trial:
         begin = time.perf_counter()
         await asyncio.to_thread(self._served.kill)
         await asyncio.to_thread(self._served.start)
+        listening = time.perf_counter() - begin
         client = Client(self._served.port)
         answer = await client.insist(probe)
         client.close()
         assert answer.status == 200, answer.body
-        return time.perf_counter() - begin
+        back = time.perf_counter() - begin
+        print(f"killed and started again: it listens after {listening:.2f} s, and has answered after {back:.2f} s")
+        return back
 
     def check(self) -> None:
         """Everything acknowledged is there, once, and nothing else."""

@@ -63,7 +63,11 @@ def check(answer: bytes, index: LiveIndex, body: bytes) -> None:
 
 
 def parts(index: LiveIndex, bodies: list[bytes], n_bytes: int, totals: dict[str, float]) -> list[dict[str, Any]]:
-    """Microseconds of a request by part, in this process; what is left of the whole is the server and its sockets."""
+    """Microseconds of a request by part, one part at a time in this process.
+
+    What is left of the whole is the server, its sockets, and that
+    nothing is in the caches any more when the next request comes, which costs more the more there is to do.
+    """
     from onlinehash.serve.answers import answer
     from onlinehash.serve.app import make_app
     from onlinehash.serve.bodies import shapes

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ import pytest
 
 import onlinehash
 from onlinehash import LiveIndex, OnlineHashing, refresh
-from onlinehash.client import connection, reading
+from onlinehash.client import connection, items
 from onlinehash.client.remote_index import RemoteIndex
 from onlinehash.errors import InvalidInput, ServiceUnavailable, Unauthorized
 from onlinehash.serve import background
@@ -146,7 +149,7 @@ def test_what_exceeds_the_limits_is_refused_whole_and_the_rest_is_read_in_pages(
 
 
 def test_pages_that_do_not_fit_together_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "PAGE", 10)
+    monkeypatch.setattr(items, "PAGE", 10)
     index = live()
     index.add(None, X)
     changes = iter([lambda: index.remove(3), lambda: index.remove(50), lambda: index.add(None, X[:1])])
@@ -164,7 +167,7 @@ def test_pages_that_do_not_fit_together_are_read_again(monkeypatch: pytest.Monke
 
 
 def test_an_index_that_never_rests_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "PAGE", 10)
+    monkeypatch.setattr(items, "PAGE", 10)
     index = live()
     index.add(None, X)
     version = iter(range(10**6))
@@ -271,8 +274,32 @@ def test_closing_a_connection_leaves_the_index_alone(served: tuple[LiveIndex, Re
     assert len(remote) == len(index) == 60
 
 
-def test_it_has_all_of_a_live_index_but_what_is_the_services_own() -> None:
-    own = {"open", "path", "backup", "reload", "learner", "policy", "background", "sample", "recent_pairs", "clock"}
-    own |= {"is_learning", "ids_kind", "once", "receipt", "paused", "vectors_of", "payloads_of"}
-    names = {name for name in dir(LiveIndex) if not name.startswith("_")}
-    assert names - own - set(dir(RemoteIndex)) == set()
+OFFERED = "add update remove get get_many search within rerank searched found_within learn_pair learn_pair_by_id "
+OFFERED += (
+    "learn_pairs learn_pairs_by_id learn_labelled flush refresh cancel roll_back close __contains__ __len__ __iter__"
+)
+TOLD = "ids codes vectors encoder newest n_bits n_models behind pairs_behind versions serial refreshes bits_rehashed "
+TOLD += "bits_skipped bits_flipped"
+
+
+@pytest.mark.parametrize("name", OFFERED.split())
+def test_methods_are_called_as_those_of_a_live_index(name: str) -> None:
+    here, there = (inspect.signature(getattr(cls, name)).parameters for cls in (LiveIndex, RemoteIndex))
+    assert [(p.name, p.default, p.kind) for p in there.values()] == [(p.name, p.default, p.kind) for p in here.values()]
+
+
+@pytest.mark.parametrize("name", TOLD.split())
+def test_properties_are_those_of_a_live_index(name: str) -> None:
+    assert isinstance(getattr(LiveIndex, name), property)
+    assert isinstance(getattr(RemoteIndex, name), property)
+
+
+def test_all_of_it_is_on_its_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
+    names = [name for name in dir(RemoteIndex) if not name.startswith("_")]
+    names += [
+        *inspect.signature(onlinehash.connect).parameters,
+        *inspect.signature(RemoteIndex.learn_clicks).parameters,
+    ]
+    assert len(names) > 30
+    assert not [name for name in names if name != "self" and not re.search(rf"`[^`\n]*\b{name}\b", page)]

@@ -155,7 +155,7 @@ class Program:
         if reader.encoder is not None:
             assert files.to_bytes(reader.encoder) == files.to_bytes(fresh.encoder)
             assert reader.codes == fresh.codes
-            assert reader.codes == reader.encoder.encode(reader.vectors) or len(reader) == 0
+            assert len(reader) == 0 or reader.codes == reader.encoder.encode(reader.vectors)
             queries = rows(3, np.random.default_rng(1))
             for where in (None, {"colour": [0, 2]}):
                 for found, expected in zip(

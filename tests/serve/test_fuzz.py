@@ -239,7 +239,9 @@ def test_hostile_bodies_are_refused_and_change_nothing(label: str) -> None:
                 assert "\n" not in problem["message"]
                 assert service.index.receipt(f"key-{number}") is None, name
             too_long = b" " * (MOST_BYTES + 1)
-            assert client.request(method, path, content=too_long, headers={"Content-Type": shapes.JSON}).status_code == 413
+            assert (
+                client.request(method, path, content=too_long, headers={"Content-Type": shapes.JSON}).status_code == 413
+            )
             in_pieces = (too_long[i : i + 999] for i in range(0, len(too_long), 999))
             answered = client.request(method, path, content=in_pieces, headers={"Content-Type": shapes.JSON})
             assert answered.status_code == 413

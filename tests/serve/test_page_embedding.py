@@ -69,7 +69,9 @@ def test_affinities_are_symmetric_and_have_the_wished_perplexity(page):
     distances = slow_distances(random_bits(40))
     got = run(page, "return [...E.affinities(given.d, 40, 8)];", d=distances.ravel().tolist())
     P = np.reshape(got, (40, 40))
-    assert np.allclose(P, P.T) and np.all(np.diag(P) == 0) and P.sum() == pytest.approx(1, abs=1e-5)
+    assert np.allclose(P, P.T)
+    assert np.all(np.diag(P) == 0)
+    assert P.sum() == pytest.approx(1, abs=1e-5)
     slow = np.zeros((40, 40))
     for i, row in enumerate(distances.astype(float)):
         low, high = 1e-6, 100.0
@@ -125,7 +127,7 @@ def test_a_seed_fixes_the_map(page):
 
 
 def test_known_items_stay_and_new_ones_begin_at_their_nearest_neighbour(page):
-    bits, y = groups_of_bits()
+    bits, _ = groups_of_bits()
     more = np.vstack([bits[::-1], bits[:1]])
     got = run(
         page,
@@ -133,13 +135,15 @@ def test_known_items_stay_and_new_ones_begin_at_their_nearest_neighbour(page):
         + f"""const before = new Map(map.ids.map((id, i) => [id, [map.x[i], map.y[i]]]));
         const wider = new H.Codes(given.more, {N_BITS}, {N_MODELS});
         map.renew([...[...map.ids].reverse(), "new"], wider.distances());
-        const stayed = map.ids.slice(0, -1).every((id, i) => map.x[i] === before.get(id)[0] && map.y[i] === before.get(id)[1]);
+        const stays = (id, i) => map.x[i] === before.get(id)[0] && map.y[i] === before.get(id)[1];
+        const stayed = map.ids.slice(0, -1).every(stays);
         const spot = [map.x[map.n - 1], map.y[map.n - 1]];
         return {{ stayed, spot, twin: before.get(0), settled: map.settled }};""",
         codes=hexes(bits),
         more=hexes(more),
     )
-    assert got["stayed"] and not got["settled"]
+    assert got["stayed"]
+    assert not got["settled"]
     assert np.linalg.norm(np.subtract(got["spot"], got["twin"])) < 3
 
 
@@ -172,16 +176,21 @@ def test_clusters_find_the_groups_and_keep_their_names(page):
 
 
 def test_memory_stays_the_same_however_long_it_runs(page):
-    ring, story, mean = run(
+    ring, story, mean, anew = run(
         page,
         """const [ring, story, mean] = [new S.Ring(10), new S.Story(16), new S.MovingMean(4)];
         let last = 0;
         for (let i = 0; i < 1000; i++) { ring.push(i, 2 * i); story.push(i, 3 * i); last = mean.push(i); }
         const all = (series) => Array.from({ length: series.length }, (_, i) => [series.x(i), series.y(i)]);
-        return [all(ring), all(story), last];""",
+        const seen = [all(ring), all(story), last];
+        for (const series of [ring, story]) for (const x of [5, 6]) series.push(x, 0);
+        return [...seen, [all(ring), all(story)]];""",
     )
     assert ring == [[i, 2 * i] for i in range(990, 1000)]
     x = [place[0] for place in story]
-    assert len(story) <= 16 and x[0] == 0 and x[-1] == 999 and all(y == 3 * x for x, y in story)
+    assert len(story) <= 16
+    assert (x[0], x[-1]) == (0, 999)
+    assert all(y == 3 * x for x, y in story)
     assert len(set(np.diff(x[:-1]))) == 1  # evenly thinned, but for the newest
     assert mean == np.mean([996, 997, 998, 999])
+    assert anew == [[[5, 0], [6, 0]]] * 2

@@ -64,7 +64,8 @@ def picture(page, selector):
     return page.eval_on_selector(
         selector,
         """canvas => {
-            const blank = Object.assign(document.createElement("canvas"), { width: canvas.width, height: canvas.height });
+            const { width, height } = canvas;
+            const blank = Object.assign(document.createElement("canvas"), { width, height });
             const drawn = canvas.toDataURL();
             return drawn === blank.toDataURL() ? null : drawn;
         }""",

@@ -113,14 +113,14 @@ def test_no_spelling_of_a_path_gets_around_the_token(target: str) -> None:
 
 
 def test_tokens_are_compared_in_constant_time() -> None:
-    with mock.patch.object(guard.hmac, "compare_digest", side_effect=hmac.compare_digest) as compared:
-        with served(token=TOKEN) as (_, url):
-            httpx.get(url + "/v1/stats", headers={"Authorization": "Bearer wrong"})
+    spied = mock.patch.object(guard.hmac, "compare_digest", side_effect=hmac.compare_digest)
+    with spied as compared, served(token=TOKEN) as (_, url):
+        httpx.get(url + "/v1/stats", headers={"Authorization": "Bearer wrong"})
     compared.assert_called_once_with(b"wrong", TOKEN.encode())
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "evil.example:80", "[", "127.0.0.1@evil", "",
-                                  "0.0.0.0", "localhost.", "xn--lcalhost-"])  # fmt: skip
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "evil.example:80", "[", "127.0.0.1@evil",
+                                  "0.0.0.0", "localhost.", "xn--lcalhost-", ""])  # fmt: skip
 def test_a_name_that_was_bound_to_loopback_is_refused(host: str) -> None:
     with served() as (_, url):
         for path in ("/", "/v1/stats", "/page/look.css"):
@@ -218,9 +218,9 @@ def test_html_in_a_payload_stays_json() -> None:
 
 
 @pytest.mark.parametrize("name", ["../app.py", "..%2fapp.py", "%2e%2e/app.py", "%2e%2e%2fapp.py", "..%252fapp.py",
-                                  "%252e%252e%252fapp.py", "/etc/passwd", "%2fetc%2fpasswd", "..\\app.py", "..%5capp.py",
+                                  "%252e%252e%252fapp.py", "/etc/passwd", "%2fetc%2fpasswd", "..\\app.py",
                                   "index.html%00", "index.html/", "./index.html", "", "page/index.html",
-                                  "....//app.py", "file:///etc/passwd", "%c0%ae%c0%ae/app.py"])  # fmt: skip
+                                  "....//app.py", "file:///etc/passwd", "%c0%ae%c0%ae/app.py", "..%5capp"])  # fmt: skip
 def test_no_path_of_a_request_is_opened(name: str) -> None:
     with served() as (_, url):
         real = open
@@ -381,8 +381,7 @@ def test_headers_have_a_limit() -> None:
     with served() as (_, url), connected(url) as connection:
         connection.sendall(request_bytes("GET", "/v1/health", url)[:-2])
         with pytest.raises(OSError, match=r"reset|pipe"):
-            for _ in range(10_000):
-                connection.sendall(b"X-Filler: " + b"x" * 10_000 + b"\r\n")
+            connection.sendall((b"X-Filler: " + b"x" * 10_000 + b"\r\n") * 5000)
 
 
 # ------------------------------------------------------------------ what is written down
@@ -392,7 +391,9 @@ def test_logs_hold_no_secrets(tmp_path: Path) -> None:
     known = {"Authorization": f"Bearer {TOKEN}"}
     with Process("--memory", "--log-requests", "--bits", 8, log=tmp_path / "log", token=TOKEN) as process:
         with httpx.Client(base_url=process.url, headers=known) as client:
-            client.post("/v1/items", json={"ids": ["alice"], "vectors": [[0.12345, 2]], "payloads": [{"key": "hidden"}]})
+            client.post(
+                "/v1/items", json={"ids": ["alice"], "vectors": [[0.12345, 2]], "payloads": [{"key": "hidden"}]}
+            )
             client.post("/v1/search", json={"vector": [0.54321, 1]})
             client.get("/v1/items/alice?vector=false")
             client.get("/v1/items/mallory?why=because")

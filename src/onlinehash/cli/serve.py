@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -71,14 +70,15 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
         service = _service(options, choices, limits)
         app = make_app(service, access, os.environ.get(processes.WRITER))
         sockets = [listener]
+        n_readers = 0 if is_reader else options.readers
+        readers = stack.enter_context(processes.readers(n_readers, listener, _for_readers(options)))
+        if n_readers:
+            sockets.append(readers.socket)
 
         def started() -> None:
-            if is_reader:
-                return
-            if options.readers:
-                arguments = _for_readers(sys.argv[1:], options)
-                sockets.append(stack.enter_context(processes.readers(options.readers, listener, arguments)))
-            _announce(running.address(listener), service, access, as_json)
+            readers.start()
+            if not is_reader:
+                _announce(running.address(listener), service, access, as_json)
 
         running.server(app, service, started).run(sockets)
 
@@ -194,7 +194,7 @@ def _policy(text: str) -> Policy:
     return policy
 
 
-def _for_readers(arguments: list[str], options: Options) -> list[str]:
+def _for_readers(options: Options) -> list[str]:
     """The command line of a reader: what concerns the door, and that it only reads."""
     made = ["serve", options.folder, "--read-only", "--host", options.host]
     made += ["--insecure"] if options.insecure else []

@@ -89,8 +89,11 @@ class Connection:
         room = limits.get("body_bytes", len(content))
         if len(content) > room:
             most = n_rows * room // len(content)
-            if n_rows <= 1:
-                raise InvalidInput(f"expected at most {room} bytes, which this service takes, got {len(content)}.")
+            if most == 0:
+                raise InvalidInput(
+                    f"expected a request of at most {room} bytes, which this service takes, got {len(content)}; send "
+                    "less, or start the service with a larger limit."
+                )
         if n_rows > most:
             raise InvalidInput(
                 f"expected at most {most} rows at once, which this service takes, got {n_rows}; make several calls, "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-from onlinehash.client.reading import Reading
+from onlinehash.client.searching import Searching
 from onlinehash.live.following import Behind
 
 #: Seconds between two looks at a refresh that goes on.
@@ -53,7 +53,7 @@ class RemoteRefresh:
         return finished
 
 
-class Following(Reading):
+class Following(Searching):
     """Codes and encoder, as the service replaces them."""
 
     def refresh(self, wait: bool = True) -> RemoteRefresh | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 from starlette.responses import Response
+from starlette.types import Send
 
 from onlinehash.errors import OnlineHashError
 from onlinehash.learners.encoder import Encoder
@@ -34,6 +35,18 @@ def _json(document: dict[str, Any]) -> bytes:
         return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:  # payloads may hold integers beyond 64 bits and lone surrogates, which only json writes
         return json.dumps(document, default=lambda array: array.tolist()).encode()
+
+
+async def send_json(send: Send, document: dict[str, Any], version: int) -> None:
+    """What `answer` would send, without a Response around it, where every microsecond counts."""
+    data = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(data)).encode()),
+        (b"onlinehash-encoder", str(version).encode()),
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": data})
 
 
 def refusal(error: OnlineHashError) -> Response:

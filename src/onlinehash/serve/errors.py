@@ -12,7 +12,7 @@ OnlineHashError
 ├── UnsupportedMediaType   415  a body of a kind that this route does not read
 ├── Busy                   429  too much at once; `retry_after` says in how many seconds to come back
 ├── ServerError            500  a fault of ours
-└── Unavailable            503  starting, stopping, or a reader asked to write
+└── Unavailable            503  starting or stopping, or a reader whose writer is away
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class ServerError(OnlineHashError):
 
 
 class Unavailable(OnlineHashError):
-    """Starting, stopping, or a reader that was asked to write."""
+    """Starting or stopping, or a reader whose writer is away."""
 
     http_status = 503
 

@@ -8,9 +8,10 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message
+from starlette.types import Message, Receive, Scope
 
 from onlinehash.errors import UnknownId
 from onlinehash.serve import service as services
@@ -32,13 +33,13 @@ def too_large(most: int, got: int) -> TooLarge:
     return TooLarge(f"expected a body of at most {most:,} bytes, got {got:,}; send it in parts.")
 
 
-async def body_of(request: Request, limits: Limits) -> bytes:
+async def body_of(receive: Receive, limits: Limits) -> bytes:
     """The whole body, if it comes in time and is not too long."""
     deadline = asyncio.get_running_loop().time() + limits.body_seconds
     parts: list[bytes] = []
     length, more = 0, True
     while more:
-        message = await _next(request, limits, deadline)
+        message = await _next(receive, limits, deadline)
         parts.append(message.get("body", b""))
         length += len(parts[-1])
         more = message.get("more_body", False)
@@ -47,11 +48,11 @@ async def body_of(request: Request, limits: Limits) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-async def _next(request: Request, limits: Limits, deadline: float) -> Message:
+async def _next(receive: Receive, limits: Limits, deadline: float) -> Message:
     """The next piece of a body."""
     try:
         async with asyncio.timeout_at(deadline):
-            message = await request.receive()
+            message = await receive()
     except TimeoutError:
         raise RequestTimeout(
             f"expected the whole body within {limits.body_seconds:g} s, got only a part; send it again."
@@ -63,9 +64,17 @@ async def _next(request: Request, limits: Limits, deadline: float) -> Message:
 
 async def parsed(request: Request, service: Service, shape: type[S]) -> tuple[S, bytes]:
     """The body as what a route takes, and its bytes."""
-    data = await body_of(request, service.limits)
+    data = await body_of(request.receive, service.limits)
     kind = request.headers.get("content-type", "")
     return read(shape, kind, data, request.query_params, service.limits), data
+
+
+async def asked(shape: type[S], scope: Scope, receive: Receive, limits: Limits) -> S:
+    """The same for routes that do without a Request."""
+    data = await body_of(receive, limits)
+    kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+    query = QueryParams(scope["query_string"]) if scope["query_string"] else {}
+    return read(shape, kind.decode("latin-1"), data, query, limits)
 
 
 def retry_of(request: Request, data: bytes) -> services.Request | None:

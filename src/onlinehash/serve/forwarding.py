@@ -55,7 +55,7 @@ class Forwarding:
             request.method,
             httpx.URL("http://writer", raw_path=target),
             headers=_passed_on(request.headers.raw),
-            content=await body_of(request, self._limits),
+            content=await body_of(request.receive, self._limits),
         )
         try:
             answered = await self._client.send(asked, stream=True)

@@ -49,7 +49,7 @@ class Hub:
         for queue in self._listeners:
             _put(queue, message)
 
-    def listen(self, hello: dict[str, Any]) -> AsyncIterator[bytes]:
+    async def listen(self, hello: dict[str, Any]) -> AsyncIterator[bytes]:
         """All that is told from now on, after a `hello`; refused at once where too many listen already."""
         if self._loop is None:
             raise Unavailable("expected a service that goes on, got one that is shutting down; try again later.")
@@ -57,11 +57,14 @@ class Hub:
             raise Busy(f"expected at most {self._most} listeners, got another; close one.", retry_after=10)
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(BACKLOG)
         queue.put_nowait(_message("hello", hello))
-        return self._messages(queue)
+        messages = self._messages(queue)
+        await anext(messages)  # which counts it at once, before others are let in
+        return messages
 
     async def _messages(self, queue: asyncio.Queue[bytes | None]) -> AsyncIterator[bytes]:
         self._listeners.add(queue)
         try:
+            yield b""  # to `listen` only
             while True:
                 try:
                     message = await asyncio.wait_for(queue.get(), STILL_HERE)

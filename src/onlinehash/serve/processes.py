@@ -13,9 +13,10 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from prometheus_client import multiprocess, values
 
@@ -43,12 +44,16 @@ def shared_numbers() -> Iterator[None]:
             values.ValueClass = values.MutexValue
 
 
-@contextmanager
-def readers(n: int, listener: socket.socket, arguments: Sequence[str]) -> Iterator[socket.socket]:
-    """Keep n reader processes; gives the socket on which the writer hears them.
+class Readers(NamedTuple):
+    """The socket on which the writer hears its readers, and how to start them once it does."""
 
-    `arguments` are those of the command that starts one.
-    """
+    socket: socket.socket
+    start: Callable[[], None]
+
+
+@contextmanager
+def readers(n: int, listener: socket.socket, arguments: Sequence[str]) -> Iterator[Readers]:
+    """Keep n reader processes from their `start` on; `arguments` are those of the command that starts one."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="onlinehash-")))
         private = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
@@ -64,10 +69,13 @@ def readers(n: int, listener: socket.socket, arguments: Sequence[str]) -> Iterat
         }
         keepers = [_Keeper(arguments, environment, (listener.fileno(), lifeline)) for _ in range(n)]
         stack.callback(os.close, held)  # readers see its end, and stop
-        for keeper in keepers:
-            keeper.start()
-            stack.callback(keeper.stop)
-        yield private
+
+        def start() -> None:
+            for keeper in keepers:
+                keeper.start()
+                stack.callback(keeper.stop)
+
+        yield Readers(private, start)
 
 
 class _Keeper:

@@ -103,8 +103,9 @@ class _Server(uvicorn.Server):
 def background(service: Service, access: Access | None = None, port: int = 0) -> Iterator[str]:
     """Serve in a thread of this process while inside; gives the address. The service is closed at the end."""
     access = access or Access()
-    listener, ready = listen(access.host, port), threading.Event()
+    ready = threading.Event()
     running = server(make_app(service, access), service, ready.set)
+    listener = listen(access.host, port)
     thread = threading.Thread(target=running.run, args=([listener],), name="onlinehash-server", daemon=True)
     thread.start()
     try:

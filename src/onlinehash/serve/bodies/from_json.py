@@ -10,9 +10,11 @@ from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
+from onlinehash.serve.bodies import numbers
 from onlinehash.serve.bodies.shapes import Shape
 from onlinehash.serve.errors import BadRequest, TooLarge
 
@@ -32,12 +34,46 @@ _GOT = _WORDS | {"bool": "a bool", "float": "a number that is not whole"}
 _TYPES = re.compile(r"Expected `([a-z| ]+)`, got `([a-z]+)`")
 _TOKENS = re.compile(rb'("[^"\\]*(?:\\.[^"\\]*)*")([ \t\r\n]*:)?|[\[{]|[\]}]')
 
+_VECTOR = b'"vector"'
+
 S = TypeVar("S", bound=Shape)
 
 
 def from_json(shape: type[S], data: bytes) -> S:
-    """The body, with lists where arrays will be."""
+    """The body, with lists where arrays will be; a vector may be an array already."""
     refuse_many_values(data)
+    vector, rest = _vector_apart(data) if "vector" in shape.arrays else (None, data)
+    body = _decoded(shape, rest)
+    if vector is None:
+        return body
+    if getattr(body, "dtype", "float32") != "float32":
+        return _decoded(shape, data)
+    body.vector = vector  # type: ignore[attr-defined]
+    return body
+
+
+def _vector_apart(data: bytes) -> tuple[np.ndarray | None, bytes]:
+    """The numbers of the field `vector`, parsed by themselves, and the body with an empty list in their place.
+
+    None and the whole body where the field is not found at once: a field of the body itself, and the only one of this
+    name. Whatever is wrong with the body is then found on the usual way.
+    """
+    at = data.find(_VECTOR)
+    head = data[: max(at, 0)]
+    if at < 0 or data.find(_VECTOR, at + 1) >= 0 or head.count(b"{") != 1 or b"[" in head:
+        return None, data
+    after = at + len(_VECTOR)
+    start = data.find(b":", after) + 1
+    if data[after : start - 1].strip(b" \t\r\n"):
+        return None, data
+    found = numbers.parse(data, start)
+    if found is None:
+        return None, data
+    values, end = found
+    return values, data[:start] + b"[]" + data[end:]
+
+
+def _decoded(shape: type[S], data: bytes) -> S:
     try:
         body = decoder(shape).decode(data)
     except msgspec.ValidationError as error:

@@ -12,7 +12,7 @@ export class Chart {
    * parts: [{series, kind: "line" | "steps" | "dots" | "marks", colour: "--oh"}]; the first line or steps are named and
    * read out. options: title; note; value(y), x(x), tick(y) and tickX(x), all to text; least (height of the y axis);
    * from (its lowest value or null) and to (its highest); whole (only whole numbers on it); smallestX (between two
-   * ticks); span(series) -> [low, high] of x or null; shift() -> what is now, where x is time.
+   * ticks); span(series, now) -> [low, high] of x or null; shift() -> what is now, where x is time.
    */
   constructor(parts, options) {
     this.parts = parts;
@@ -91,9 +91,10 @@ export class Chart {
   /** Where a value lies: the x axis spans what is shown, the y axis all values of it. */
   measure(width, height) {
     const { span, from, least } = this.options;
+    const now = this.options.shift();
     const n = this.main.length;
     const first = n ? this.main.x(0) : 0;
-    const [left, right] = span ? span(this.main) : [first, Math.max(n ? this.main.x(n - 1) : 0, first + 1)];
+    const [left, right] = span ? span(this.main, now) : [first, Math.max(n ? this.main.x(n - 1) : 0, first + 1)];
     let low = from ?? Infinity;
     let high = -Infinity;
     for (const { series, kind } of this.parts) {
@@ -108,7 +109,7 @@ export class Chart {
     if (this.options.to !== undefined) high = Math.min(high, Math.max(this.options.to, low + least));
     const inner = { left: ROOM.left, right: width - ROOM.right, top: ROOM.top, bottom: height - ROOM.bottom };
     return {
-      ...inner, low, high, from: left, to: right,
+      ...inner, low, high, from: left, to: right, now,
       x: (value) => inner.left + ((value - left) / (right - left)) * (inner.right - inner.left),
       y: (value) => inner.bottom - ((value - low) / (high - low)) * (inner.bottom - inner.top),
       invert: (pixel) => left + ((pixel - inner.left) / (inner.right - inner.left)) * (right - left),
@@ -116,7 +117,7 @@ export class Chart {
   }
 
   drawAxes(context, scale, width, height) {
-    const { tick, tickX = short, shift, whole } = this.options;
+    const { tick, tickX = short, whole } = this.options;
     context.font = "11px system-ui, sans-serif";
     context.fillStyle = this.surface.colour("--soft");
     context.strokeStyle = this.surface.colour("--rule");
@@ -130,7 +131,7 @@ export class Chart {
     }
     context.textBaseline = "alphabetic";
     context.textAlign = "center";
-    const now = shift();
+    const { now } = scale;
     const wished = width < 300 ? 2 : 4;
     for (const value of ticks(scale.from - now, scale.to - now, wished, this.options.smallestX ?? 1).values) {
       const text = tickX(value);

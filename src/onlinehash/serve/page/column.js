@@ -49,7 +49,7 @@ export class Column {
     if (this.past.at(-1) !== n || this.past.length < 2) this.past = [...this.past, n].slice(-KEPT);
     this.share.replaceChildren(
       make("span", {}, make("strong", {}, String(n)), ` of ${right.length}`, make("span.soft", {}, ` same ${field}`)),
-      sparkline(this.past, right.length),
+      ...(this.past.length > 1 ? [sparkline(this.past, right.length)] : []),
     );
   }
 

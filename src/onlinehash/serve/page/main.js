@@ -4,6 +4,7 @@ import { bits } from "./bits.js";
 import { cardMaker } from "./cards.js";
 import { mountHeader } from "./header.js";
 import { Live } from "./live.js";
+import { recordsOf } from "./records.js";
 import { Tabs } from "./tabs.js";
 
 const trouble = document.querySelector("#trouble");
@@ -40,6 +41,7 @@ async function start() {
     trouble.textContent = error ? error.message : "";
   });
   mountHeader(context);
+  recordsOf(live); // so that Watch shows what came before it was opened
   live.start();
   await tabs.open(location.hash.slice(1));
 }

@@ -15,8 +15,8 @@ import { Surface, calm, say } from "./surface.js";
 const BETWEEN = 1500; // milliseconds between two looks at the codes
 const GAP = 0.78; // room between two items, in sizes of one
 const SLICE = 9; // milliseconds of a frame that may go into the embedding
-const KEYS = "Wheel or pinch to zoom, drag to move; keys: + − 0 and arrows, Enter searches from the item in the middle. "
-  + "Axes have no meaning, only nearness has.";
+const KEYS = "Wheel or pinch to zoom, drag to move; keys: + − 0 and arrows, Enter searches from the item in the "
+  + "middle. Axes have no meaning, only nearness has.";
 
 export function mount(section, context) {
   const map = new CodeMap(section, context);

@@ -16,8 +16,8 @@ export class Pop {
   /** Promises what the card says in a line, or null where another item has been asked for since. */
   async show(id) {
     this.id = id;
-    const request = { ids: [id], vectors: false };
-    const item = await this.api.post("/v1/items/get", request).then(({ items }) => items[0], () => ({ id, payload: null }));
+    const answer = this.api.post("/v1/items/get", { ids: [id], vectors: false });
+    const item = await answer.then(({ items }) => items[0], () => ({ id, payload: null }));
     if (this.id !== id) return null;
     const card = this.card(item);
     this.element.replaceChildren(card);

@@ -53,8 +53,7 @@ export class Records {
   }
 
   measured({ n_pairs, map }) {
-    const last = this.map.length - 1;
-    if (last < 0 || this.map.x(last) !== n_pairs || this.map.y(last) !== map) this.map.push(n_pairs, map);
+    this.map.push(n_pairs, map);
   }
 
   stats({ behind, searches_per_second, queue, measured }) {
@@ -63,7 +62,9 @@ export class Records {
     this.pairsBehind.push(at, behind.pairs);
     this.searches.push(at, searches_per_second);
     this.queue.push(at, queue.length);
-    if (measured) this.measured(measured);
+    // Figures may tell what an event has told already, and later than it.
+    const known = this.map.length ? this.map.x(this.map.length - 1) : -1;
+    if (measured && measured.n_pairs > known) this.measured(measured);
   }
 }
 

@@ -1,4 +1,7 @@
-/** What the charts remember: a fixed number of points, however long the page stays open. */
+/**
+ * What the charts remember: a fixed number of points, however long the page stays open. x never falls: where it would,
+ * as after a rollback of the model, the series begins anew.
+ */
 
 /** The last `capacity` points. */
 export class Ring {
@@ -11,6 +14,7 @@ export class Ring {
   }
 
   push(x, y) {
+    if (this.length && x < this.x(this.length - 1)) this.length = 0;
     this.xs[this.next] = x;
     this.ys[this.next] = y;
     this.next = (this.next + 1) % this.capacity;
@@ -44,6 +48,7 @@ export class Story {
   }
 
   push(x, y) {
+    if (this.points.length && x < this.points.at(-1)[0]) [this.points, this.stride, this.pushed] = [[], 1, 0];
     // The newest point is always there; it stays only if it lies on the stride.
     if (this.points.length && !this.lastStays) this.points.pop();
     this.points.push([x, y]);

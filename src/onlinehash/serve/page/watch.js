@@ -54,9 +54,9 @@ export function mount(section, { api, live, about }) {
 }
 
 /** The last two minutes, or as much of them as has been seen. */
-function seen(series) {
+function seen(series, end) {
   const first = series.length ? series.x(0) : Infinity;
-  return [Math.max(now() - SECONDS, Math.min(first, now() - 20)), now()];
+  return [Math.max(end - SECONDS, Math.min(first, end - 20)), end];
 }
 
 function chartsOf(records) {

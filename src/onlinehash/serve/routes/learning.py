@@ -18,7 +18,7 @@ from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.documents import described
 from onlinehash.serve.errors import Busy, Unavailable
-from onlinehash.serve.exchange import done, parsed, retry_of
+from onlinehash.serve.exchange import REPLAYED_HEADER, done, parsed, retry_of
 from onlinehash.serve.service import Service
 
 #: Seconds between two looks at something that is waited for.
@@ -112,10 +112,10 @@ def routes(service: Service) -> APIRouter:
                 except Busy:
                     await asyncio.sleep(PAUSE)
 
-    async def state() -> Response:
+    async def state(headers: dict[str, str] | None = None) -> Response:
         bits = await asyncio.to_thread(service.changed_bits)
         behind = {"bits": len(bits), "pairs": index.pairs_behind}
-        return answer({"serial": index.serial, "behind": behind}, index.encoder)
+        return answer({"serial": index.serial, "behind": behind}, index.encoder, headers=headers)
 
     @router.post("/v1/refresh", **described("Refresh", shapes.RefreshOrder, results.Refreshed))
     async def refresh(request: Request) -> Response:
@@ -130,11 +130,12 @@ def routes(service: Service) -> APIRouter:
         await asyncio.to_thread(index.cancel)
         return await state()
 
-    @router.post("/v1/rollback", **described("Roll back", shapes.Rollback, results.Refreshed))
+    @router.post("/v1/rollback", **described("Roll back", shapes.Rollback, results.Refreshed, changes=True))
     async def roll_back(request: Request) -> Response:
         """Return to an older encoder: the one before the present, or that of a serial number."""
-        body, _ = await parsed(request, service, shapes.Rollback)
-        await asyncio.wrap_future(service.writer.submit(lambda: index.roll_back(body.serial)))
-        return await state()
+        body, data = await parsed(request, service, shapes.Rollback)
+        change = service.change(lambda index: index.roll_back(body.serial), retry_of(request, data))
+        result = await asyncio.shield(asyncio.wrap_future(change))
+        return await state({REPLAYED_HEADER: "true"} if result.replayed else None)
 
     return router

@@ -18,7 +18,7 @@ from onlinehash.serve.documents import described, example
 from onlinehash.serve.errors import NotFound
 from onlinehash.serve.exchange import parsed
 from onlinehash.serve.metrics import Metrics
-from onlinehash.serve.routes.search import encoded
+from onlinehash.serve.routes.search import encoded, undisturbed
 from onlinehash.serve.sampling import sample
 from onlinehash.serve.service import Service
 
@@ -69,7 +69,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
                 labels = [None if payload is None else payload.get(service.label) for payload in payloads]
             return encoded(service, ids, None, {"ids": ids, "labels": labels})
 
-        return await asyncio.to_thread(draw)
+        return await asyncio.to_thread(undisturbed, draw)
 
     @router.post("/v1/compare", **described("Compare methods", shapes.Comparison, results.ComparedMethods))
     async def compare(request: Request) -> Response:
@@ -122,7 +122,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         """Server-sent events: hello, learned, refreshed, items, stats, measured, teacher."""
         teacher = None if service.teacher is None else service.teacher.state()
         hello = await asyncio.to_thread(service.stats) | {"teacher": teacher}
-        return StreamingResponse(service.hub.listen(hello), media_type="text/event-stream")
+        return StreamingResponse(await service.hub.listen(hello), media_type="text/event-stream")
 
     return router
 

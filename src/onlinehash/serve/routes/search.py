@@ -3,58 +3,73 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
-from starlette.routing import Match, Route
-from starlette.types import Scope
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from onlinehash.codes import Codes
-from onlinehash.errors import InvalidInput, NotReady
+from onlinehash.errors import InvalidInput, NotReady, UnknownId
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
 from onlinehash.serve import results
-from onlinehash.serve.answers import answer
+from onlinehash.serve.answers import answer, send_json
+from onlinehash.serve.batches import Batches
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.documents import described
 from onlinehash.serve.errors import NotFound, TooLarge, UnsupportedMediaType
-from onlinehash.serve.exchange import body_of, parsed
+from onlinehash.serve.exchange import asked, body_of, parsed
 from onlinehash.serve.pictures import MEDIA_TYPES
 from onlinehash.serve.service import Service
 
-#: Items times queries up to which a search takes less time than handing it to a thread and back.
-MOST_AT_ONCE = 2_000_000
+#: Looks at an index that others change, before one is given up.
+TRIES = 3
+
+T = TypeVar("T")
 
 
 def hot_routes(service: Service) -> list[Route]:
     """Plain routes, without what FastAPI does around each request; `documents` puts them into OpenAPI."""
-    index = service.index
-
-    async def search(request: Request) -> Response:
-        body, _ = await parsed(request, service, shapes.Query)
-        if body.where is None and not body.rerank and not body.payloads:
-            query, n = (body.vector, 1) if body.vector is not None else (body.vectors, 0)
-            if query is not None and len(index) * (n or len(query)) <= MOST_AT_ONCE:
-                hits, encoder = index.searched(query, body.k)
-                service.searches += n or len(query)
-                return answer(_lists(hits), encoder)
-        return await asyncio.to_thread(_search, service, body)
-
-    async def within(request: Request) -> Response:
-        body, _ = await parsed(request, service, shapes.Within)
-        return await asyncio.to_thread(_within, service, body)
-
-    return [_Named("/v1/search", search, methods=["POST"]), _Named("/v1/within", within, methods=["POST"])]
+    return [
+        Route("/v1/search", Searches(service), methods=["POST"]),
+        Route("/v1/within", Radii(service), methods=["POST"]),
+    ]
 
 
-class _Named(Route):
-    """A plain route that says what it is called, as FastAPI's do, to those who count."""
+class Searches:
+    """`POST /v1/search`, an ASGI application."""
 
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        match, found = super().matches(scope)
-        return match, {**found, "route": self}
+    def __init__(self, service: Service) -> None:
+        self._service, self._batches = service, Batches(service.index)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await asked(shapes.Query, scope, receive, self._service.limits)
+        if body.vector is None or body.where is not None or body.rerank or body.payloads:
+            response = await asyncio.to_thread(_search, self._service, body)
+            await response(scope, receive, send)
+            return
+        found = await self._batches.search(body.vector, body.k)
+        self._service.searches += 1
+        version = found.encoder.version
+        document = {"ids": _plain(found.ids), "distances": found.distances, "encoder": version}
+        await send_json(send, document, version)
+
+
+class Radii:
+    """`POST /v1/within`, an ASGI application."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await asked(shapes.Within, scope, receive, self._service.limits)
+        response = await asyncio.to_thread(_within, self._service, body)
+        await response(scope, receive, send)
 
 
 def routes(service: Service) -> APIRouter:
@@ -80,7 +95,7 @@ def routes(service: Service) -> APIRouter:
             raise NotFound("expected an index that reads pictures, got one that does not; start it with --pictures.")
         if k > service.limits.k:
             raise TooLarge(f"expected k of at most {service.limits.k}, got {k}.")
-        data = await body_of(request, service.limits)
+        data = await body_of(request.receive, service.limits)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in MEDIA_TYPES:
             raise UnsupportedMediaType(f"expected {', '.join(MEDIA_TYPES)}, got {kind[:80]!r}.")
@@ -103,12 +118,20 @@ def routes(service: Service) -> APIRouter:
     return router
 
 
+def undisturbed(find: Callable[[], T]) -> T:
+    """What is found in two looks at the index, between which no item that the first one found was removed."""
+    for _ in range(TRIES):
+        with suppress(UnknownId):
+            return find()
+    return find()
+
+
 def encoded(service: Service, ids: Any, vectors: Any, more: dict[str, Any] | None = None) -> Response:
     """The codes of items, or of vectors."""
     index = service.index
     encoder = index.encoder
     if encoder is None:
-        raise NotReady("expected an index with codes, got one that has none yet; add items.")
+        raise not_ready(service)
     rows = index.vectors_of(ids) if ids is not None and len(ids) else vectors
     texts = [] if rows is None else [row.tobytes().hex() for row in encoder.encode(rows).rows()]
     shape = {"n_bits": encoder.n_bits, "n_models": encoder.n_models}
@@ -117,13 +140,16 @@ def encoded(service: Service, ids: Any, vectors: Any, more: dict[str, Any] | Non
 
 def _search(service: Service, body: shapes.Query) -> Response:
     index = service.index
-    query, encoder = _asked(service, body), None
+    query = _asked(service, body)
     vectors = None if isinstance(query, Codes) else query
     if body.rerank and vectors is None:
         raise InvalidInput("expected vectors or ids to rerank by, got codes.")
-    hits, encoder = index.searched(query, body.k, body.where)
-    if body.rerank:
-        hits = index.rerank(query, hits)
+
+    def find() -> tuple[Hits, Encoder]:
+        hits, encoder = index.searched(query, body.k, body.where)
+        return index.rerank(query, hits) if body.rerank else hits, encoder
+
+    hits, encoder = undisturbed(find)
     if body.code is not None:
         hits = Hits(hits.ids[0], hits.distances[0])
     service.searches += 1 if hits.ids.ndim == 1 else len(hits.ids)
@@ -153,12 +179,22 @@ def _asked(service: Service, body: shapes.Query | shapes.Within) -> Any:
         return service.index.vectors_of([body.id])[0]
     if body.ids is not None:
         return service.index.vectors_of(body.ids) if len(body.ids) else np.empty((0, service.n_features))
-    return _codes(service.index.encoder, [body.code or ""] if body.codes is None else body.codes)
+    return _codes(service, [body.code or ""] if body.codes is None else body.codes)
 
 
-def _codes(encoder: Encoder | None, texts: list[str]) -> Codes:
+def not_ready(service: Service) -> NotReady:
+    """Why there are no codes yet, in the index's own words."""
+    try:
+        service.index.search(np.zeros((1, service.n_features or 1)), 0)
+    except NotReady as reason:
+        return reason
+    return NotReady("expected an index with codes, got one that has just made its first; try again.")
+
+
+def _codes(service: Service, texts: list[str]) -> Codes:
+    encoder = service.index.encoder
     if encoder is None:
-        raise NotReady("expected an index with codes to search, got one that never had an item; add some.")
+        raise not_ready(service)
     width = encoder.n_models * -(-encoder.n_bits // 8)
     try:
         rows = [bytes.fromhex(text) for text in texts]
@@ -172,8 +208,12 @@ def _codes(encoder: Encoder | None, texts: list[str]) -> Codes:
 
 
 def _lists(hits: Hits) -> dict[str, Any]:
-    ids = hits.ids
-    return {"ids": ids if ids.dtype == np.int64 else ids.tolist(), "distances": hits.distances}
+    return {"ids": _plain(hits.ids), "distances": hits.distances}
+
+
+def _plain(ids: np.ndarray) -> Any:
+    """Ids as orjson takes them."""
+    return ids if ids.dtype == np.int64 and ids.flags.c_contiguous else ids.tolist()
 
 
 def _payloads(service: Service, ids: np.ndarray, wanted: bool) -> dict[str, Any]:

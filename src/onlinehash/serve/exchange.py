@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Message, Receive, Scope
+from starlette.types import Receive, Scope
 
 from onlinehash.errors import UnknownId
 from onlinehash.serve import service as services
 from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies.reading import read
 from onlinehash.serve.bodies.shapes import Shape
-from onlinehash.serve.errors import BadRequest, RequestTimeout, TooLarge
+from onlinehash.serve.errors import BadRequest, TooLarge
 from onlinehash.serve.service import Done, Service
 from onlinehash.serve.settings import Limits
 
@@ -34,32 +34,19 @@ def too_large(most: int, got: int) -> TooLarge:
 
 
 async def body_of(receive: Receive, limits: Limits) -> bytes:
-    """The whole body, if it comes in time and is not too long."""
-    deadline = asyncio.get_running_loop().time() + limits.body_seconds
+    """The whole body, if it is not too long; that it comes in time is the connection's business."""
     parts: list[bytes] = []
     length, more = 0, True
     while more:
-        message = await _next(receive, limits, deadline)
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise BadRequest("expected a whole body, got a part of one and no more.")
         parts.append(message.get("body", b""))
         length += len(parts[-1])
         more = message.get("more_body", False)
         if length > limits.body_bytes:
             raise too_large(limits.body_bytes, length)
     return parts[0] if len(parts) == 1 else b"".join(parts)
-
-
-async def _next(receive: Receive, limits: Limits, deadline: float) -> Message:
-    """The next piece of a body."""
-    try:
-        async with asyncio.timeout_at(deadline):
-            message = await receive()
-    except TimeoutError:
-        raise RequestTimeout(
-            f"expected the whole body within {limits.body_seconds:g} s, got only a part; send it again."
-        ) from None
-    if message["type"] == "http.disconnect":
-        raise BadRequest("expected a whole body, got a part of one and no more.")
-    return message
 
 
 async def parsed(request: Request, service: Service, shape: type[S]) -> tuple[S, bytes]:

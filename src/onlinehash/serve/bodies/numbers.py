@@ -1,16 +1,18 @@
 """A JSON list of numbers straight into an array: what a general parser and `np.array` give, in a third of the time.
 
 Python's objects are what costs: a list of 512 floats is 512 of them. Here the digits of a number become an integer,
-which a power of ten multiplies or divides. Up to 2**53 and 10**22 both are exact floats, so there is one rounding; beyond,
-what the first operation leaves over is kept in a second float (Dekker, *A floating-point technique for extending the
-available precision*, 1971), and the sum of both is rounded once, as the true value would be. Where that cannot be known
-(more digits, other powers, a value halfway between two floats) nothing is parsed, and the caller takes the long way; so
-it does where the text is no list of numbers.
+which a power of ten multiplies or divides. Up to 2**53 and 10**22 both are exact floats, so there is one rounding;
+beyond, what the first operation leaves over is kept in a second float (Dekker, *A floating-point technique for
+extending the available precision*, 1971), and the sum of both is rounded once, as the true value would be. Where that
+cannot be known (more digits, other powers, a value halfway between two floats) nothing is parsed, and the caller takes
+the long way; so it does where the text is no list of numbers.
 
 Positions are unsigned, as Numba asks of every other index whether it counts from the end.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numba import njit, uint64
@@ -41,7 +43,7 @@ def parse(data: bytes, start: int) -> tuple[np.ndarray, int] | None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _parse(text: np.ndarray, start: int, values: np.ndarray) -> tuple[int, int]:
+def _parse(text: np.ndarray, start: int, values: np.ndarray) -> tuple[Any, Any]:
     at = _skip(text, uint64(start))
     if text[at] != _OPEN:
         return -1, 0
@@ -118,7 +120,7 @@ def _number(text: np.ndarray, at: np.uint64) -> tuple[float, np.uint64]:
 
 
 @njit(nogil=True, cache=True, error_model="numpy", inline="always")
-def _scaled(digits: np.uint64, power: int) -> float:
+def _scaled(digits: np.uint64, power: np.int64) -> float:
     """The float nearest to digits * 10**power; NaN where that takes the long way."""
     if digits == _NONE:
         return 0.0

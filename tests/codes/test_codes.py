@@ -52,6 +52,13 @@ def test_they_lie_in_planes(case: Drawn) -> None:
     assert Codes.from_planes(expected, len(case.bits), case.n_bits, case.n_models) == codes
 
 
+@given(case=drawn())
+def test_spread_codes_have_each_byte_in_all_lanes(case: Drawn) -> None:
+    bits, _, n_models = case
+    codes = Codes.from_bits(bits, n_models)
+    assert np.array_equal(layout.spread_codes(codes.planes, len(codes)), np.repeat(codes.rows(), 64, axis=1))
+
+
 @pytest.mark.parametrize("n_bits", WIDTHS)
 def test_every_column_is_a_bit_of_its_own(n_bits: int) -> None:
     places = layout.places(np.arange(2 * n_bits), n_bits)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,16 @@ def test_it_keeps_copies_that_cannot_be_written() -> None:
     for array in (hashing.weights, hashing.thresholds):
         with pytest.raises(ValueError, match="read-only"):
             array[:] = 0
+
+
+def test_its_copies_are_the_same_function_and_cannot_be_written_either() -> None:
+    hashing = feed(make("OnlineHashing"), [pairs()]).snapshot()
+    fresh, codes, used = pickle.dumps(hashing), hashing.encode(X), pickle.dumps(hashing)
+    assert used == fresh, "what it keeps for the next rows stays here"
+    for twin in (pickle.loads(used), copy.deepcopy(hashing), copy.copy(hashing)):
+        assert twin.encode(X) == codes
+        assert (repr(twin), twin.changed_bits(hashing).tolist()) == (repr(hashing), [])
+        assert not any(array.flags.writeable for array in (twin.weights, twin.thresholds))
 
 
 @pytest.mark.parametrize("rows", [[[1, 2, 3]], [1, 2], [[1, np.nan]], [["a", "b"]], np.zeros((0, 2))])

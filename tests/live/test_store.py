@@ -234,12 +234,16 @@ def test_a_reader_gets_no_vectors_that_are_newer_than_the_rest(tmp_path: Path, c
             np.testing.assert_array_equal(reader.take(np.array([0])), rows_of(range(1)))
             assert sum(len(rows) for _, rows in reader.blocks(len(reader))) == len(reader)
             assert (reader.settings, reader.learner(), len(reader.encoders())) == ({"a": 1}, (b"", []), 1)
+            others = np.array([0, 7])
+            before = reader.take(others)
             with store.transaction():
                 store.remove(np.array([5]))
-            reads = (reader.take, lambda wanted: reader.blocks(len(wanted)))
+            np.testing.assert_array_equal(reader.take(others), before)  # these are as they were
+            assert sum(len(rows) for _, rows in reader.blocks(4)) == 4
+            reads = (reader.take, lambda wanted: reader.blocks(int(wanted[-1]) + 1))
             for read in reads:
                 with pytest.raises(InvalidInput, match=r"call reload\(\)"):
-                    read(np.array([0]))
+                    read(np.array([0, 4, 5]))
             reader.load()  # what opening read
             reader.load()
             for read in reads:

@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from onlinehash.numeric.signs import BLOCK_ROWS, canonical_dot, sign_planes
+from onlinehash.numeric.signs import BLOCK_ROWS, Signs, canonical_dot, sign_planes
 from tests.support import refused
 
 
-@pytest.fixture(autouse=True, params=[0, 100], ids=["by BLAS", "row by row"])
+@pytest.fixture(autouse=True, params=[(0, 0), (100, 0), (0, 16)], ids=["by BLAS", "row by row", "as rows are many"])
 def _products(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every test for both kinds of products, whichever the number of columns would call for."""
-    monkeypatch.setattr("onlinehash.numeric.signs.FEW_COLUMNS", request.param)
+    """Every test for both kinds of products, whichever the number of columns would call for, and for both in turn."""
+    for name, few in zip(("FEW_COLUMNS", "FEW_ROWS"), request.param, strict=True):
+        monkeypatch.setattr(f"onlinehash.numeric.signs.{name}", few)
 
 
 DTYPES = [np.float32, np.float64]
@@ -120,6 +121,16 @@ def test_both_kinds_of_products_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     for few in (0, 10):
         monkeypatch.setattr("onlinehash.numeric.signs.FEW_COLUMNS", few)
         assert np.array_equal(signs(Z, W, np.zeros(10)), found)
+
+
+def test_signs_that_are_kept_serve_any_number_of_rows_in_any_order() -> None:
+    Z = np.stack([cancelling(32, np.float32, seed)[1] for seed in range(100)])
+    W = np.stack([cancelling(32, np.float32, seed)[0] for seed in range(20)])
+    expected, kept = signs(Z, W, np.zeros(20)), Signs(W, np.zeros(20), np.arange(20))
+    for rows in (slice(0, 1), slice(0, 100), slice(50, 67), slice(99, 100), slice(0, 0)):
+        planes = np.zeros((2, 3, 64), np.uint8)
+        kept.put(Z[rows], planes)
+        assert np.array_equal(bits_in(planes)[: len(Z[rows]), :20], expected[rows])
 
 
 def test_zero_is_positive() -> None:

@@ -114,7 +114,7 @@ def test_answers_are_those_of_the_document(schema: Any, service_and_url: tuple[S
 @pytest.mark.parametrize("label", BODIES)
 def test_examples_are_accepted(label: str) -> None:
     method, path = label.split()
-    with served_with_all() as (_, url), httpx.Client(base_url=url) as client:
+    with served_with_all() as (_, url), httpx.Client(base_url=url, timeout=60) as client:
         schema = schemathesis.openapi.from_url(url + "/openapi.json")
         client.post("/v1/learn", json={"a": [3, -1], "b": [-1, 2], "similar": True, "refresh": True})  # to roll back
         example = BODIES[label].example
@@ -261,7 +261,7 @@ def test_a_short_body_in_pieces_is_measured_too() -> None:
 
 def test_payloads_that_json_can_hold_come_back() -> None:
     payload = {"large": 2**70, "deep": [[[{}]]], "empty": {}, "text": "\x00\u2028</script>", "float": 1e300}
-    with served_with_all() as (_, url), httpx.Client(base_url=url) as client:
+    with served_with_all() as (_, url), httpx.Client(base_url=url, timeout=60) as client:
         assert client.post("/v1/items/50", json={"vector": [1, 2], "payload": payload}).status_code == 201
         assert client.get("/v1/items/50").json()["payload"] == payload
         assert client.post("/v1/search", json={"id": 50, "k": 1, "payloads": True}).status_code == 200
@@ -282,7 +282,7 @@ def test_hits_to_rerank_are_of_one_kind(ids: list[Any]) -> None:
 
 @pytest.mark.parametrize("text", ["01", "-0", "+1", "1.0", "0x1", " 1", "1%20", "%D9%A1", "9" * 30, ""])
 def test_an_id_in_a_path_is_written_in_one_way(text: str) -> None:
-    with served_with_all() as (service, url), httpx.Client(base_url=url) as client:
+    with served_with_all() as (service, url), httpx.Client(base_url=url, timeout=60) as client:
         assert client.get(f"/v1/items/{text}").status_code in (404, 422)
         assert client.delete(f"/v1/items/{text}").status_code in (404, 405, 422)
         assert len(service.index) == len(IDS)

@@ -182,7 +182,7 @@ def test_every_change_takes_a_key_and_a_refused_one_leaves_it_free() -> None:
         ("POST", "/v1/learn/clicks", {"query": 1, "shown": [3, 4], "clicked": [4]}),
         ("POST", "/v1/flush", None),
     ]
-    with served() as (service, url), httpx.Client(base_url=url) as client:
+    with served() as (service, url), httpx.Client(base_url=url, timeout=60) as client:
         for number, (method, path, document) in enumerate(changes):
             key = {"Idempotency-Key": f"key {number}".replace(" ", "-")}
             if document:

@@ -14,6 +14,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from onlinehash import LiveIndex, OnlineHashing
+from onlinehash.serve import follower, processes, running
+from onlinehash.serve.service import Service
 from tests.serve.services import (
     SECONDS,
     Process,
@@ -23,6 +25,7 @@ from tests.serve.services import (
     request_bytes,
     rest_of,
     rows,
+    small_index,
     until,
 )
 
@@ -193,3 +196,52 @@ def test_all_processes_end_together(folder: Path, tmp_path: Path) -> None:
         assert process.stop() == 0
         assert not any(is_alive(pid) for pid in readers)
     assert not [line for line in (tmp_path / "log").read_text().splitlines() if "Traceback" in line or "error" in line]
+
+
+def test_a_reader_answers_for_items_that_its_writer_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "PAUSE", 60.0)  # it catches up only where it must
+    with small_index(tmp_path / "items") as index:
+        reader = LiveIndex.open(tmp_path / "items", read_only=True)
+        with running.background(Service(reader, read_only=True)) as url:
+            index.update([1], [[5, 5]])
+            index.remove([2])
+            index.add([100], [[1, 1]])
+            assert httpx.get(f"{url}/v1/items/3").status_code == 200
+            assert post_json(url, "/v1/search", {"id": 3, "k": 3}).json()["ids"][0] == 3
+            assert 100 not in reader  # as none of these was changed
+            assert httpx.get(f"{url}/v1/items/1").json()["vector"] == [5, 5]
+            assert 100 in reader
+            for change, path, body in (
+                ([6, 6], "/v1/search", {"id": 1}),
+                ([7, 7], "/v1/search", {"vector": [7, 7], "rerank": True, "k": 12}),
+                ([8, 8], "/v1/within", {"id": 1, "radius": 2}),
+                ([9, 9], "/v1/rerank", {"vector": [9, 9], "ids": [1, 3]}),
+                ([10, 10], "/v1/codes", {"ids": [1]}),
+                ([11, 11], "/v1/items/get", {"ids": [1]}),
+            ):
+                index.update([1], [change])
+                assert post_json(url, path, body).status_code == 200, path
+                assert reader.get(1).vector.tolist() == change
+            index.remove([3])
+            assert httpx.get(f"{url}/v1/items/3").status_code == 404
+
+
+def test_a_reader_is_not_replaced_when_the_service_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "PATIENCE", 0.05)
+    started: list[float] = []
+    popen = processes.subprocess.Popen
+
+    def start(_: Any, **options: Any) -> Any:
+        started.append(time.monotonic())
+        return popen(["true"], **options)
+
+    monkeypatch.setattr(processes.subprocess, "Popen", start)
+    listener = running.listen("127.0.0.1", 0)
+    with listener, processes.readers(1, listener, []) as readers:
+        readers.start()
+        until(lambda: len(started) > 2)
+        readers.retire()
+        time.sleep(0.2)
+        n = len(started)
+        time.sleep(0.3)
+        assert len(started) == n

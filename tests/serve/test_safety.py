@@ -82,7 +82,7 @@ def test_a_token_is_not_shown() -> None:
 def test_data_needs_the_token_and_the_page_does_not() -> None:
     with served_with_all() as (_, open_url):
         operations = httpx.get(open_url + "/openapi.json").json()["paths"]
-    with served(token=TOKEN) as (service, url), httpx.Client(base_url=url) as client:
+    with served(token=TOKEN) as (service, url), httpx.Client(base_url=url, timeout=60) as client:
         before = everything(service.index)
         wrong = ["", TOKEN, f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}"]
         for path, methods in operations.items():
@@ -137,7 +137,7 @@ def test_names_of_this_machine_are_known(host: str) -> None:
 
 
 def test_other_sites_may_not_change_anything() -> None:
-    with served() as (service, url), httpx.Client(base_url=url) as client:
+    with served() as (service, url), httpx.Client(base_url=url, timeout=60) as client:
         before = everything(service.index)
         for origin in ("http://evil.example", "null", "https://127.0.0.1", url.replace("127.0.0.1", "localhost")):
             for method, path in (("POST", "/v1/flush"), ("DELETE", "/v1/items/1"), ("POST", "/v1/search")):
@@ -147,7 +147,7 @@ def test_other_sites_may_not_change_anything() -> None:
 
 
 def test_nothing_is_shared_with_other_origins() -> None:
-    with served() as (_, url), httpx.Client(base_url=url) as client:
+    with served() as (_, url), httpx.Client(base_url=url, timeout=60) as client:
         asked = {"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"}
         for path in ("/v1/search", "/v1/items", "/v1/stats", "/"):
             preflight = client.options(path, headers=asked)
@@ -160,7 +160,7 @@ def test_nothing_is_shared_with_other_origins() -> None:
 
 
 def test_every_answer_has_the_strict_headers() -> None:
-    with served(token=TOKEN) as (_, url), httpx.Client(base_url=url) as client:
+    with served(token=TOKEN) as (_, url), httpx.Client(base_url=url, timeout=60) as client:
         known = {"Authorization": f"Bearer {TOKEN}"}
         answers = [
             client.get("/"),
@@ -176,19 +176,23 @@ def test_every_answer_has_the_strict_headers() -> None:
         ]
         for answered in answers:
             is_page = str(answered.request.url.path) == "/" or answered.request.url.path.startswith("/page/")
+            assert answered.headers["X-Content-Type-Options"] == "nosniff"
+            assert len(answered.headers.get_list("X-Content-Type-Options")) == 1
+            assert "server" not in answered.headers
+            if answered.request.method != "GET":  # never framed, embedded or cached
+                continue
             policy = answered.headers["Content-Security-Policy"]
             assert policy.startswith("default-src 'none'")
             assert "unsafe" not in policy
             assert "*" not in policy
             assert "frame-ancestors 'none'" in policy
             assert ("script-src 'self'" in policy) is is_page
-            assert answered.headers["X-Content-Type-Options"] == "nosniff"
-            assert answered.headers["X-Frame-Options"] == "DENY"
-            assert answered.headers["Cross-Origin-Resource-Policy"] == "same-origin"
             assert answered.headers["Cross-Origin-Resource-Policy"] == "same-origin"
             assert answered.headers["Cache-Control"] == ("no-cache" if is_page else "no-store")
-            assert "server" not in answered.headers
-            assert len(answered.headers.get_list("X-Content-Type-Options")) == 1
+            if is_page:
+                assert answered.headers["X-Frame-Options"] == "DENY"
+                assert answered.headers["Referrer-Policy"] == "no-referrer"
+                assert answered.headers["Cross-Origin-Opener-Policy"] == "same-origin"
 
 
 def test_what_is_no_http_is_refused_in_the_same_way() -> None:
@@ -203,7 +207,7 @@ def test_what_is_no_http_is_refused_in_the_same_way() -> None:
 
 def test_html_in_a_payload_stays_json() -> None:
     script = "<script>alert(1)</script>"
-    with served() as (_, url), httpx.Client(base_url=url) as client:
+    with served() as (_, url), httpx.Client(base_url=url, timeout=60) as client:
         client.post("/v1/items/50", json={"vector": [1, 2], "payload": {script: script}})
         for answered in (
             client.get("/v1/items/50"),
@@ -258,16 +262,30 @@ def test_nothing_in_the_service_unpickles_or_opens() -> None:
 # ------------------------------------------------------------------ how much
 
 
+def test_too_many_connections_are_told_so() -> None:
+    with (
+        served(connections=2) as (_, url),
+        connected(url),
+        connected(url),
+        httpx.Client(base_url=url, timeout=60) as client,
+    ):
+        answered = client.get("/v1/health")
+        assert answered.status_code == 503
+        assert answered.json()["error"] == "Unavailable"
+        assert "Retry-After" in answered.headers
+
+
 def test_every_limit_has_its_status() -> None:
-    limits = {"body_bytes": 3000, "batch": 5, "features": 4, "k": 6, "ids": 7}
+    limits = {"body_bytes": 3000, "batch": 5, "features": 4, "k": 6, "ids": 7, "hits": 29}
     bodies = {
         "body_bytes": ("/v1/search", {"vector": [0.5] * 1000}),
         "batch": ("/v1/codes", {"vectors": [[1, 2]] * 6}),
         "features": ("/v1/search", {"vector": [1.0] * 5, "k": 1}),
         "k": ("/v1/search", {"vector": [1, 2], "k": 7}),
         "ids": ("/v1/items/get", {"ids": [1] * 8}),
+        "hits": ("/v1/search", {"vectors": [[1, 2]] * 5, "k": 6}),
     }
-    with served(**limits) as (service, url), httpx.Client(base_url=url) as client:
+    with served(**limits) as (service, url), httpx.Client(base_url=url, timeout=60) as client:
         before = everything(service.index)
         for name, (path, body) in bodies.items():
             answered = client.post(path, json=body)
@@ -276,13 +294,14 @@ def test_every_limit_has_its_status() -> None:
             assert f"{limits[name]:,}" in answered.json()["message"]
         assert client.post("/v1/learn", json={"id_a": [1] * 8, "id_b": [2] * 8, "similar": True}).status_code == 413
         assert client.post("/v1/items", json={"vectors": [[1, 2]] * 6}).status_code == 413
-        assert client.post("/v1/search", json={"vectors": [[1, 2]] * 5, "k": 6}).status_code == 200
+        assert client.post("/v1/within", json={"vectors": [[1, 2]] * 5, "radius": 16}).status_code == 413
+        assert client.post("/v1/search", json={"vectors": [[1, 2]] * 5, "k": 5}).status_code == 200
         assert client.get("/v1/about").json()["limits"] | limits == client.get("/v1/about").json()["limits"]
         assert everything(service.index) == before
 
 
 def test_a_client_that_asks_too_often_is_told_when_to_come_back() -> None:
-    with served(rate=20.0) as (_, url), httpx.Client(base_url=url) as client:
+    with served(rate=20.0) as (_, url), httpx.Client(base_url=url, timeout=60) as client:
         answers = [client.get("/v1/health") for _ in range(60)]
         refused = [answered for answered in answers if answered.status_code == 429]
         assert 20 <= sum(answered.status_code == 200 for answered in answers) < 60
@@ -390,7 +409,7 @@ def test_headers_have_a_limit() -> None:
 def test_logs_hold_no_secrets(tmp_path: Path) -> None:
     known = {"Authorization": f"Bearer {TOKEN}"}
     with Process("--memory", "--log-requests", "--bits", 8, log=tmp_path / "log", token=TOKEN) as process:
-        with httpx.Client(base_url=process.url, headers=known) as client:
+        with httpx.Client(base_url=process.url, headers=known, timeout=60) as client:
             client.post(
                 "/v1/items", json={"ids": ["alice"], "vectors": [[0.12345, 2]], "payloads": [{"key": "hidden"}]}
             )

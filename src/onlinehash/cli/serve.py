@@ -80,7 +80,7 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
             if not is_reader:
                 _announce(running.address(listener), service, access, as_json)
 
-        running.server(app, service, started).run(sockets)
+        running.server(app, service, started, readers.retire).run(sockets)
 
 
 def _announce(url: str, service: Service, access: Access, as_json: bool) -> None:
@@ -138,21 +138,29 @@ def _service(options: Options, choices: parameters.Choices, limits: Limits) -> S
 
         return digits_service(limits=limits, seed=0)
     found = None if options.pictures is None else pictures.parse(options.pictures)
+    # Before the index: a file that cannot be read leaves no folder behind.
+    held_out = None if options.held_out is None else _held_out(options.held_out)
     index = _index(options, choices)
     service = Service(index, limits=limits, label=options.label, pictures=found, read_only=options.read_only)
-    if options.held_out:
-        from onlinehash import datasets
+    if held_out is not None:
         from onlinehash.serve.monitor import Monitor
 
-        held_out = datasets.load(options.held_out)
-        if held_out.y is None:
-            raise InvalidInput(f"expected labels in {options.held_out}, got none.")
-        service.monitor = Monitor(service, held_out.X, held_out.y)
+        service.monitor = Monitor(service, *held_out)
     if options.compare:
         from onlinehash.serve.rivals import Rivals
 
         service.rivals = Rivals(service)
     return service
+
+
+def _held_out(path: str) -> tuple[Any, Any]:
+    """Vectors and their labels."""
+    from onlinehash import datasets
+
+    found = datasets.load(path)
+    if found.y is None:
+        raise InvalidInput(f"expected labels in {path}, got none.")
+    return found.X, found.y
 
 
 def _index(options: Options, choices: parameters.Choices) -> LiveIndex:
@@ -183,8 +191,10 @@ def _policy(text: str) -> Policy:
     try:
         values = [float(number) if "." in number else int(number) for number in numbers.split(",") if number]
         policy: Policy = getattr(refresh, name)(*values)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"expected a policy such as every:50 after --refresh, got {text!r} ({error}).") from None
+    except InvalidInput:
+        raise
+    except (TypeError, ValueError):
+        raise InvalidInput(f"expected a policy such as every:50 after --refresh, got {text!r}.") from None
     return policy
 
 

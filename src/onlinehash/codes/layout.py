@@ -59,6 +59,16 @@ def get_rows(planes: np.ndarray, first: int, rows: np.ndarray) -> None:
 
 
 @njit(nogil=True, cache=True)
+def spread_codes(planes: np.ndarray, n: int) -> np.ndarray:
+    """The first n codes, each byte in all lanes, as a scan wants its queries: `(n, n_planes * 64)`."""
+    out = np.empty((n, planes.shape[1] * LANES), np.uint8)
+    for i in range(n):
+        for j in range(planes.shape[1]):
+            out[i, j * LANES : (j + 1) * LANES] = planes[i // LANES, j, i % LANES]
+    return out
+
+
+@njit(nogil=True, cache=True)
 def copy_codes(source: np.ndarray, first: int, n: int, target: np.ndarray, at: int) -> None:
     """target's codes at, at + 1, ... = source's first, first + 1, ..., n of them."""
     done = 0

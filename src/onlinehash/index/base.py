@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 #: The share of dead positions at which an index is made compact.
 DEAD_SHARE = 0.25
 
+_SEARCH_RULES, _WITHIN_RULES = {"k": checks.integer(0)}, {"radius": checks.integer(0)}
+
 
 class Index(ABC):
     """Exact search over codes, in the order of (distance, insertion).
@@ -61,7 +63,7 @@ class Index(ABC):
         Queries are Codes, booleans (one code `(bits,)` or several `(n, bits)`) or, with an encoder, vectors. `among`
         has a bool for each item, in the order of insertion: only those that are true are looked at, by a scan.
         """
-        checks.parameters("search", {"k": k}, {"k": checks.integer(0)})
+        checks.parameters("search", {"k": k}, _SEARCH_RULES)
         codes, one = self._codes_of(queries)
         items = self._chosen(among)
         k = min(int(k), len(items))
@@ -74,7 +76,7 @@ class Index(ABC):
 
     def within(self, queries: Any, radius: int, among: Any = None) -> Any:
         """All items at a distance of at most `radius`: Hits for one query, a list of Hits for several."""
-        checks.parameters("within", {"radius": radius}, {"radius": checks.integer(0)})
+        checks.parameters("within", {"radius": radius}, _WITHIN_RULES)
         codes, one = self._codes_of(queries)
         items = self._chosen(among)
         if len(items) and len(codes):

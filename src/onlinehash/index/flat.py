@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from onlinehash.codes import Codes
-from onlinehash.codes.lanes import spread
-from onlinehash.codes.layout import LANES
+from onlinehash.codes.layout import LANES, spread_codes
 from onlinehash.index import scan, threads
 from onlinehash.index.base import Index
 from onlinehash.index.items import Items
@@ -51,27 +50,29 @@ def nearest(items: Items, n_models: int, per_model: int, queries: Codes, k: int,
     farthest = 8 * per_model
     room = min(items.n_positions, k + max(k, 1024))
     together = max(1, LIST_BYTES // (10 * room + 8 * farthest))
-    spread_queries = spread(queries.rows())
+    spread_queries = spread_codes(queries.planes, len(queries))
+    planes, alive = items.planes, items.alive
 
     def look(rows: slice, blocks: slice) -> Found:
         """The nearest among some blocks; where there are fewer than k, a list ends in what is farther than all."""
-        distances = np.full((rows.stop - rows.start, k), farthest + 1, np.uint16)
-        positions = np.zeros(distances.shape, np.int64)
-        for start in range(0, len(distances), together):
+        some = spread_queries[rows]
+        distances, positions = np.empty((len(some), k), np.uint16), np.empty((len(some), k), np.int64)
+        for start in range(0, len(some), together):
             part = slice(start, start + together)
-            some = spread_queries[rows][part]
-            span, out = (blocks.start, blocks.stop), (distances[part], positions[part])
-            scan.nearest(items.planes, items.alive, *span, n_models, per_model, some, farthest, k, room, *out)
+            asked, out = (some[part], farthest, k, room), (distances[part], positions[part])
+            scan.nearest(planes, alive, blocks.start, blocks.stop, n_models, per_model, *asked, *out)
         return distances, positions
 
     answers = [_merge(segments, k) for segments in _share(look, items, len(queries), n_jobs)]
+    if len(answers) == 1:
+        return answers[0]
     distances, positions = (np.concatenate(arrays) for arrays in zip(*answers, strict=True))
     return distances, positions
 
 
 def within(items: Items, n_models: int, per_model: int, queries: Codes, radius: int, n_jobs: int = 1) -> list[Found]:
     """All living items within the radius, distances and positions in order for each query."""
-    spread_queries = spread(queries.rows())
+    spread_queries = spread_codes(queries.planes, len(queries))
 
     def look(rows: slice, blocks: slice) -> list[Found]:
         """What some blocks hold, for each query in the order of positions."""

@@ -4,9 +4,9 @@ Distances are small integers, so the k nearest are picked by counting. Each quer
 such that k codes at distance D or less have been met. A later code at distance D or more cannot enter (equal distances
 are ordered by position, and it comes later). What is below the bound goes into a short list, pruned when it is full.
 
-Codes are taken in chunks that fit the cache, and each chunk meets all queries before the next is fetched. A query looks
-at a chunk in four streams at once, and notes where one comparison says that something may be below the bound; it then
-goes through these places in the order of positions.
+Codes are taken in chunks that fit the nearest cache, and each chunk meets all queries before the next is fetched. A
+query looks at a chunk in four streams at once, and notes where one comparison says that something may be below the
+bound; it then goes through these places in the order of positions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from onlinehash.codes.layout import LANES
 
 #: Bytes of codes that meet all queries before the next are fetched; the first chunks are shorter, because without a
 #: bound everything in them must be looked at.
-CHUNK_BYTES = 256 * 1024
+CHUNK_BYTES = 32 * 1024
 FIRST_BLOCKS = 4 * GROUP
 
 
@@ -41,7 +41,7 @@ def nearest(
     """The k nearest of the living codes in some blocks, by (distance, position).
 
     `queries` are spread over the lanes, `farthest` is the greatest distance there can be, `room` (more than k, or all
-    codes) is the length of the lists.
+    codes) is the length of the lists. Where fewer than k live, the rest is farther than `farthest`.
     """
     n_queries = queries.shape[0]
     distances = np.empty(LANES, np.uint16)
@@ -129,12 +129,15 @@ def _sort(
     out_distances: np.ndarray,
     out_positions: np.ndarray,
 ) -> None:
-    """A list in the order of positions becomes one in the order of (distance, position), k long at most."""
+    """A list in the order of positions becomes one in the order of (distance, position), cut or filled up to k."""
     total = 0
     for d in range(min(bound, counts.shape[0] - 1) + 1):  # counts become the places where each distance begins
         count = counts[d]
         counts[d] = total
         total += count
+    for at in range(total, k):
+        out_distances[at] = counts.shape[0]
+        out_positions[at] = 0
     for i in range(length):
         d = distances[i]
         if d <= bound:

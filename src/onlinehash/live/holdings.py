@@ -98,10 +98,12 @@ class Holdings:
             self.payloads.append(texts)
             fork = self.view.fork()
             fork.add(codes, ids)
-            self.view = MultiIndex.of(fork) if self._wants_tables(fork) else fork
+            self.view = self._with_tables(fork)
 
-    def _wants_tables(self, index: Index) -> bool:
-        return self._kind == "auto" and isinstance(index, FlatIndex) and len(index) >= MANY_ITEMS
+    def _with_tables(self, index: Index) -> Index:
+        """The same index, with tables where it has become so large that they are worth it."""
+        wants = self._kind == "auto" and isinstance(index, FlatIndex) and len(index) >= MANY_ITEMS
+        return MultiIndex.of(index) if wants else index
 
     def update(
         self,
@@ -170,7 +172,7 @@ class Holdings:
             store.follow(found)
             if fork.wants_compaction:
                 self._compact(fork)
-            self.view = fork
+            self.view = self._with_tables(fork)
 
     def _codes(self, rows: np.ndarray) -> Codes:
         return Codes.from_rows(rows, self.view.n_bits, self.view.n_models)

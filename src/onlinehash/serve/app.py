@@ -105,7 +105,7 @@ async def _keep_telling(service: Service, metrics: Metrics) -> None:
             service.count_searches(TICK * TICKS)
             metrics.note()
             if len(service.hub):
-                stats = await asyncio.to_thread(service.stats)
+                stats = await service.waited(service.stats)
                 if stats | {"uptime": 0} != told:
                     service.hub.tell("stats", stats)
                 told = stats | {"uptime": 0}

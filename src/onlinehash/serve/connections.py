@@ -14,7 +14,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from onlinehash.errors import OnlineHashError
 from onlinehash.serve.answers import refusal
-from onlinehash.serve.errors import BadRequest, RequestTimeout
+from onlinehash.serve.errors import BadRequest, RequestTimeout, Unavailable
+from onlinehash.serve.settings import Limits
 
 #: Bytes of a request line and headers, where they come in several pieces.
 MOST_HEADER_BYTES = 1 << 17
@@ -23,17 +24,17 @@ _WORDS = {400: b"Bad Request", 408: b"Request Timeout"}
 
 
 class PatientConnection(HttpToolsProtocol):
-    """Closes when headers or a body do not come in time, or an answer is not taken; `seconds` each."""
+    """Closes when headers or a body do not come in time, or an answer is not taken; refuses where too many are open."""
 
-    header_seconds = 30.0
-    body_seconds = 30.0
+    limits = Limits()
     _in_headers = _in_body = False
     _n_header_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._service = self.app
         self._asking, self._answering = _Patience(self.loop, self._too_late), _Patience(self.loop, self._give_up)
-        self._asking.begin(self.header_seconds)
+        self._asking.begin(self.limits.idle_seconds)
 
     def data_received(self, data: bytes) -> None:
         in_headers = self._in_headers
@@ -43,7 +44,7 @@ class PatientConnection(HttpToolsProtocol):
             if self._n_header_bytes > MOST_HEADER_BYTES:
                 self._give_up()
         elif not self._asking.is_on and self._is_idle():  # empty lines, which have stopped uvicorn's own clock
-            self._asking.begin(self.header_seconds)
+            self._asking.begin(self.limits.idle_seconds)
 
     def _is_idle(self) -> bool:
         return not self._in_headers and not self._in_body and (self.cycle is None or self.cycle.response_complete)
@@ -53,11 +54,15 @@ class PatientConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._in_headers, self._n_header_bytes = True, 0
-        self._asking.begin(self.header_seconds)
+        self._asking.begin(self.limits.idle_seconds)
 
     def on_headers_complete(self) -> None:
         self._in_headers, self._in_body = False, True
-        self._asking.begin(self.body_seconds)
+        self._asking.begin(self.limits.body_seconds)
+        self.app = self._service
+        if len(self.connections) > self.limits.connections:
+            many = f"expected at most {self.limits.connections} connections, got more; close some, or try again."
+            self.app = refusal(Unavailable(many))
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -70,12 +75,11 @@ class PatientConnection(HttpToolsProtocol):
         self._refuse(BadRequest("expected a request in HTTP/1.1, got something else."))
 
     def _too_late(self) -> None:
-        if not self._in_body or self.cycle.response_started:
+        if not self._in_body or self.cycle.response_started or self.pipeline:  # an earlier request has no answer yet
             self._give_up()
             return
-        self._refuse(
-            RequestTimeout(f"expected the whole body within {self.body_seconds:g} s, got only a part; send it again.")
-        )
+        seconds = self.limits.body_seconds
+        self._refuse(RequestTimeout(f"expected the whole body within {seconds:g} s, got only a part; send it again."))
 
     def _refuse(self, error: OnlineHashError) -> None:
         """The last words on this connection, which no route can say."""
@@ -90,7 +94,7 @@ class PatientConnection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._answering.begin(self.header_seconds)
+        self._answering.begin(self.limits.idle_seconds)
 
     def resume_writing(self) -> None:
         self._answering.end()
@@ -151,6 +155,6 @@ class _Patience:
             self._wind()
 
 
-def protocol(header_seconds: float, body_seconds: float) -> type[PatientConnection]:
+def protocol(limits: Limits) -> type[PatientConnection]:
     """The class for one service."""
-    return type("Connection", (PatientConnection,), {"header_seconds": header_seconds, "body_seconds": body_seconds})
+    return type("Connection", (PatientConnection,), {"limits": limits})

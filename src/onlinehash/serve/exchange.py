@@ -22,6 +22,9 @@ from onlinehash.serve.errors import BadRequest, TooLarge
 from onlinehash.serve.service import Done, Service
 from onlinehash.serve.settings import Limits
 
+#: Bytes of a body that are read in a thread, so that others are answered meanwhile.
+LARGE = 1 << 18
+
 KEY_HEADER, REPLAYED_HEADER = "Idempotency-Key", "Idempotency-Replayed"
 LONGEST_KEY = 128
 
@@ -52,16 +55,20 @@ async def body_of(receive: Receive, limits: Limits) -> bytes:
 async def parsed(request: Request, service: Service, shape: type[S]) -> tuple[S, bytes]:
     """The body as what a route takes, and its bytes."""
     data = await body_of(request.receive, service.limits)
-    kind = request.headers.get("content-type", "")
-    return read(shape, kind, data, request.query_params, service.limits), data
+    kind, query = request.headers.get("content-type", ""), request.query_params
+    if len(data) < LARGE:
+        return read(shape, kind, data, query, service.limits), data
+    return await asyncio.to_thread(read, shape, kind, data, query, service.limits), data
 
 
 async def asked(shape: type[S], scope: Scope, receive: Receive, limits: Limits) -> S:
     """The same for routes that do without a Request."""
     data = await body_of(receive, limits)
-    kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+    kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"").decode("latin-1")
     query = QueryParams(scope["query_string"]) if scope["query_string"] else {}
-    return read(shape, kind.decode("latin-1"), data, query, limits)
+    if len(data) < LARGE:
+        return read(shape, kind, data, query, limits)
+    return await asyncio.to_thread(read, shape, kind, data, query, limits)
 
 
 def retry_of(request: Request, data: bytes) -> services.Request | None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
 import httpx
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from onlinehash.serve.errors import Forbidden, Unavailable
@@ -45,10 +44,15 @@ class Forwarding:
         if self._socket is None:
             raise Forbidden("expected a service that may be changed, got one that only reads; ask the one that writes.")
         scope["route"] = _FORWARDED
-        response = await self._forwarded(Request(scope, receive))
-        await response(scope, receive, send)
+        answered = await self._answered(Request(scope, receive))
+        try:
+            response = StreamingResponse(answered.aiter_raw(), answered.status_code)
+            response.raw_headers = _passed_on(answered.headers.raw)
+            await response(scope, receive, send)
+        finally:
+            await answered.aclose()  # also where the client left before the first piece
 
-    async def _forwarded(self, request: Request) -> Response:
+    async def _answered(self, request: Request) -> httpx.Response:
         # As it was written: an id in a path may hold an encoded question mark.
         target = request.scope["raw_path"] + b"?" * bool(request.scope["query_string"]) + request.scope["query_string"]
         asked = self._client.build_request(
@@ -58,12 +62,9 @@ class Forwarding:
             content=await body_of(request.receive, self._limits),
         )
         try:
-            answered = await self._client.send(asked, stream=True)
+            return await self._client.send(asked, stream=True)
         except httpx.TransportError:
             raise Unavailable("expected the process that writes, got no answer from it; try again.") from None
-        response = StreamingResponse(_pieces(answered), answered.status_code)
-        response.raw_headers = _passed_on(answered.headers.raw)
-        return response
 
 
 def _is_for_the_writer(method: str, path: str, alone: bool) -> bool:
@@ -74,11 +75,3 @@ def _is_for_the_writer(method: str, path: str, alone: bool) -> bool:
 
 def _passed_on(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return [(name, value) for name, value in headers if name.lower() not in _NOT_PASSED_ON]
-
-
-async def _pieces(answered: httpx.Response) -> AsyncIterator[bytes]:
-    try:
-        async for piece in answered.aiter_raw():
-            yield piece
-    finally:
-        await answered.aclose()

@@ -45,10 +45,14 @@ def shared_numbers() -> Iterator[None]:
 
 
 class Readers(NamedTuple):
-    """The socket on which the writer hears its readers, and how to start them once it does."""
+    """The socket on which the writer hears its readers, how to start them once it does, and to replace none from now on.
+
+    Whoever ends a service may end all its processes at once, and the writer, which has the most to finish, is the last.
+    """
 
     socket: socket.socket
     start: Callable[[], None]
+    retire: Callable[[], None]
 
 
 @contextmanager
@@ -75,7 +79,11 @@ def readers(n: int, listener: socket.socket, arguments: Sequence[str]) -> Iterat
                 keeper.start()
                 stack.callback(keeper.stop)
 
-        yield Readers(private, start)
+        def retire() -> None:
+            for keeper in keepers:
+                keeper.retire()
+
+        yield Readers(private, start, retire)
 
 
 class _Keeper:
@@ -90,8 +98,11 @@ class _Keeper:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
+    def retire(self) -> None:
         self._stop.set()
+
+    def stop(self) -> None:
+        self.retire()
         if self._process is not None:
             self._process.terminate()
         self._thread.join()

@@ -48,13 +48,18 @@ def address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def server(app: ASGIApp, service: Service, started: Callable[[], None] = lambda: None) -> uvicorn.Server:
+def server(
+    app: ASGIApp,
+    service: Service,
+    started: Callable[[], None] = lambda: None,
+    stopping: Callable[[], None] = lambda: None,
+) -> uvicorn.Server:
     """A server for one application."""
     limits = service.limits
     config = uvicorn.Config(
         app,
         loop="uvloop",
-        http=protocol(limits.idle_seconds, limits.body_seconds),
+        http=protocol(limits),
         ws="none",
         lifespan="on",
         log_config=None,
@@ -62,12 +67,16 @@ def server(app: ASGIApp, service: Service, started: Callable[[], None] = lambda:
         server_header=False,
         date_header=True,
         proxy_headers=False,
-        limit_concurrency=limits.connections,
         timeout_keep_alive=int(limits.idle_seconds) or 1,
         timeout_graceful_shutdown=GRACE,
         backlog=BACKLOG,
     )
-    return _Server(config, started, service.hub.close)
+
+    def stop() -> None:
+        stopping()
+        service.hub.close()  # as listeners to events would be waited for
+
+    return _Server(config, started, stop)
 
 
 class _Server(uvicorn.Server):
@@ -95,7 +104,7 @@ class _Server(uvicorn.Server):
             self._tell_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._tell_stopping()  # first: listeners to events would be waited for
+        self._tell_stopping()
         await super().shutdown(sockets)
 
 

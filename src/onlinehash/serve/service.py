@@ -6,16 +6,19 @@ those who listen and passed on to companions (a monitor, rivals, a teacher).
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from onlinehash.errors import InvalidInput
 from onlinehash.learners.update import Updates
 from onlinehash.live.index import LiveIndex
 from onlinehash.serve.errors import KeyReused
@@ -32,6 +35,11 @@ if TYPE_CHECKING:
 
 #: A reader that is further behind its writer, in seconds, is not ready.
 MOST_LAG = 5.0
+
+#: How often a reader looks for what its writer changes meanwhile.
+TRIES = 3
+
+T = TypeVar("T")
 
 #: Losses that one `learned` event tells, the last ones.
 MOST_LOSSES = 200
@@ -93,7 +101,8 @@ class Service:
         self.searches_per_second, self._searches_counted = 0.0, 0
         self.lag = 0.0  # seconds since this reader last knew all that its writer had written
         self.follower = Follower(self) if read_only else None
-        self._untold = _Untold()
+        self._untold, self._noting = _Untold(), threading.Lock()
+        self._waiting = ThreadPoolExecutor(1, "onlinehash-waiting")
 
     @property
     def companions(self) -> list[Companion]:
@@ -118,6 +127,22 @@ class Service:
         for companion in self.companions:
             companion.stop()
         self.index.close()
+        self._waiting.shutdown(wait=False)
+
+    # ------------------------------------------------------------------------------------------------ reading
+
+    def read(self, find: Callable[[], T]) -> T:
+        """What this finds. A reader that lacks what its writer has just done to these very items catches up first."""
+        for _ in range(TRIES - 1 if self.read_only else 0):
+            try:
+                return find()
+            except InvalidInput:
+                self.index.reload()
+        return find()
+
+    async def waited(self, find: Callable[[], T]) -> T:
+        """What this finds that may have to wait for a change under way: in one thread, that searches do not need."""
+        return await asyncio.get_running_loop().run_in_executor(self._waiting, find)
 
     # ------------------------------------------------------------------------------------------------ changes
 
@@ -149,7 +174,7 @@ class Service:
 
         def work(index: LiveIndex) -> Any:
             names = index.add(ids, X, payloads)
-            self._untold.items = True
+            self._note_items()
             self._pass_on("added", names, X)
             return names
 
@@ -160,7 +185,7 @@ class Service:
 
         def work(index: LiveIndex) -> None:
             index.update(ids, X, payloads)
-            self._untold.items = True
+            self._note_items()
             self._pass_on("updated", ids, X)
 
         return self.change(work, request, n_bytes)
@@ -170,7 +195,7 @@ class Service:
 
         def work(index: LiveIndex) -> None:
             index.remove(ids)
-            self._untold.items = True
+            self._note_items()
             self._pass_on("removed", ids)
 
         return self.change(work, request, n_bytes)
@@ -187,10 +212,7 @@ class Service:
         """Pairs of vectors; the outcome are the Updates."""
 
         def work(index: LiveIndex) -> Updates:
-            updates = index.learn_pairs(A, B, similar, weight)
-            self._note(updates)
-            self._pass_on("learned", A, B, similar, weight)
-            return updates
+            return self._taught(index, A, B, similar, weight)
 
         return self.change(work, request, n_bytes)
 
@@ -214,21 +236,51 @@ class Service:
 
         return self.change(work, request, n_bytes)
 
+    def learn_with_items(
+        self,
+        vector: np.ndarray,
+        ids: Any,
+        similar: Any,
+        weight: Any = None,
+        request: Request | None = None,
+        n_bytes: int = 0,
+    ) -> Future[Done]:
+        """Pairs of one vector and items, as these are when it is their turn; the outcome are the Updates."""
+
+        def work(index: LiveIndex) -> Updates:
+            B = index.vectors_of(ids)
+            A = np.repeat(vector[None], len(B), axis=0)
+            return self._taught(index, A, B, similar, weight)
+
+        return self.change(work, request, n_bytes)
+
+    def _taught(self, index: LiveIndex, A: Any, B: Any, similar: Any, weight: Any) -> Updates:
+        updates = index.learn_pairs(A, B, similar, weight)
+        self._note(updates)
+        self._pass_on("learned", A, B, similar, weight)
+        return updates
+
     def _pass_on(self, what: str, *arguments: Any) -> None:
         for companion in self.companions:
             getattr(companion, what)(*arguments)
 
     # ------------------------------------------------------------------------------------------------ news
 
+    def _note_items(self) -> None:
+        with self._noting:
+            self._untold.items = True
+
     def _note(self, updates: Updates) -> None:
         changed = updates.changed()
         self.n_learned += len(updates)
         self.n_updated += int(changed.sum())
-        self._untold.note(updates, changed)
+        with self._noting:
+            self._untold.note(updates, changed)
 
     def tell_news(self) -> None:
         """Tell listeners what happened since the last time; a task calls this ten times a second."""
-        news, self._untold = self._untold, _Untold(self._untold.refreshes, self._untold.serial)
+        with self._noting:
+            news, self._untold = self._untold, _Untold(self._untold.refreshes, self._untold.serial)
         if news.count:
             self.hub.tell("learned", news.learned() | {"n_pairs": self.n_pairs})
         if news.items:

@@ -16,11 +16,12 @@ class Limits:
     """The most a service takes; whatever is above gets a 4xx answer and changes nothing."""
 
     body_bytes: int = 64 * MIB
-    #: Rows of one body, values of one row, results of one query, ids of one body.
+    #: Rows of one body, values of one row, results of one query, ids of one body, results of one answer.
     batch: int = 10_000
     features: int = 65_536
     k: int = 10_000
     ids: int = 100_000
+    hits: int = 1_000_000
     #: Changes that wait for the writer, and the bytes of their bodies.
     queue: int = 1_024
     queue_bytes: int = 256 * MIB

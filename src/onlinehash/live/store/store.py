@@ -24,7 +24,7 @@ from onlinehash.checks import shown
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
 from onlinehash.live.store import folder as folders
 from onlinehash.live.store.batch import Batch
-from onlinehash.live.store.changes import note_changes
+from onlinehash.live.store.changes import note_changes, read_changes
 from onlinehash.live.store.connections import Connections
 from onlinehash.live.store.contents import Contents, read_contents, write_codes
 from onlinehash.live.store.difference import Difference, read_difference
@@ -64,8 +64,8 @@ class Store:
     With `sync="full"` every transaction is on the disk when it ends. With `"batch"` a crash of the process loses
     nothing, but a power failure may lose the last transactions, and so may damage to the database's log, unnoticed.
 
-    A store that was opened read-only is as of the moment of its last `load`. Vectors stay on the disk, so once the
-    writer has changed or removed items, they are refused until the next one.
+    A store that was opened read-only is as of the moment of its last `load`. Vectors stay on the disk, so those of
+    items that the writer has changed or removed since are refused until the next one.
     """
 
     def __init__(self, path: str | os.PathLike[str], read_only: bool = False, sync: str = "full") -> None:
@@ -275,7 +275,7 @@ class Store:
         """The rows at these positions; those of dead positions are NaN."""
         numbers = self.numbers[positions]
         with self._reading() as connection:
-            self._check_present(connection)
+            self._check_present(connection, numbers)
             rows, found = Reader(connection, self.path, self._state).take(numbers)
             self._check_missing(numbers[~found])
         rows[~found] = np.nan
@@ -289,20 +289,27 @@ class Store:
 
     def _blocks(self, numbers: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         with self._reading() as connection:
-            self._check_present(connection)
+            self._check_present(connection, numbers)
             yield 0, numbers
             for first, rows, found in Reader(connection, self.path, self._state).blocks(numbers):
                 if not found.all():
                     self._check_missing(numbers[first : first + len(rows)][~found])
                 yield first, rows
 
-    def _check_present(self, connection: Any) -> None:
+    def _check_present(self, connection: Any, numbers: np.ndarray) -> None:
         """Who reads beside a writer must not get vectors that are newer than the rest of what was loaded."""
-        if self.read_only and State.read(connection, self.path).rewritten > self._state.commit:
-            raise InvalidInput(
-                f"expected items that are still as they were read from {self.path}, but its writer has changed or "
-                "removed some since; call reload()."
-            )
+        if not self.read_only:
+            return
+        now, known = State.read(connection, self.path), self._state.commit
+        if now.rewritten <= known:
+            return
+        are_noted = known >= now.forgotten and "changes" in tables_of(connection)
+        if are_noted and not np.isin(numbers, read_changes(connection, self.path, known)).any():
+            return
+        raise InvalidInput(
+            f"expected items that are still as they were read from {self.path}, but its writer has changed or removed "
+            "some of them since; call reload()."
+        )
 
     def _check_missing(self, numbers: np.ndarray) -> None:
         """Rows may be missing only if they were removed."""

@@ -44,14 +44,71 @@ def parse(data: bytes, start: int) -> tuple[np.ndarray, int] | None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _parse(text: np.ndarray, start: int, values: np.ndarray) -> tuple[Any, Any]:
+    """How many numbers there are, and where the list ends; -1 where it takes the long way.
+
+    One loop without functions for its parts, which would hand positions and digits to and fro through memory.
+    """
     at = _skip(text, uint64(start))
     if text[at] != _OPEN:
         return -1, 0
     for n in range(len(values)):
-        value, at = _number(text, _skip(text, at + _ONE))
+        at = _skip(text, at + _ONE)
+        negative = text[at] == _MINUS
+        if negative:
+            at += _ONE
+
+        # digits before a point
+        first, digits, power = at, _NONE, np.int64(0)
+        digit = uint64(text[at]) - _ZERO
+        while digit < _TEN:
+            digits = digits * _TEN + digit
+            at += _ONE
+            digit = uint64(text[at]) - _ZERO
+        length = at - first
+        if length == _NONE or (length > _ONE and uint64(text[first]) == _ZERO):
+            return -1, 0
+
+        # digits after it; zeros that begin a number do not count as digits of it
+        if text[at] == _DOT:
+            at += _ONE
+            first = at
+            if digits == _NONE:
+                length = _NONE
+                while uint64(text[at]) == _ZERO:
+                    at += _ONE
+            length -= at
+            digit = uint64(text[at]) - _ZERO
+            while digit < _TEN:
+                digits = digits * _TEN + digit
+                at += _ONE
+                digit = uint64(text[at]) - _ZERO
+            length += at
+            if at == first:
+                return -1, 0
+            power = -np.int64(at - first)
+        if length > _MOST_DIGITS:
+            return -1, 0
+
+        # an exponent
+        if text[at] == 101 or text[at] == 69:  # e or E
+            at += _ONE
+            below = text[at] == _MINUS
+            if below or text[at] == _PLUS:
+                at += _ONE
+            first, exponent = at, np.int64(0)
+            digit = uint64(text[at]) - _ZERO
+            while digit < _TEN and at - first < _MOST_DIGITS:
+                exponent = exponent * 10 + np.int64(digit)
+                at += _ONE
+                digit = uint64(text[at]) - _ZERO
+            if at == first:
+                return -1, 0
+            power += -exponent if below else exponent
+
+        value = _scaled(digits, power)
         if value != value:
             return -1, 0
-        values[n] = value
+        values[n] = -value if negative else value
         at = _skip(text, at)
         if text[at] == _CLOSE:
             return n + 1, np.int64(at) + 1
@@ -68,58 +125,7 @@ def _skip(text: np.ndarray, at: np.uint64) -> np.uint64:
     return at
 
 
-@njit(nogil=True, cache=True, inline="always")
-def _digits(text: np.ndarray, at: np.uint64, digits: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """The digits so far and those that follow, as one integer, and where they end."""
-    digit = uint64(text[at]) - _ZERO
-    while digit < _TEN:
-        digits = digits * _TEN + digit
-        at += _ONE
-        digit = uint64(text[at]) - _ZERO
-    return digits, at
-
-
-@njit(nogil=True, cache=True, error_model="numpy", inline="always")
-def _number(text: np.ndarray, at: np.uint64) -> tuple[float, np.uint64]:
-    """A number as JSON has it, and where it ends; NaN if it is none, or takes the long way."""
-    negative = text[at] == _MINUS
-    if negative:
-        at += _ONE
-    first, power = at, np.int64(0)
-    digits, at = _digits(text, at, _NONE)
-    length = at - first
-    if length == _NONE or (length > _ONE and uint64(text[first]) == _ZERO):
-        return np.nan, at
-    if text[at] == _DOT:
-        at += _ONE
-        first = at
-        if digits == _NONE:  # zeros that begin a number do not count as digits of it
-            length = _NONE
-            while uint64(text[at]) == _ZERO:
-                at += _ONE
-        before = at
-        digits, at = _digits(text, at, digits)
-        if at == first:
-            return np.nan, at
-        power = -np.int64(at - first)
-        length += at - before
-    if length > _MOST_DIGITS:
-        return np.nan, at
-    if text[at] == 101 or text[at] == 69:  # e or E
-        at += _ONE
-        below = text[at] == _MINUS
-        if below or text[at] == _PLUS:
-            at += _ONE
-        first = at
-        exponent, at = _digits(text, at, _NONE)
-        if at == first or at - first > uint64(4):
-            return np.nan, at
-        power += -np.int64(exponent) if below else np.int64(exponent)
-    value = _scaled(digits, power)
-    return -value if negative else value, at
-
-
-@njit(nogil=True, cache=True, error_model="numpy", inline="always")
+@njit(nogil=True, cache=True, error_model="numpy")
 def _scaled(digits: np.uint64, power: np.int64) -> float:
     """The float nearest to digits * 10**power; NaN where that takes the long way."""
     if digits == _NONE:

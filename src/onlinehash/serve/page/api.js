@@ -1,4 +1,5 @@
 /** Requests to the service, with its token, and pictures as addresses an <img> can show. */
+import { parse, write } from "./json.js";
 
 const PICTURES_KEPT = 800;
 const TOKEN = "onlinehash.token";
@@ -21,19 +22,19 @@ export class Api {
   }
 
   get(path) {
-    return this.send(path).then((answer) => answer.json());
+    return this.send(path).then(read);
   }
 
   /** `body`: a Blob as it is, anything else as JSON. */
   post(path, body = {}) {
     const raw = body instanceof Blob;
     const headers = { "Content-Type": raw ? body.type : "application/json" };
-    return this.send(path, { method: "POST", headers, body: raw ? body : JSON.stringify(body) }).then((a) => a.json());
+    return this.send(path, { method: "POST", headers, body: raw ? body : write(body) }).then(read);
   }
 
   /** The address of an item's picture, fetched once and kept while there is room. */
   picture(id) {
-    const key = JSON.stringify(id);
+    const key = write(id);
     const known = this.pictures.get(key);
     this.pictures.delete(key);
     const url = known ?? this.send(`/v1/items/${encodeURIComponent(id)}/picture`)
@@ -77,3 +78,5 @@ export class Api {
     sessionStorage.setItem(TOKEN, await this.asking);
   }
 }
+
+const read = (answer) => answer.text().then(parse);

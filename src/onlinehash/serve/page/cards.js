@@ -2,13 +2,14 @@
 import { bits } from "./bits.js";
 import { isDrawing } from "./drawing.js";
 import { count, make, number } from "./elements.js";
+import { write } from "./json.js";
 
 const FIELDS_SHOWN = 5;
 const LETTERS_SHOWN = 140;
 
 /** A value of a payload as a line of text. */
 export function inWords(value) {
-  const text = typeof value === "string" ? value : JSON.stringify(value);
+  const text = typeof value === "string" ? value : write(value);
   return text.length > LETTERS_SHOWN ? `${text.slice(0, LETTERS_SHOWN)}…` : text;
 }
 
@@ -26,7 +27,7 @@ export function cardMaker(api, about) {
     const element = make("article.card", {}, look, facts, code);
     const known = { ...options };
     element.item = item;
-    if (item.id !== null) element.dataset.id = JSON.stringify(item.id);
+    if (item.id !== null) element.dataset.id = write(item.id);
     fillLook(look, item, known, api, about);
     const buttons = known.onMark ? markButtons(known) : null;
     if (buttons) element.append(buttons);

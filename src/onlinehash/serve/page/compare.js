@@ -1,6 +1,7 @@
 /** Compare: one query under several methods, side by side, while they learn. */
 import { Column, nameOf } from "./column.js";
 import { make } from "./elements.js";
+import { whole } from "./json.js";
 import { say } from "./surface.js";
 import "./style.js";
 
@@ -87,7 +88,7 @@ class Comparison {
   /** Ids are whole numbers or texts, as those of the index. */
   byId() {
     const text = this.field.value.trim();
-    const id = typeof this.query?.id === "string" || !/^-?\d+$/.test(text) ? text : Number(text);
+    const id = typeof this.query?.id === "string" || !/^-?\d+$/.test(text) ? text : whole(text);
     if (text) this.trying(() => this.choose(id));
   }
 

@@ -1,5 +1,6 @@
 /** Where a query comes from: some items to pick from, an id, or a picture. */
 import { make } from "./elements.js";
+import { whole } from "./json.js";
 
 const OFFERED = 16;
 const [PAGES, PAGE] = [4, 40]; // a few stretches of the insertion order stand for all of it
@@ -25,7 +26,7 @@ export class Finder {
       submit: (event) => {
         event.preventDefault();
         const text = field.value.trim();
-        if (text) this.pick(this.numbers && /^-?\d+$/.test(text) ? Number(text) : text);
+        if (text) this.pick(this.numbers && /^-?\d+$/.test(text) ? whole(text) : text);
       },
     }, field, make("button", { type: "submit" }, "search"));
   }
@@ -33,8 +34,8 @@ export class Finder {
   /** Opens an item by its id, said to be unknown where it is. */
   async pick(id) {
     try {
-      const { payload } = await this.api.get(`/v1/items/${encodeURIComponent(id)}?vector=false`);
-      this.onItem({ id, payload });
+      const { items } = await this.api.post("/v1/items/get", { ids: [id], vectors: false });
+      this.onItem(items[0]);
     } catch (error) {
       this.trouble(error);
     }
@@ -48,7 +49,7 @@ export class Finder {
   async offer() {
     try {
       const { ids, n } = await this.draw();
-      if (ids.length) this.numbers = typeof ids[0] === "number";
+      if (ids.length) this.numbers = typeof ids[0] !== "string";
       const items = ids.length ? (await this.api.post("/v1/items/get", { ids, vectors: false })).items : [];
       const cards = items.map((item) => this.card(item, { onPick: () => this.onItem(item) }));
       this.list.replaceChildren(...cards.map((card) => make("li", {}, card)));
@@ -73,7 +74,8 @@ export class Finder {
 function welcome(about) {
   const search = "Its nearest neighbours are found by their binary codes alone.";
   const teach = "Say which of them are similar and which are not: the codes learn it at once.";
-  return about.read_only ? search : `${search} ${teach}`;
+  const watch = `Or start the teacher, which knows every item's ${about.label ?? "label"}, and watch.`;
+  return [search, about.read_only ? null : teach, about.teacher ? watch : null].filter(Boolean).join(" ");
 }
 
 /** Whether the service can make a vector of a picture. */

@@ -11,7 +11,7 @@ export function glide(list, change) {
   for (const child of list.children) {
     const [from, to] = [before.get(child), child.getBoundingClientRect()];
     if (!from) {
-      child.animate([{ opacity: 0, transform: "scale(0.92)" }, { opacity: 1, transform: "none" }], APPEAR);
+      child.animate([{ opacity: 0.3, transform: "scale(0.92)" }, { opacity: 1, transform: "none" }], APPEAR);
     } else if (from.left !== to.left || from.top !== to.top) {
       const shift = `translate(${from.left - to.left}px, ${from.top - to.top}px)`;
       child.animate([{ transform: shift }, { transform: "none" }], MOVE);

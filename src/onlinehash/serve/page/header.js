@@ -51,7 +51,8 @@ function mountConnection(line, live) {
 
 /** Start or pause, and how fast; what the service answers is what is shown. */
 function mountTeacher(group, api, live) {
-  const button = make("button.primary", { type: "button" }, "Start teacher");
+  const title = "a simulated teacher: it knows the labels and marks pairs";
+  const button = make("button.primary", { type: "button", title }, "Start teacher");
   const slider = make("input", { type: "range", max: SPEEDS.length - 1, "aria-label": "pairs a second" });
   const speed = make("output.soft");
   const note = make("span.trouble", { role: "alert" });

@@ -14,11 +14,13 @@ function askToken(again) {
   const dialog = document.querySelector("#token");
   const field = dialog.querySelector("input");
   if (again) dialog.querySelector("#token-note").textContent = "That token was refused. Try another.";
-  dialog.addEventListener("cancel", (event) => event.preventDefault());
-  dialog.showModal();
+  const open = () => dialog.showModal();
+  dialog.addEventListener("close", open); // without a token there is nothing to go back to
+  open();
   return new Promise((resolve) => {
     dialog.querySelector("form").addEventListener("submit", (event) => {
       event.preventDefault();
+      dialog.removeEventListener("close", open);
       dialog.close();
       resolve(field.value.trim());
       field.value = "";

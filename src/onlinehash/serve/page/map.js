@@ -146,13 +146,20 @@ class CodeMap {
     if (surface.width) {
       const gap = camera.fitted ? (GAP * this.size()) / camera.fitted.scale : 1e-3;
       const moved = spread.step(embedding.x, embedding.y, gap);
-      const share = embedding.young || calm.matches ? 1 : 0.1;
+      const share = embedding.young || calm.matches ? 1 : 1 - 0.9 ** this.sixtieths();
       const breathed = camera.fit(spread, surface.width, surface.height, this.size(), share);
       this.moving = !embedding.settled || moved > 0.02 || breathed > 0.002;
     }
     // Where people asked for calm, only the finished picture is shown.
     if (!calm.matches || !this.moving) surface.draw();
     this.run();
+  }
+
+  /** How long the last frame took, so that the picture breathes as fast where frames are slow. */
+  sixtieths() {
+    const [before, now] = [this.drawnAt ?? 0, performance.now()];
+    this.drawnAt = now;
+    return Math.min(10, (60 * (now - before)) / 1000);
   }
 
   /** How large an item is drawn while everything fits: together they fill a part of the frame. */

@@ -1,8 +1,9 @@
 /** The neighbours of a query: a list of cards in order, moved through and marked by keys, that glides as it changes. */
 import { make } from "./elements.js";
 import { glide } from "./glide.js";
+import { write } from "./json.js";
 
-const keyOf = (hit) => JSON.stringify(hit.id);
+const keyOf = (hit) => write(hit.id);
 
 export class Neighbours {
   /** `onMark(hit, similar)` or null where nothing can be marked; `onPick(id)`. */
@@ -13,6 +14,7 @@ export class Neighbours {
     this.list = make("ol.neighbours", { "aria-label": "neighbours, nearest first" });
     this.shown = new Map(); // key -> {row, card, hit, rank}
     this.at = 0;
+    this.left = false; // whether the cards went away under the keyboard
     this.list.addEventListener("keydown", (event) => this.pressed(event));
     this.list.addEventListener("focusin", (event) => {
       const at = this.rows().findIndex((row) => row.contains(event.target));
@@ -26,6 +28,7 @@ export class Neighbours {
 
   /** Forgets the places, for another query. */
   clear() {
+    this.left ||= this.list.contains(document.activeElement);
     this.shown.clear();
     this.list.replaceChildren();
     this.at = 0;
@@ -48,7 +51,9 @@ export class Neighbours {
     this.shown = next;
     const kept = held && this.list.contains(held);
     this.moveTo(kept ? this.rows().findIndex((row) => row.contains(held)) : Math.max(focused, 0), false);
-    if (held) (kept ? held : this.rows()[this.at]?.firstChild)?.focus({ preventScroll: true });
+    const lost = this.left && document.activeElement === document.body;
+    if (held || lost) (kept ? held : this.rows()[this.at]?.firstChild)?.focus({ preventScroll: true });
+    this.left = false;
   }
 
   make(hit) {

@@ -17,7 +17,11 @@ const OFTEN = 900; // milliseconds between two searches that follow the teacher
 export function mount(section, context) {
   const view = new SearchAndTeach(section, context);
   view.start();
-  return { show: () => view.follow(), pick: (id) => view.finder.pick(id) };
+  const pick = (id) => {
+    view.neighbours.left = true; // whatever was picked from is on another tab
+    return view.finder.pick(id);
+  };
+  return { show: () => view.follow(), pick };
 }
 
 class SearchAndTeach {

@@ -1,5 +1,6 @@
 /** One pair said to be similar or not: telling the service, and what it did in words. */
 import { count, number } from "./elements.js";
+import { write } from "./json.js";
 
 /** Tells the service about two subjects ({id} or {vector}) and gives back its update: loss, bits, pending. */
 export async function teachPair(api, a, b, similar) {
@@ -12,14 +13,16 @@ export async function teachPair(api, a, b, similar) {
 }
 
 async function vectorOf(api, subject) {
-  return subject.vector ?? (await api.get(`/v1/items/${encodeURIComponent(subject.id)}?vector=true`)).vector;
+  return subject.vector ?? (await api.post("/v1/items/get", { ids: [subject.id], vectors: true })).items[0].vector;
 }
 
 /** "loss 5, moved 7 of 32 bits" */
 export function outcome({ loss, bits, pending }, about) {
   if (pending) return `kept for later: ${count(pending, "pair")} wait until the model has seen enough items`;
   if (!loss || !bits.length) return "nothing to learn: the codes already agree";
-  return `loss ${number(loss)}, moved ${bits.length} of ${count(about.n_bits * about.n_models, "bit")}`;
+  const all = about.n_bits * about.n_models;
+  const early = bits.length === all ? " (early on, each pair moves all of them a little)" : "";
+  return `loss ${number(loss)}, moved ${bits.length} of ${count(all, "bit")}${early}`;
 }
 
 /** The same for a narrow list. */
@@ -34,4 +37,4 @@ export function movedBits({ loss, bits }, about) {
 }
 
 /** One name for a pair, whichever of the two comes first. */
-export const pairKey = (a, b) => [a, b].map((one) => JSON.stringify(one.id ?? one.name)).sort().join(" ");
+export const pairKey = (a, b) => [a, b].map((one) => write(one.id ?? one.name)).sort().join(" ");

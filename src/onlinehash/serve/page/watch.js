@@ -17,7 +17,7 @@ export function mount(section, { api, live, about }) {
   const charts = chartsOf(records);
   const strip = new BitStrip(about.n_bits, about.n_models, records.moves);
   const hint = make("p.view-hint", { role: "status" }, `Nothing has been learned yet. ${
-    about.teacher ? "Start the teacher above, or mark two items" : "Mark two items"
+    about.teacher ? "Start the teacher, or mark two items" : "Mark two items"
   } in Search and teach: the charts begin with the first pair.`);
   section.append(
     make("p.view-lead", {}, "What pairs do to the hash functions, and how closely the codes follow."),

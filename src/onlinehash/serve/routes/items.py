@@ -16,7 +16,7 @@ from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.bodies.shapes import FORMAT
 from onlinehash.serve.documents import described
-from onlinehash.serve.errors import NotFound
+from onlinehash.serve.errors import NotFound, TooLarge
 from onlinehash.serve.exchange import done, id_in_path, parsed, retry_of
 from onlinehash.serve.service import Service
 
@@ -26,6 +26,9 @@ MOST_LISTED = 100_000
 def routes(service: Service) -> APIRouter:
     """The routes under /v1/items."""
     router, index = APIRouter(tags=["items"]), service.index
+
+    def got(id: str) -> Item:
+        return service.read(lambda: index.get(id_in_path(id, service)))
 
     def count(_: Any) -> dict[str, Any]:
         return {"n": len(index)}
@@ -57,9 +60,18 @@ def routes(service: Service) -> APIRouter:
     async def get_many(request: Request) -> Response:
         """Some items, as they are at one moment; with `Accept: application/vnd.onlinehash` in that format."""
         body, _ = await parsed(request, service, shapes.WantedItems)
-        encoder = index.encoder
-        items = await asyncio.to_thread(index.get_many, body.ids)
-        if request.headers.get("accept") == FORMAT:
+        most = service.limits.batch
+        if body.vectors and len(body.ids) > most:
+            raise TooLarge(
+                f"expected at most {most} items with their vectors, got {len(body.ids)}; ask for less at once."
+            )
+        as_format = request.headers.get("accept") == FORMAT
+
+        def find() -> Response:
+            encoder = index.encoder
+            items = index.get_many(body.ids)
+            if not as_format:
+                return answer({"items": [_shown(item, body.vectors) for item in items]}, encoder)
             content = {
                 "ids": [item.id for item in items],
                 "payloads": [item.payload for item in items],
@@ -67,7 +79,8 @@ def routes(service: Service) -> APIRouter:
                 "encoder": None if encoder is None else encoder.version,
             }
             return Response(format.to_bytes("answer", content), media_type=FORMAT)
-        return answer({"items": [_shown(item, body.vectors) for item in items]}, encoder)
+
+        return await asyncio.to_thread(service.read, find)
 
     @router.get("/v1/items", **described("List ids", None, results.Listed))
     async def ids(
@@ -83,7 +96,7 @@ def routes(service: Service) -> APIRouter:
         """The picture of an item, where the service knows how items look."""
         if service.pictures is None:
             raise NotFound("expected an index with pictures, got one without; start it with --pictures.")
-        item = await asyncio.to_thread(index.get, id_in_path(id, service))
+        item = await asyncio.to_thread(got, id)
         found = service.pictures.picture_of(item)
         if found is None:
             raise NotFound("expected an item with a picture, got one without.")
@@ -94,7 +107,7 @@ def routes(service: Service) -> APIRouter:
     async def get(id: str, vector: bool = True) -> Response:
         """One item."""
         encoder = index.encoder
-        item = await asyncio.to_thread(index.get, id_in_path(id, service))
+        item = await asyncio.to_thread(got, id)
         return answer(_shown(item, vector), encoder)
 
     @router.post(

@@ -11,9 +11,10 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from onlinehash import streams
+from onlinehash.errors import NotReady
 from onlinehash.learners.update import Updates
 from onlinehash.live.index import LiveIndex
-from onlinehash.serve import results
+from onlinehash.serve import logs, results
 from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.documents import described
@@ -83,9 +84,7 @@ def routes(service: Service) -> APIRouter:
         if body.vector is None:
             change = service.learn_by_id(pairs.ids_a, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
         else:
-            A = np.repeat(body.vector[None], len(shown), axis=0)
-            B = await asyncio.to_thread(index.vectors_of, pairs.ids_b)
-            change = service.learn(A, B, pairs.similar, pairs.weight, retry, len(data))
+            change = service.learn_with_items(body.vector, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
         return await done(change, service, lambda updates: learned(updates) | {"pairs": shown})
 
     @router.post("/v1/flush", **described("Flush", None, results.Taught, changes=True))
@@ -104,16 +103,19 @@ def routes(service: Service) -> APIRouter:
             job.wait()
 
     async def refreshed_when_there_is_room() -> None:
-        """After a change that was made: nobody may be told now to make it again."""
-        with contextlib.suppress(Unavailable):
+        """After a change that was made: whatever goes wrong now, nobody may be told to make it again."""
+        try:
             while True:
-                try:
+                with contextlib.suppress(Busy):
                     return await refreshed(True)
-                except Busy:
-                    await asyncio.sleep(PAUSE)
+                await asyncio.sleep(PAUSE)
+        except (NotReady, Unavailable):
+            pass  # the encoder in the answer is the one there was
+        except Exception:
+            logs.service.exception("a refresh after learning failed")
 
     async def state(headers: dict[str, str] | None = None) -> Response:
-        bits = await asyncio.to_thread(service.changed_bits)
+        bits = await service.waited(service.changed_bits)
         behind = {"bits": len(bits), "pairs": index.pairs_behind}
         return answer({"serial": index.serial, "behind": behind}, index.encoder, headers=headers)
 
@@ -127,7 +129,7 @@ def routes(service: Service) -> APIRouter:
     @router.post("/v1/refresh/cancel", **described("Cancel a refresh", None, results.Refreshed))
     async def cancel() -> Response:
         """Stop a refresh that is under way, as if it had never begun."""
-        await asyncio.to_thread(index.cancel)
+        await service.waited(index.cancel)
         return await state()
 
     @router.post("/v1/rollback", **described("Roll back", shapes.Rollback, results.Refreshed, changes=True))

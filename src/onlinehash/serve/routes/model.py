@@ -50,7 +50,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
     @router.get("/v1/stats", **described("Get statistics", None, example({"n": 1500, "n_pairs": 320})))
     async def stats() -> Response:
         """Everything that is counted."""
-        return answer(await asyncio.to_thread(service.stats), index.encoder)
+        return answer(await service.waited(service.stats), index.encoder)
 
     @router.get("/v1/about", **described("Get facts", None, example({"name": "onlinehash", "method": "OnlineHashing"})))
     async def about() -> Response:
@@ -69,7 +69,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
                 labels = [None if payload is None else payload.get(service.label) for payload in payloads]
             return encoded(service, ids, None, {"ids": ids, "labels": labels})
 
-        return await asyncio.to_thread(undisturbed, draw)
+        return await asyncio.to_thread(service.read, lambda: undisturbed(draw))
 
     @router.post("/v1/compare", **described("Compare methods", shapes.Comparison, results.ComparedMethods))
     async def compare(request: Request) -> Response:
@@ -121,7 +121,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
     async def events() -> Response:
         """Server-sent events: hello, learned, refreshed, items, stats, measured, teacher."""
         teacher = None if service.teacher is None else service.teacher.state()
-        hello = await asyncio.to_thread(service.stats) | {"teacher": teacher}
+        hello = await service.waited(service.stats) | {"teacher": teacher}
         return StreamingResponse(await service.hub.listen(hello), media_type="text/event-stream")
 
     return router

@@ -22,13 +22,16 @@ from onlinehash.serve.answers import answer, send_json
 from onlinehash.serve.batches import Batches
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.documents import described
-from onlinehash.serve.errors import NotFound, TooLarge, UnsupportedMediaType
+from onlinehash.serve.errors import Busy, NotFound, TooLarge, UnsupportedMediaType
 from onlinehash.serve.exchange import asked, body_of, parsed
 from onlinehash.serve.pictures import MEDIA_TYPES
 from onlinehash.serve.service import Service
 
 #: Looks at an index that others change, before one is given up.
 TRIES = 3
+
+#: Times the hits of one answer that are found before they are counted.
+HITS_AT_ONCE = 8
 
 T = TypeVar("T")
 
@@ -50,7 +53,7 @@ class Searches:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await asked(shapes.Query, scope, receive, self._service.limits)
         if body.vector is None or body.where is not None or body.rerank or body.payloads:
-            response = await asyncio.to_thread(_search, self._service, body)
+            response = await asyncio.to_thread(self._service.read, lambda: _search(self._service, body))
             await response(scope, receive, send)
             return
         found = await self._batches.search(body.vector, body.k)
@@ -68,7 +71,7 @@ class Radii:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await asked(shapes.Within, scope, receive, self._service.limits)
-        response = await asyncio.to_thread(_within, self._service, body)
+        response = await asyncio.to_thread(self._service.read, lambda: _within(self._service, body))
         await response(scope, receive, send)
 
 
@@ -86,7 +89,8 @@ def routes(service: Service) -> APIRouter:
         ids = np.array(body.ids, object)  # as NumPy would make strings of numbers beside a string
         hits = Hits(ids, np.zeros(ids.shape))
         encoder = index.encoder
-        return answer(_lists(await asyncio.to_thread(index.rerank, query, hits, body.k)), encoder)
+        ranked = await asyncio.to_thread(service.read, lambda: index.rerank(query, hits, body.k))
+        return answer(_lists(ranked), encoder)
 
     @router.post("/v1/search/image", **described("Search by a picture", MEDIA_TYPES, results.FoundByPicture))
     async def by_image(request: Request, k: Annotated[int, Query(ge=0, le=2**63 - 1)] = 10) -> Response:
@@ -113,7 +117,7 @@ def routes(service: Service) -> APIRouter:
     async def codes(request: Request) -> Response:
         """The codes of items or of vectors, as hexadecimal text: bit j of a model is bit j % 8 of its byte j // 8."""
         body, _ = await parsed(request, service, shapes.WantedCodes)
-        return await asyncio.to_thread(lambda: encoded(service, body.ids, body.vectors))
+        return await asyncio.to_thread(service.read, lambda: encoded(service, body.ids, body.vectors))
 
     return router
 
@@ -144,6 +148,9 @@ def _search(service: Service, body: shapes.Query) -> Response:
     vectors = None if isinstance(query, Codes) else query
     if body.rerank and vectors is None:
         raise InvalidInput("expected vectors or ids to rerank by, got codes.")
+    _refuse_many(
+        service, min(body.k, len(index)) * (1 if vectors is not None and np.ndim(vectors) == 1 else len(query))
+    )
 
     def find() -> tuple[Hits, Encoder]:
         hits, encoder = index.searched(query, body.k, body.where)
@@ -157,8 +164,7 @@ def _search(service: Service, body: shapes.Query) -> Response:
 
 
 def _within(service: Service, body: shapes.Within) -> Response:
-    query = _asked(service, body)
-    found, encoder = service.index.found_within(query, body.radius, body.where)
+    found, encoder = _found_within(service, _asked(service, body), body)
     if body.code is not None:
         (found,) = found
     if isinstance(found, Hits):
@@ -169,6 +175,34 @@ def _within(service: Service, body: shapes.Within) -> Response:
     if body.payloads:
         lists["payloads"] = [service.index.payloads_of(ids) for ids in lists["ids"]]
     return answer(lists, encoder)
+
+
+def _found_within(service: Service, query: Any, body: shapes.Within) -> tuple[Any, Encoder]:
+    """All hits, by one encoder; a few queries at a time, so that too many are refused before they fill the memory."""
+    index = service.index
+    if not isinstance(query, Codes) and np.ndim(query) == 1:
+        hits, encoder = index.found_within(query, body.radius, body.where)
+        _refuse_many(service, len(hits.ids))
+        return hits, encoder
+    step = max(1, HITS_AT_ONCE * service.limits.hits // max(len(index), 1))
+    for _ in range(TRIES):
+        found: list[Hits] = []
+        encoders: set[Encoder] = set()
+        for start in range(0, max(len(query), 1), step):
+            some, encoder = index.found_within(query[start : start + step], body.radius, body.where)
+            found += some
+            encoders.add(encoder)
+            _refuse_many(service, sum(len(hits.ids) for hits in found))
+            if len(encoders) > 1:
+                break
+        else:
+            return found, encoder
+    raise Busy(f"expected codes that stay for so many queries, got others {TRIES} times; ask for less at once.")
+
+
+def _refuse_many(service: Service, n: int) -> None:
+    if n > service.limits.hits:
+        raise TooLarge(f"expected an answer of at most {service.limits.hits} hits, got {n}; ask for less at once.")
 
 
 def _asked(service: Service, body: shapes.Query | shapes.Within) -> Any:

@@ -1,0 +1,94 @@
+"""Learning over HTTP: what was learned is never said not to have been, and nobody who searches waits for it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import pytest
+
+from onlinehash import LiveIndex, OnlineHashing, RbfAnchors
+from onlinehash.errors import StorageError
+from tests.serve.services import IDS, post_json, rows, served
+
+
+def test_a_refresh_that_fails_after_learning_does_not_take_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise StorageError("expected a disk with room, got a full one; nothing of this call was kept.")
+
+    with served() as (service, url):
+        monkeypatch.setattr(service.index, "_finish", fail)
+        answered = post_json(url, "/v1/learn", {"id_a": 1, "id_b": 2, "similar": True, "refresh": True})
+        assert answered.status_code == 200
+        assert len(answered.json()["loss"]) == 1
+        assert service.n_pairs == 1
+
+
+def test_learning_before_there_is_a_hash_function_can_ask_for_a_refresh() -> None:
+    index = LiveIndex(OnlineHashing(n_bits=8, features=RbfAnchors(50), random_state=0))
+    index.add(range(4), rows(4))
+    with served(index) as (_, url):
+        answered = post_json(url, "/v1/learn", {"id_a": 1, "id_b": 2, "similar": True, "refresh": True})
+        assert answered.status_code == 200
+        assert answered.json()["encoder"] is None
+
+
+def test_clicks_by_vector_are_answered_again_when_their_items_are_gone() -> None:
+    clicks = {"vector": [1, 2], "shown": [2, 3], "clicked": [3]}
+    with served() as (service, url):
+        first = post_json(url, "/v1/learn/clicks", clicks, **{"Idempotency-Key": "clicks"})
+        service.remove([3]).result()
+        again = post_json(url, "/v1/learn/clicks", clicks, **{"Idempotency-Key": "clicks"})
+        assert (first.status_code, again.status_code) == (200, 200)
+        assert again.headers["Idempotency-Replayed"] == "true"
+        assert again.json()["loss"] == first.json()["loss"]
+        assert service.n_pairs == 2
+
+
+def test_searches_do_not_wait_for_those_who_wait_for_a_change() -> None:
+    with served() as (service, url), ThreadPoolExecutor(40) as pool:
+        done, begun = threading.Event(), threading.Event()
+
+        def change() -> None:
+            with service.index._lock:  # as long as many pairs are learned, or codes are rolled back
+                begun.set()
+                done.wait(20)
+
+        changing = pool.submit(change)
+        begun.wait(20)
+        try:
+            waiting = [pool.submit(httpx.get, url + "/v1/stats", timeout=30) for _ in range(36)]
+            time.sleep(1)
+            assert not any(one.done() for one in waiting)
+            assert httpx.post(url + "/v1/search", json={"id": 1, "k": 2}, timeout=5).status_code == 200
+        finally:
+            done.set()
+        changing.result()
+        assert all(one.result().status_code == 200 for one in waiting)
+
+
+def test_listeners_hear_of_every_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[int] = []
+    with served() as (service, _):
+        monkeypatch.setattr(service.hub, "tell", lambda name, news: told.append(news.get("count", 0)))
+        updates = service.index.learn_pairs_by_id(IDS[:-1], IDS[1:], [True] * 11)
+
+        def note() -> None:
+            for _ in range(2000):
+                service._note(updates)
+
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            noting = threading.Thread(target=note)
+            noting.start()
+            while noting.is_alive():
+                service.tell_news()
+        finally:
+            sys.setswitchinterval(before)
+        service.tell_news()
+    assert sum(told) == 2000 * len(updates)

@@ -1,0 +1,118 @@
+"""Numbers parsed without Python objects are those that Python parses, to the last bit, or none."""
+
+from __future__ import annotations
+
+import json
+import struct
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from onlinehash.serve.bodies import numbers, shapes
+from onlinehash.serve.bodies.from_json import _vector_apart, from_json
+
+finite32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
+finite64 = st.floats(allow_nan=False, allow_infinity=False)
+digits = st.from_regex(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]{1,20})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)
+
+
+def bits(values: np.ndarray) -> list[bytes]:
+    return [struct.pack("<f", value) for value in values]
+
+
+def expected(texts: list[str]) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        return np.array([float(text) for text in texts], np.float32)
+
+
+def parsed(texts: list[str], gap: str = ", ") -> np.ndarray | None:
+    text = f"[{gap.join(texts)}]"
+    found = numbers.parse(text.encode(), 0)
+    if found is None:
+        return None
+    values, end = found
+    assert end == len(text)
+    return values
+
+
+@settings(max_examples=600)
+@given(st.lists(finite32 | finite64, min_size=1, max_size=30), st.sampled_from([",", ", ", " ,\n\t"]))
+def test_floats_as_python_writes_them(values: list[float], gap: str) -> None:
+    texts = [repr(value) for value in values]
+    found = parsed(texts, gap)
+    if found is not None:
+        assert bits(found) == bits(expected(texts))
+
+
+@settings(max_examples=1500)
+@given(digits)
+def test_any_number_of_json(text: str) -> None:
+    found = parsed([text])
+    if found is not None:
+        assert bits(found) == bits(expected([text]))
+
+
+def test_vectors_seldom_take_the_long_way() -> None:
+    rows = np.random.default_rng(0).normal(size=(200, 512))
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
+    for write in (str, lambda value: repr(float(value))):
+        vectors = [[write(value) for value in row] for row in rows]
+        found = [parsed(texts) for texts in vectors]
+        assert sum(values is None for values in found) <= 10
+        assert all(v is None or bits(v) == bits(row) for v, row in zip(found, rows, strict=True))
+
+
+def test_doubles_that_one_division_would_round_wrongly() -> None:
+    """Seventeen digits, most of them beyond 2**53: compared as doubles, as float32 would hide the last bits."""
+    wrong_at_once = 0
+    for value in np.random.default_rng(1).random(4000) + 1:
+        text = repr(float(value))
+        whole, _, after = text.partition(".")
+        integer = int(whole + after)
+        assert numbers._scaled(np.uint64(integer), -len(after)) == value
+        wrong_at_once += float(integer) / 10.0 ** len(after) != value
+    assert wrong_at_once > 100
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[", "[]", "[1", "[1,", "[1,]", "[,1]", "[01]", "[+1]", "[.5]", "[1.]", "[1e]", "[1e+]", "[-]", "[NaN]"),
+        *("[Infinity]", '["1"]', "[true]", "[null]", "[[1]]", "[1 2]", "[1;2]", "[1e99999]", "[0x1]", "{}", "[1}"),
+    ],
+)
+def test_what_is_no_list_of_numbers_takes_the_long_way(text: str) -> None:
+    assert numbers.parse(text.encode(), 0) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"where": {"vector": [1, 2]}, "vectors": [[1]]}',
+        b'{"vectors": [[1, 2]], "vector": [3]}',
+        b'{"vector": [1], "vector": [2]}',
+        b'{"where": {"a": "\\"vector\\": [1]"}}',
+        b'{"code": "\\"vector\\": [1]"}',
+        b'[{"vector": [1]}]',
+        b'"vector": [1]',
+    ],
+)
+def test_another_vector_is_not_mistaken_for_the_field(body: bytes) -> None:
+    assert _vector_apart(body) == (None, body)
+
+
+@settings(max_examples=300)
+@given(st.lists(finite32, min_size=1, max_size=8), st.integers(0, 50), st.permutations(["vector", "k", "payloads"]))
+def test_a_body_is_what_the_general_parser_says(values: list[float], k: int, order: list[str]) -> None:
+    fields = {"vector": values, "k": k, "payloads": True}
+    data = json.dumps({name: fields[name] for name in order}).encode()
+    body = from_json(shapes.Query, data)
+    assert bits(np.asarray(body.vector, np.float32)) == bits(np.array(values, np.float32))
+    assert (body.k, body.payloads) == (k, True)
+
+
+def test_a_body_that_wants_doubles_gets_them() -> None:
+    body = from_json(shapes.Query, b'{"vector": [0.1234567890123], "dtype": "float64"}')
+    assert list(body.vector) == [0.1234567890123]

@@ -33,6 +33,9 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/live.py --n 1e5
 	$(BIN)/python benchmarks/beyond_memory.py --n 1e5
 	$(BIN)/python benchmarks/policies.py --steps 100 --seeds 1
+	$(BIN)/python benchmarks/over_http.py peak
+	$(BIN)/python benchmarks/over_http.py load
+	$(BIN)/python benchmarks/over_http.py lag
 	$(BIN)/python benchmarks/ranking.py --n 1e5 --queries 200 --points 10000 --rows 1000
 
 # What tests of the page and of docs/http.md need beside Python; where this cannot install them, those are skipped.

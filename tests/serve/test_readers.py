@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from onlinehash import LiveIndex, OnlineHashing
 from onlinehash.serve import follower, processes, running
+from onlinehash.serve import service as services
 from onlinehash.serve.service import Service
 from tests.serve.services import (
     SECONDS,
@@ -237,7 +239,7 @@ def test_a_reader_is_not_replaced_when_the_service_ends(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(processes.subprocess, "Popen", start)
     listener = running.listen("127.0.0.1", 0)
-    with listener, processes.readers(1, listener, []) as readers:
+    with listener, processes.shared_numbers(), processes.readers(1, listener, []) as readers:
         readers.start()
         until(lambda: len(started) > 2)
         readers.retire()
@@ -245,3 +247,25 @@ def test_a_reader_is_not_replaced_when_the_service_ends(monkeypatch: pytest.Monk
         n = len(started)
         time.sleep(0.3)
         assert len(started) == n
+
+
+def test_a_reader_that_cannot_follow_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(services, "MOST_LAG", 0.5)
+    small_index(tmp_path / "items").close()
+    reader, go_on = LiveIndex.open(tmp_path / "items", read_only=True), threading.Event()
+    reload = reader.reload
+
+    def wait() -> bool:
+        go_on.wait(SECONDS)
+        return reload()
+
+    monkeypatch.setattr(reader, "reload", wait)
+    with running.background(Service(reader, read_only=True)) as url:
+        try:
+            until(lambda: httpx.get(f"{url}/v1/ready").status_code == 503)
+            assert httpx.get(f"{url}/v1/ready").json()["status"] == "behind"
+            assert httpx.get(f"{url}/v1/stats").json()["lag_seconds"] > 0.5
+            assert post_json(url, "/v1/search", {"id": 1, "k": 1}).json()["ids"] == [1]
+        finally:
+            go_on.set()
+        until(lambda: httpx.get(f"{url}/v1/ready").status_code == 200)

@@ -40,9 +40,9 @@ class Holdings:
     def __init__(
         self, view: Index, kind: str, vectors: MemoryVectors | Store, payloads: Payloads, gate: threading.RLock
     ) -> None:
-        self.view, self.vectors, self.payloads, self.gate = view, vectors, payloads, gate
-        self.margins: Margins | None = None
         self._kind = kind
+        self.view, self.vectors, self.payloads, self.gate = self._with_tables(view), vectors, payloads, gate
+        self.margins: Margins | None = None
         self._rehash: Rehash | None = None
 
     @property

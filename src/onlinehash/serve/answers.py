@@ -15,7 +15,7 @@ from onlinehash.learners.encoder import Encoder
 from onlinehash.serve import errors
 
 JSON = "application/json"
-ENCODER_HEADER = "Onlinehash-Encoder"
+ENCODER_HEADER = b"onlinehash-encoder"
 
 
 def answer(
@@ -24,7 +24,7 @@ def answer(
     """A JSON object that says which encoder it rests on."""
     version = None if encoder is None else encoder.version
     document["encoder"] = version
-    found = {ENCODER_HEADER: "none" if version is None else str(version)}
+    found = {ENCODER_HEADER.decode(): "none" if version is None else str(version)}
     if headers:
         found |= headers
     return Response(_json(document), status, found, JSON)
@@ -43,7 +43,7 @@ async def send_json(send: Send, document: dict[str, Any], version: int) -> None:
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(data)).encode()),
-        (b"onlinehash-encoder", str(version).encode()),
+        (ENCODER_HEADER, str(version).encode()),
     ]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": data})

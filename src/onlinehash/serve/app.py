@@ -73,7 +73,7 @@ def make_app(service: Service, access: Access | None = None, writer: str | None 
     app.add_exception_handler(RequestValidationError, _refuse_parameter)
     app.add_exception_handler(HTTPException, _refuse_request)
     inner: ASGIApp = Forwarding(app, writer, service.limits) if service.read_only else app
-    return Guard(Shortcut(inner, hot), service.limits, access or Access(), metrics)
+    return Guard(Shortcut(inner, hot), service, access or Access(), metrics)
 
 
 class Shortcut:
@@ -129,10 +129,17 @@ async def _refuse_parameter(_: Request, error: Exception) -> Response:
     return refusal(InvalidInput(f"expected another value for {name} ({first['msg']}), got {first.get('input')!r:.80}."))
 
 
+def _allowed(request: Request) -> str:
+    """The methods of all routes at this path; Starlette names those of the first."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    found = {method for route in routes if route.path_regex.match(request.url.path) for method in route.methods or ()}
+    return ", ".join(sorted(found - {"HEAD"}))
+
+
 async def _refuse_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "another method")
+        allowed = _allowed(request)
         refused = refusal(errors.MethodNotAllowed(f"expected {allowed} here, got {request.method}."))
         refused.headers["Allow"] = allowed
         return refused

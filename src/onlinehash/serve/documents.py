@@ -43,8 +43,9 @@ DESCRIPTION = (
 
 def described(summary: str, body: Any, result: Any, *, status: int = 200, changes: bool = False) -> dict[str, Any]:
     """What FastAPI is told of a route; `body` and `result` are shapes, or media types."""
+    version = {"description": "The version of the encoder that the answer rests on.", "schema": {"type": "string"}}
     responses: dict[int | str, dict[str, Any]] = {
-        status: {"description": "Done.", "content": _content(result)},
+        status: {"description": "Done.", "content": _content(result), "headers": {"Onlinehash-Encoder": version}},
         **{code: _problem(code) for code in PROBLEMS},
     }
     extra: dict[str, Any] = {}
@@ -55,7 +56,7 @@ def described(summary: str, body: Any, result: Any, *, status: int = 200, change
              "description": "Makes a retry safe: a request with a key that was used is not done again."}
         ]  # fmt: skip
         replayed = {"description": "true where this is the answer to an earlier request.", "schema": {"type": "string"}}
-        responses[status]["headers"] = {REPLAYED_HEADER: replayed}
+        responses[status]["headers"][REPLAYED_HEADER] = replayed
     if body is not None:
         extra["requestBody"] = {"required": True, "content": _body(body)}
     return {"summary": summary, "status_code": status, "responses": responses, "openapi_extra": extra}

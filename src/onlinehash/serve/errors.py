@@ -17,6 +17,7 @@ OnlineHashError
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from onlinehash.errors import OnlineHashError, Unauthorized
@@ -108,6 +109,15 @@ class Unavailable(OnlineHashError):
     http_status = 503
 
 
+#: How messages say it; the last three are in the words of scikit-learn, whose users look for them.
+_SENTENCES = [
+    re.compile(r"[Ee]xpect(ed|s) (?P<expected>.*?), got:? ?(?P<got>.*?)(;.*|\.?)$", re.DOTALL),
+    re.compile(r"(?P<got>\S+ has \d+ features), but .* is expecting (?P<expected>\d+ features)"),
+    re.compile(r"(?P<got>\S+ (contains|has) .*?) in row .*; expected (?P<expected>[^,]*),"),
+    re.compile(r"Found (?P<got>.*?) while (?P<expected>.*?) is required"),
+]
+
+
 def fault() -> ServerError:
     """What a client is told of an error that nobody foresaw."""
     return ServerError("expected an answer, got an error of the service's own; its log says more.")
@@ -121,10 +131,8 @@ def document(error: OnlineHashError) -> dict[str, Any]:
 
 
 def _parts(message: str) -> tuple[str | None, str | None]:
-    """X and Y of `expected X, got Y; do Z.`, if the message is such a sentence."""
-    for word in ("expected ", "Expected ", "expects "):
-        _, found, rest = message.partition(word)
-        expected, both, got = rest.partition(", got")
-        if found and both:
-            return expected, got.lstrip(": ").partition("; ")[0].removesuffix(".")
+    """What was expected and what was got, out of the sentences that say so."""
+    for pattern in _SENTENCES:
+        if found := pattern.search(message):
+            return found["expected"], found["got"]
     return None, None

@@ -21,11 +21,18 @@ class Follower:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._stop = threading.Event()
+        self._known: float | None = None  # when it began to read what it read last
         self._thread = threading.Thread(target=self._run, name="onlinehash-follower", daemon=True)
 
     def start(self) -> None:
         """Begin."""
+        self._known = time.monotonic()
         self._thread.start()
+
+    @property
+    def lag(self) -> float:
+        """Seconds since all that the writer had written was known here, also while that is being read."""
+        return 0.0 if self._known is None else time.monotonic() - self._known
 
     def stop(self) -> None:
         """End."""
@@ -34,12 +41,10 @@ class Follower:
             self._thread.join()
 
     def _run(self) -> None:
-        known = time.monotonic()
         while not self._stop.wait(PAUSE):
             begun = time.monotonic()
             try:
                 self._service.index.reload()
-                known = begun
+                self._known = begun
             except Exception:
                 logs.service.exception("the index could not be read again")
-            self._service.lag = time.monotonic() - known

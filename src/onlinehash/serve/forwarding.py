@@ -64,7 +64,9 @@ class Forwarding:
         try:
             return await self._client.send(asked, stream=True)
         except httpx.TransportError:
-            raise Unavailable("expected the process that writes, got no answer from it; try again.") from None
+            raise Unavailable(
+                "expected the process that writes, got no answer from it; try again, with the same Idempotency-Key."
+            ) from None
 
 
 def _is_for_the_writer(method: str, path: str, alone: bool) -> bool:

@@ -17,10 +17,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from onlinehash.errors import OnlineHashError
 from onlinehash.serve import errors, logs
-from onlinehash.serve.answers import refusal
+from onlinehash.serve.answers import ENCODER_HEADER, refusal
 from onlinehash.serve.exchange import too_large
 from onlinehash.serve.metrics import Metrics
-from onlinehash.serve.settings import Access, Limits
+from onlinehash.serve.service import Service
+from onlinehash.serve.settings import Access
 
 #: What needs no token: the page itself holds no data, and whoever watches over a service must reach it.
 OPEN = ("/", "/v1/health", "/v1/ready", "/favicon.ico")
@@ -62,11 +63,11 @@ ADDED = frozenset(name for name, _ in _FOR_PAGE)
 class Guard:
     """An ASGI application around another."""
 
-    def __init__(self, app: ASGIApp, limits: Limits, access: Access, metrics: Metrics) -> None:
-        self._app, self._limits, self._metrics = app, limits, metrics
+    def __init__(self, app: ASGIApp, service: Service, access: Access, metrics: Metrics) -> None:
+        self._app, self._service, self._limits, self._metrics = app, service, service.limits, metrics
         self._token = None if access.token is None else access.token.encode()
         self._hosts = access.known_hosts
-        self._rate = _Rate(limits.rate) if limits.rate else None
+        self._rate = _Rate(self._limits.rate) if self._limits.rate else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -81,6 +82,8 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], *extra]
+                if not is_page:
+                    self._name_encoder(message["headers"])
             else:
                 whole = not message.get("more_body", False)
             await send(message)
@@ -99,6 +102,12 @@ class Guard:
         finally:
             self._note(scope, status, time.perf_counter() - start)
 
+    def _name_encoder(self, headers: list[tuple[bytes, bytes]]) -> None:
+        """Where an answer does not say which encoder it rests on, as errors do not: the present one."""
+        if not any(name == ENCODER_HEADER for name, _ in headers):
+            encoder = self._service.index.encoder
+            headers.append((ENCODER_HEADER, b"none" if encoder is None else str(encoder.version).encode()))
+
     def _check(self, scope: Scope, path: str, is_open: bool) -> None:
         headers = _Headers(scope["headers"])
         if self._hosts is not None:
@@ -113,7 +122,10 @@ class Guard:
         if self._rate is not None and scope["client"] is not None:
             self._rate.take(scope["client"][0])
         if self._token is not None and not is_open and not self._is_known(headers.authorization):
-            raise errors.Unauthorized("expected the header Authorization: Bearer TOKEN with this service's token.")
+            got = "another" if headers.authorization else "none"
+            raise errors.Unauthorized(
+                f"expected the header Authorization: Bearer TOKEN with this service's token, got {got}."
+            )
         if headers.length > self._limits.body_bytes:
             raise too_large(self._limits.body_bytes, headers.length)
 

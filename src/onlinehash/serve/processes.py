@@ -45,7 +45,7 @@ def shared_numbers() -> Iterator[None]:
 
 
 class Readers(NamedTuple):
-    """The socket on which the writer hears its readers, how to start them once it does, and to replace none from now on.
+    """The socket on which the writer hears its readers, how to start them once it does, and how to replace none.
 
     Whoever ends a service may end all its processes at once, and the writer, which has the most to finish, is the last.
     """

@@ -99,7 +99,6 @@ class Service:
         self.started = time.monotonic()
         self.searches = self.n_learned = self.n_updated = 0
         self.searches_per_second, self._searches_counted = 0.0, 0
-        self.lag = 0.0  # seconds since this reader last knew all that its writer had written
         self.follower = Follower(self) if read_only else None
         self._untold, self._noting = _Untold(), threading.Lock()
         self._waiting = ThreadPoolExecutor(1, "onlinehash-waiting")
@@ -374,6 +373,11 @@ class Service:
             "read_only": self.read_only,
             "limits": dataclasses.asdict(self.limits),
         }
+
+    @property
+    def lag(self) -> float:
+        """Seconds since a reader last knew all that its writer had written."""
+        return 0.0 if self.follower is None else self.follower.lag
 
     def readiness(self) -> tuple[str, int]:
         """A word, and the status to answer with."""

@@ -300,7 +300,7 @@ class Rollback(Shape, kw_only=True):
 
     serial: Whole | None = None
 
-    example = {"serial": None}
+    example = {"serial": 1}
     may_be_empty = True
 
 

@@ -96,8 +96,7 @@ def routes(service: Service) -> APIRouter:
         """The picture of an item, where the service knows how items look."""
         if service.pictures is None:
             raise NotFound("expected an index with pictures, got one without; start it with --pictures.")
-        item = await asyncio.to_thread(got, id)
-        found = service.pictures.picture_of(item)
+        found = await asyncio.to_thread(lambda pictures: pictures.picture_of(got(id)), service.pictures)
         if found is None:
             raise NotFound("expected an item with a picture, got one without.")
         data, kind = found

@@ -41,9 +41,10 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         if what == "learner":
             data = await asyncio.wrap_future(service.writer.submit(lambda: files.to_bytes(index.learner)))
         else:
-            if index.encoder is None:
+            encoder = index.encoder
+            if encoder is None:
                 raise NotReady("expected an index with an encoder, got one that has none yet; add items.")
-            data = files.to_bytes(index.encoder)
+            data = await asyncio.to_thread(files.to_bytes, encoder)
         name = {"Content-Disposition": f'attachment; filename="{what}.oh"'}
         return Response(data, headers=name, media_type="application/octet-stream")
 

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, files, refresh
 from onlinehash.errors import FormatError
-from onlinehash.index.multi_index import MultiIndex
-from onlinehash.live import holdings, keeper
+from onlinehash.live import keeper
 from onlinehash.live.index import Reloading
 from onlinehash.live.store import changes, contents, difference, sealing
 from onlinehash.live.store.store import Store
@@ -326,14 +325,17 @@ def test_searches_see_all_of_a_change_or_nothing(tmp_path):
     program.close()
 
 
-def test_a_reader_of_many_items_builds_tables_as_its_writer_does(tmp_path, monkeypatch):
-    monkeypatch.setattr(holdings, "MANY_ITEMS", 150)
+def test_a_reader_of_an_empty_index_follows_a_refresh(tmp_path):
     rng = np.random.default_rng(0)
-    with LiveIndex(OnlineHashing(12, random_state=0), path=tmp_path / "i") as index:
-        index.add(None, rows(140, rng))
+    with LiveIndex(OnlineHashing(12, random_state=0), refresh.by_hand(), path=tmp_path / "i") as index:
+        index.add(None, rows(40, rng))
+        index.remove(index.ids)
         with LiveIndex.open(tmp_path / "i", read_only=True) as reader:
-            index.add(None, rows(20, rng))
+            index.learn_pairs(rows(30, rng), rows(30, rng), rng.random(30) < 0.5)
+            index.refresh()
             assert reader.reload()
-            assert type(reader.view) is type(index.view) is MultiIndex
-            query = rows(3, rng)
-            assert reader.search(query, 5).ids.tolist() == index.search(query, 5).ids.tolist()
+            assert files.to_bytes(reader.encoder) == files.to_bytes(index.encoder)
+            index.add(None, rows(40, rng))
+            assert reader.reload()
+            query = rows(5, rng)
+            assert reader.search(query, 7).distances.tolist() == index.search(query, 7).distances.tolist()

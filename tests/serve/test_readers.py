@@ -109,8 +109,7 @@ def test_one_port_and_several_processes(folder: Path, tmp_path: Path) -> None:
         for i, client in enumerate(everybody.clients):
             answered = client.post(f"/v1/items/new{i}", json={"vector": [i, 1]}, headers={"Idempotency-Key": f"key{i}"})
             assert answered.status_code == 201
-            assert answered.headers["X-Content-Type-Options"] == "nosniff"
-            assert len(answered.headers.get_list("Content-Security-Policy")) == 1
+            assert answered.headers.get_list("X-Content-Type-Options") == ["nosniff"]  # once, not from both
         for i, client in enumerate(reversed(everybody.clients)):
             again = client.post(f"/v1/items/new{i}", json={"vector": [i, 1]}, headers={"Idempotency-Key": f"key{i}"})
             assert again.headers["Idempotency-Replayed"] == "true"

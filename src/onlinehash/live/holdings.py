@@ -159,7 +159,7 @@ class Holdings:
         """Be as a store is that another process has changed, in one step; after a refresh with other codes."""
         with self.gate:
             changed, added = store.positions(found.changed.numbers), found.added
-            fork = (recoded or self.view).fork()
+            fork = (self.view if recoded is None else recoded).fork()  # an index without items is false
             if len(found.removed):
                 fork.bury(fork.items.ids.at(store.positions(found.removed)))
             if len(changed):

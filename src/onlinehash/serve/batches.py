@@ -1,7 +1,7 @@
 """Queries that come at the same moment are searched together: a batch costs little more than one of them.
 
-Nobody waits for others to come. What is there when the event loop has looked at all connections is a batch; on a large
-index it is searched in a thread, and what comes meanwhile is the next one.
+Nobody waits for others to come. What is there when the event loop has looked at all connections, and found no more, is
+a batch; on a large index it is searched in a thread, and what comes meanwhile is the next one.
 """
 
 from __future__ import annotations
@@ -51,10 +51,14 @@ class Batches:
         self._waiting.append(_Waiting(vector, k, future))
         if not self._is_due:
             self._is_due = True
-            loop.call_soon(self._take, loop)
+            loop.call_soon(self._take, loop, 0)
         return future
 
-    def _take(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _take(self, loop: asyncio.AbstractEventLoop, n_before: int) -> None:
+        """Search what waits, once the loop has looked at all connections and found no more."""
+        if n_before < len(self._waiting) < MOST_QUERIES:
+            loop.call_soon(self._take, loop, len(self._waiting))
+            return
         batch, self._waiting = self._waiting[:MOST_QUERIES], self._waiting[MOST_QUERIES:]
         if len(self._index) * len(batch) <= MOST_AT_ONCE:
             _settle(batch, self._search(batch))
@@ -71,7 +75,7 @@ class Batches:
     def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
         self._is_due = bool(self._waiting)
         if self._is_due:
-            loop.call_soon(self._take, loop)
+            loop.call_soon(self._take, loop, 0)
 
     def _search(self, batch: list[_Waiting]) -> list[Nearest | Exception]:
         """What each query found, or why it did not; one that cannot be used is no fault of the others."""

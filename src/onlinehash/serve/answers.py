@@ -8,26 +8,24 @@ from typing import Any
 
 import orjson
 from starlette.responses import Response
-from starlette.types import Send
+from starlette.types import Scope, Send
 
 from onlinehash.errors import OnlineHashError
 from onlinehash.learners.encoder import Encoder
 from onlinehash.serve import errors
 
 JSON = "application/json"
-ENCODER_HEADER = b"onlinehash-encoder"
+
+#: A server that has this extension (`connections`) takes the JSON of a success at once: body -> was it sent?
+WHOLE = "onlinehash.whole_answer"
 
 
 def answer(
     document: dict[str, Any], encoder: Encoder | None, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """A JSON object that says which encoder it rests on."""
-    version = None if encoder is None else encoder.version
-    document["encoder"] = version
-    found = {ENCODER_HEADER.decode(): "none" if version is None else str(version)}
-    if headers:
-        found |= headers
-    return Response(_json(document), status, found, JSON)
+    document["encoder"] = None if encoder is None else encoder.version
+    return Response(_json(document), status, headers, JSON)
 
 
 def _json(document: dict[str, Any]) -> bytes:
@@ -37,14 +35,13 @@ def _json(document: dict[str, Any]) -> bytes:
         return json.dumps(document, default=lambda array: array.tolist()).encode()
 
 
-async def send_json(send: Send, document: dict[str, Any], version: int) -> None:
+async def send_json(scope: Scope, send: Send, document: dict[str, Any]) -> None:
     """What `answer` would send, without a Response around it, where every microsecond counts."""
     data = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
-    headers = [
-        (b"content-type", b"application/json"),
-        (b"content-length", str(len(data)).encode()),
-        (ENCODER_HEADER, str(version).encode()),
-    ]
+    send_whole = scope.get("extensions", {}).get(WHOLE)
+    if send_whole is not None and send_whole(data):
+        return
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": data})
 

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.serve import documents, errors, logs
@@ -73,22 +73,7 @@ def make_app(service: Service, access: Access | None = None, writer: str | None 
     app.add_exception_handler(RequestValidationError, _refuse_parameter)
     app.add_exception_handler(HTTPException, _refuse_request)
     inner: ASGIApp = Forwarding(app, writer, service.limits) if service.read_only else app
-    return Guard(Shortcut(inner, hot), service, access or Access(), metrics)
-
-
-class Shortcut:
-    """An ASGI application around another: the hot routes are reached without looking at all the others."""
-
-    def __init__(self, app: ASGIApp, routes: list[Route]) -> None:
-        self._app, self._routes = app, {route.path: route for route in routes}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route = self._routes.get(scope.get("path", ""))
-        if route is None or scope["method"] != "POST":
-            await self._app(scope, receive, send)
-        else:
-            scope["route"] = route
-            await route.app(scope, receive, send)
+    return Guard(inner, hot, service, access or Access(), metrics)
 
 
 async def _keep_telling(service: Service, metrics: Metrics) -> None:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import math
+from functools import partial
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from onlinehash.errors import OnlineHashError
-from onlinehash.serve.answers import refusal
+from onlinehash.serve.answers import WHOLE, refusal
 from onlinehash.serve.errors import BadRequest, RequestTimeout, Unavailable
 from onlinehash.serve.settings import Limits
 
 #: Bytes of a request line and headers, where they come in several pieces.
 MOST_HEADER_BYTES = 1 << 17
 
+_SUCCESS = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\n"
 _WORDS = {400: b"Bad Request", 408: b"Request Timeout"}
 
 
@@ -28,7 +30,7 @@ class PatientConnection(HttpToolsProtocol):
 
     limits = Limits()
     _in_headers = _in_body = False
-    _n_header_bytes = 0
+    _stage = _n_header_bytes = 0
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -37,9 +39,16 @@ class PatientConnection(HttpToolsProtocol):
         self._asking.begin(self.limits.idle_seconds)
 
     def data_received(self, data: bytes) -> None:
-        in_headers = self._in_headers
+        stage = self._stage
         super().data_received(data)
-        if in_headers and self._in_headers:
+        if self._stage != stage:  # mostly a whole request, for which no clock need run
+            if self._in_headers:
+                self._asking.begin(self.limits.idle_seconds)
+            elif self._in_body:
+                self._asking.begin(self.limits.body_seconds)
+            else:
+                self._asking.end()
+        elif self._in_headers:
             self._n_header_bytes += len(data)
             if self._n_header_bytes > MOST_HEADER_BYTES:
                 self._give_up()
@@ -53,21 +62,22 @@ class PatientConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._stage += 1
         self._in_headers, self._n_header_bytes = True, 0
-        self._asking.begin(self.limits.idle_seconds)
 
     def on_headers_complete(self) -> None:
+        self._stage += 1
         self._in_headers, self._in_body = False, True
-        self._asking.begin(self.limits.body_seconds)
         self.app = self._service
         if len(self.connections) > self.limits.connections:
             many = f"expected at most {self.limits.connections} connections, got more; close some, or try again."
             self.app = refusal(Unavailable(many))
         super().on_headers_complete()
+        self.scope["extensions"] = {WHOLE: partial(self._send_whole, self.cycle)}  # type: ignore[dict-item]
 
     def on_message_complete(self) -> None:
+        self._stage += 1
         self._in_body = False
-        self._asking.end()
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -91,6 +101,18 @@ class PatientConnection(HttpToolsProtocol):
         self.transport.close()
 
     # ------------------------------------------------------------------ an answer goes
+
+    def _send_whole(self, cycle: RequestResponseCycle, body: bytes) -> bool:
+        """A success in JSON, by one write instead of two messages; False where it must take the usual way."""
+        if cycle.flow.write_paused or cycle.disconnected or cycle.response_started or not cycle.keep_alive:
+            return False
+        headers = b"".join([b"%s: %s\r\n" % header for header in cycle.default_headers])
+        self.transport.write(b"%s%scontent-length: %d\r\n\r\n%s" % (_SUCCESS, headers, len(body), body))
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
 
     def pause_writing(self) -> None:
         super().pause_writing()

@@ -43,9 +43,8 @@ DESCRIPTION = (
 
 def described(summary: str, body: Any, result: Any, *, status: int = 200, changes: bool = False) -> dict[str, Any]:
     """What FastAPI is told of a route; `body` and `result` are shapes, or media types."""
-    version = {"description": "The version of the encoder that the answer rests on.", "schema": {"type": "string"}}
     responses: dict[int | str, dict[str, Any]] = {
-        status: {"description": "Done.", "content": _content(result), "headers": {"Onlinehash-Encoder": version}},
+        status: {"description": "Done.", "content": _content(result), "headers": {}},
         **{code: _problem(code) for code in PROBLEMS},
     }
     extra: dict[str, Any] = {}
@@ -79,7 +78,9 @@ def _content(result: Any) -> dict[str, Any]:
 
 
 def _problem(code: int) -> dict[str, Any]:
-    return {"description": PROBLEMS[code], "content": _content(results.Problem)}
+    version = {"description": "The version of the encoder of the codes.", "schema": {"type": "string"}}
+    headers = {"Onlinehash-Encoder": version}
+    return {"description": PROBLEMS[code], "content": _content(results.Problem), "headers": headers}
 
 
 def _body(body: Any) -> dict[str, Any]:

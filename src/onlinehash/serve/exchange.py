@@ -64,7 +64,7 @@ async def parsed(request: Request, service: Service, shape: type[S]) -> tuple[S,
 async def asked(shape: type[S], scope: Scope, receive: Receive, limits: Limits) -> S:
     """The same for routes that do without a Request."""
     data = await body_of(receive, limits)
-    kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"").decode("latin-1")
+    kind = dict(scope["headers"]).get(b"content-type", b"").decode("latin-1")
     query = QueryParams(scope["query_string"]) if scope["query_string"] else {}
     if len(data) < LARGE:
         return read(shape, kind, data, query, limits)

@@ -13,11 +13,13 @@ from collections import OrderedDict
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from onlinehash import checks
 from onlinehash.errors import OnlineHashError
 from onlinehash.serve import errors, logs
-from onlinehash.serve.answers import ENCODER_HEADER, refusal
+from onlinehash.serve.answers import refusal
 from onlinehash.serve.exchange import too_large
 from onlinehash.serve.metrics import Metrics
 from onlinehash.serve.service import Service
@@ -26,6 +28,8 @@ from onlinehash.serve.settings import Access
 #: What needs no token: the page itself holds no data, and whoever watches over a service must reach it.
 OPEN = ("/", "/v1/health", "/v1/ready", "/favicon.ico")
 PAGE = "/page/"
+#: Where errors, and answers that are no JSON, tell the version of the encoder.
+ENCODER_HEADER = b"onlinehash-encoder"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 MOST_CLIENTS = 10_000
 
@@ -61,10 +65,11 @@ ADDED = frozenset(name for name, _ in _FOR_PAGE)
 
 
 class Guard:
-    """An ASGI application around another."""
+    """An ASGI application around another, and around hot routes, which are reached without a look at all the others."""
 
-    def __init__(self, app: ASGIApp, service: Service, access: Access, metrics: Metrics) -> None:
-        self._app, self._service, self._limits, self._metrics = app, service, service.limits, metrics
+    def __init__(self, app: ASGIApp, hot: list[Route], service: Service, access: Access, metrics: Metrics) -> None:
+        self._app, self._hot = app, {route.path: route for route in hot}
+        self._service, self._limits, self._metrics = service, service.limits, metrics
         self._token = None if access.token is None else access.token.encode()
         self._hosts = access.known_hosts
         self._rate = _Rate(self._limits.rate) if self._limits.rate else None
@@ -75,22 +80,29 @@ class Guard:
             return
         start, path, status, whole = time.perf_counter(), scope["path"], 0, False
         is_page = path == "/" or path.startswith(PAGE)
-        extra = _FOR_CHANGES if scope["method"] not in SAFE_METHODS else _FOR_PAGE if is_page else _FOR_DATA
+        is_change = scope["method"] not in SAFE_METHODS
+        extra = _FOR_CHANGES if is_change else _FOR_PAGE if is_page else _FOR_DATA
 
         async def send_on(message: Message) -> None:
             nonlocal status, whole
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], *extra]
-                if not is_page:
-                    self._name_encoder(message["headers"])
+                if status >= 400 or not (is_page or is_change):  # JSON says it itself, but not all of these are
+                    message["headers"].append(self._encoder_header())
             else:
                 whole = not message.get("more_body", False)
             await send(message)
 
         try:
             self._check(scope, path, path in OPEN or is_page)
-            await self._app(scope, receive, send_on)
+            route = self._hot.get(path) if scope["method"] == "POST" else None
+            if route is None:
+                await self._app(scope, receive, send_on)
+            else:
+                scope["route"] = route
+                await route.app(scope, receive, send_on)
+                status = status or 200  # which was sent at once
         except OnlineHashError as error:
             await refusal(error)(scope, receive, send_on)
         except Exception:
@@ -102,32 +114,34 @@ class Guard:
         finally:
             self._note(scope, status, time.perf_counter() - start)
 
-    def _name_encoder(self, headers: list[tuple[bytes, bytes]]) -> None:
-        """Where an answer does not say which encoder it rests on, as errors do not: the present one."""
-        if not any(name == ENCODER_HEADER for name, _ in headers):
-            encoder = self._service.index.encoder
-            headers.append((ENCODER_HEADER, b"none" if encoder is None else str(encoder.version).encode()))
+    def _encoder_header(self) -> tuple[bytes, bytes]:
+        encoder = self._service.index.encoder
+        return ENCODER_HEADER, b"none" if encoder is None else str(encoder.version).encode()
 
     def _check(self, scope: Scope, path: str, is_open: bool) -> None:
-        headers = _Headers(scope["headers"])
+        headers = dict(scope["headers"])
+        given_host = headers.get(b"host", b"")
         if self._hosts is not None:
-            host = _host(headers.host)
+            host = _host(given_host)
             if host not in self._hosts:
                 raise errors.Forbidden(
                     f"expected a request to {', '.join(sorted(self._hosts))}, got one to {host!r}; "
                     "name other hosts by --allow-host."
                 )
-        if headers.origin and scope["method"] not in SAFE_METHODS and _origin(headers.origin) != headers.host:
-            raise errors.Forbidden(f"expected a request from this service's own page, got one from {headers.origin!r}.")
+        origin = headers.get(b"origin")
+        if origin and scope["method"] not in SAFE_METHODS and _origin(origin) != given_host.decode("latin-1"):
+            shown = checks.shown(origin.decode("latin-1"))
+            raise errors.Forbidden(f"expected a request from this service's own page, got one from {shown}.")
         if self._rate is not None and scope["client"] is not None:
             self._rate.take(scope["client"][0])
-        if self._token is not None and not is_open and not self._is_known(headers.authorization):
-            got = "another" if headers.authorization else "none"
+        if self._token is not None and not is_open and not self._is_known(headers.get(b"authorization", b"")):
+            got = "another" if b"authorization" in headers else "none"
             raise errors.Unauthorized(
                 f"expected the header Authorization: Bearer TOKEN with this service's token, got {got}."
             )
-        if headers.length > self._limits.body_bytes:
-            raise too_large(self._limits.body_bytes, headers.length)
+        length = headers.get(b"content-length", b"")
+        if length.isdigit() and int(length) > self._limits.body_bytes:
+            raise too_large(self._limits.body_bytes, int(length))
 
     def _is_known(self, authorization: bytes) -> bool:
         scheme, _, given = authorization.partition(b" ")
@@ -149,38 +163,19 @@ def scope_pattern(scope: Scope) -> str:
     return getattr(route, "path", "none")
 
 
-class _Headers:
-    """The few headers that are looked at, found in one pass."""
-
-    __slots__ = ("authorization", "host", "length", "origin")
-
-    def __init__(self, headers: list[tuple[bytes, bytes]]) -> None:
-        self.host = self.origin = ""
-        self.authorization, self.length = b"", 0
-        for name, value in headers:
-            if name == b"host":
-                self.host = value.decode("latin-1")
-            elif name == b"content-length":
-                self.length = int(value) if value.isdigit() else 0
-            elif name == b"authorization":
-                self.authorization = value
-            elif name == b"origin":
-                self.origin = value.decode("latin-1")
-
-
 @lru_cache(64)
-def _host(value: str) -> str:
+def _host(value: bytes) -> str:
     """A Host header without its port."""
     try:
-        return urlsplit(f"//{value}").hostname or ""
+        return urlsplit("//" + value.decode("latin-1")).hostname or ""
     except ValueError:
         return ""
 
 
-def _origin(value: str) -> str:
+def _origin(value: bytes) -> str:
     """Host and port of an Origin header."""
     try:
-        return urlsplit(value).netloc
+        return urlsplit(value.decode("latin-1")).netloc
     except ValueError:
         return ""
 

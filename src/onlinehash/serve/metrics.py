@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 
 if TYPE_CHECKING:
@@ -53,20 +54,31 @@ class Metrics:
             "onlinehash_reader_lag_seconds", "How far a reader process is behind the writer.", registry=registry,
             multiprocess_mode="livemax",
         )  # fmt: skip
-        self._bound: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+        self._untold: dict[tuple[str, str, int], list[float]] = {}
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """One more request; `route` is the pattern, so that there are few."""
-        key = (route, method, status)
-        bound = self._bound.get(key)
-        if bound is None:
-            bound = self._bound[key] = self._requests.labels(route, method, str(status)), self._seconds.labels(route)
-        bound[0].inc()
-        bound[1].observe(seconds)
+        """One more request; `route` is the pattern, so that there are few. It is counted when somebody looks."""
+        seconds_so_far = self._untold.get((route, method, status))
+        if seconds_so_far is None:
+            seconds_so_far = self._untold[route, method, status] = []
+        seconds_so_far.append(seconds)
+
+    def _count(self) -> None:
+        """Count what came since: many at once, which costs a tenth of counting each."""
+        untold, self._untold = self._untold, {}
+        for (route, method, status), seconds in untold.items():
+            self._requests.labels(route, method, str(status)).inc(len(seconds))
+            histogram = self._seconds.labels(route)
+            numbers = np.bincount(np.searchsorted(_SECONDS, seconds), minlength=len(_SECONDS) + 1)
+            for bucket, number in zip(histogram._buckets, numbers.tolist(), strict=True):  # `observe` takes one only
+                if number:
+                    bucket.inc(number)
+            histogram._sum.inc(sum(seconds))
 
     def note(self) -> None:
         """Take down how things stand; cheap, as it asks nothing that waits."""
         service, index = self._service, self._service.index
+        self._count()
         self._lag.set(service.lag)
         if service.read_only:
             return

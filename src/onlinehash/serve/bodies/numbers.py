@@ -39,7 +39,7 @@ def parse(data: bytes, start: int) -> tuple[np.ndarray, int] | None:
     text = np.frombuffer(data + b"\0", np.uint8)  # no number goes on beyond the end
     values = np.empty((len(data) - start) // 2 + 1, np.float32)  # a number and a comma each
     n, end = _parse(text, start, values)
-    return None if n < 0 else (values[:n].copy(), end)
+    return None if n < 0 else (values[:n], end)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -107,7 +107,7 @@ def _check(body: Shape, limits: Limits) -> None:
         _refuse_several(body, shape.one_of)
     for name, limit in _bounded(shape):
         value = getattr(body, name)
-        if isinstance(value, list | np.ndarray) and (n := _count(value)) > getattr(limits, limit):
+        if value is not None and isinstance(value, list | np.ndarray) and (n := _count(value)) > getattr(limits, limit):
             raise TooLarge(f"expected at most {getattr(limits, limit)} {name}, got {n}; send less at once.")
     k = getattr(body, "k", None)
     if k is not None and k > limits.k:
@@ -135,8 +135,13 @@ def _count(value: list[Any] | np.ndarray) -> int:
     return len(value) * width
 
 
+@cache
+def _names(groups: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    return tuple(name for group in groups for name in group)
+
+
 def _refuse_several(body: Shape, groups: tuple[tuple[str, ...], ...]) -> None:
-    given = tuple([name for group in groups for name in group if getattr(body, name) is not None])
+    given = tuple([name for name in _names(groups) if getattr(body, name) is not None])
     if given not in groups:
         wanted = " or ".join(" and ".join(group) for group in groups)
         raise InvalidInput(f"expected one of {wanted}, got {' and '.join(given) or 'none of them'}.")

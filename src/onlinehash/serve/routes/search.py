@@ -58,9 +58,8 @@ class Searches:
             return
         found = await self._batches.search(body.vector, body.k)
         self._service.searches += 1
-        version = found.encoder.version
-        document = {"ids": _plain(found.ids), "distances": found.distances, "encoder": version}
-        await send_json(send, document, version)
+        document = {"ids": _plain(found.ids), "distances": found.distances, "encoder": found.encoder.version}
+        await send_json(scope, send, document)
 
 
 class Radii:

@@ -233,7 +233,7 @@ def test_float64_comes_back_exactly(row: list[float]):
         (InvalidInput("search expects k to be 0 or 1, got -1."), "k to be 0 or 1", "-1"),
         (InvalidInput("Expected 2D array, got 1D array instead."), "2D array", "1D array instead"),
         (MissingExtra("Arrow bodies", "pyarrow", "parquet"), None, None),
-        (InvalidInput("X has 3 features, but this is expecting 4 features as input."), "4 features", "X has 3 features"),
+        (InvalidInput("X has 3 features, but A is expecting 4 features as input."), "4 features", "X has 3 features"),
         (InvalidInput("X contains NaN in row 2; expected finite values, clean it."), "finite values", "X contains NaN"),
     ],
 )  # fmt: skip

@@ -79,7 +79,7 @@ def test_listeners_hear_of_every_pair(monkeypatch: pytest.MonkeyPatch) -> None:
 
         def note() -> None:
             for _ in range(2000):
-                service._note(updates)
+                service.news.note(updates)
 
         before = sys.getswitchinterval()
         sys.setswitchinterval(1e-6)

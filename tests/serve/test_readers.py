@@ -15,8 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from onlinehash import LiveIndex, OnlineHashing
-from onlinehash.serve import follower, processes, running
-from onlinehash.serve import service as services
+from onlinehash.serve import facts, follower, processes, running
 from onlinehash.serve.service import Service
 from tests.serve.services import (
     SECONDS,
@@ -249,7 +248,7 @@ def test_a_reader_is_not_replaced_when_the_service_ends(monkeypatch: pytest.Monk
 
 
 def test_a_reader_that_cannot_follow_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(services, "MOST_LAG", 0.5)
+    monkeypatch.setattr(facts, "MOST_LAG", 0.5)
     small_index(tmp_path / "items").close()
     reader, go_on = LiveIndex.open(tmp_path / "items", read_only=True), threading.Event()
     reload = reader.reload

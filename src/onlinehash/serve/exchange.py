@@ -14,12 +14,12 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from onlinehash.errors import UnknownId
-from onlinehash.serve import service as services
 from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies.reading import read
 from onlinehash.serve.bodies.shapes import Shape
+from onlinehash.serve.changes import Done, Retry
 from onlinehash.serve.errors import BadRequest, TooLarge
-from onlinehash.serve.service import Done, Service
+from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
 
 #: Bytes of a body that are read in a thread, so that others are answered meanwhile.
@@ -71,7 +71,7 @@ async def asked(shape: type[S], scope: Scope, receive: Receive, limits: Limits) 
     return await asyncio.to_thread(read, shape, kind, data, query, limits)
 
 
-def retry_of(request: Request, data: bytes) -> services.Request | None:
+def retry_of(request: Request, data: bytes) -> Retry | None:
     """What a retry of this request would be known by, if the client gave it a key."""
     key = request.headers.get(KEY_HEADER)
     if key is None:
@@ -86,7 +86,7 @@ def retry_of(request: Request, data: bytes) -> services.Request | None:
     for part in (request.method, request.url.path, request.url.query, kind):
         digest.update(part.encode() + b"\0")
     digest.update(data)
-    return services.Request(key, digest.hexdigest())
+    return Retry(key, digest.hexdigest())
 
 
 async def done(

@@ -76,7 +76,7 @@ class Metrics:
             histogram._sum.inc(sum(seconds))
 
     def note(self) -> None:
-        """Take down how things stand; cheap, as it asks nothing that waits."""
+        """Take down how things stand, in the thread that counts requests; cheap, as it asks nothing that waits."""
         service, index = self._service, self._service.index
         self._count()
         self._lag.set(service.lag)
@@ -99,8 +99,7 @@ class Metrics:
             self._gauges[name].set(value)
 
     def text(self) -> bytes:
-        """Everything in Prometheus's text format."""
-        self.note()
+        """Everything in Prometheus's text format, as of the last `note`."""
         if SHARED_FOLDER not in os.environ:
             return generate_latest(self._registry)
         everybody = CollectorRegistry()

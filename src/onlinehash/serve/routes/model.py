@@ -116,6 +116,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
     @router.get("/metrics", **described("Get metrics", None, "text/plain"))
     async def prometheus() -> Response:
         """Counts and times for Prometheus."""
+        metrics.note()
         return Response(await asyncio.to_thread(metrics.text), media_type="text/plain; version=0.0.4")
 
     @router.get("/events", **described("Listen to events", None, "text/event-stream"))

@@ -1,0 +1,154 @@
+"""Changes to a served index: made by one writer, in order, once for each key, and passed on to companions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from onlinehash.learners.update import Updates
+from onlinehash.live.index import LiveIndex
+from onlinehash.serve.errors import KeyReused
+from onlinehash.serve.news import News
+from onlinehash.serve.writer import Writer
+
+
+class Companion(Protocol):
+    """Hears of every change in the writer's thread, after it was made; none of this may take long or raise."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def added(self, ids: np.ndarray, X: np.ndarray) -> None: ...
+
+    def updated(self, ids: list[Any], X: np.ndarray | None) -> None: ...
+
+    def removed(self, ids: list[Any]) -> None: ...
+
+    def learned(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weight: np.ndarray | None) -> None: ...
+
+    def refreshed(self) -> None: ...
+
+
+class Retry(NamedTuple):
+    """What a retry of a change is known by: the client's key, and a digest of what it asked."""
+
+    key: str
+    digest: str
+
+
+class Done(NamedTuple):
+    """The outcome of a change; was it that of an earlier request with the same key?"""
+
+    outcome: Any
+    replayed: bool = False
+
+
+class Changes:
+    """What clients change, through the writer."""
+
+    index: LiveIndex
+    writer: Writer
+    news: News
+
+    @property
+    def companions(self) -> list[Companion]:
+        """Those who hear of changes."""
+        raise NotImplementedError
+
+    def change(self, work: Callable[[LiveIndex], Any], request: Retry | None = None, n_bytes: int = 0) -> Future[Done]:
+        """Let the writer do this, once for each key."""
+
+        def run() -> Done:
+            if request is None:
+                return Done(work(self.index))
+            receipt = self.index.receipt(request.key)
+            if receipt is None:
+                with self.index.once(request.key, request.digest):
+                    return Done(work(self.index))
+            if receipt.digest != request.digest:
+                raise KeyReused(
+                    f"expected a new Idempotency-Key for a new request, got {request.key!r}, which belongs to another "
+                    "one; use a key for one request and its retries."
+                )
+            return Done(receipt.outcome, replayed=True)
+
+        return self.writer.submit(run, n_bytes)
+
+    def add(
+        self, ids: Any, X: Any, payloads: Any = None, request: Retry | None = None, n_bytes: int = 0
+    ) -> Future[Done]:
+        """New items; the outcome are their ids."""
+
+        def work(index: LiveIndex) -> Any:
+            names = index.add(ids, X, payloads)
+            self.news.note_items()
+            self._pass_on("added", names, X)
+            return names
+
+        return self.change(work, request, n_bytes)
+
+    def update(self, ids: Any, X: Any, payloads: Any, request: Retry | None = None, n_bytes: int = 0) -> Future[Done]:
+        """Other vectors or payloads."""
+
+        def work(index: LiveIndex) -> None:
+            index.update(ids, X, payloads)
+            self.news.note_items()
+            self._pass_on("updated", ids, X)
+
+        return self.change(work, request, n_bytes)
+
+    def remove(self, ids: Any, request: Retry | None = None, n_bytes: int = 0) -> Future[Done]:
+        """Items go."""
+
+        def work(index: LiveIndex) -> None:
+            index.remove(ids)
+            self.news.note_items()
+            self._pass_on("removed", ids)
+
+        return self.change(work, request, n_bytes)
+
+    def learn(
+        self, A: Any, B: Any, similar: Any, weight: Any = None, request: Retry | None = None, n_bytes: int = 0
+    ) -> Future[Done]:
+        """Pairs of vectors; the outcome are the Updates."""
+        return self._learn(lambda index: (A, B), similar, weight, request, n_bytes)
+
+    def learn_by_id(
+        self, ids_a: Any, ids_b: Any, similar: Any, weight: Any = None, request: Retry | None = None, n_bytes: int = 0
+    ) -> Future[Done]:
+        """Pairs of items, as these are when it is their turn; the outcome are the Updates."""
+        return self._learn(
+            lambda index: (index.vectors_of(ids_a), index.vectors_of(ids_b)), similar, weight, request, n_bytes
+        )
+
+    def learn_with_items(
+        self, vector: np.ndarray, ids: Any, similar: Any, weight: Any, request: Retry | None, n_bytes: int
+    ) -> Future[Done]:
+        """Pairs of one vector and items, as these are when it is their turn; the outcome are the Updates."""
+        vectors = np.repeat(vector[None], len(ids), axis=0)
+        return self._learn(lambda index: (vectors, index.vectors_of(ids)), similar, weight, request, n_bytes)
+
+    def _learn(
+        self,
+        sides: Callable[[LiveIndex], tuple[Any, Any]],
+        similar: Any,
+        weight: Any,
+        request: Retry | None,
+        n_bytes: int,
+    ) -> Future[Done]:
+        def work(index: LiveIndex) -> Updates:
+            A, B = sides(index)
+            updates = index.learn_pairs(A, B, similar, weight)
+            self.news.note(updates)
+            self._pass_on("learned", A, B, similar, weight)
+            return updates
+
+        return self.change(work, request, n_bytes)
+
+    def _pass_on(self, what: str, *arguments: Any) -> None:
+        for companion in self.companions:
+            getattr(companion, what)(*arguments)

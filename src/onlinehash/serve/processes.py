@@ -110,7 +110,12 @@ class _Keeper:
     def _run(self) -> None:
         command = [sys.executable, "-m", "onlinehash", *self._arguments]
         while not self._stop.is_set():
-            self._process = subprocess.Popen(command, env=self._environment, pass_fds=self._kept)
+            try:
+                self._process = subprocess.Popen(command, env=self._environment, pass_fds=self._kept)
+            except OSError as error:  # no memory or no room for a process now; there may be soon
+                logs.service.warning("a reader could not be started", extra={"fields": {"reason": error.strerror}})
+                self._stop.wait(PATIENCE)
+                continue
             if self._stop.is_set():
                 self._process.terminate()
             code = self._process.wait()

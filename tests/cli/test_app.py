@@ -113,7 +113,9 @@ def test_demo_is_passed_what_was_typed(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(demo, "run", run)
     report = tmp_path / "r.html"
-    assert done("demo", "--report", report, "--seed", 3).out == "the table\n"
+    table, offer, *others = done("demo", "--report", report, "--seed", 3).out.splitlines()
+    assert (table, others) == ("the table", [])
+    assert offer.endswith("serve --demo")
     assert asked == {"report": str(report), "seed": 3}
     outcome = onlinehash("demo", "--json")
     results = [{"name": "LSH", "map_after": 0.5}]

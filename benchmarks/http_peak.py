@@ -107,7 +107,7 @@ def parts(index: LiveIndex, bodies: list[bytes], n_bytes: int, totals: dict[str,
         ("rest of search", took["search"] - took["encode"] - took["scan"], 0.0),
         ("answer", took["answer"], 0.0),
         ("routes, guard", took["app"] - inside, took["bare app"] - took["orjson"]),
-        ("server, sockets", totals["ours"] - took["app"], totals["bare"] - took["bare app"]),
+        ("server, less what batches save", totals["ours"] - took["app"], totals["bare"] - took["bare app"]),
         ("whole request", totals["ours"], totals["bare"]),
     ]  # fmt: skip
     print(

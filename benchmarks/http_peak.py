@@ -111,10 +111,10 @@ def parts(index: LiveIndex, bodies: list[bytes], n_bytes: int, totals: dict[str,
         ("whole request", totals["ours"], totals["bare"]),
     ]  # fmt: skip
     print(
-        f"in process, search alone: {1 / took['search']:,.0f} searches/s\n{'µs a request':16} {'ours':>8} {'bare':>8}"
+        f"in process, search alone: {1 / took['search']:,.0f} searches/s\n{'µs a request':30} {'ours':>8} {'bare':>8}"
     )
     for name, ours, bare in rows:
-        print(f"{name:16} {ours * 1e6:8.1f} {bare * 1e6:8.1f}")
+        print(f"{name:30} {ours * 1e6:8.1f} {bare * 1e6:8.1f}")
     return [{"part": name, "ours": ours, "bare": bare} for name, ours, bare in rows]
 
 

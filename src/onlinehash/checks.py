@@ -57,6 +57,14 @@ def finite(X: np.ndarray, name: str = "X") -> np.ndarray:
     return X
 
 
+def is_row(X: Any) -> bool:
+    """One vector, without a dimension for it? Rows of unequal length are none, and are refused as rows."""
+    try:
+        return np.ndim(X) == 1
+    except ValueError:
+        return False
+
+
 def row(x: Any, name: str) -> np.ndarray:
     """One vector, given as a sequence of numbers or a matrix of one row, as the latter; `vectors` checks the rest."""
     x = _numbers(x, name)

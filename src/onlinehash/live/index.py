@@ -172,7 +172,7 @@ class LiveIndex(Reloading):
 
     def _given(self, ids: Any, X: Any) -> tuple[Any, np.ndarray]:
         """Ids and vectors; one vector may come without a dimension for it."""
-        rows = checks.row(X, "X") if np.ndim(X) == 1 else X
+        rows = checks.row(X, "X") if checks.is_row(X) else X
         rows = checks.vectors(rows, dtype=self._dtype if self._n_features else None)
         if self._n_features:
             checks.width(rows, self._n_features, "this index")

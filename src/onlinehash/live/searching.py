@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,7 +78,8 @@ class Searching:
                 f"expected vectors and their hits, got {checks.shown(queries)} and {checks.shown(hits)}; "
                 "within gives a list of hits, to be reranked one by one."
             )
-        vectors, ids = np.asarray(queries), np.asarray(hits.ids)
+        vectors = checks.matrix(queries, "queries") if not checks.is_row(queries) else np.asarray(queries)
+        ids = np.asarray(hits.ids)
         if vectors.ndim not in (1, 2) or ids.ndim != vectors.ndim or (vectors.ndim == 2 and len(ids) != len(vectors)):
             raise InvalidInput(
                 f"expected the hits of these queries, got hits of shape {ids.shape} for queries of shape "
@@ -106,8 +108,9 @@ class Searching:
             if self._n_features:
                 self.learner.snapshot()  # which says what it waits for
             raise NotReady("expected an index with codes to search, got one that never had an item; add some.")
-        if isinstance(queries, np.ndarray | list) and np.asarray(queries).dtype == np.bool_:
-            return np.asarray(queries, self._dtype)
+        if isinstance(queries, np.ndarray | list):
+            with suppress(ValueError):  # of rows of unequal length, which the index refuses
+                return np.asarray(queries, self._dtype if np.asarray(queries).dtype == np.bool_ else None)
         return queries
 
     def _before_reading(self) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+from playwright.sync_api import Browser
 
 from onlinehash.serve.bodies import numbers
+from tests.serve.browser import chromium, demo_service
 from tests.serve.services import rows, small_index
 
 
@@ -19,3 +23,17 @@ def compiled_kernels() -> None:
         index.update(1, rows(1)[0])
         index.remove(2)
     numbers.parse(b"[1.5]", 0)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The browser of this machine."""
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def demo() -> Iterator[str]:
+    """Where the demo is served."""
+    with demo_service() as url:
+        yield url

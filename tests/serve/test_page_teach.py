@@ -4,27 +4,14 @@ import io
 import re
 
 import numpy as np
-import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
 from onlinehash import LiveIndex, OnlineHashing, RbfAnchors
 from onlinehash.serve import background
-from tests.serve.browser import PHONE, chromium, demo_service, overflow, visiting, wait_until
+from tests.serve.browser import PHONE, overflow, visiting, wait_until
 
 N_SHOWN = 12
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def demo():
-    with demo_service() as url:
-        yield url
 
 
 def search_from(page, id):

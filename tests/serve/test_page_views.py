@@ -10,21 +10,9 @@ from playwright.sync_api import expect
 
 from onlinehash import LiveIndex, OnlineHashing
 from onlinehash.serve import background
-from tests.serve.browser import PHONE, chromium, demo_service, overflow, visiting, wait_until
+from tests.serve.browser import PHONE, overflow, visiting, wait_until
 
 N_ITEMS = 150
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
-def demo():
-    with demo_service() as url:
-        yield url
 
 
 @pytest.fixture

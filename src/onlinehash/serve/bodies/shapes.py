@@ -141,50 +141,41 @@ class WantedItems(Shape, kw_only=True):
 
 # ------------------------------------------------------------------ questions
 
-_ASKED: Groups = (("vector",), ("vectors",), ("id",), ("ids",), ("code",), ("codes",))
+
+class Asked(Shape, kw_only=True):
+    """What to search for: vectors, items by their ids, or codes; among all items, or those that a filter admits."""
+
+    vector: Vector | None = None
+    vectors: Matrix | None = None
+    id: Id | None = None
+    ids: IdList | None = None
+    code: Hex | None = None
+    codes: list[Hex] | None = None
+    where: Where | None = None
+    payloads: bool = False
+    dtype: DType = "float32"
+
+    arrays = {"vector": (1,), "vectors": (2,)}
+    columns = ("vectors", "ids", "codes")
+    media = (JSON, NPY, ARROW, FORMAT)
+    one_of = (("vector",), ("vectors",), ("id",), ("ids",), ("code",), ("codes",))
 
 
-class Query(Shape, kw_only=True):
+class Query(Asked, kw_only=True):
     """What to search for (vectors, items by their ids, or codes), and how many of the nearest items to give."""
 
-    vector: Vector | None = None
-    vectors: Matrix | None = None
-    id: Id | None = None
-    ids: IdList | None = None
-    code: Hex | None = None
-    codes: list[Hex] | None = None
     k: Whole = 10
-    where: Where | None = None
-    payloads: bool = False
     rerank: bool = False
-    dtype: DType = "float32"
 
     example = {"vector": [0.1, 0.9], "k": 3}
-    arrays = {"vector": (1,), "vectors": (2,)}
-    columns = ("vectors", "ids", "codes")
-    media = (JSON, NPY, ARROW, FORMAT)
-    one_of = _ASKED
 
 
-class Within(Shape, kw_only=True):
+class Within(Asked, kw_only=True):
     """What to search for, and how far away in bits the items may be."""
 
-    vector: Vector | None = None
-    vectors: Matrix | None = None
-    id: Id | None = None
-    ids: IdList | None = None
-    code: Hex | None = None
-    codes: list[Hex] | None = None
     radius: Whole
-    where: Where | None = None
-    payloads: bool = False
-    dtype: DType = "float32"
 
     example = {"id": 1, "radius": 2}
-    arrays = {"vector": (1,), "vectors": (2,)}
-    columns = ("vectors", "ids", "codes")
-    media = (JSON, NPY, ARROW, FORMAT)
-    one_of = _ASKED
 
 
 class Rerank(Shape, kw_only=True):

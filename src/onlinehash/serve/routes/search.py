@@ -204,7 +204,7 @@ def _refuse_many(service: Service, n: int) -> None:
         raise TooLarge(f"expected an answer of at most {service.limits.hits} hits, got {n}; ask for less at once.")
 
 
-def _asked(service: Service, body: shapes.Query | shapes.Within) -> Any:
+def _asked(service: Service, body: shapes.Asked) -> Any:
     """What to search for: vectors, or codes."""
     if body.vector is not None or body.vectors is not None:
         return body.vector if body.vector is not None else body.vectors

@@ -97,7 +97,8 @@ def test_one_port_and_several_processes(folder: Path, tmp_path: Path) -> None:
     with ExitStack() as stack:
         arguments = (folder, "--readers", 2, "--limit", "body_seconds=0.5", "--limit", "idle_seconds=20")
         process = stack.enter_context(Process(*arguments, log=tmp_path / "log", token=TOKEN))
-        readers = until(lambda: len(process.children()) == 2 and process.children(), 60)
+        until(lambda: process.log.read_text().count("a reader takes requests") == 2, 60)
+        readers = process.children()
         everybody = Everybody(process.url, [process.pid, *readers])
         stack.callback(everybody.close)
         for client in everybody.clients:  # every process asks for the token

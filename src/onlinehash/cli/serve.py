@@ -77,7 +77,9 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
 
         def started() -> None:
             readers.start()
-            if not is_reader:
+            if is_reader:
+                logs.service.info("a reader takes requests")
+            else:
                 _announce(running.address(listener), service, access, as_json)
 
         running.server(app, service, started, readers.retire).run(sockets)

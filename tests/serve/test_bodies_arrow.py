@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,8 +19,6 @@ from onlinehash.serve.bodies.reading import read
 from onlinehash.serve.bodies.shapes import ARROW, Labelled, Lesson, NewItems, Query
 from onlinehash.serve.errors import BadRequest, TooLarge, UnsupportedMediaType
 from tests.serve.hostile import LIMITS, mutated, outcome, peak
-
-pa = pytest.importorskip("pyarrow")
 
 
 def stream(table: Any, rows: int = 1000, **options: Any) -> bytes:

@@ -7,6 +7,7 @@ same transaction as the change, so that there is a receipt exactly if the change
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ class MemoryReceipts:
         return [(name, *stored) for name, stored in self._stored.items()]
 
 
-class Receipting:
+class Receipting(ABC):
     """An index that gives receipts."""
 
     _keeper: Keeper | None
@@ -77,9 +78,9 @@ class Receipting:
     def _set_up_receipts(self) -> None:
         self._mine, self._receipts = threading.local(), MemoryReceipts()
 
+    @abstractmethod
     def _check_open(self, writing: bool = False) -> None:
         """Refuse what cannot be done now."""
-        raise NotImplementedError
 
     @contextmanager
     def once(self, key: str, digest: str) -> Iterator[None]:

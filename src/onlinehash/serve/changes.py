@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, NamedTuple, Protocol
@@ -47,7 +48,7 @@ class Done(NamedTuple):
     replayed: bool = False
 
 
-class Changes:
+class Changes(ABC):
     """What clients change, through the writer."""
 
     index: LiveIndex
@@ -55,9 +56,9 @@ class Changes:
     news: News
 
     @property
+    @abstractmethod
     def companions(self) -> list[Companion]:
         """Those who hear of changes."""
-        raise NotImplementedError
 
     def change(self, work: Callable[[LiveIndex], Any], request: Retry | None = None, n_bytes: int = 0) -> Future[Done]:
         """Let the writer do this, once for each key."""

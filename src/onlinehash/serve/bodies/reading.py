@@ -40,11 +40,6 @@ _LENGTHS = {
 S = TypeVar("S", bound=Shape)
 
 
-def media_types(shape: type[Shape]) -> tuple[str, ...]:
-    """The formats in which a shape is read."""
-    return shape.media
-
-
 def read(shape: type[S], content_type: str, data: bytes, query: Mapping[str, str], limits: Limits) -> S:
     """The body, checked, with arrays in the fields for vectors; 4xx errors for all else, before anything changed.
 

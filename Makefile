@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test long lint bench format browser clean clean-kernels
+.PHONY: demo test long lint bench format servers clean clean-kernels
 
 demo: .venv/.core
 	$(BIN)/onlinehash demo
@@ -38,11 +38,14 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/over_http.py lag
 	$(BIN)/python benchmarks/ranking.py --n 1e5 --queries 200 --points 10000 --rows 1000
 
-# What tests of the page and of docs/http.md need beside Python; where this cannot install them, those are skipped.
-browser:
-	@command -v chromium >/dev/null && command -v curl >/dev/null || { \
+# What tests of the page, of docs/http.md and of docs/scale-out.md need beside Python: a browser, curl, PostgreSQL and
+# Redis. Where this cannot install them, those tests are skipped.
+servers:
+	@command -v chromium >/dev/null && command -v curl >/dev/null && command -v redis-server >/dev/null && \
+	  { command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; } || { \
 	  if [ "$$(id -u)" = 0 ]; then sudo=; else sudo='sudo -n'; fi; \
-	  $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium curl >/dev/null; }
+	  $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive \
+	    apt-get install -y -qq chromium curl postgresql redis-server >/dev/null; }
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .

@@ -1,0 +1,1 @@
+"""Work over data larger than memory, part by part, on whatever engine there is."""

@@ -1,0 +1,1 @@
+"""Streams into an index, each message exactly once."""

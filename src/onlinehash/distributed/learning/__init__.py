@@ -1,0 +1,1 @@
+"""Several processes that learn, as far as that is sound."""

@@ -1,0 +1,1 @@
+"""How many machines a number of items takes."""

@@ -1,0 +1,1 @@
+"""Indexes whose items are in a database of many machines."""

@@ -1,0 +1,216 @@
+"""Real servers for tests: started on loopback by an unprivileged user, killed, and started again on the same data."""
+
+from __future__ import annotations
+
+import atexit
+import glob
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+#: Seconds that a server may take to answer, on a machine with other things to do.
+PATIENCE = 60
+
+
+def unprivileged() -> dict[str, Any]:
+    """What `Popen` needs to run a server as somebody who is not root: most refuse to be."""
+    if os.getuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def missing(what: str) -> None:
+    """A test that needs what this machine lacks is skipped, except in CI, where it must run."""
+    reason = f"{what} is not installed; make servers installs it"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+class Server(ABC):
+    """A server in a folder of its own; `with` starts and stops it, and removes the folder."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="onlinehash-"))
+        if os.getuid() == 0:
+            shutil.chown(self.folder, "nobody")
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @abstractmethod
+    def _command(self) -> list[str]: ...
+
+    @abstractmethod
+    def _answers(self) -> bool: ...
+
+    def run(self, *command: str, **options: Any) -> None:
+        """A command of the server's, as the same user, to its end."""
+        done = subprocess.run(
+            command, cwd=self.folder, env=self._environment, capture_output=True, **unprivileged(), **options
+        )
+        assert done.returncode == 0, (command, done.stdout.decode(), done.stderr.decode())
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LC_ALL": "C.UTF-8"}
+
+    def start(self) -> None:
+        """Start, or start again, and wait until it answers."""
+        log = (self.folder / "log").open("ab")
+        self._process = subprocess.Popen(
+            self._command(),
+            cwd=self.folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+            **unprivileged(),
+        )
+        log.close()
+        wait_until(self._answers, f"{type(self).__name__} to answer", self.log)
+
+    def kill(self) -> None:
+        """SIGKILL to the server and all its children."""
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)
+            self._process.wait()
+            self._process = None
+
+    def log(self) -> str:
+        """What it said."""
+        return (self.folder / "log").read_text(errors="replace")
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def wait_until(happened: Callable[[], bool], what: str, told: Callable[[], str] = str) -> None:
+    """Wait for something, but not for ever."""
+    end = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < end, f"waited {PATIENCE} s for {what}: {told()}"
+        time.sleep(0.02)
+
+
+class PostgresServer(Server):
+    """PostgreSQL as Debian has it or, with `pgvector`, one that carries this extension.
+
+    The superuser is `postgres` with the password `secret`, which a connection from anywhere must tell.
+    """
+
+    def __init__(self, pgvector: bool = False) -> None:
+        bin_folder = _with_pgvector() if pgvector else _stock()
+        self._bin = bin_folder
+        super().__init__()
+        (self.folder / "password").write_text("secret")
+        self.run(
+            f"{bin_folder}/initdb", "-D", "data", "-U", "postgres", "-A", "scram-sha-256", "--pwfile=password", "-N"
+        )
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return super()._environment | {"LD_LIBRARY_PATH": str(Path(self._bin).parent / "lib")}  # it brings its own
+
+    def address(self, database: str = "postgres", user: str = "postgres", password: str = "secret") -> str:
+        """What a client connects to."""
+        return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}"
+
+    def _command(self) -> list[str]:
+        options = {
+            "port": self.port,
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": str(self.folder),
+            "fsync": "off",  # the death of the process is what these tests are about, not that of the machine
+        }
+        return [f"{self._bin}/postgres", "-D", "data", *(f"--{name}={value}" for name, value in options.items())]
+
+    def _answers(self) -> bool:
+        import psycopg
+
+        try:
+            with psycopg.connect(self.address(), connect_timeout=5) as connection:
+                connection.execute("SELECT 1")
+        except psycopg.OperationalError:
+            return False
+        return True
+
+
+def _stock() -> str:
+    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb")) or [
+        shutil.which("initdb")
+    ]  # Debian's are not on PATH
+    if found[-1] is None:
+        missing("PostgreSQL")
+    return str(Path(str(found[-1])).parent)
+
+
+@cache
+def _with_pgvector() -> str:
+    """The programs inside the wheel of pg0, which unpacks them when it first starts."""
+    import pg0
+
+    home = Path(tempfile.mkdtemp(prefix="onlinehash-pg0-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    if os.getuid() == 0:
+        shutil.chown(home, "nobody")
+    binary = shutil.copy(Path(pg0.__file__).parent / "bin" / "pg0", home)  # where an unprivileged user can reach it
+    os.chmod(binary, 0o755)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home)}
+    for command in (["start", "--name", "tests", "--port", str(free_port())], ["stop", "--name", "tests"]):
+        subprocess.run([binary, *command], env=environment, cwd=home, check=True, capture_output=True, **unprivileged())
+    (bin_folder,) = home.glob(".pg0/installation/*/bin")
+    return str(bin_folder)
+
+
+class RedisServer(Server):
+    """Redis that writes every command to its disk before it answers."""
+
+    def __init__(self) -> None:
+        if shutil.which("redis-server") is None:
+            missing("Redis")
+        super().__init__()
+
+    @property
+    def address(self) -> str:
+        """What a client connects to."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def _command(self) -> list[str]:
+        options = {"port": str(self.port), "bind": "127.0.0.1", "dir": str(self.folder), "save": ""}
+        options |= {"appendonly": "yes", "appendfsync": "always"}
+        return ["redis-server", *(word for name, value in options.items() for word in (f"--{name}", value))]
+
+    def _answers(self) -> bool:
+        import redis
+
+        try:
+            with redis.Redis.from_url(self.address) as client:
+                return bool(client.ping())
+        except redis.ConnectionError:
+            return False

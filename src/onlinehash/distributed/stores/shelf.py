@@ -1,0 +1,185 @@
+"""What an index asks of a database: rows that say from when to when they count, and one small record, the head.
+
+Databases of many machines have no transaction that spans all of them. So nothing that is written counts at once: each
+row has the epochs at which it was `born` and has `died`, and a reader at an epoch sees the rows with
+`born <= epoch < died`. A change writes its rows with the next epoch and then replaces the head, which holds the present
+epoch; that is one record of one machine. Whoever reads sees all of a change or nothing of it, and never the codes of
+two encoders.
+
+    epoch = era * 2**32 + number of the change in that era
+
+A refresh takes many batches while other changes come and go. It writes codes that are born at the first epoch of the
+next era, which nobody reads yet, and its last step is to begin that era.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+#: Changes that an era has room for.
+ERA = 1 << 32
+#: When a row dies that lives.
+FOREVER = (1 << 63) - 1
+
+
+class Layout(NamedTuple):
+    """What a shelf must know of codes; it never changes."""
+
+    n_bits: int
+    n_models: int
+    fusion: str
+
+    @property
+    def groups(self) -> list[int]:
+        """Bits of each part of a code that has a distance of its own; the least counts.
+
+        One for each model where the nearest model counts, and a single one for all where distances are summed. Rows of
+        codes have their bytes model after model, each padded to whole bytes with zeros, which no distance notices.
+        """
+        n_bytes = (self.n_bits + 7) // 8
+        return [8 * n_bytes] * self.n_models if self.fusion == "min" else [8 * n_bytes * self.n_models]
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of an item's code."""
+        return sum(self.groups) // 8
+
+
+class Head(NamedTuple):
+    """The record whose replacement is a change: the epoch that counts, and all that an index must know (JSON)."""
+
+    epoch: int
+    state: dict[str, Any]
+
+
+class Found(NamedTuple):
+    """An item that a search found."""
+
+    distance: int
+    place: int
+    id: str
+    payload: str | None = None
+
+
+class Rows(NamedTuple):
+    """Items in the order of their places, which is that of insertion; vectors and codes where asked for."""
+
+    places: np.ndarray  # int64
+    ids: list[str]
+    payloads: list[str | None]
+    vectors: list[bytes]
+    codes: np.ndarray  # uint8 (n, n_bytes)
+
+
+class Change(ABC):
+    """Inside `Shelf.changing`: what one change writes. Nothing of it counts before `put_head`, the last call.
+
+    Ids are texts here. A row of an item or a code that lives has `died == FOREVER`.
+    """
+
+    head: Head  #: As it is now; nobody else changes it until this is over.
+
+    @abstractmethod
+    def add_items(
+        self, born: int, places: np.ndarray, ids: Sequence[str], vectors: np.ndarray, payloads: Sequence[str | None]
+    ) -> None:
+        """Rows of items that live."""
+
+    @abstractmethod
+    def add_codes(self, born: int, places: np.ndarray, ids: Sequence[str], codes: np.ndarray) -> None:
+        """Rows of codes that live; codes are uint8 (n, n_bytes)."""
+
+    @abstractmethod
+    def end_items(self, died: int, places: np.ndarray) -> None:
+        """The living rows of items at these places die at that epoch."""
+
+    @abstractmethod
+    def end_codes(self, died: int, places: np.ndarray) -> None:
+        """Rows of codes at these places: those born at that epoch or later go, those that die later die then."""
+
+    @abstractmethod
+    def rewind(self, epoch: int) -> None:
+        """As if nothing had been written for later: rows born after the epoch go, those that die after it live."""
+
+    @abstractmethod
+    def purge(self, epoch: int) -> None:
+        """Rows that died at this epoch or before go."""
+
+    @abstractmethod
+    def put_blob(self, name: str, value: bytes) -> None:
+        """Keep bytes under a name that had none, or replace them."""
+
+    @abstractmethod
+    def drop_blobs(self, names: Sequence[str]) -> None:
+        """Forget them; those that are not there do no harm."""
+
+    @abstractmethod
+    def put_head(self, head: Head) -> None:
+        """Everything that this change wrote counts from now on."""
+
+
+class Shelf(ABC):
+    """The tables of one index in some database. Any number of threads may read."""
+
+    layout: Layout
+    address: str  #: For messages; without a password.
+
+    @abstractmethod
+    def changing(self) -> AbstractContextManager[Change]:
+        """One change at a time, of all processes where the database can tell; others wait.
+
+        If the block is left by an exception, the head stays as it was. What a change left behind that was cut off
+        before its head was put is rewound before the next one begins.
+        """
+
+    @abstractmethod
+    def head(self) -> Head:
+        """The head as it is now."""
+
+    @abstractmethod
+    def blobs(self, names: Sequence[str]) -> dict[str, bytes]:
+        """Those of these names that are there."""
+
+    @abstractmethod
+    def places(self, ids: Sequence[str], epoch: int) -> np.ndarray:
+        """The place of each item, -1 where there is none (int64). An id may be there more than once."""
+
+    @abstractmethod
+    def rows(
+        self,
+        epoch: int,
+        places: np.ndarray | None = None,
+        after: int = -1,
+        limit: int | None = None,
+        *,
+        vectors: bool = False,
+        codes: bool = False,
+    ) -> Rows:
+        """The items at these places or, without them, the first `limit` items after a place, in the order of places.
+
+        Vectors and codes only where asked for (else empty); an item without a code yet has one of zeros.
+        """
+
+    @abstractmethod
+    def nearest(self, code: np.ndarray, k: int, epoch: int) -> list[Found]:
+        """The k nearest items of a code (uint8 (n_bytes,)), in the order of (distance, place)."""
+
+    @abstractmethod
+    def within(self, code: np.ndarray, radius: int, epoch: int) -> list[Found]:
+        """All items at a distance of at most `radius`, in the order of (distance, place)."""
+
+    @abstractmethod
+    def ranked(self, code: np.ndarray, epoch: int, tests: dict[str, Any]) -> Iterator[Found]:
+        """Items in the order of (distance, place), with their payloads, for who looks at one after the other.
+
+        `tests` are those of `live.filters.checked`. All items that pass are there; a shelf may leave out others.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the database."""

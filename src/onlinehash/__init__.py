@@ -33,6 +33,7 @@ _HOMES = {
     "LSH": "onlinehash.learners.locality_sensitive",
     "LegoLSH": "onlinehash.learners.lego",
     "LiveIndex": "onlinehash.live.index",
+    "MilvusIndex": "onlinehash.distributed.stores.milvus.index",
     "MiniBatchOnlineHashing": "onlinehash.learners.mini_batch",
     "MinimalLossHashing": "onlinehash.learners.minimal_loss",
     "MultiIndex": "onlinehash.index.multi_index",
@@ -41,6 +42,7 @@ _HOMES = {
     "OnlineHashing": "onlinehash.learners.online_hashing",
     "OnlineSketchingHashing": "onlinehash.learners.sketching",
     "OnlineSupervisedHashing": "onlinehash.learners.online_supervised",
+    "PostgresIndex": "onlinehash.distributed.stores.postgres.index",
     "RbfAnchors": "onlinehash.features",
     "SmoothPairHashing": "onlinehash.learners.smooth_pairs",
     "StreamSpectralHashing": "onlinehash.learners.stream_spectral",
@@ -75,6 +77,7 @@ __all__ = [
     "KernelSupervisedHashing",
     "LegoLSH",
     "LiveIndex",
+    "MilvusIndex",
     "MiniBatchOnlineHashing",
     "MinimalLossHashing",
     "MultiIndex",
@@ -83,6 +86,7 @@ __all__ = [
     "OnlineHashing",
     "OnlineSketchingHashing",
     "OnlineSupervisedHashing",
+    "PostgresIndex",
     "RbfAnchors",
     "SmoothPairHashing",
     "StreamSpectralHashing",
@@ -102,6 +106,8 @@ if TYPE_CHECKING:
     from onlinehash import datasets, errors, evaluate, streams
     from onlinehash.client import connect
     from onlinehash.codes import Codes
+    from onlinehash.distributed.stores.milvus.index import MilvusIndex
+    from onlinehash.distributed.stores.postgres.index import PostgresIndex
     from onlinehash.features import RbfAnchors
     from onlinehash.files import load, save
     from onlinehash.index.flat import FlatIndex

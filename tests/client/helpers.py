@@ -1,9 +1,8 @@
-"""Servers that misbehave as they are told, and what is the same for a live index here and one over there."""
+"""Servers that misbehave as they are told."""
 
 from __future__ import annotations
 
 import http.client
-import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,12 +10,6 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
-
-import numpy as np
-
-from onlinehash.codes import Codes
-from onlinehash.learners.encoder import Encoder
-from onlinehash.learners.update import Update, Updates
 
 
 @dataclass
@@ -89,49 +82,3 @@ def forwarding(url: str, asked: Asked) -> Reply:
         return Reply(answer.status, answer.read(), headers)
     finally:
         connection.close()
-
-
-# ------------------------------------------------------------------ sameness
-
-
-def plain(value: Any) -> Any:
-    """Anything that an index gives, as plain values that are equal exactly when types, shapes and bits are."""
-    if isinstance(value, np.ndarray):
-        kept = value.tolist() if value.dtype == object else value.tobytes()
-        return "array", str(value.dtype), value.shape, kept
-    if isinstance(value, Codes):
-        return "codes", value.n_bits, value.n_models, len(value), value.planes.tobytes()
-    if isinstance(value, Encoder):
-        return "encoder", repr(value), value.fusion, plain(value.weights), plain(value.thresholds)
-    if isinstance(value, Update):
-        return (
-            "update",
-            type(value.loss),
-            value.loss,
-            type(value.step),
-            plain(value.step),
-            plain(value.bits),
-            value.pending,
-        )
-    if isinstance(value, Updates):
-        return "updates", plain(value.loss), plain(value.step), plain(value.changed()), [plain(one) for one in value]
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        if "encoder" in value._fields:  # a version, of which the service keeps the encoder
-            return "version", value.serial, value.n_pairs, value.encoder.version
-        if "version" in value._fields:
-            return "version", value.serial, value.n_pairs, value.version
-        return type(value).__name__, [plain(one) for one in value]
-    if isinstance(value, list | tuple):
-        return type(value).__name__, [plain(one) for one in value]
-    return type(value).__name__, value
-
-
-def outcome(call: Callable[[], Any]) -> Any:
-    """What a call gives, or the class and the message of what it raises.
-
-    A client does not know how many codes there are that others are to be as wide as.
-    """
-    try:
-        return plain(call())
-    except Exception as error:
-        return "raised", type(error).__name__, re.sub(r"Codes\(n=\d+", "Codes(n=*", str(error))

@@ -19,7 +19,8 @@ from onlinehash.client.remote_index import RemoteIndex
 from onlinehash.errors import InvalidInput, ServiceUnavailable, Unauthorized
 from onlinehash.serve import background
 from onlinehash.serve.settings import Limits
-from tests.client.helpers import Asked, Reply, forwarding, outcome, plain, serving
+from tests.client.helpers import Asked, Reply, forwarding, serving
+from tests.programs import outcome, plain
 from tests.support import refused
 
 X = np.random.default_rng(0).standard_normal((60, 5)).astype(np.float32)

@@ -20,7 +20,7 @@ from onlinehash import (
     refresh,
 )
 from onlinehash.errors import InvalidInput, InvalidParameter, NotReady, StorageError, UnknownId
-from onlinehash.live import following, holdings
+from onlinehash.live import follower, holdings
 from tests.live.model import pairs_of, ranked
 from tests.support import pairs, refused, state_bytes
 
@@ -353,7 +353,7 @@ def test_the_last_few_encoders_are_kept_and_can_be_returned_to(durable, path):
             seen[index.serial] = index.encoder
         assert index.serial == 8
         assert [version.serial for version in index.versions] == [4, 5, 6, 7, 8]
-        assert len(index.versions) == following.VERSIONS_KEPT
+        assert len(index.versions) == follower.VERSIONS_KEPT
         assert all(version.encoder is seen[version.serial] for version in index.versions)
         assert [version.n_pairs for version in index.versions] == [6, 8, 10, 12, 14]
 

@@ -290,15 +290,15 @@ def test_a_refresh_that_another_thread_begins_at_the_wrong_moment_is_ended_too(m
     index.add(None, rows(300))
     _, go_on = held_up(monkeypatch)
     index.learn_pairs(rows(20, 1), rows(20, 2), np.arange(20) % 2 == 0)
-    cancel, jobs = index.cancel, []
+    stop, jobs = index._stop, []
 
-    def cancelled_but_begun_again() -> None:
-        cancel()
+    def stopped_but_begun_again() -> None:
+        stop()
         if not jobs:
             jobs.append(index._begin(index._newest_version(), wait=False))
             threading.Timer(0.05, go_on.set).start()
 
-    monkeypatch.setattr(index, "cancel", cancelled_but_begun_again)
+    monkeypatch.setattr(index, "_stop", stopped_but_begun_again)
     index.refresh()
     assert (jobs[0].wait(), index.refreshes) == (False, 1)
     assert follows_the_law(index)

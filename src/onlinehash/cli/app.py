@@ -9,14 +9,15 @@ from typing import Annotated, Literal, NoReturn, cast
 
 import typer
 
-from onlinehash.cli import experiment_app, output
-from onlinehash.errors import OnlineHashError
+from onlinehash.cli import experiment_app, output, postgres_app
+from onlinehash.errors import InvalidInput, OnlineHashError
 
 #: What typer raises for a command line that it cannot understand; it has no public name for the base class.
 USAGE_ERROR = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
 
 app = typer.Typer(name="onlinehash", rich_markup_mode=None)
 app.add_typer(experiment_app.app, name="experiment")
+app.add_typer(postgres_app.app, name="postgres")
 
 Json = Annotated[bool, typer.Option("--json", help="Write JSON for machines to standard output.")]
 Format = Annotated[
@@ -110,13 +111,24 @@ def encode(
     vectors: Annotated[str, typer.Argument(help="A file of vectors; - is standard input.", show_default=False)],
     output: Annotated[str, typer.Option("--output", "-o", help="A .npy, .npz, .txt or .oh file; - prints text.")] = "-",
     bits: Annotated[bool, typer.Option("--bits", help="One bool a bit in npy and npz, not packed bytes.")] = False,
+    on: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ENGINE",
+            help="Encode in parts, to a folder of Parquet: local, dask://HOST:PORT or ray://HOST:PORT.",
+            show_default=False,
+        ),
+    ] = None,
     format: Format = None,
     as_json: Json = False,
 ) -> None:
     """Turn vectors into codes."""
     from onlinehash.cli import encode
 
-    encode.encode(model, vectors, output, bits, format, as_json)
+    if on is None:
+        encode.encode(model, vectors, output, bits, format, as_json)
+    else:
+        encode.encode_on(on, model, vectors, output, bits, format, as_json)
 
 
 @app.command()
@@ -320,6 +332,129 @@ def serve(
         held_out, compare, limit, log_requests,
     )  # fmt: skip
     serve.serve(options, parameters.Choices(method, bits, features, seed, settings), as_json)
+
+
+@app.command()
+def plan(
+    items: Annotated[
+        str | None, typer.Option(help="How many items, such as 1e9.", show_default="a table for 10M to 10B")
+    ] = None,
+    bits: Annotated[int, typer.Option(help="Length of a code.")] = 64,
+    dim: Annotated[int, typer.Option(help="Values of a vector.")] = 512,
+    dtype: Annotated[Literal["float32", "float64"], typer.Option(help="Of the vectors.")] = "float32",
+    payload: Annotated[int, typer.Option(help="Bytes of an item's JSON.")] = 0,
+    memory: Annotated[float, typer.Option(help="GB of memory of a machine.")] = 64,
+    cores: Annotated[int, typer.Option(help="Cores of a machine.")] = 16,
+    disk: Annotated[
+        float | None, typer.Option(help="GB of disk of a machine.", show_default="as much as it takes")
+    ] = None,
+    queries_per_second: Annotated[float, typer.Option(help="Searches that are to be answered in a second.")] = 0,
+    data: Annotated[
+        Literal["clustered", "uniform"] | None,
+        typer.Option(help="What codes look like: those of real vectors, or the worst case.", show_default="clustered"),
+    ] = None,
+    distance: Annotated[
+        float | None,
+        typer.Option(
+            help="Instead: the mean distance of the 10th nearest code, as you measured it.", show_default=False
+        ),
+    ] = None,
+    sample: Annotated[
+        str | None, typer.Option(help="Among how many codes it was measured.", show_default="all items")
+    ] = None,
+    changed_bits: Annotated[int, typer.Option(help="Bits that a refresh computes anew.")] = 4,
+    store: Annotated[
+        Literal["local", "postgres", "milvus"],
+        typer.Option(help="In our own processes, or in a database."),
+    ] = "local",
+    costs: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Unit costs that --measure wrote.", show_default="ours")
+    ] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Measure the unit costs of this machine (a minute, 3 GB), and write them.",
+            show_default=False,
+        ),
+    ] = None,
+    postgres: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A PostgreSQL to measure, too.", show_default=False)
+    ] = None,
+    milvus: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="A Milvus to measure, too.", show_default=False)
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Tell what a number of items takes: memory, disk, machines, times."""
+    from onlinehash.cli import plan
+
+    if measure is not None:
+        plan.measure(measure, postgres, milvus, as_json)
+        return
+    if postgres is not None or milvus is not None:
+        raise InvalidInput("expected --measure with the address of a database, got none; --store plans for one.")
+    wishes = plan.Wishes(
+        items, bits, dim, dtype, payload, memory, cores, disk, queries_per_second, data, distance, sample,
+        changed_bits, store,
+    )  # fmt: skip
+    plan.show(wishes, costs, as_json)
+
+
+@app.command()
+def consume(
+    source: Annotated[
+        str,
+        typer.Argument(
+            help="redis://HOST:PORT/DB?stream=NAME (group=, consumer=) or kafka://HOST:PORT/TOPIC.", show_default=False
+        ),
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="The folder of a live index, made if it is not there, or postgresql://...", show_default=False
+        ),
+    ],
+    batch: Annotated[int, typer.Option(min=1, max=100_000, help="Messages that are taken together.")] = 500,
+    until_empty: Annotated[bool, typer.Option("--until-empty", help="Stop when nothing is left.")] = False,
+    name: Annotated[
+        str | None,
+        typer.Option(help="What the index calls this source.", show_default="its address"),
+    ] = None,
+    setting: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="One of librdkafka's, or ssl_... of redis-py.", show_default=False),
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Answer Prometheus there, on loopback; 0 is any.", show_default=False),
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(
+            help="For a new index: a name from `onlinehash methods`.",
+            show_default="OnlineHashing",
+            autocompletion=_method_names,
+        ),
+    ] = None,
+    bits: Annotated[int | None, typer.Option(help="For a new index: length of a code.", show_default="64")] = None,
+    features: Annotated[
+        str | None, typer.Option(help="For a new index: a feature map, as for `learn`.", show_default="none")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="For a new index: seed of everything random.", show_default="0")
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="For a new index: any other parameter.", show_default=False),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Learn from a stream of Redis or a topic of Kafka, each message exactly once."""
+    from onlinehash.cli import consume, parameters
+
+    options = consume.Options(source, target, batch, until_empty, name, setting, metrics_port)
+    consume.consume(options, parameters.Choices(method, bits, features, seed, settings), as_json)
 
 
 @app.command()

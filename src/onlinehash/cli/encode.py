@@ -45,8 +45,27 @@ def encode(model: str, vectors: str, target: str, as_bits: bool, format: str | N
         place = {"output": target} if ending else {"codes": [line.strip() for line in text_lines(codes)]}
         output.print_json(summary | {"version": encoder.version} | place)
     else:
-        models = f" for each of {codes.n_models} models" if codes.n_models > 1 else ""
-        print(f"wrote {len(codes):,} codes of {codes.n_bits} bits{models} to {target}")
+        print(f"wrote {len(codes):,} codes of {_width(codes)} to {target}")
+
+
+def encode_on(on: str, model: str, vectors: str, target: str, as_bits: bool, format: str | None, as_json: bool) -> None:
+    """Codes of files of any size, part by part on an engine, to a folder; what is there already is not made again."""
+    from onlinehash.distributed import bulk
+
+    if as_bits or format is not None:
+        raise InvalidInput(
+            "expected neither --bits nor --format with --on, which reads and writes files of its own kind."
+        )
+    if target == "-":
+        raise InvalidInput("expected --output FOLDER with --on, got none.")
+    encoder = load_encoder(model)
+    report = bulk.encode(encoder, vectors, target, on)
+    summary = {"n": report.n, "n_bits": encoder.n_bits, "n_models": encoder.n_models, "version": encoder.version}
+    if as_json:
+        output.print_json(summary | {"output": target, "parts": report.n_parts, "found": report.n_found})
+    else:
+        found = f", {report.n_found:,} of which were there" if report.n_found else ""
+        print(f"{report.n:,} codes of {_width(encoder)} are in {target} ({report.n_parts:,} parts{found})")
 
 
 def load_encoder(path: str) -> Encoder:
@@ -87,6 +106,11 @@ def join(blocks: Iterable[Codes]) -> Codes:
 def text_lines(codes: Codes) -> Iterator[str]:
     """A line of 0 and 1 for each code."""
     return (line + "\n" for line in codes.to_pgvector())
+
+
+def _width(codes: Codes | Encoder) -> str:
+    models = f" for each of {codes.n_models} models" if codes.n_models > 1 else ""
+    return f"{codes.n_bits} bits{models}"
 
 
 def _write(codes: Codes, target: str, ending: str, as_bits: bool) -> None:

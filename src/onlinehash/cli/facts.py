@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
+from onlinehash.distributed.stores.index import StoreIndex
 from onlinehash.features import make_map
 from onlinehash.index.base import Index
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live.following import Counters
+from onlinehash.live.follower import Counters
 from onlinehash.live.keeper import Keeper
 from onlinehash.live.refresh import from_specification
 
@@ -188,6 +189,29 @@ def live(path: str) -> dict[str, Any]:
     }
 
 
+def opened(index: StoreIndex, policy: dict[str, Any] | None) -> dict[str, Any]:
+    """The same of an index in a database, with the policy that is kept there."""
+    learner, encoder, behind = index.learner, index.encoder, index.behind
+    n_bits, n_models, fusion = learner.shape_of_codes
+    return {
+        "class": type(index).__name__,
+        "n": len(index),
+        "n_bits": n_bits,
+        "n_models": n_models,
+        "fusion": fusion,
+        "encoder": None if encoder is None else _encoder(encoder),
+        "serial": index.serial,
+        "serials": [version.serial for version in index.versions],
+        "paused": index.paused,
+        "policy": policy,
+        "behind": {"bits": behind.bits, "pairs": behind.pairs},
+        "counters": {name: getattr(index, name) for name in Counters._fields},
+        "learner": type(learner).__name__,
+        "parameters": learner.get_params(deep=False),
+        "learned": learned(learner),
+    }
+
+
 def live_in_words(numbers: dict[str, Any]) -> dict[str, str]:
     """The same for people."""
     models = f" for each of {numbers['n_models']} models" if numbers["n_models"] > 1 else ""
@@ -195,7 +219,7 @@ def live_in_words(numbers: dict[str, Any]) -> dict[str, str]:
     policy = repr(from_specification(numbers["policy"])) if numbers["policy"] else "one that is not stored"
     others = [str(serial) for serial in numbers["serials"] if serial != numbers["serial"]]
     return {
-        "index": f"LiveIndex of {numbers['n']:,} items, {numbers['n_bits']} bits{models}",
+        "index": f"{numbers['class']} of {numbers['n']:,} items, {numbers['n_bits']} bits{models}",
         "encoder": f"{_encoder_in_words(encoder)}, serial {numbers['serial']:,}" if encoder else "none yet",
         "kept": f"serial {', '.join(others)}" if others else "no other encoder",
         "refresh": policy + (", which pauses since a roll-back" if numbers["paused"] else ""),

@@ -155,5 +155,8 @@ class Rehearsal(Searching):
     def _dtype(self) -> np.dtype:
         return self._model[1]
 
+    def _before_reading(self) -> None:
+        """A rehearsal is always open."""
+
     def _ranked(self, query: np.ndarray, ids: np.ndarray, k: int | None) -> Hits:
         return Hits(ids[:k], np.zeros(len(ids))[:k])

@@ -6,7 +6,7 @@ import time
 from typing import Any, NamedTuple
 
 from onlinehash.client.searching import Searching
-from onlinehash.live.following import Behind
+from onlinehash.live.follower import Behind
 
 #: Seconds between two looks at a refresh that goes on.
 LOOK_EVERY = 0.05

@@ -64,7 +64,7 @@ class Index(ABC):
         has a bool for each item, in the order of insertion: only those that are true are looked at, by a scan.
         """
         checks.parameters("search", {"k": k}, _SEARCH_RULES)
-        codes, one = self._codes_of(queries)
+        codes, one = self.codes_of(queries)
         items = self._chosen(among)
         k = min(int(k), len(items))
         if k and len(codes):
@@ -77,7 +77,7 @@ class Index(ABC):
     def within(self, queries: Any, radius: int, among: Any = None) -> Any:
         """All items at a distance of at most `radius`: Hits for one query, a list of Hits for several."""
         checks.parameters("within", {"radius": radius}, _WITHIN_RULES)
-        codes, one = self._codes_of(queries)
+        codes, one = self.codes_of(queries)
         items = self._chosen(among)
         if len(items) and len(codes):
             found = self._within(codes, min(int(radius), 8 * self._per_model), items)
@@ -98,7 +98,7 @@ class Index(ABC):
             raise InvalidInput(f"expected a bool for each of {len(self)} items, got {checks.shown(among)}.")
         return self._items.among(chosen)
 
-    def _codes_of(self, queries: Any) -> tuple[Codes, bool]:
+    def codes_of(self, queries: Any) -> tuple[Codes, bool]:
         """Queries as Codes, and whether there is only one, without a dimension for it."""
         if isinstance(queries, Codes):
             if (queries.n_bits, queries.n_models) != (self.n_bits, self.n_models):
@@ -121,7 +121,7 @@ class Index(ABC):
                 return self._items.at(np.empty(0, np.int64)), False
             return self.encoder.encode(rows), array.ndim == 1
         codes = Codes.from_bits(rows, self._items.n_models)
-        return self._codes_of(codes)[0], array.ndim == 1
+        return self.codes_of(codes)[0], array.ndim == 1
 
     @abstractmethod
     def _nearest(self, queries: Codes, k: int, items: Items) -> tuple[np.ndarray, np.ndarray]:

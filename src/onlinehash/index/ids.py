@@ -7,17 +7,17 @@ from typing import Any
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.errors import FormatError, InvalidInput, UnknownId
+from onlinehash.errors import FormatError
 from onlinehash.index import keys as arrays
 from onlinehash.index.ids_kernels import Keys, empty_table, enter, has_room, look_up
 from onlinehash.index.keys import appended, are_texts
+from onlinehash.index.naming import Naming
 from onlinehash.numeric.views import read_only
 
-_NAMES = {False: "integers", True: "strings"}
 _NO_TABLE = np.empty(0, np.uint32)
 
 
-class Ids:
+class Ids(Naming):
     """All integers of 64 bits, or all strings, at positions that count the insertions from 0.
 
     As long as position i has the id i, nothing is stored. What finds an id is made when it is first asked for: a hash
@@ -60,29 +60,6 @@ class Ids:
         if self._keys is None:
             return np.array(positions, np.int64)
         return arrays.shown_at(self._keys, np.asarray(positions, np.int64))
-
-    def find(self, ids: Any, repeated: bool = False) -> np.ndarray:
-        """The positions of an id, or of several, which are all different unless `repeated` says they need not be."""
-        asked = arrays.given([ids] if isinstance(ids, str | int | np.integer) else ids)
-        found = self._positions(asked)
-        if found.min(initial=0) < 0:
-            unknown = _shown(asked, int(found.argmin()))
-            raise UnknownId(f"expected the id of an item, got {unknown}, which none has; ids here are {self._kind}.")
-        if repeated:
-            return found
-        in_order = np.sort(found)
-        again = in_order[1:][in_order[1:] == in_order[:-1]]
-        if len(again):
-            raise InvalidInput(f"expected ids that are all different, got {checks.shown(self._one(again[0]))} twice.")
-        return found
-
-    def __contains__(self, id: object) -> bool:
-        if not isinstance(id, str | int | np.integer):
-            return False
-        try:
-            return bool(self._positions(arrays.given([id]))[0] >= 0)
-        except InvalidInput:
-            return False
 
     def _positions(self, asked: Keys) -> np.ndarray:
         """The living position of each id, -1 where there is none."""
@@ -133,19 +110,10 @@ class Ids:
         return self._keys is not None and are_texts(self._keys)
 
     @property
-    def _kind(self) -> str:
-        return _NAMES[self._are_texts]
-
-    @property
     def _undecided(self) -> bool:
-        """Whether there never was an id, so that the first ones may be of either kind."""
         return self._keys is None and self._next == 0
 
     # ------------------------------------------------------------------------------------------------ changes
-
-    def new(self, ids: Any, n: int) -> np.ndarray:
-        """The ids that `extend` would give to n items; refused as it would refuse them."""
-        return arrays.shown_at(self._numbered_on(n) if ids is None else self._checked(ids, n), np.arange(n))
 
     def extend(self, ids: Any, n: int) -> None:
         """n new positions; without ids, integers go on after the largest that ever was."""
@@ -161,29 +129,6 @@ class Ids:
         after = int(new.numbers.max()) + 1
         counts_on = self._keys is None and np.array_equal(new.numbers, np.arange(self._n, self._n + n))
         self._grow(None if counts_on else new, n, after if self._undecided else max(after, self._next))
-
-    def _numbered_on(self, n: int) -> Keys:
-        if self._are_texts:
-            raise InvalidInput(f"expected {n} strings as ids, got none; only integers can be numbered on.")
-        if self._next + n - 1 > arrays.LARGEST:
-            raise InvalidInput(f"expected ids for {n} items, as there are no integers of 64 bits after the largest id.")
-        return arrays.of_numbers(np.arange(n) + self._next)
-
-    def _checked(self, ids: Any, n: int) -> Keys:
-        """A user's new ids, if each is different from the others and from those that are alive."""
-        new = arrays.given(ids)
-        if arrays.count(new) != n:
-            raise InvalidInput(f"expected an id for each of {n} items, got {arrays.count(new)} ids.")
-        if n and not self._undecided and are_texts(new) != self._are_texts:
-            raise InvalidInput(f"expected {self._kind} as ids, as before, got {_NAMES[are_texts(new)]}.")
-        again = arrays.repeated(new)
-        if again >= 0:
-            raise InvalidInput(f"expected ids that are all different, got {_shown(new, again)} twice.")
-        found = self._positions(new)
-        if found.max(initial=-1) >= 0:
-            known = _shown(new, int(found.argmax()))
-            raise InvalidInput(f"expected new ids, got {known}, which an item has already; update or remove that item.")
-        return new
 
     def _grow(self, new: Keys | None, n: int, next_number: int) -> None:
         """n more positions, with new ids or (None) with their own numbers; what can fail comes before the change."""
@@ -279,10 +224,6 @@ class Ids:
             raise FormatError(f"expected a free number as the next of {n} ids, got {checks.shown(number)}.")
         new._next = number
         return new
-
-
-def _shown(keys: Keys, i: int) -> str:
-    return checks.shown(arrays.shown_at(keys, np.array([i])).tolist()[0])
 
 
 def _array(state: dict[str, Any], name: str, dtype: type, n: int) -> np.ndarray:

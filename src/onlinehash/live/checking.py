@@ -23,7 +23,7 @@ from onlinehash.errors import FormatError, OnlineHashError
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import refresh as policies
-from onlinehash.live.following import Counters
+from onlinehash.live.follower import Counters
 from onlinehash.live.holdings import KINDS
 from onlinehash.live.keeper import expect, replay
 from onlinehash.live.receipts import outcome_of
@@ -31,6 +31,7 @@ from onlinehash.live.store import folder as folders
 from onlinehash.live.store.contents import Contents, read_contents
 from onlinehash.live.store.ledger import check_record, check_total, damaged, read_value, summed_columns
 from onlinehash.live.store.receipts import Book, read_news
+from onlinehash.live.store.records import read_positions
 from onlinehash.live.store.row_reader import Reader
 from onlinehash.live.store.schema import check_tables, connect, tables_of, translated
 from onlinehash.live.store.state import State
@@ -110,6 +111,8 @@ class _Check:
                 self._records(table)
         with self._noting():
             settings = self._settings()
+        with self._noting():
+            read_positions(self._connection, self._folder)
         self._receipts()
         learner = self._learner()
         encoders = self._encoders(learner)

@@ -12,7 +12,7 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, NotReady, UnknownId
 from onlinehash.learners.base import Learner
-from onlinehash.learners.update import Update, Updates
+from onlinehash.live.asking import listed
 from onlinehash.live.holdings import KINDS, Holdings
 from onlinehash.live.interrupts import uninterrupted
 from onlinehash.live.keeper import Contents, Keeper
@@ -20,7 +20,6 @@ from onlinehash.live.payloads import Payloads
 from onlinehash.live.policy import Policy
 from onlinehash.live.reloading import Reloading
 from onlinehash.live.store import Store
-from onlinehash.streams.from_labels import key_of
 
 
 class LiveIndex(Reloading):
@@ -129,7 +128,7 @@ class LiveIndex(Reloading):
         with self._changing() as holdings, ExitStack() as held:
             if X is None and payloads is None:
                 raise InvalidInput("expected vectors or payloads to update, got neither.")
-            ids, rows = (_listed(ids), None) if X is None else self._given(ids, X)
+            ids, rows = (listed(ids), None) if X is None else self._given(ids, X)
             positions = holdings.find(ids)
             texts = None if payloads is None else Payloads.checked(payloads, len(positions))
             codes, marks = None, None
@@ -161,7 +160,7 @@ class LiveIndex(Reloading):
     def remove(self, ids: Any) -> None:
         """Forget known items."""
         with self._changing() as holdings, ExitStack() as held:
-            ids = _listed(ids)
+            ids = listed(ids)
             positions = holdings.find(ids)
             with self._kept(None) as store:
                 if store is not None:
@@ -169,14 +168,6 @@ class LiveIndex(Reloading):
                 held.enter_context(self._gate)  # as above
             holdings.remove(ids)
             self._n_changes += len(positions)
-
-    def _given(self, ids: Any, X: Any) -> tuple[Any, np.ndarray]:
-        """Ids and vectors; one vector may come without a dimension for it."""
-        rows = checks.row(X, "X") if checks.is_row(X) else X
-        rows = checks.vectors(rows, dtype=self._dtype if self._n_features else None)
-        if self._n_features:
-            checks.width(rows, self._n_features, "this index")
-        return _listed(ids), rows
 
     @contextmanager
     def _changing(self) -> Iterator[Holdings]:
@@ -193,54 +184,5 @@ class LiveIndex(Reloading):
                 except BaseException:
                     self._recover()
                     raise
-                self._keep_receipt(self._note())
+                self._keep_note(self._note())
             self._follow()
-
-    # ------------------------------------------------------------------------------------------------ learning
-
-    def learn_pair(self, a: Any, b: Any, similar: Any, sample_weight: float = 1.0) -> Update:
-        """Teach the learner one pair of vectors, and whether they are similar (a bool, or +1 / -1)."""
-        return self.learn_pairs(checks.row(a, "a"), checks.row(b, "b"), similar, sample_weight)[0]
-
-    def learn_pair_by_id(self, id_a: int | str, id_b: int | str, similar: Any, sample_weight: float = 1.0) -> Update:
-        """Teach the learner a pair of items."""
-        return self.learn_pairs_by_id([id_a], [id_b], similar, sample_weight)[0]
-
-    def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Updates:
-        """Teach the learner many pairs, row t of A with row t of B; the policy is asked once, after the last."""
-        with self._changing():
-            updates = self.learner.learn_pairs(A, B, similar, sample_weight)
-            A, B = (np.ascontiguousarray(X, self.learner.dtype_) for X in (A, B))
-            s, w = checks.similarities(similar, len(A)), checks.weights(sample_weight, len(A))
-            with self._kept({"what": "pairs", "A": A, "B": B, "similar": s, "weight": w}, updates):
-                pass
-            self._pairs.append(A, B, s)
-        return updates
-
-    def learn_pairs_by_id(self, ids_a: Any, ids_b: Any, similar: Any, sample_weight: Any = None) -> Updates:
-        """Teach the learner many pairs of items."""
-        with self._lock:
-            self._check_open(writing=True)
-            A, B = (self._holdings.take(_listed(ids)) for ids in (ids_a, ids_b))
-            return self.learn_pairs(A, B, similar, sample_weight)
-
-    def learn_labelled(self, X: Any, y: Any) -> None:
-        """Teach the learner points with labels: one each, or a 0/1 column for each class where it takes several."""
-        with self._changing():
-            self.learner.partial_fit(X, y)
-            rows = np.ascontiguousarray(X, self.learner.dtype_)
-            labels = checks.labels(y, len(rows), self.learner.traits.several_labels)
-            kept = labels if labels.ndim == 2 else [key_of(label) for label in labels]
-            with self._kept({"what": "labelled", "X": rows, "y": kept}):
-                pass
-
-    def flush(self) -> None:
-        """Let a feature map that still waits start with the anchors there are; learn a chunk that still fills."""
-        with self._changing():
-            self.learner.flush()
-            with self._kept({"what": "flush"}):
-                pass
-
-
-def _listed(ids: Any) -> Any:
-    return [ids] if isinstance(ids, str | int | np.integer) else ids

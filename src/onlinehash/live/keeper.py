@@ -78,7 +78,8 @@ class Keeper:
         path: str | os.PathLike[str],
         contents: Contents,
         vectors: np.ndarray,
-        receipts: Sequence[tuple[str, str, bytes]] = (),
+        receipts: Sequence[tuple[str, str, bytes]],
+        positions: dict[str, Any],
     ) -> None:
         """A new store with all of an index in it, which is there when all of it is."""
         target = Path(path)
@@ -94,6 +95,8 @@ class Keeper:
                         keeper.store.put_codes(None, contents.codes)
                     for version in contents.versions:
                         keeper._put(version)
+                    for source, position in positions.items():
+                        keeper.store.put_position(source, position)
                 for receipt in receipts:
                     with keeper.store.transaction():
                         keeper.store.put_receipt(*receipt)
@@ -176,8 +179,7 @@ class Keeper:
 
     def learned(self, learner: Learner, event: dict[str, Any]) -> None:
         """Inside a transaction: what the learner was taught just now."""
-        n_bytes = sum(value.nbytes for value in event.values() if isinstance(value, np.ndarray))
-        if not self._checkpoint_bytes or self.store.log_bytes + n_bytes > max(LEAST_LOG, self._checkpoint_bytes):
+        if wants_checkpoint(event, self.store.log_bytes, self._checkpoint_bytes):
             blob = files.to_bytes(learner)
             self.store.put_learner(blob)
             self._note_checkpoint(learner, blob)
@@ -197,6 +199,12 @@ class Keeper:
 
     def _put(self, version: Version) -> None:
         self.store.put_encoder(version.serial, {"n_pairs": version.n_pairs}, files.to_bytes(version.encoder))
+
+
+def wants_checkpoint(event: dict[str, Any], log_bytes: int, checkpoint_bytes: int) -> bool:
+    """Is a learner to be written whole, rather than logged what it was taught just now?"""
+    n_bytes = sum(value.nbytes for value in event.values() if isinstance(value, np.ndarray))
+    return not checkpoint_bytes or log_bytes + n_bytes > max(LEAST_LOG, checkpoint_bytes)
 
 
 def replay(learner: Learner, events: Iterable[dict[str, Any]]) -> None:

@@ -15,36 +15,31 @@ from onlinehash.codes.layout import planes_per_model
 from onlinehash.errors import InvalidInput
 from onlinehash.learners.base import Learner
 from onlinehash.live import refresh as policies
+from onlinehash.live.follower import PAIRS_HORIZON, PAIRS_SIZE
 from onlinehash.live.following import Following
 from onlinehash.live.holdings import KINDS, Holdings
 from onlinehash.live.keeper import Contents, Keeper
 from onlinehash.live.payloads import Payloads
-from onlinehash.live.policy import Policy
+from onlinehash.live.policy import IS_POLICY, Policy
 from onlinehash.live.reservoir import Reservoir
 from onlinehash.live.store import Store
 from onlinehash.live.store.store import Loaded
+from onlinehash.live.teaching import Teaching
 from onlinehash.live.vectors import MemoryVectors
 
-#: Pairs kept at random for the policies, and how many of the last ones they are drawn from.
-PAIRS_SIZE, PAIRS_HORIZON = 512, 4096
 
-
-class Lasting(Following):
+class Lasting(Following, Teaching):
     """What is in memory, and what is on the disk, as one."""
 
     _given_policy: Policy | None  # None: the stored one
     _given_kind: str | None
 
     def _set_up(self, refresh: Policy | None, kind: str | None, background: bool, sync: str, n_jobs: int) -> None:
-        is_policy = "a policy with a method due(index), such as refresh.every(50)"
         checks.parameters(
             "LiveIndex",
             {"refresh": refresh, "background": background, "sync": sync, "n_jobs": n_jobs},
             {
-                "refresh": (
-                    is_policy,
-                    lambda p: p is None or (callable(getattr(p, "due", 0)) and not isinstance(p, type)),
-                ),
+                "refresh": IS_POLICY,
                 "background": ("True or False", lambda b: isinstance(b, bool)),
                 "sync": checks.one_of("full", "batch"),
                 "n_jobs": checks.either(checks.integer(1), checks.integer(-1, -1)),
@@ -55,7 +50,9 @@ class Lasting(Following):
         self._keeper: Keeper | None = None
         self._lock, self._gate = threading.RLock(), threading.RLock()
         self._closed, self._broken, self._teacher = False, False, 0
+        self._set_up_notes()
         self._set_up_receipts()
+        self._set_up_positions()
 
     def _open(self, path: str | os.PathLike[str], read_only: bool, sync: str, learner: Learner | None) -> None:
         """Go on with what is at a path; with this learner, if one is given."""
@@ -140,7 +137,7 @@ class Lasting(Following):
                 texts = [payloads.text(position) for position in view.items.positions().tolist()]
                 codes, settings = view.codes.rows(), self._settings()
                 contents = Contents(self.learner, self._versions, list(self), texts, codes, settings)
-                Keeper.write(path, contents, self.vectors, self._receipts.all())
+                Keeper.write(path, contents, self.vectors, self._receipts.all(), self.positions)
                 return
             store = self._keeper.store
         store.backup(path)
@@ -172,33 +169,17 @@ class Lasting(Following):
     def __reduce__(self) -> Any:
         raise InvalidInput("cannot copy or pickle a LiveIndex: backup(path) writes a copy, which LiveIndex.open opens.")
 
-    # ------------------------------------------------------------------------------------------------ teaching
-
-    @property
-    def is_learning(self) -> bool:
-        """Is the calling thread inside a call of this index that teaches the learner?"""
-        return self._teacher == threading.get_ident()
-
-    @contextmanager
-    def _teaching(self) -> Iterator[None]:
-        """The learner may be taught by this thread."""
-        before, self._teacher = self._teacher, threading.get_ident()
-        try:
-            yield
-        finally:
-            self._teacher = before
-
     @contextmanager
     def _kept(self, event: dict[str, Any] | None, outcome: Any = None) -> Iterator[Store | None]:
-        """One transaction: what is written inside it, what the learner was taught, and a receipt that is wanted."""
+        """One transaction: what is written inside it, what the learner was taught, and a note that is wanted."""
         note = self._note()
         if self._keeper is None:
             yield None
-            self._write_receipt(note, outcome)
+            self._write_note(note, outcome)
             return
         with self._keeper.store.transaction():
             yield self._keeper.store
             if event is not None:
                 self._keeper.learned(self.learner, event)
-            self._write_receipt(note, outcome)
-        self._keep_receipt(note)
+            self._write_note(note, outcome)
+        self._keep_note(note)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from onlinehash import checks
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 
@@ -21,6 +22,13 @@ class Policy(Protocol):
 
     def due(self, index: Any) -> bool:
         """Should the codes be refreshed now?"""
+
+
+#: What is asked of a policy that somebody gives; None is the default, or the one that is stored.
+IS_POLICY: checks.Rule = (
+    "a policy with a method due(index), such as refresh.every(50)",
+    lambda policy: policy is None or (callable(getattr(policy, "due", 0)) and not isinstance(policy, type)),
+)
 
 
 class Watched(Protocol):

@@ -6,11 +6,8 @@ same transaction as the change, so that there is a receipt exactly if the change
 
 from __future__ import annotations
 
-import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +17,8 @@ from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.index import keys as arrays
 from onlinehash.index.ids_kernels import Keys
 from onlinehash.learners.update import Updates
-from onlinehash.live.keeper import Keeper
+from onlinehash.live.notes import Note, Noting
+from onlinehash.live.store import Store
 from onlinehash.live.store.receipts import Book, Stored, size
 
 #: Characters that a key and a digest may have.
@@ -34,16 +32,6 @@ class Receipt(NamedTuple):
 
     digest: str
     outcome: Any
-
-
-@dataclass
-class Note:
-    """What a thread wants to have kept with its next change."""
-
-    key: str
-    digest: str
-    value: bytes = b""
-    is_spent: bool = False
 
 
 class MemoryReceipts:
@@ -70,17 +58,28 @@ class MemoryReceipts:
         return [(name, *stored) for name, stored in self._stored.items()]
 
 
-class Receipting(ABC):
+class Once(Note):
+    """The receipt of a change that is to be made once."""
+
+    def __init__(self, receipts: MemoryReceipts, key: str, digest: str) -> None:
+        self._receipts, self._key, self._digest, self._value = receipts, key, digest, b""
+        self.call = f"once({checks.shown(key)})"
+
+    def prepare(self, outcome: Any) -> None:
+        self._value = bytes_of(outcome)
+
+    def write(self, store: Store) -> None:
+        store.put_receipt(self._key, self._digest, self._value)
+
+    def keep(self) -> None:
+        self._receipts.put(self._key, self._digest, self._value)
+
+
+class Receipting(Noting):
     """An index that gives receipts."""
 
-    _keeper: Keeper | None
-
     def _set_up_receipts(self) -> None:
-        self._mine, self._receipts = threading.local(), MemoryReceipts()
-
-    @abstractmethod
-    def _check_open(self, writing: bool = False) -> None:
-        """Refuse what cannot be done now."""
+        self._receipts = MemoryReceipts()
 
     @contextmanager
     def once(self, key: str, digest: str) -> Iterator[None]:
@@ -92,18 +91,13 @@ class Receipting(ABC):
         """
         checks.parameters("once", {"key": key, "digest": digest}, {"key": _TEXT, "digest": _TEXT})
         self._check_open(writing=True)
-        if self._note() is not None:
-            raise InvalidInput("expected one change at a time inside once, got once inside once.")
         if self._stored(key) is not None:
             raise InvalidInput(
                 f"expected a key of a change that was not made yet, got {checks.shown(key)}; "
                 "receipt(key) tells what came of it."
             )
-        self._mine.note = Note(key, digest)
-        try:
+        with self._noted(Once(self._receipts, key, digest)):
             yield
-        finally:
-            self._mine.note = None
 
     def receipt(self, key: str) -> Receipt | None:
         """What came of the change that was made `once` with this key; None if there was none, or long ago."""
@@ -113,32 +107,6 @@ class Receipting(ABC):
 
     def _stored(self, key: str) -> Stored | None:
         return self._receipts.get(key) if self._keeper is None else self._keeper.store.receipt(key)
-
-    def _note(self) -> Note | None:
-        """What this thread wants to have kept."""
-        note: Note | None = getattr(self._mine, "note", None)
-        return note
-
-    def _check_unspent(self) -> None:
-        note = self._note()
-        if note is not None and note.is_spent:
-            raise InvalidInput(
-                f"expected one change inside once({checks.shown(note.key)}), got another; make it after."
-            )
-
-    def _write_receipt(self, note: Note | None, outcome: Any = None) -> None:
-        """Inside the transaction of a change, where there is one; in memory `_keep_receipt` comes when it is made."""
-        if note is not None:
-            note.value = bytes_of(outcome)
-            if self._keeper is not None:
-                self._keeper.store.put_receipt(note.key, note.digest, note.value)
-
-    def _keep_receipt(self, note: Note | None) -> None:
-        """The change was made."""
-        if note is not None and not note.is_spent:
-            if self._keeper is None:
-                self._receipts.put(note.key, note.digest, note.value)
-            note.is_spent = True
 
 
 # ------------------------------------------------------------------------------------------------ outcomes

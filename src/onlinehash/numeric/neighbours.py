@@ -39,6 +39,13 @@ def nearest_positions(X: np.ndarray, base: np.ndarray, k: int) -> np.ndarray:
     return out
 
 
+def squared_distances(X: np.ndarray, base: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """Of each row of X to the rows of the base at its positions, `(n, k)`, as they are compared here."""
+    out = np.empty(positions.shape)
+    _squared_distances(X, base, positions, out)
+    return out
+
+
 def distances_of_kth(X: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
     """For some rows of X, the distance of the k-th nearest among the other rows."""
     return np.sqrt(_search(X[rows], X, k, rows, np.empty((len(rows), 0), np.int32)))
@@ -47,6 +54,13 @@ def distances_of_kth(X: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
 def pair_distances(X: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Of rows first[t] and second[t] of X, as they are compared here."""
     return np.sqrt(_pair_distances(X, first, second))
+
+
+@njit(nogil=True, cache=True)
+def _squared_distances(X: np.ndarray, base: np.ndarray, positions: np.ndarray, out: np.ndarray) -> None:
+    for q in range(positions.shape[0]):
+        for j in range(positions.shape[1]):
+            out[q, j] = _squared_distance(X[q], base[positions[q, j]])
 
 
 @njit(nogil=True, cache=True)

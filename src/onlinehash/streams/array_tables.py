@@ -57,7 +57,7 @@ def read_parquet(path: str, size: int) -> Iterator[Table]:
             names = lower_names(file.schema_arrow.names, path)
             done, total = 0, file.metadata.num_rows
             for batch in file.iter_batches(size):
-                columns = dict(zip(names, map(_from_arrow, batch.columns), strict=True))
+                columns = dict(zip(names, map(from_arrow, batch.columns), strict=True))
                 numbers = range(done, done + batch.num_rows)
                 done += batch.num_rows
                 yield Table(path, "parquet", "row", numbers, columns, done / total)
@@ -65,7 +65,7 @@ def read_parquet(path: str, size: int) -> Iterator[Table]:
         raise InvalidInput(f"expected a parquet file at {path}, got: {str(error).rstrip('.')}.") from None
 
 
-def _from_arrow(array: Any) -> Any:
+def from_arrow(array: Any) -> Any:
     """A NumPy array where the values are numbers and none is missing, a list of Python values otherwise."""
     from pyarrow import compute, types
 

@@ -1,1 +1,34 @@
-"""Work over data larger than memory, part by part, on whatever engine there is."""
+"""Work over data larger than memory, part by part, on whatever engine there is.
+
+    encode, recode             vectors in files to a folder of codes; only the bits that changed
+    read_codes                 such a folder in memory
+    ground_truth, same_label   what ought to be found; mean_average_precision says how well it is
+    open_source                how files are cut into partitions, where the usual way is not the right one
+
+All of them take `on`: where the work is done.
+"""
+
+from onlinehash.distributed.bulk.encoding import Report, encode, recode
+from onlinehash.distributed.bulk.engine import Engine
+from onlinehash.distributed.bulk.engines import engine_of
+from onlinehash.distributed.bulk.precision import mean_average_precision
+from onlinehash.distributed.bulk.reading import Encoded, read_codes
+from onlinehash.distributed.bulk.sources import Source, open_source
+from onlinehash.distributed.bulk.truth import Neighbours, SameLabel, ground_truth, same_label
+
+__all__ = [
+    "Encoded",
+    "Engine",
+    "Neighbours",
+    "Report",
+    "SameLabel",
+    "Source",
+    "encode",
+    "engine_of",
+    "ground_truth",
+    "mean_average_precision",
+    "open_source",
+    "read_codes",
+    "recode",
+    "same_label",
+]

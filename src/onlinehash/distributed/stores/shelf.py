@@ -83,6 +83,9 @@ class Change(ABC):
     """
 
     head: Head  #: As it is now; nobody else changes it until this is over.
+    #: Just now something was rewound that had been cut off, and with it all that a refresh under way has written so
+    #: far: it begins again. Stays so for the changes that follow until one puts its head.
+    rewound: bool = False
 
     @abstractmethod
     def add_items(

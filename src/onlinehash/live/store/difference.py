@@ -18,6 +18,7 @@ from onlinehash.live.store.records import (
     read_encoders,
     read_events,
     read_learner,
+    read_positions,
     read_settings,
 )
 from onlinehash.live.store.schema import check_tables, tables_of
@@ -39,6 +40,7 @@ class Difference(NamedTuple):
     added: Contents
     codes: np.ndarray | None
     settings: dict[str, Any] | None
+    positions: dict[str, Any]
     encoders: Encoders | None
     learner: LearnerAndLog | None
     events: list[dict[str, Any]]
@@ -46,7 +48,12 @@ class Difference(NamedTuple):
 
 
 def read_difference(
-    connection: sqlite3.Connection, folder: Path, known: State, numbering: Numbering, book: Book
+    connection: sqlite3.Connection,
+    folder: Path,
+    known: State,
+    numbering: Numbering,
+    book: Book,
+    known_settings: dict[str, Any],
 ) -> Difference | None:
     """All that changed since a state; None where it takes reading everything to know it, or something does not fit."""
     state = State.read(connection, folder)
@@ -64,7 +71,8 @@ def read_difference(
         touched = touched[numbering.alive(touched)]  # what was known to be removed stays so
     if _is_large(n_new + len(touched), known):
         return None
-    refreshed = known.totals["settings"] != state.totals["settings"]
+    settings = read_settings(connection, folder)
+    refreshed = settings != known_settings  # their table's total also follows positions, which change no codes
     refreshed |= known.totals["encoders"] != state.totals["encoders"]
     changed = read_some(connection, folder, state, touched)
     added = read_from(connection, folder, state, known.next_number)
@@ -78,7 +86,8 @@ def read_difference(
         changed,
         added,
         read_codes(connection, folder, state, numbering.numbers) if refreshed else None,
-        read_settings(connection, folder) if refreshed else None,
+        settings if refreshed else None,
+        read_positions(connection, folder),
         read_encoders(connection, folder) if refreshed else None,
         learner,
         events,

@@ -1,4 +1,4 @@
-"""What a store holds besides items: settings, the learner with its log, and encoders."""
+"""What a store holds besides items: settings, positions, the learner with its log, and encoders."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from onlinehash import format
 from onlinehash.live.store.ledger import check_record, damaged, read_value
 
 ONLY = 0  #: The key of a table's only record.
+POSITIONS = 1  #: The key of the positions in the table of settings; there is no such record where none was ever kept.
 
 LearnerAndLog = tuple[bytes, list[dict[str, Any]]]
 Encoders = list[tuple[int, dict[str, Any], bytes]]
@@ -20,6 +21,7 @@ class Records(NamedTuple):
     """All of it, as of one moment."""
 
     settings: dict[str, Any]
+    positions: dict[str, Any]
     learner: LearnerAndLog
     encoders: Encoders
 
@@ -27,7 +29,10 @@ class Records(NamedTuple):
 def read_records(connection: sqlite3.Connection, folder: Path) -> Records:
     """All of it."""
     return Records(
-        read_settings(connection, folder), read_learner(connection, folder), read_encoders(connection, folder)
+        read_settings(connection, folder),
+        read_positions(connection, folder),
+        read_learner(connection, folder),
+        read_encoders(connection, folder),
     )
 
 
@@ -38,6 +43,15 @@ def read_settings(connection: sqlite3.Connection, folder: Path) -> dict[str, Any
         raise damaged(folder, "settings", ONLY, "it is missing")
     settings: dict[str, Any] = json.loads(value)
     return settings
+
+
+def read_positions(connection: sqlite3.Connection, folder: Path) -> dict[str, Any]:
+    """How far each source was read, by its name."""
+    value = read_value(connection, folder, "settings", POSITIONS)
+    positions: dict[str, Any] = {} if value is None else json.loads(value)
+    if not isinstance(positions, dict):
+        raise damaged(folder, "settings", POSITIONS, "expected the positions of sources by their names")
+    return positions
 
 
 def read_learner(connection: sqlite3.Connection, folder: Path) -> LearnerAndLog:

@@ -17,7 +17,7 @@ from onlinehash.live.store.folder import DATABASE
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "state": ("value",),  # one record: the numbers and counts of everything else
-    "settings": ("value",),  # one record of JSON
+    "settings": ("value",),  # JSON: the settings, and how far sources were read
     "rows": ("row_sum", "id", "payload", "vector"),  # the fresh tail, and rows that override a sealed one
     "blocks": ("numbers", "row_sums", "ids", "payloads", "vectors"),  # sealed rows; the key is the first one's number
     "gone": (),  # sealed rows that were removed

@@ -33,11 +33,13 @@ from onlinehash.live.store.numbering import Numbering
 from onlinehash.live.store.receipts import Book, Stored, read_news, read_receipt, size
 from onlinehash.live.store.records import (
     ONLY,
+    POSITIONS,
     Encoders,
     LearnerAndLog,
     Records,
     read_encoders,
     read_learner,
+    read_positions,
     read_records,
     read_settings,
 )
@@ -214,7 +216,7 @@ class Store:
         Only for those who read beside a writer. It changes nothing here; `follow` does.
         """
         with self._reading() as connection:
-            return read_difference(connection, self.path, self._state, self._numbering, self._book)
+            return read_difference(connection, self.path, self._state, self._numbering, self._book, self.settings)
 
     @property
     def is_behind(self) -> bool:
@@ -233,8 +235,10 @@ class Store:
         self._numbering.mark()  # nobody will undo this
         self._book.follow(difference.receipts)
         self._state = difference.state
-        if self._records is not None and difference.settings is not None and difference.encoders is not None:
-            self._records = self._records._replace(settings=difference.settings, encoders=difference.encoders)
+        if self._records is not None:
+            self._records = self._records._replace(positions=difference.positions)
+            if difference.settings is not None and difference.encoders is not None:
+                self._records = self._records._replace(settings=difference.settings, encoders=difference.encoders)
 
     def _upgrade(self) -> None:
         """Bring a store of an older format to the present one, in one transaction."""
@@ -270,6 +274,14 @@ class Store:
             return self._records.settings
         with self._reading() as connection:
             return read_settings(connection, self.path)
+
+    @property
+    def sources(self) -> dict[str, Any]:
+        """How far each source was read, by its name."""
+        if self._records is not None:
+            return dict(self._records.positions)
+        with self._reading() as connection:
+            return read_positions(connection, self.path)
 
     def take(self, positions: np.ndarray) -> np.ndarray:
         """The rows at these positions; those of dead positions are NaN."""
@@ -377,6 +389,11 @@ class Store:
     def put_settings(self, settings: dict[str, Any]) -> None:
         """Other settings."""
         self._ledger().put("settings", ONLY, json.dumps(settings).encode())
+
+    def put_position(self, source: str, position: Any) -> None:
+        """How far a source was read."""
+        sources = self.sources | {source: position}
+        self._ledger().put("settings", POSITIONS, json.dumps(sources).encode())
 
     def add(self, ids: Sequence[Any], rows: np.ndarray, payloads: Sequence[str | None]) -> None:
         """New items at new positions at the end."""

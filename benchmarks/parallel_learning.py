@@ -1,0 +1,145 @@
+"""Learning in parallel: MMOH's models on several processes, and learners on shards of the pairs that are averaged.
+
+python benchmarks/parallel_learning.py models
+python benchmarks/parallel_learning.py shards mnist.npz cifar10.npz --json shards.json
+
+`models` prints the least microseconds a pair of one process and of several, taken in turn, on blocks of pairs that a
+learner which has already learned goes on with. `shards` prints mAP after the same pairs, beside one learner on all of
+them and one on a shard alone, and the seconds that took without the start of the processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import statistics
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import common
+import numpy as np
+import pairs
+
+from onlinehash import MultiModelOnlineHashing, OnlineHashing
+from onlinehash.distributed.learning import ParallelModels, learn_on_shards, shards
+
+BLOCK = 4096
+SIZES = [(T, r, d) for T in (4, 8) for r in (32, 64) for d in (128, 512)]
+
+
+def models(args: argparse.Namespace) -> list[dict]:
+    print(f"{'T / r / d':>14} {'similar':>8} {'1 process':>10} {'2 processes':>12} {'times faster':>13}  (us a pair)")
+    rows = []
+    for T, r, d in SIZES:
+        for share in (0.1, 0.5):
+            A, B, similar = block_of(d, share)
+            one = MultiModelOnlineHashing(r, n_models=T, random_state=0).partial_fit_pairs(A, B, similar)
+            two = copy.deepcopy(one)
+            with ParallelModels(two, args.processes) as teacher:
+                contenders = {
+                    "one": lambda: one.partial_fit_pairs(A, B, similar),
+                    "two": lambda: teacher.partial_fit_pairs(A, B, similar),
+                }
+                seconds = common.best(contenders, args.repeats)
+            assert np.array_equal(one.projection_, two.projection_)
+            us = {name: s / BLOCK * 1e6 for name, s in seconds.items()}
+            rows.append({"T": T, "r": r, "d": d, "share": share, "processes": args.processes} | us)
+            print(
+                f"{f'{T} / {r} / {d}':>14} {share:>8.0%} {us['one']:>10.2f} {us['two']:>12.2f} "
+                f"{us['one'] / us['two']:>13.2f}",
+                flush=True,
+            )
+    return rows
+
+
+def block_of(d: int, share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs of overlapping classes, this share of them similar."""
+    X, y = common.clusters(4 * BLOCK, d)
+    rng = np.random.default_rng(0)
+    wanted = rng.random(BLOCK) < share
+    a = rng.integers(len(X), size=BLOCK)
+    b = np.array([rng.choice(np.flatnonzero((y == y[i]) == s)) for i, s in zip(a, wanted, strict=True)])
+    return X[a], X[b], wanted
+
+
+@contextmanager
+def timed_rounds() -> Iterator[list[float]]:
+    """When each round was averaged: the processes' start, which is before the first, can be left out."""
+    times: list[float] = []
+    averaged = shards.averaged
+
+    def noted(states: list[dict], before: dict) -> dict:
+        result = averaged(states, before)
+        times.append(time.perf_counter())
+        return result
+
+    shards.averaged = noted
+    try:
+        yield times
+    finally:
+        shards.averaged = averaged
+
+
+def on_shards(args: argparse.Namespace) -> list[dict]:
+    rows = []
+    for path in args.data:
+        data = pairs.Data(path)
+        print(f"\n{data.name}: mAP, {args.bits} bits, {args.pairs} pairs, mean and spread of {args.seeds} seeds")
+        print(f"{'learner':>28} {'mAP':>15} {'pairs a second':>15}")
+        cases: list[tuple[int, int | None]] = [(1, None), (2, None), (4, None)]
+        cases += [(n, every) for n in (2, 4) for every in (100, 1000, 10_000)]
+        for n_shards, every in cases:
+            found = [run(data, args, seed, n_shards, every) for seed in range(args.seeds)]
+            maps, speeds = ([row[name] for row in found] for name in ("map", "speed"))
+            name = (
+                f"{n_shards} shards, every {every}"
+                if every
+                else "one"
+                if n_shards == 1
+                else f"one, 1/{n_shards} of pairs"
+            )
+            spread = statistics.stdev(maps) if len(maps) > 1 else 0.0
+            print(f"{name:>28} {statistics.mean(maps):>8.3f} ± {spread:.3f} {max(speeds):>15,.0f}", flush=True)
+            rows += [
+                {"data": data.name, "shards": n_shards, "every": every, "seed": s} | row for s, row in enumerate(found)
+            ]
+    return rows
+
+
+def run(data: pairs.Data, args: argparse.Namespace, seed: int, n_shards: int, every: int | None) -> dict:
+    """mAP of one learner on the first of `n_shards` parts (every is None), or of so many averaged learners."""
+    a, b = (side[: args.pairs] for side in data.pairs(seed))
+    A, B, similar = data.rows[a], data.rows[b], data.y[a] == data.y[b]
+    learner = OnlineHashing(args.bits, random_state=seed)
+    start = time.perf_counter()
+    if every is None:
+        n = len(A) // n_shards
+        learner.partial_fit_pairs(A[:n], B[:n], similar[:n])
+        speed = n / (time.perf_counter() - start)
+    else:
+        with timed_rounds() as times:
+            learn_on_shards(learner, A, B, similar, n_shards=n_shards, every=every, n_processes=args.processes)
+        n_in_last = (len(times) - 1) * n_shards * every  # those after the first round; the last may be a shorter one
+        speed = min(n_in_last, len(A)) / (times[-1] - times[0]) if len(times) > 1 else float("nan")
+    return {"map": pairs.mean_average_precision(learner, data, data.rows, data.y), "speed": speed}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=["models", "shards"])
+    parser.add_argument("data", type=Path, nargs="*", help="npz files with X and y, for shards")
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--pairs", type=int, default=50_000)
+    parser.add_argument("--bits", type=int, default=64)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--json", type=Path, help="write the figures to this file too")
+    args = parser.parse_args()
+    print(common.machine())
+    common.write_json(models(args) if args.what == "models" else on_shards(args), args.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,153 @@
+"""`onlinehash consume`: from what was typed to an index that follows a stream until it is told to stop."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from onlinehash.cli import output, parameters
+from onlinehash.errors import InvalidInput, MissingExtra
+from onlinehash.progress import progress_bar
+
+if TYPE_CHECKING:
+    from onlinehash.distributed.consuming.address import Address
+    from onlinehash.distributed.consuming.consumer import Tally
+
+#: Where a password is read from that the address does not have: a command line can be seen by all on the machine.
+PASSWORD = "ONLINEHASH_SOURCE_PASSWORD"
+
+#: As for `serve`: each pair teaches at once.
+METHOD = "OnlineHashing"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What was typed, but for the learner."""
+
+    source: str
+    target: str
+    batch: int
+    until_empty: bool
+    name: str | None
+    setting: list[str] | None
+    metrics_port: int | None
+
+
+def consume(options: Options, choices: parameters.Choices, as_json: bool) -> None:
+    """Consume until a signal says to stop, or nothing is left."""
+    from onlinehash.distributed.consuming.address import Address
+
+    try:
+        from onlinehash.distributed.consuming import metrics, running
+        from onlinehash.distributed.consuming.consumer import Consumer
+    except ModuleNotFoundError as error:
+        raise MissingExtra("onlinehash consume", error.name or "a package", "redis") from None
+    address = _with_password(Address.parse(options.source))
+    with ExitStack() as stack:
+        source = running.open_source(address, _settings(options.setting), options.name)
+        stack.callback(source.close)
+        source.check()  # before the index: a broker that is not there leaves no folder behind
+        index = stack.enter_context(_open(options.target, choices))
+        consumer = Consumer(index, source, options.batch)
+        stop = stack.enter_context(_stopped_by_signals())
+        port = stack.enter_context(metrics.served(consumer.tally, source.name, options.metrics_port))
+        _announce(source.name, options.target, port, as_json)
+        show = stack.enter_context(progress_bar())
+        tally = running.run(consumer, stop, options.until_empty, _shown(show))
+    _report(tally, as_json)
+
+
+def _with_password(address: Address) -> Address:
+    return address if address.password else replace(address, password=os.environ.get(PASSWORD, ""))
+
+
+def _settings(typed: list[str] | None) -> dict[str, str]:
+    """KEY=VALUE; a message about them repeats the key only."""
+    found: dict[str, str] = {}
+    for text in typed or []:
+        key, separator, value = text.partition("=")
+        if not key or not separator:
+            raise InvalidInput("expected KEY=VALUE after --setting, got something else.")
+        found[key] = value
+    return found
+
+
+def _open(target: str, choices: parameters.Choices) -> Any:
+    """The index that is changed: in PostgreSQL, or in a folder, where a new one is made if there is none."""
+    typed = [name for name, value in vars(choices).items() if value is not None]
+    if target.startswith(("postgresql://", "postgres://")):
+        if typed:
+            raise InvalidInput(f"expected no --{typed[0]} here, as the index in PostgreSQL has its learner already.")
+        from onlinehash.distributed.stores.postgres import PostgresIndex
+
+        return PostgresIndex.open(target)
+    if "://" in target:
+        raise InvalidInput("expected a folder or an address postgresql://... to write to, got another address.")
+    from onlinehash.live.index import LiveIndex
+    from onlinehash.live.store import Store
+
+    if not typed and Store.exists(target):
+        return LiveIndex.open(target, background=True)
+    # One that is there is continued if it has this very learner, so that the same command starts it again.
+    learner = parameters.make_learner(replace(choices, method=choices.method or METHOD))
+    return LiveIndex(learner, path=target, background=True)
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set: the batch is finished first."""
+    stop = threading.Event()
+    before = {
+        number: signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if threading.current_thread() is threading.main_thread()
+    }
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _announce(source: str, target: str, port: int | None, as_json: bool) -> None:
+    from onlinehash.distributed.consuming.address import without_login
+
+    url, shown = None if port is None else f"http://127.0.0.1:{port}/metrics", without_login(target)
+    if as_json:
+        output.print_json({"source": source, "target": shown, "metrics": url})
+        return
+    print(f"onlinehash: from {source} into {shown}" + (f", metrics at {url}" if url else ""))
+    print("Ctrl-C stops after the batch.", flush=True)
+
+
+def _shown(show: Callable[[float | None, str], None]) -> Callable[[Tally], None]:
+    """Tell the progress, with the pairs of the last second or so."""
+    rate, then, pairs = 0.0, time.monotonic(), 0
+
+    def tell(tally: Tally) -> None:
+        nonlocal rate, then, pairs
+        now = time.monotonic()
+        if now - then >= 1:
+            rate, then, pairs = (tally.pairs - pairs) / (now - then), now, tally.pairs
+        lag = "unknown" if tally.lag is None else f"{tally.lag:,}"
+        text = f"{tally.messages:,} messages, {rate:,.0f} pairs/s, lag {lag}, {tally.dead_letters:,} dead letters"
+        show(None, f"{text}; waiting: {tally.problem}" if tally.problem else text)
+
+    return tell
+
+
+def _report(tally: Tally, as_json: bool) -> None:
+    counts = {name: getattr(tally, name) for name in ("messages", "pairs", "items", "dead_letters", "repeats", "lag")}
+    if as_json:
+        output.print_json(counts)
+        return
+    print(
+        f"{tally.messages:,} messages: {tally.pairs:,} pairs learned, {tally.items:,} items changed, "
+        f"{tally.dead_letters:,} dead letters"
+    )

@@ -1,0 +1,60 @@
+"""`onlinehash postgres`: indexes in PostgreSQL, made, migrated and described. Passwords are never printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onlinehash
+from onlinehash import PostgresIndex, refresh
+from onlinehash.cli import facts, output
+from onlinehash.distributed.stores.postgres import migrating
+from onlinehash.distributed.stores.postgres.connecting import shown
+from onlinehash.distributed.stores.postgres.shelf import PostgresShelf
+from onlinehash.errors import InvalidInput
+from onlinehash.learners.base import Learner
+
+
+def create(
+    address: str, model: str, schema: str, shards: list[str], role: str | None, search: str, as_json: bool
+) -> None:
+    """A new index, with the learner of a file."""
+    learner = onlinehash.load(model)
+    if not isinstance(learner, Learner):
+        raise InvalidInput(f"expected a learner in {model}, got {type(learner).__name__}.")
+    PostgresIndex.create(address, learner, schema=schema, shards=shards, role=role, search=search).close()
+    show(address, schema, as_json)
+
+
+def migrate(address: str, schema: str, as_json: bool) -> None:
+    """The tables in the format of this version."""
+    done = migrating.migrate(address, schema)
+    if as_json:
+        output.print_json({"address": shown(address), "schema": schema, **done._asdict()})
+    elif done.before == done.after:
+        print(f"format {done.after}, as it was")
+    else:
+        print(f"format {done.after}, from {done.before}")
+
+
+def show(address: str, schema: str, as_json: bool) -> None:
+    """What an index holds, and how far its codes are behind."""
+    shelf = PostgresShelf(address, schema)
+    with PostgresIndex(shelf, refresh.by_hand()) as index:  # as its own policy may be one that is not kept
+        about = shelf.about
+        document = {"address": shelf.address, "schema": schema, "format": about.format, "search": about.search}
+        document |= {"shards": about.n_shards} | facts.opened(index, shelf.head().state["refresh"])
+    if as_json:
+        output.print_json(document)
+    else:
+        output.print_columns(list(_in_words(document).items()))
+
+
+def _in_words(document: dict[str, Any]) -> dict[str, str]:
+    held = f"by {document['shards']} other servers" if document["shards"] else "by this server"
+    words = {
+        "address": document["address"],
+        "schema": f"{document['schema']}, format {document['format']}",
+        "rows": f"held {held}",
+        "search": document["search"],
+    }
+    return words | facts.live_in_words(document)

@@ -1,0 +1,59 @@
+"""The commands under `onlinehash postgres`, with options and help; `postgres.py` does the work."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
+
+Json = Annotated[bool, typer.Option("--json", help="Write JSON for machines to standard output.")]
+Address = Annotated[
+    str, typer.Argument(help="The database, such as postgresql://user@host:5432/name.", show_default=False)
+]
+Schema = Annotated[str, typer.Option(help="The schema that holds the tables.")]
+
+
+@app.callback()
+def options() -> None:
+    """Make, migrate and describe indexes in PostgreSQL."""
+
+
+@app.command()
+def create(
+    address: Address,
+    model: Annotated[str, typer.Option(help="The learner that the index begins with.", show_default=False)],
+    schema: Schema = "onlinehash",
+    shard: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="A server that holds a part of the rows.", show_default=False),
+    ] = None,
+    role: Annotated[
+        str | None, typer.Option(help="A role that may then use the index, but not alter it.", show_default=False)
+    ] = None,
+    search: Annotated[
+        Literal["multi", "scan", "pgvector", "hnsw", "ivfflat"], typer.Option(help="How codes are searched.")
+    ] = "multi",
+    as_json: Json = False,
+) -> None:
+    """Make the tables of a new index."""
+    from onlinehash.cli import postgres
+
+    postgres.create(address, model, schema, shard or [], role, search, as_json)
+
+
+@app.command()
+def migrate(address: Address, schema: Schema = "onlinehash", as_json: Json = False) -> None:
+    """Bring the tables of an index to the format of this version."""
+    from onlinehash.cli import postgres
+
+    postgres.migrate(address, schema, as_json)
+
+
+@app.command()
+def info(address: Address, schema: Schema = "onlinehash", as_json: Json = False) -> None:
+    """Tell what an index holds."""
+    from onlinehash.cli import postgres
+
+    postgres.show(address, schema, as_json)

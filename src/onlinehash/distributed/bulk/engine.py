@@ -1,0 +1,129 @@
+"""`Engine`: whatever can apply a function to partitions on several workers. All that bulk work asks of it is `map`.
+
+An engine goes on as long as something gets done. Parts that fail are tried again when all others have had their turn;
+after `ATTEMPTS` rounds in which nothing at all was done it gives up, with the last problem in one sentence. What is
+wrong with the input stays wrong, and is told at once.
+"""
+
+from __future__ import annotations
+
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self, TypeVar
+
+from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, ServiceUnavailable, StorageError
+from onlinehash.numeric.threads import one_thread
+from onlinehash.progress import progress_bar
+
+#: Rounds in which nothing gets done before the work is given up.
+ATTEMPTS = 3
+
+#: Seconds to wait for the other end of an address.
+PATIENCE = 10
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a part is not done; what is final would fail again."""
+
+    error: type[OnlineHashError]
+    message: str
+    is_final: bool = False
+
+
+class Engine(ABC):
+    """Workers. `with` begins and ends them, or the connection to them; inside it, all work shares them."""
+
+    _depth = 0
+
+    def map(self, function: Callable[[P], R], partitions: Sequence[P], doing: str) -> Iterator[tuple[int, R]]:
+        """The number of each partition and what the function says of it, in the order in which they get done.
+
+        The function travels to the workers once, by pickle, and computes on one thread there. It may run more than
+        once for a partition, where a worker is lost. `doing` is what the progress bar says.
+        """
+        left, idle = dict(enumerate(partitions)), 0
+        problem = Failure(ServiceUnavailable, "no worker answered")
+        with progress_bar(len(partitions)) as show:
+            while left:
+                n_left = len(left)
+                show(len(partitions) - n_left, f"{doing}, {len(partitions) - n_left} of {len(partitions)} parts")
+                for number, outcome in self._outcomes(function, dict(left)):
+                    if not isinstance(outcome, Failure):
+                        del left[number]
+                        done = len(partitions) - len(left)
+                        show(done, f"{doing}, {done} of {len(partitions)} parts")
+                        yield number, outcome
+                    elif outcome.is_final:
+                        raise outcome.error(outcome.message)
+                    else:
+                        problem = outcome
+                idle = 0 if len(left) < n_left else idle + 1
+                if idle == ATTEMPTS:
+                    raise problem.error(
+                        f"expected all parts to be done, but {len(left)} of {len(partitions)} failed {ATTEMPTS} times "
+                        f"({problem.message}); start again when that is mended: what is done is kept."
+                    )
+
+    @abstractmethod
+    def _outcomes(self, function: Callable[[P], R], partitions: Mapping[int, P]) -> Iterator[tuple[int, R | Failure]]:
+        """Each partition's number and outcome, as `attempt` gives it; those of a lost worker may be left out."""
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Start workers, or connect to them."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Stop what was started."""
+
+    def __enter__(self) -> Self:
+        if self._depth == 0:
+            self._begin()
+        self._depth += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._depth -= 1
+        if self._depth == 0:
+            self._end()
+
+
+def attempt(partition: P, function: Callable[[P], R]) -> R | Failure:
+    """What a worker does. Errors go back as what they mean, for not every exception survives pickling."""
+    try:
+        with one_thread():
+            return function(partition)
+    except (InvalidInput, FormatError) as error:
+        return Failure(type(error), str(error), is_final=True)
+    except OSError as error:
+        return Failure(StorageError, f"{error.filename}: {error.strerror}" if error.strerror else str(error))
+    except Exception as error:
+        return Failure(ServiceUnavailable, f"{type(error).__name__}: {error}")
+
+
+def lost(error: BaseException) -> Failure:
+    """What is known of a part whose worker was lost."""
+    text = " ".join(str(error).split())
+    return Failure(ServiceUnavailable, f"{type(error).__name__}: {text[:200]}")
+
+
+def check_address(address: str, what: str) -> None:
+    """`host:port` at which somebody listens; engines themselves wait longer, and say less."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise InvalidInput(f"expected HOST:PORT as the address of {what}, got {address!r}.")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+    except OSError as error:
+        raise ServiceUnavailable(
+            f"expected {what} at {address}, got no connection ({error.strerror or error}); start it first."
+        ) from None

@@ -1,0 +1,31 @@
+"""Engines by their address."""
+
+from __future__ import annotations
+
+from onlinehash import checks
+from onlinehash.distributed.bulk.engine import Engine
+from onlinehash.distributed.bulk.on_dask import Dask
+from onlinehash.distributed.bulk.on_processes import Processes
+from onlinehash.distributed.bulk.on_ray import Ray
+from onlinehash.errors import InvalidInput
+
+
+def engine_of(on: str | Engine | None) -> Engine:
+    """The engine at an address; an engine is its own.
+
+    None, "local"               processes of this machine, one for each CPU
+    "local://4"                 so many processes
+    "dask://host:port"          a Dask scheduler; "dask://" is a cluster of this machine, for the time of the work
+    "ray://host:port"           a Ray client server; "ray://" is what `ray.init()` finds or starts
+    """
+    if isinstance(on, Engine):
+        return on
+    scheme, _, rest = on.partition("://") if isinstance(on, str) else ("local" if on is None else "", "", "")
+    if scheme == "local" and (not rest or (rest.isdecimal() and int(rest) > 0)):
+        return Processes(int(rest) if rest else None)
+    if scheme in ("dask", "ray") and on != scheme:
+        return (Dask if scheme == "dask" else Ray)(rest or None)
+    raise InvalidInput(
+        "expected the engine to be local, local://PROCESSES, dask://HOST:PORT or ray://HOST:PORT, "
+        f"got {checks.shown(on)}."
+    )

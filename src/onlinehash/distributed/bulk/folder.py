@@ -1,0 +1,109 @@
+"""The folder of an encoded source: parts, and a manifest that says which there are to be and whose codes they hold.
+
+The manifest is written before the first part, so that nobody writes parts of another source or encoder beside them, and
+again when all are there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from onlinehash import checks, files
+from onlinehash.atomic import replacing
+from onlinehash.distributed.bulk.parts import Stamp
+from onlinehash.distributed.bulk.sources import Source
+from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.learners.encoder import Encoder
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What is in the folder, or will be: `encoder` and `source` are digests, `parts` the parts' rows and digests."""
+
+    n_bits: int
+    n_models: int
+    version: int
+    encoder: str
+    source: str
+    parts: list[tuple[int, str]]
+    complete: bool = False
+
+    @classmethod
+    def of(cls, encoder: Encoder, source: Source) -> Manifest:
+        """Of the codes that an encoder will give a source."""
+        parts = [(p.n_rows, hashlib.sha256(p.identity.encode()).hexdigest()) for p in source.partitions]
+        return cls(encoder.n_bits, encoder.n_models, encoder.version, encoder_digest(encoder), source.digest, parts)
+
+    @property
+    def n_rows(self) -> int:
+        return sum(n_rows for n_rows, _ in self.parts)
+
+    def stamp(self, number: int) -> Stamp:
+        """What a part must say of itself."""
+        n_rows, source = self.parts[number]
+        return Stamp(self.encoder, source, n_rows, self.n_bits, self.n_models)
+
+
+def encoder_digest(encoder: Encoder) -> str:
+    """Of the bytes of its file."""
+    return hashlib.sha256(files.to_bytes(encoder)).hexdigest()
+
+
+def part_path(folder: Path, number: int) -> Path:
+    """Where a part is."""
+    return folder / f"part-{number:06}.parquet"
+
+
+def begin(folder: Path, manifest: Manifest) -> None:
+    """Make the folder, or take one that holds, or was to hold, the same codes; anything else is refused."""
+    if (folder / MANIFEST).exists():
+        found = read_manifest(folder)
+        if found.encoder != manifest.encoder:
+            raise InvalidInput(
+                f"expected a new folder, or one of codes by this encoder (version {manifest.version}), but {folder} "
+                f"has codes by another (version {found.version}); name a new folder, or recode into one."
+            )
+        if found.source != manifest.source:
+            raise InvalidInput(
+                f"expected a new folder, or one of codes of this source, but {folder} has codes of another, or of this "
+                "one before it was changed or when it was cut into other partitions; name a new folder."
+            )
+        return
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InvalidInput(f"expected a new or empty folder for the codes, but {folder} is something else.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"expected a folder that can be made at {folder}, got: {error.strerror}.") from None
+    write_manifest(folder, manifest)
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Write it, in the place of the one that is there."""
+    with replacing(folder / MANIFEST) as file:
+        file.write(json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1).encode())
+
+
+def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
+    """That of an encoded folder."""
+    path = Path(folder) / MANIFEST
+    if not path.is_file():
+        raise InvalidInput(f"expected a folder of codes at {folder}, got no {MANIFEST} there; encode makes one.")
+    try:
+        document: dict[str, Any] = json.loads(path.read_bytes())
+        if document.pop("format") != FORMAT:
+            raise FormatError(f"{path} is of another format than {FORMAT}; upgrade onlinehash.")
+        parts = [(int(n_rows), str(digest)) for n_rows, digest in document.pop("parts")]
+        return Manifest(parts=parts, **document)
+    except FormatError:
+        raise
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise FormatError(f"{path} is damaged ({checks.shown(error)}); name a new folder.") from None

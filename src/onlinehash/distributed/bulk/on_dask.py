@@ -1,0 +1,78 @@
+"""The engine of a Dask cluster."""
+
+from __future__ import annotations
+
+import logging
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from onlinehash.distributed.bulk.engine import PATIENCE, Engine, Failure, attempt, check_address, lost
+from onlinehash.errors import MissingExtra, ServiceUnavailable
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class Dask(Engine):
+    """The workers of the scheduler at `host:port`; without an address, processes of this machine, one for each CPU."""
+
+    def __init__(self, address: str | None = None) -> None:
+        self._address = address
+        self._cluster: Any = None
+        self._client: Any = None
+
+    def _begin(self) -> None:
+        distributed = _distributed()
+        if self._address is None:
+            self._cluster = distributed.LocalCluster(
+                threads_per_worker=1, dashboard_address=None, host="127.0.0.1", silence_logs=logging.CRITICAL
+            )
+        else:
+            check_address(self._address, "a Dask scheduler")
+        where = self._cluster or f"tcp://{self._address}"
+        try:
+            self._client = distributed.Client(where, timeout=PATIENCE, set_as_default=False)
+        except OSError as error:
+            raise ServiceUnavailable(f"expected a Dask scheduler at {self._address}, got: {error}.") from None
+
+    def _outcomes(self, function: Callable[[P], R], partitions: Mapping[int, P]) -> Iterator[tuple[int, R | Failure]]:
+        try:
+            # The function is what a task returns: Dask runs it again if the worker that holds it is lost, while
+            # scattered data would be gone.
+            sent = self._client.submit(_itself, function, pure=False)
+            futures = self._client.map(attempt, list(partitions.values()), function=sent, pure=False)
+            numbers = dict(zip(futures, partitions, strict=True))
+            del futures  # what is done is forgotten, also by the workers
+            for future, result in _distributed().as_completed(
+                list(numbers), self._client.loop, with_results=True, raise_errors=False
+            ):
+                number = numbers.pop(future)
+                yield number, result if future.status == "finished" else lost(_reason(result))
+        except (OSError, RuntimeError) as error:  # the scheduler is gone
+            yield -1, lost(error)
+
+    def _end(self) -> None:
+        self._client.close()
+        if self._cluster is not None:
+            self._cluster.close()
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError:
+        raise MissingExtra("work on Dask", "distributed", "dask") from None
+    return distributed
+
+
+def _itself(function: Any) -> Any:
+    return function
+
+
+def _reason(result: Any) -> BaseException:
+    """The exception among what Dask tells of a part that has no result."""
+    for thing in result if isinstance(result, tuple) else (result,):
+        if isinstance(thing, BaseException):
+            return thing
+    return RuntimeError("its worker or the scheduler was lost")

@@ -1,0 +1,143 @@
+"""From messages to changes of an index: each message exactly once, whatever happens in between.
+
+A batch is read, its messages are put together into calls, and each call is kept in the index together with the position
+of its last message. Only then the broker is told. Who dies anywhere in between goes on after the position. A message
+that cannot be used is kept apart at the broker before the position passes it, so it may be there twice, never missing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from onlinehash.distributed.consuming import messages
+from onlinehash.distributed.consuming.requests import Request
+from onlinehash.distributed.consuming.source import Entry, Source
+from onlinehash.errors import InvalidInput, NotReady, UnknownId
+
+#: Messages that are read at once, unless told otherwise: few enough to be kept soon, enough to share a transaction.
+BATCH = 500
+
+#: What an index refuses with before it changes anything.
+REFUSALS = (InvalidInput, UnknownId, NotReady)
+
+
+@dataclass
+class Tally:
+    """What happened so far."""
+
+    messages: int = 0
+    pairs: int = 0
+    items: int = 0  #: added, updated or removed
+    dead_letters: int = 0
+    repeats: int = 0  #: came again, and were in the index already
+    lag: int | None = None
+    last_message: float = field(default_factory=time.monotonic)
+    problem: str = ""  #: Why nothing goes on; empty while it does.
+
+    @property
+    def idle(self) -> float:
+        """Seconds since a message came."""
+        return time.monotonic() - self.last_message
+
+
+class Taken(NamedTuple):
+    """A message that can be used: what it asks for, and how many entries of the batch are done with when it is."""
+
+    request: Request
+    entry: Entry
+    n_entries: int
+
+
+class Consumer:
+    """One source into one index, which has `positions`, `reached` and `put_position`.
+
+    No other consumer may read the same source under the same name into the same index at the same time.
+    """
+
+    def __init__(self, index: Any, source: Source, batch: int = BATCH) -> None:
+        if batch < 1:
+            raise InvalidInput(f"expected a batch of at least one message, got {batch}.")
+        self.index, self.source, self.batch = index, source, batch
+        self.tally = Tally()
+        self._is_under_way = False
+
+    def step(self, wait: float = 1.0) -> int:
+        """Take one batch, waiting at most so many seconds for it; how many messages came?
+
+        If it raises, call it again: it goes on after what was kept.
+        """
+        try:
+            self._find_position()
+            entries = self.source.read(self.batch, wait)
+            if entries:
+                new = [entry for entry in entries if not self.source.is_past(self._position, entry)]
+                self._take(new)
+                self.source.acknowledge(entries)
+                self.tally.messages += len(new)
+                self.tally.repeats += len(entries) - len(new)
+                self.tally.last_message = time.monotonic()
+        except BaseException:
+            self._is_under_way = False
+            raise
+        return len(entries)
+
+    def _find_position(self) -> None:
+        position = self.index.positions.get(self.source.name)
+        if not self._is_under_way:
+            self.source.begin(position)
+            self._position, self._is_under_way = position, True
+        elif position != self._position:
+            raise InvalidInput(
+                f"expected one consumer of {self.source.name} for this index, got another that reads it too; "
+                "stop one of them."
+            )
+
+    def _take(self, entries: Sequence[Entry]) -> None:
+        """Change the index by these entries, and have it know that."""
+        self._entries, self._n_kept = entries, 0
+        taken = []
+        for number, entry in enumerate(entries, 1):
+            try:
+                if entry.data is None:
+                    raise InvalidInput("expected a message (in Redis, the field `message`), got an entry without.")
+                taken.append(Taken(messages.read(entry.data), entry, number))
+            except InvalidInput as error:
+                self._bury(entry, error)
+        for _, run in groupby(taken, key=lambda one: one.request.fits):
+            self._change(list(run))
+        if self._n_kept < len(entries):  # the last ones were buried
+            position = self._after(len(entries))
+            self.index.put_position(self.source.name, position)
+            self._position = position
+
+    def _change(self, run: list[Taken]) -> None:
+        """One call for all of them; if it is refused, one for each half, until those that are refused stand alone."""
+        position = self._after(run[-1].n_entries)
+        requests = [one.request for one in run]
+        try:
+            with self.index.reached(self.source.name, position):
+                type(requests[0]).make(self.index, requests)
+        except REFUSALS as error:
+            if len(run) == 1:
+                self._bury(run[0].entry, error)
+            else:
+                self._change(run[: len(run) // 2])
+                self._change(run[len(run) // 2 :])
+            return
+        self._n_kept, self._position = run[-1].n_entries, position
+        if requests[0].is_pair:
+            self.tally.pairs += len(run)
+        else:
+            self.tally.items += len(run)
+
+    def _after(self, n_entries: int) -> Any:
+        """The position after the first entries of the batch."""
+        return self.source.advanced(self._position, self._entries[self._n_kept : n_entries])
+
+    def _bury(self, entry: Entry, error: Exception) -> None:
+        self.source.bury(entry, str(error))
+        self.tally.dead_letters += 1

@@ -1,0 +1,124 @@
+"""What messages ask of an index, and how many of one kind are asked for by one call.
+
+A call with many is what the calls one after the other are: the learner's bytes do not depend on how a stream is cut.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+
+class Request(ABC):
+    """One of them."""
+
+    what: ClassVar[str]  #: In words.
+    is_pair: ClassVar[bool] = False
+
+    @property
+    def fits(self) -> tuple[Any, ...]:
+        """Requests that one call can take have this in common."""
+        return (type(self),)
+
+    @classmethod
+    @abstractmethod
+    def make(cls, index: Any, requests: Sequence[Self]) -> None:
+        """Ask the index for all of them, which fit together, in one call."""
+
+
+def _shape(vector: np.ndarray | None) -> tuple[Any, ...] | None:
+    return None if vector is None else (vector.dtype, len(vector))
+
+
+@dataclass(frozen=True)
+class Pair(Request):
+    """Two vectors that are similar, or are not."""
+
+    a: np.ndarray
+    b: np.ndarray
+    similar: int
+    weight: float
+    what = "a pair"
+    is_pair = True
+
+    @property
+    def fits(self) -> tuple[Any, ...]:
+        return type(self), _shape(self.a), _shape(self.b)
+
+    @classmethod
+    def make(cls, index: Any, requests: Sequence[Self]) -> None:
+        A, B = (np.stack([getattr(request, name) for request in requests]) for name in "ab")
+        index.learn_pairs(A, B, [r.similar for r in requests], [r.weight for r in requests])
+
+
+@dataclass(frozen=True)
+class PairById(Request):
+    """Two items that are similar, or are not."""
+
+    id_a: Any
+    id_b: Any
+    similar: int
+    weight: float
+    what = "a pair of items"
+    is_pair = True
+
+    @classmethod
+    def make(cls, index: Any, requests: Sequence[Self]) -> None:
+        a, b = ([getattr(request, name) for request in requests] for name in ("id_a", "id_b"))
+        index.learn_pairs_by_id(a, b, [r.similar for r in requests], [r.weight for r in requests])
+
+
+@dataclass(frozen=True)
+class Addition(Request):
+    """A new item; without an id it is numbered on."""
+
+    id: Any
+    vector: np.ndarray
+    payload: dict[str, Any] | None
+    what = "an item"
+
+    @property
+    def fits(self) -> tuple[Any, ...]:
+        return type(self), _shape(self.vector), self.id is None
+
+    @classmethod
+    def make(cls, index: Any, requests: Sequence[Self]) -> None:
+        ids = None if requests[0].id is None else [r.id for r in requests]
+        index.add(ids, np.stack([r.vector for r in requests]), [r.payload for r in requests])
+
+
+@dataclass(frozen=True)
+class Change(Request):
+    """Another vector, another payload (None takes it away) or both for an item."""
+
+    id: Any
+    vector: np.ndarray | None
+    payload: Any
+    has_payload: bool
+    what = "an update"
+
+    @property
+    def fits(self) -> tuple[Any, ...]:
+        return type(self), _shape(self.vector), self.has_payload
+
+    @classmethod
+    def make(cls, index: Any, requests: Sequence[Self]) -> None:
+        rows = None if requests[0].vector is None else np.stack([r.vector for r in requests if r.vector is not None])
+        payloads = [r.payload for r in requests] if requests[0].has_payload else None
+        index.update([r.id for r in requests], rows, payloads)
+
+
+@dataclass(frozen=True)
+class Removal(Request):
+    """An item that goes."""
+
+    id: Any
+    what = "a removal"
+
+    @classmethod
+    def make(cls, index: Any, requests: Sequence[Self]) -> None:
+        index.remove([r.id for r in requests])

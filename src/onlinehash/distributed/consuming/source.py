@@ -1,0 +1,62 @@
+"""What a stream of messages must be able to do, so that each is taken exactly once.
+
+A position says how far a stream was read. It is kept inside the index, together with what was made of the messages, and
+that alone decides where reading goes on. What the broker is told is for its own use.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class Entry(NamedTuple):
+    """One message: its place in the stream, its bytes (None if it has none), and how the broker knows it."""
+
+    place: str
+    data: bytes | None
+    original: Any
+
+
+class Source(ABC):
+    """A stream, read by one reader. `ServiceUnavailable` says that the broker is away: `begin` again, later."""
+
+    name: str  #: Under which the index keeps positions.
+    at_end: bool = False  #: Was there nothing more to read, the last time?
+
+    @abstractmethod
+    def check(self) -> None:
+        """Refuse, or say that the broker is away, before anything is made of this."""
+
+    @abstractmethod
+    def begin(self, position: Any) -> None:
+        """Read on after this position; None: from the first message there is."""
+
+    @abstractmethod
+    def read(self, n: int, wait: float) -> list[Entry]:
+        """Up to n messages, in their order; waits at most so many seconds for the first."""
+
+    @abstractmethod
+    def is_past(self, position: Any, entry: Entry) -> bool:
+        """Does the position say that this entry was taken already?"""
+
+    @abstractmethod
+    def advanced(self, position: Any, entries: Sequence[Entry]) -> Any:
+        """The position after these entries, which come after it."""
+
+    @abstractmethod
+    def acknowledge(self, entries: Sequence[Entry]) -> None:
+        """Tell the broker that these are done with."""
+
+    @abstractmethod
+    def bury(self, entry: Entry, reason: str) -> None:
+        """Keep a message that cannot be used at the broker, apart from the others, before it is passed over."""
+
+    @abstractmethod
+    def lag(self) -> int | None:
+        """How many messages are still to be read; None if the broker cannot tell."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the broker."""

@@ -1,0 +1,137 @@
+"""`average`: one learner out of several that went on from the same one, each on pairs of its own.
+
+Hash functions can be averaged bit by bit only where bit k means the same in all of them: they must have begun with the
+same W¹ (the same seed), on the same features. Then
+
+    W, medians      the mean over the learners, of each value for itself
+    mean of points  of all points that any of them saw, those before they parted counted once
+    counters        what was counted before they parted, plus what each counted since
+    version         likewise, and one more where their functions differ: it is larger than that of each of them
+
+The order of the learners does not matter, and the average of equal functions is that function, to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onlinehash.errors import InvalidInput
+from onlinehash.features import same_parameters
+from onlinehash.features.maps import same_values
+from onlinehash.learners.base import Learner
+from onlinehash.learners.multi_model import MultiModelOnlineHashing
+from onlinehash.learners.online_hashing import OnlineHashing
+
+#: Those whose state is their functions, the mean and counters, nothing else.
+CAN_BE_AVERAGED = (OnlineHashing, MultiModelOnlineHashing)
+
+
+def average(learners: Sequence[Any], since: Any = None) -> Any:
+    """The average of learners, as a new one; `since` is the learner that they all went on from.
+
+    Without `since` they went on from nothing: their counters add up, and so do the points in their means.
+    """
+    learners = list(learners)
+    if not learners:
+        raise InvalidInput("expected at least one learner to average, got none.")
+    for learner in learners if since is None else [*learners, since]:
+        check_can_be_averaged(learner)
+    states = [learner.get_state() for learner in learners]
+    before = {} if since is None else since.get_state()
+    for learner in learners:
+        _check_same_kind(learners[0], learner)
+    if since is not None and before:
+        _check_same_kind(learners[0], since)
+    result = type(learners[0])(**learners[0].get_params(deep=False))
+    result.set_state(averaged(states, before))
+    return result
+
+
+def check_can_be_averaged(learner: Any) -> None:
+    """Refuse a method whose functions alone do not make a learner."""
+    if type(learner) not in CAN_BE_AVERAGED:
+        known = " or ".join(cls.__name__ for cls in CAN_BE_AVERAGED)
+        raise InvalidInput(
+            f"expected learners whose state can be averaged ({known}), got {type(learner).__name__}; "
+            "teach one such learner all pairs instead."
+        )
+
+
+def _check_same_kind(first: Learner, other: Learner) -> None:
+    """Do the bits of two learners mean the same?"""
+    for learner in (first, other):
+        learner._check_ready()
+    a, b = first.get_state(), other.get_state()
+    parameters = [learner.get_params(deep=False) | {"random_state": None} for learner in (first, other)]
+    reasons = {
+        "of one method": type(first) is type(other),
+        "of the same parameters": same_parameters(*parameters),
+        "that began with the same random_state": a["seed"] == b["seed"],
+        "of vectors of the same width, type and names": all(
+            a[k] == b[k] for k in ("n_features", "dtype", "feature_names")
+        ),
+        "with the same feature map (give it its anchors, or let them part only when it is ready)": same_values(
+            a["map"], b["map"]
+        ),
+        "that learned from pairs alone since they parted": same_values(a["pairing"], b["pairing"]),
+    }
+    for reason, holds in reasons.items():
+        if not holds:
+            raise InvalidInput(f"expected learners {reason}, got others; their bits do not mean the same.")
+
+
+def averaged(states: Sequence[dict[str, Any]], before: dict[str, Any]) -> dict[str, Any]:
+    """The state of the average; `before` is the state that they all went on from, or {}."""
+    if len(states) == 1:
+        return states[0]
+    first, methods = states[0], [state["method"] for state in states]
+    zero = dict.fromkeys(first["counters"], 0)
+    counters = _since([state["counters"] for state in states], before.get("counters", zero))
+    counters["version_"] += int(any(not same_values(methods[0], method) for method in methods))
+    counters["cumulative_loss_"] = float(counters["cumulative_loss_"])
+    medians = [method["medians"] for method in methods]
+    nothing = {"medians": {"count": np.zeros(1, np.int64)}}
+    return first | {
+        "counters": counters,
+        "centring": _pooled([state["centring"] for state in states], before.get("centring")),
+        "method": {
+            "W": mean_of([method["W"] for method in methods]),
+            "medians": {
+                "values": mean_of([m["values"] for m in medians]),
+                "spreads": mean_of([m["spreads"] for m in medians]),
+                "count": _since(medians, before.get("method", nothing)["medians"], ["count"])["count"],
+            },
+        },
+    }
+
+
+def _pooled(parts: Sequence[dict[str, Any]], before: dict[str, Any] | None) -> dict[str, Any]:
+    """The mean of all points; one that all have in common stays as it is (it was frozen before they parted)."""
+    if all(same_values(parts[0], part) for part in parts):
+        return parts[0]
+    nothing = {name: np.zeros_like(parts[0][name]) for name in ("total", "count")}
+    pooled = _since(parts, before or nothing, ["total", "count"])
+    return pooled | {"mean": pooled["total"] * (1.0 / pooled["count"][0])}  # as a learner does it
+
+
+def _since(parts: Sequence[dict[str, Any]], before: dict[str, Any], names: Any = None) -> dict[str, Any]:
+    """What was counted before, plus what each part counted since then."""
+    return {
+        name: before[name] + sum_of([np.asarray(part[name]) - before[name] for part in parts])
+        for name in names or parts[0]
+    }
+
+
+def sum_of(values: Sequence[np.ndarray]) -> Any:
+    """A sum that does not depend on the order of its parts."""
+    total = np.sort(np.stack(values), axis=0).sum(axis=0)
+    return total.item() if total.ndim == 0 else total
+
+
+def mean_of(arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """A mean that does not depend on the order of its parts, and is exact where they are equal."""
+    ordered = np.sort(np.stack(arrays).astype(np.float64), axis=0)
+    return np.asarray(ordered[0] + (ordered - ordered[0]).mean(axis=0)).astype(arrays[0].dtype)

@@ -1,0 +1,36 @@
+"""What a new shelf is filled with."""
+
+from __future__ import annotations
+
+from onlinehash import checks, files
+from onlinehash.distributed.stores.shelf import Head, Layout
+from onlinehash.distributed.stores.state import Log, State
+from onlinehash.errors import InvalidInput
+from onlinehash.learners.base import Learner
+from onlinehash.live import refresh as policies
+from onlinehash.live.keeper import Contents
+from onlinehash.live.policy import IS_POLICY, Policy
+
+
+def first(learner: Learner, policy: Policy | None = None) -> tuple[Head, dict[str, bytes]]:
+    """Head and blobs of an index without items, with a learner that may have learned already."""
+    layout_of(learner)
+    checks.parameters("refresh", {"refresh": policy}, {"refresh": IS_POLICY})
+    kept = Contents.of_nothing(learner).settings["refresh"] if policy is None else policies.specification(policy)
+    blob, is_fitted = files.to_bytes(learner), hasattr(learner, "n_features_in_")
+    state = State(kept, Log(checkpoint_bytes=len(blob) if is_fitted else 0))
+    if is_fitted:
+        state = State(kept, state.log, n_features=learner.n_features_in_, dtype=learner.dtype_.name)
+    return Head(0, state.json()), {state.log.checkpoint: blob}
+
+
+def layout_of(learner: Learner) -> Layout:
+    """What codes a shelf for this learner has, if it is one that can be kept."""
+    if not isinstance(learner, Learner):
+        raise InvalidInput(f"expected a learner, such as OnlineHashing(n_bits=64), got {checks.shown(learner)}.")
+    if learner.traits.unit == "batch" and not hasattr(learner, "n_features_in_"):
+        raise InvalidInput(
+            f"expected a fitted {type(learner).__name__} for an index in a database, which then owns it, got one that "
+            "has learned nothing; call fit first."
+        )
+    return Layout(*learner.shape_of_codes)

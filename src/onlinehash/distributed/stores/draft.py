@@ -1,0 +1,114 @@
+"""A change of a shelf, in the terms of an index: items that come, change and go."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from onlinehash.codes import Codes
+from onlinehash.distributed.stores.naming import ShelfIds, texts_of
+from onlinehash.distributed.stores.reading import matrix_of
+from onlinehash.distributed.stores.shelf import Change, Head, Shelf
+from onlinehash.distributed.stores.state import Moment, State
+
+
+class Draft:
+    """What a change is going to leave behind, while it is made. Nothing of it counts before `put`."""
+
+    def __init__(self, shelf: Shelf, change: Change) -> None:
+        self.change, self._shelf = change, shelf
+        self.before = Moment(change.head.epoch, State.of(change.head, shelf.address))
+        self.state = self.before.state
+        self.born = self.before.epoch + 1
+        self._blobs: set[str] = set()
+        self.is_taught = False
+        self.is_put = False
+        if change.rewound and self.state.pending is not None:
+            self.state = replace(self.state, pending=self.state.pending.again())
+
+    @property
+    def ids(self) -> ShelfIds:
+        """The ids before this change."""
+        return ShelfIds(self._shelf, self.before)
+
+    def add(self, ids: np.ndarray, rows: np.ndarray, payloads: list[str | None], codes: Codes | None) -> None:
+        """New items; without codes if there is no encoder yet."""
+        state, texts = self.state, texts_of(ids)
+        places = np.arange(state.next_place, state.next_place + len(ids))
+        self.change.add_items(self.born, places, texts, rows, payloads)
+        if codes is not None:
+            self.change.add_codes(self.born, places, texts, codes.rows())
+        kind, next_id = "strings", 0
+        if ids.dtype != object:
+            after = int(ids.max()) + 1
+            next_id = after if state.ids is None else max(after, state.next_id)
+            are_places = state.ids in (None, "range") and np.array_equal(ids, places)
+            kind = "range" if are_places else "integers"
+        self.state = replace(
+            state,
+            ids=kind,
+            next_id=next_id,
+            next_place=state.next_place + len(ids),
+            n=state.n + len(ids),
+            changed=state.changed + len(ids),
+        )
+
+    def update(
+        self, places: np.ndarray, rows: np.ndarray | None, payloads: list[str | None] | None, codes: Codes | None
+    ) -> None:
+        """Other vectors or payloads, or both, of known items, which are at different places."""
+        order = np.argsort(places)
+        places = places[order]
+        known = self._shelf.rows(self.before.epoch, places, vectors=rows is None)
+        vectors = matrix_of(known.vectors, self.state) if rows is None else rows[order]
+        texts = known.payloads if payloads is None else [payloads[i] for i in order.tolist()]
+        self.change.end_items(self.born, places)
+        self.change.add_items(self.born, places, known.ids, vectors, texts)
+        if rows is not None:
+            self.change.end_codes(self.born, places)
+            if codes is not None:
+                self.change.add_codes(self.born, places, known.ids, codes.rows()[order])
+            self._redo(places)
+        self._count_dead(places)
+
+    def remove(self, places: np.ndarray) -> None:
+        """Known items go."""
+        self.change.end_items(self.born, places)
+        self.change.end_codes(self.born, places)
+        self.state = replace(self.state, n=self.state.n - len(places))
+        self._count_dead(places)
+
+    def _redo(self, places: np.ndarray) -> None:
+        """A refresh that is under way has to look at these again, if it has passed them."""
+        pending = self.state.pending
+        if pending is not None:
+            passed = places[places <= pending.done].tolist()
+            redo = tuple(sorted({*pending.redo, *passed}))
+            self.state = replace(self.state, pending=replace(pending, redo=redo))
+
+    def _count_dead(self, places: np.ndarray) -> None:
+        n = len(places)
+        self.state = replace(self.state, changed=self.state.changed + n, dead=self.state.dead + 2 * n)
+
+    def put_position(self, source: str, position: Any) -> None:
+        """How far a source was read."""
+        known = json.loads(self.state.positions)
+        self.state = replace(self.state, positions=json.dumps(known | {source: position}))
+
+    def put_blob(self, name: str, value: bytes) -> None:
+        """Keep bytes under a name."""
+        self.change.put_blob(name, value)
+        self._blobs.add(name)
+
+    def put(self, epoch: int | None = None) -> None:
+        """All of this counts from now on; from the next epoch if no other is given."""
+        old = self.before.state.litter
+        self.change.drop_blobs([name for name in old if name not in self._blobs])
+        litter = tuple(name for name in self.state.litter if name not in {*old, *self._blobs})
+        self.state = replace(self.state, litter=litter)
+        self.after = Moment(self.born if epoch is None else epoch, self.state)
+        self.change.put_head(Head(self.after.epoch, self.state.json()))
+        self.is_put = True

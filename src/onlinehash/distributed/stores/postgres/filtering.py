@@ -1,0 +1,55 @@
+"""As much of a filter as PostgreSQL can answer by itself: one jsonpath for all fields.
+
+What it lets through is a superset of what passes; `live.filters` has the last word. jsonpath is asked in its lax mode,
+in which a comparison with a list is one with each of its elements, as it is in a filter, and in which values of other
+types are neither equal nor less. Whatever might come out otherwise there is left to the last word.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+#: Whole numbers below have the same digits as integer and as float. Above, Python compares what is behind the digits.
+_EXACT = 2**53
+#: Characters that no text of PostgreSQL can hold.
+_IMPOSSIBLE = re.compile("[\0\ud800-\udfff]")
+#: Is a payload one in which such characters are escaped? It cannot become jsonb, so it is let through.
+_ESCAPED = r"payload LIKE '%%\\u0000%%' OR payload LIKE '%%\\ud%%'"
+
+
+def condition(tests: dict[str, list[tuple[str, Any]]]) -> tuple[str, list[Any]]:
+    """SQL about the column `payload`, and its parameters, for the tests that `live.filters.checked` made."""
+    parts = [
+        part for field, of_field in tests.items() for name, operand in of_field if (part := _part(field, name, operand))
+    ]
+    if not parts:
+        return "true", []
+    return f"CASE WHEN {_ESCAPED} THEN true ELSE payload::jsonb @@ %s::jsonpath END", [" && ".join(parts)]
+
+
+def _part(field: str, name: str, operand: Any) -> str | None:
+    """One test as a predicate of jsonpath; None where it has none."""
+    if _IMPOSSIBLE.search(field):
+        return None
+    # A field is the key of that very name or, where there is none, the last of the keys that its dots separate.
+    paths = {"$." + json.dumps(field), "$." + ".".join(map(json.dumps, field.split(".")))}
+    if name == "exists" and operand:
+        terms = [f"exists({path})" for path in paths]
+    elif name == "in" and operand and all(map(_is_plain, operand)):
+        terms = [f"{path} == {json.dumps(value)}" for path in paths for value in operand]
+    elif name in ("<", "<=", ">", ">=") and not isinstance(operand, str) and _is_plain(operand):
+        terms = [f"{path} {name} {json.dumps(operand)}" for path in paths]
+    else:
+        return None
+    return f"({' || '.join(sorted(terms))})"
+
+
+def _is_plain(value: Any) -> bool:
+    """Does PostgreSQL compare it as Python does?"""
+    if isinstance(value, str):
+        return not _IMPOSSIBLE.search(value)
+    if isinstance(value, int | float):  # bools too
+        return abs(value) < _EXACT
+    return value is None

@@ -1,0 +1,57 @@
+"""Errors of the database as errors of this library: one sentence, without a password."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+import psycopg_pool
+
+from onlinehash.errors import (
+    InvalidInput,
+    OnlineHashError,
+    ServiceUnavailable,
+    StorageError,
+    Unauthorized,
+)
+
+#: Beginnings of SQLSTATE, and what they mean to who called; the first that fits counts.
+_MEANINGS: tuple[tuple[tuple[str, ...], type[OnlineHashError]], ...] = (
+    (("28", "42501"), Unauthorized),
+    (("08", "57", "40", "55P03", "53300", "HV00N"), ServiceUnavailable),  # no connection, no time, no room for one more
+    (("22", "23", "3D", "3F", "42", "54"), InvalidInput),
+)
+#: What libpq says where there is no SQLSTATE, because there was no connection.
+_REFUSALS = ("authentication failed", "no password supplied", "no pg_hba.conf entry", "does not exist", "not permitted")
+
+
+@contextmanager
+def told(address: str) -> Iterator[None]:
+    """Whatever the database says inside is raised as an error of this library; the address must have no password."""
+    try:
+        yield
+    except psycopg_pool.PoolTimeout:
+        raise ServiceUnavailable(
+            f"expected PostgreSQL at {address} to give a connection in time, got none; try again when it runs."
+        ) from None
+    except psycopg.Error as error:
+        raise _meaning(error)(
+            f"expected PostgreSQL at {address} to do as it is asked, got: {sentence(error)}."
+        ) from error
+
+
+def sentence(error: psycopg.Error) -> str:
+    """The first thing that the database said, as part of a sentence."""
+    said = error.diag.message_primary or str(error) or type(error).__name__
+    return said.strip().splitlines()[0].rstrip(".") if said.strip() else type(error).__name__
+
+
+def _meaning(error: psycopg.Error) -> type[OnlineHashError]:
+    state = error.sqlstate
+    if state is None:  # it never answered, or stopped to
+        refused = any(words in str(error) for words in _REFUSALS)
+        if isinstance(error, psycopg.OperationalError):
+            return Unauthorized if refused else ServiceUnavailable
+        return InvalidInput if isinstance(error, psycopg.DataError) else StorageError
+    return next((kind for states, kind in _MEANINGS if state.startswith(states)), StorageError)

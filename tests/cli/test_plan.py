@@ -1,0 +1,104 @@
+"""`onlinehash plan`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from onlinehash.distributed.planning import costs, measuring
+from tests.cli.running import done, refused
+from tests.distributed.planning.test_costs_and_measuring import TINY
+
+
+def test_without_a_number_of_items_there_is_a_table() -> None:
+    lines = done("plan").out.splitlines()
+    assert lines[0].startswith("machines of 64 GB, 16 cores; costs of ")
+    assert lines[2].split()[:3] == ["items", "design", "machines"]
+    assert [line.split()[0] for line in lines[3:]] == [size for size in ("10M", "100M", "1B", "10B") for _ in range(4)]
+
+
+def test_the_plan_for_a_number() -> None:
+    text = done("plan", "--items", "1e9", "--bits", 64, "--dim", 512, "--payload", 100).out
+    for word in (
+        "FlatIndex",
+        "MultiIndex",
+        "LiveIndex",
+        "tables",
+        "payloads of 100 bytes",
+        "refresh of 4 bits",
+        "full",
+    ):
+        assert word in text
+    assert "margins" in text  # of the index that has its vectors in memory
+    for store in ("postgres", "milvus"):
+        assert store in done("plan", "--items", "1e8", "--store", store).out.lower()
+
+
+def test_json_has_all_of_it() -> None:
+    document = done("plan", "--items", "2e8", "--disk", 500, "--queries-per-second", "2e5", "--json").document
+    assert document["machine"] == {"memory": 64e9, "cores": 16, "disk": 500e9}
+    plans = {plan["design"]: plan for plan in document["plans"]}
+    assert set(plans) == {"FlatIndex", "MultiIndex", "LiveIndex", "LiveIndex in memory"}
+    live = plans["LiveIndex"]
+    assert live["machines"] == live["shards"] * live["replicas"]
+    assert live["limit"] in ("memory", "disk", "index", "queries")
+    assert live["disk"]["vectors"] > 2e8 * 2048
+    assert plans["FlatIndex"]["probes_per_second"] is None
+
+
+def test_a_measured_distance_decides_what_look_ups_cost() -> None:
+    def rate(*options: object) -> float:
+        plans = done("plan", "--items", "1e8", *options, "--json").document["plans"]
+        return next(plan["probes_per_second"] for plan in plans if plan["design"] == "MultiIndex")
+
+    assert rate("--distance", 4) > rate("--distance", 8) > rate("--data", "uniform")
+    assert rate("--data", "clustered") == rate()
+    assert rate("--distance", 9, "--sample", "1e6") > rate("--distance", 9)  # among more codes they are nearer
+
+
+def test_costs_come_from_a_file(tmp_path: Path) -> None:
+    text = costs.text_of(costs.read())
+    (tmp_path / "mine.toml").write_text(text.replace(text.splitlines()[0], 'machine = "mine"'))
+    assert done("plan", "--costs", tmp_path / "mine.toml", "--json").document["costs"] == "mine"
+    (tmp_path / "local.toml").write_text(text[: text.index("# An index in a database")])
+    done("plan", "--costs", tmp_path / "local.toml")
+    code, told = refused("plan", "--costs", tmp_path / "local.toml", "--store", "postgres")
+    assert code == 2
+    assert "PostgresIndex" in told
+
+
+def test_measuring_writes_a_file_to_plan_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "Sizes", lambda: TINY)
+    file = tmp_path / "costs.toml"
+    assert f"to {file}" in done("plan", "--measure", file).out
+    assert [path.name for path in tmp_path.iterdir()] == ["costs.toml"]
+    assert "1B" in done("plan", "--costs", file).out
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--items", "many"], "whole number"),
+        (["--items", "0"], "whole number"),
+        (["--items", "1.5"], "whole number"),
+        (["--items", "nan"], "whole number"),
+        (["--items", "1e30"], "items"),
+        (["--bits", "0"], "bits"),
+        (["--dim", "-4"], "dim"),
+        (["--memory", "0"], "memory"),
+        (["--cores", "0"], "cores"),
+        (["--changed-bits", "65"], "changed bits"),
+        (["--distance", "50", "--items", "1e6"], "distance"),
+        (["--distance", "5", "--data", "uniform"], "both"),
+        (["--sample", "1e6"], "--distance"),
+        (["--costs", "nowhere.toml"], "--measure"),
+        (["--measure", "no-such-folder/costs.toml"], "folder"),
+        (["--postgres", "postgresql://x"], "--measure"),
+    ],
+    ids=" ".join,
+)
+def test_nonsense_is_refused(options: list[str], told: str) -> None:
+    code, message = refused("plan", *options)
+    assert code == 2
+    assert told in message

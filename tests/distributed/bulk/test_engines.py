@@ -1,0 +1,227 @@
+"""Every engine gives the same bytes, and loses nothing when a worker is killed in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onlinehash
+from onlinehash import Encoder, evaluate
+from onlinehash.distributed import bulk
+from onlinehash.distributed.bulk.engine import attempt
+from onlinehash.distributed.bulk.on_processes import Processes
+from onlinehash.errors import InvalidInput, MissingExtra, ServiceUnavailable, StorageError
+from tests.cli.running import done, refused
+from tests.distributed.bulk.clusters import ROOT, dask_cluster, kill_session, ray_cluster
+from tests.distributed.bulk.data import QUERIES, X, Y, learned, readers, same_parts, waiting, written
+from tests.distributed.servers import free_port, wait_until
+
+#: What Dask and Ray leave behind or say when workers are killed.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:(distributed|ray|google|tornado)"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
+]
+
+#: Where files are, and what is expected of every engine.
+Work = tuple[Path, bulk.Source, Encoder]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Work:
+    learner = learned("MMOH")
+    onlinehash.save(learner, tmp_path / "model.oh")
+    source = bulk.open_source(written("parquet", tmp_path), partition_rows=130)
+    bulk.encode(learner, source, tmp_path / "expected", "local://1")
+    return tmp_path, source, learner.snapshot()
+
+
+@contextmanager
+def killing(notes: Path, is_victim: Callable[[int], bool], kill: Callable[[int], object]) -> Iterator[list[int]]:
+    """Kills a worker while it reads a partition, then lets all partitions be read; who was killed."""
+    killed: list[int] = []
+
+    def watch() -> None:
+        wait_until(lambda: any(is_victim(process) for _, process in readers(notes)), "a reader to kill")
+        killed.append(next(process for _, process in readers(notes) if is_victim(process)))
+        kill(killed[0])
+        (notes / "go").touch()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    yield killed
+    watcher.join()
+
+
+def check_a_kill(
+    work: Work, on: str | bulk.Engine, is_victim: Callable[[int], bool], kill: Callable[[int], object]
+) -> None:
+    """The work goes on without the worker, and gives the same bytes."""
+    folder, source, encoder = work
+    notes = folder / "notes"
+    notes.mkdir()
+    with killing(notes, is_victim, kill) as killed:
+        bulk.encode(encoder, waiting(source, notes), folder / "after a kill", on)
+    (lost,) = {first for first, process in readers(notes) if process == killed[0]}  # the part it was killed at
+    assert len({process for first, process in readers(notes) if first == lost}) >= 2  # which another one made
+    assert same_parts(folder / "after a kill", folder / "expected")
+
+
+def check_everything_else(work: Work, on: str | bulk.Engine) -> None:
+    """Recoding, truth and precision are those of one process."""
+    folder, source, encoder = work
+    newer = learned("MMOH", 120)
+    bulk.recode(newer, encoder, source, folder / "expected", folder / "recoded", on)
+    assert bulk.read_codes(folder / "recoded").codes == newer.encode(X)
+    near = bulk.ground_truth(QUERIES, source, k=7, on=on)
+    expected = evaluate.nearest(QUERIES, X, k=7)
+    np.testing.assert_array_equal(near.among(0, len(X), None).block(slice(None)), expected.block(slice(None)))
+    for truth, whole in ((near, expected), (bulk.same_label(Y[:20]), evaluate.same_label(Y[:20], Y))):
+        value = bulk.mean_average_precision(encoder, QUERIES, folder / "expected", truth, on)
+        assert value == evaluate.retrieval(encoder, QUERIES, X, whole, ["map"])["map"]
+
+
+def check_command(work: Work, on: str) -> None:
+    """`onlinehash encode --on` leads there, and bad vectors come back as one sentence."""
+    folder, _, encoder = work
+    arguments = ("encode", folder / "model.oh", folder / "x.parquet", "--on", on, "-o", folder / "by command")
+    summary = {"n": 1000, "n_bits": 11, "n_models": 3, "version": encoder.version}
+    assert done(*arguments, "--json").document == summary | {
+        "output": str(folder / "by command"), "parts": 1, "found": 0,
+    }  # fmt: skip
+    assert bulk.read_codes(folder / "by command").codes == encoder.encode(X)
+
+
+def kill(process: int) -> None:
+    os.kill(process, signal.SIGKILL)
+
+
+def test_processes(work: Work) -> None:
+    with bulk.engine_of("local://2") as engine:
+        check_a_kill(work, engine, lambda process: process != os.getpid(), kill)
+        check_everything_else(work, engine)
+    check_command(work, "local")
+
+
+def test_dask(work: Work) -> None:
+    with dask_cluster() as address, bulk.engine_of(f"dask://{address}") as engine:
+        check_everything_else(work, engine)
+        check_command(work, f"dask://{address}")
+        check_a_kill(work, engine, bool, kill)
+
+
+def test_ray(work: Work) -> None:
+    with ray_cluster() as cluster:
+        check_command(work, f"ray://{cluster.address}")
+        with bulk.engine_of(f"ray://{cluster.address}") as engine:
+            check_everything_else(work, engine)
+
+            def is_on_node(process: int) -> bool:
+                return os.getsid(process) == cluster.node.pid
+
+            check_a_kill(work, engine, is_on_node, lambda _: kill_session(cluster.node))
+
+
+def test_who_starts_the_work_is_killed(work: Work) -> None:
+    folder, source, encoder = work
+    notes, target = folder / "notes", folder / "codes"
+    notes.mkdir()
+    script = (
+        "import sys; from pathlib import Path; import onlinehash; from onlinehash.distributed import bulk\n"
+        "from tests.distributed.bulk.data import waiting\n"
+        "model, source, notes, target = map(Path, sys.argv[1:])\n"
+        "opened = bulk.open_source(source, partition_rows=130)\n"
+        "bulk.encode(onlinehash.load(model), waiting(opened, notes, 3), target, 'local://2')\n"
+    )
+    command = [sys.executable, "-c", script, folder / "model.oh", folder / "x.parquet", notes, target]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+    driver = subprocess.Popen([*map(str, command)], env=environment, start_new_session=True)
+    try:
+        wait_until(lambda: len(readers(notes)) == 2, "parts to be under way")  # all before them are made
+        before = {path.name: path.stat().st_ino for path in target.glob("part-*.parquet")}
+    finally:
+        kill_session(driver)
+    assert sorted(before) == [f"part-{number:06}.parquet" for number in range(3)]
+    with pytest.raises(InvalidInput, match="some are still to be made"):
+        bulk.read_codes(target)
+    assert bulk.encode(encoder, source, target, "local://1") == (1000, len(source.partitions), 3)
+    assert same_parts(target, folder / "expected")
+    assert {name: (target / name).stat().st_ino for name in before} == before
+
+
+# ------------------------------------------------------------------ what goes wrong
+
+
+def raise_it(error: Exception) -> None:
+    raise error
+
+
+def note_and_fail(note: Path) -> None:
+    with note.open("a") as file:
+        file.write("x")
+    raise OSError(5, "Input/output error", "vectors.npy")
+
+
+def fail_once(note: Path) -> str:
+    if not note.exists():
+        note.touch()
+        raise RuntimeError("for now")
+    return note.name
+
+
+def test_what_fails_once_is_done_again_and_what_fails_always_is_told(tmp_path: Path) -> None:
+    engine = Processes(1)
+    notes = [tmp_path / name for name in "abc"]
+    assert sorted(engine.map(fail_once, notes, "trying")) == [(0, "a"), (1, "b"), (2, "c")]
+    with pytest.raises(StorageError) as caught:
+        list(engine.map(note_and_fail, [tmp_path / "d"], "trying"))
+    assert str(caught.value) == (
+        "expected all parts to be done, but 1 of 1 failed 3 times (vectors.npy: Input/output error); start again when "
+        "that is mended: what is done is kept."
+    )
+    assert (tmp_path / "d").read_text() == "xxx"
+    with pytest.raises(ServiceUnavailable, match=r"failed 3 times \(ZeroDivisionError: by what\)"):
+        list(engine.map(raise_it, [ZeroDivisionError("by what")], "trying"))
+
+
+def test_errors_that_cannot_be_pickled_come_back_as_sentences() -> None:
+    failure = attempt(MissingExtra("reading", "zarr", "zarr"), raise_it)
+    assert "pip install 'onlinehash[zarr]'" in failure.message
+    assert attempt(InvalidInput("no."), raise_it).is_final
+
+
+@pytest.mark.parametrize("on", ["spark://a:1", "local://0", "local://x", "dask", "", "dask://host", "ray://a:b", 3])
+def test_addresses_that_are_none(on: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"expected the engine to be|expected HOST:PORT"):
+        bulk.encode(learned("OH"), written("npy", tmp_path), tmp_path / "codes", on)
+    assert not (tmp_path / "codes").exists()
+
+
+@pytest.mark.parametrize("scheme", ["dask", "ray"])
+def test_nobody_at_the_address(scheme: str, tmp_path: Path) -> None:
+    onlinehash.save(learned("OH"), tmp_path / "model.oh")
+    on = f"{scheme}://127.0.0.1:{free_port()}"
+    arguments = ("encode", tmp_path / "model.oh", written("npy", tmp_path), "--on", on, "-o", tmp_path / "codes")
+    code, told = refused(*arguments)
+    assert code == ServiceUnavailable.exit_code
+    assert "got no connection" in told
+    assert not (tmp_path / "codes").exists()
+
+
+def test_options_that_do_not_go_with_an_engine(tmp_path: Path) -> None:
+    onlinehash.save(learned("OH"), tmp_path / "model.oh")
+    arguments = ("encode", tmp_path / "model.oh", written("npy", tmp_path), "--on", "local")
+    assert refused(*arguments) == (2, "expected --output FOLDER with --on, got none.")
+    assert "neither --bits nor --format" in refused(*arguments, "-o", tmp_path / "codes", "--bits")[1]
+    assert "neither --bits nor --format" in refused(*arguments, "-o", tmp_path / "codes", "--format", "npy")[1]
+    assert done(*arguments[:-1], "local://1", "-o", tmp_path / "codes").out.endswith("codes (1 parts)\n")
+    assert "1 of which were there" in done(*arguments[:-1], "local://1", "-o", tmp_path / "codes").out

@@ -1,0 +1,29 @@
+"""An index on the slow obvious shelf does what `LiveIndex` does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onlinehash.distributed.stores.index import StoreIndex
+from tests.distributed.stores.congruence import check
+from tests.distributed.stores.memory_shelf import MemoryShelf, Tables
+from tests.programs import WORLDS
+from tests.support import thorough
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # a stream of few similar pairs warns, in both
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_same_program_has_the_same_results(world: str) -> None:
+    def small_batches(learner: Any, policy: Any) -> StoreIndex:
+        index = StoreIndex(MemoryShelf(Tables.create(learner, policy)))
+        index.batch_rows = 3
+        return index
+
+    def whole(learner: Any, policy: Any) -> StoreIndex:
+        return StoreIndex(MemoryShelf(Tables.create(learner, policy)))
+
+    for seed in range(thorough(2, 60)):
+        check(small_batches if seed % 4 < 2 else whole, world, seed, thorough(50, 150))

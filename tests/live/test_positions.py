@@ -1,0 +1,198 @@
+"""Positions: how far a source was read is kept exactly if what was made of it is."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import threading
+
+import numpy as np
+import pytest
+
+from onlinehash import LiveIndex, OnlineHashing, refresh
+from onlinehash.errors import InvalidInput, OnlineHashError, UnknownId
+from onlinehash.live.checking import check
+from onlinehash.live.store import difference
+from tests.support import state_bytes
+
+WIDTH = 5
+
+
+def rows(n, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, WIDTH)).astype(np.float32)
+
+
+def learner():
+    return OnlineHashing(16, burn_in=30, random_state=0)
+
+
+@pytest.fixture(params=["memory", "disk"])
+def index(request, tmp_path):
+    path = tmp_path / "items" if request.param == "disk" else None
+    with LiveIndex(learner(), refresh.every(40), path=path) as index:
+        yield index
+
+
+def refused(words):
+    return pytest.raises(OnlineHashError, match=re.escape(words))
+
+
+def test_a_position_comes_with_the_change(index):
+    assert index.positions == {}
+    changes = [
+        lambda: index.add([1, 2, 3], rows(3)),
+        lambda: index.learn_pairs(rows(50, 1), rows(50, 2), np.arange(50) % 2 == 0),
+        lambda: index.learn_pair_by_id(1, 2, True),
+        lambda: index.update([1], rows(1, 9)),
+        lambda: index.update([1], payloads={"a": 1}),
+        lambda: index.remove([2]),
+        lambda: index.learn_labelled(rows(6, 5), [0, 1, 0, 1, 0, 1]),
+        index.flush,
+        index.refresh,
+        index.roll_back,
+    ]
+    for number, change in enumerate(changes):
+        with index.reached("a", {"0": number}):
+            assert index.positions.get("a") == (None if number == 0 else {"0": number - 1})
+            change()
+        assert index.positions == {"a": {"0": number}}
+    with index.reached("b", "17-0"):
+        index.add([9], rows(1))
+    index.put_position("c", [1, None, 0.5])
+    assert index.positions == {"a": {"0": len(changes) - 1}, "b": "17-0", "c": [1, None, 0.5]}
+
+
+def test_what_is_given_out_is_a_copy(index):
+    position = {"0": [1]}
+    index.put_position("a", position)
+    position["0"].append(2)
+    index.positions["a"]["0"].append(3)
+    assert index.positions == {"a": {"0": [1]}}
+
+
+def test_a_refused_change_leaves_it_as_it_was(index):
+    index.put_position("a", 1)
+    refusals = [
+        (UnknownId, lambda: index.remove([7])),
+        (InvalidInput, lambda: index.add([1], rows(1)[:, :0])),
+        (InvalidInput, lambda: index.learn_pairs(rows(2), rows(2), [1, 0, 1])),
+    ]
+    for error, change in refusals:
+        with pytest.raises(error), index.reached("a", 2):
+            change()
+        assert index.positions == {"a": 1}
+    with index.reached("a", 2):
+        pass  # no change, no position
+    assert index.positions == {"a": 1}
+
+
+def test_a_change_that_fails_halfway_leaves_it_as_it_was(index, monkeypatch):
+    index.add([1, 2], rows(2))
+
+    def fail(*arguments):
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(index.learner), "observe", fail)
+        with pytest.raises(MemoryError), index.reached("a", 1):
+            index.add([3], rows(1))
+    assert (index.positions, 3 in index) == ({}, False)
+
+
+def test_one_change_each(index):
+    with index.reached("a", 1):
+        index.add([1], rows(1))
+        with refused("expected one change inside reached('a'), got another"):
+            index.add([2], rows(1))
+    with refused("got once inside reached"), index.reached("a", 2), index.once("k", "d"):
+        index.add([2], rows(1))
+    with refused("got reached inside once"), index.once("k", "d"), index.reached("a", 2):
+        index.add([2], rows(1))
+    with refused("got reached inside reached"), index.reached("a", 2):
+        index.put_position("a", 3)
+    assert (index.ids.tolist(), index.positions, index.receipt("k")) == ([1], {"a": 1}, None)
+
+
+def test_bad_names_and_positions_are_refused(index):
+    for source in ("", 3, None, "s" * 1025):
+        with refused("expected the name of a source"):
+            index.put_position(source, 1)
+    for position in ({1, 2}, float("nan"), b"x", object()):
+        with refused("expected a position that JSON can hold"), index.reached("a", position):
+            index.add([1], rows(1))
+    with refused("expected a position of at most 65536 bytes"):
+        index.put_position("a", "x" * 70_000)
+    assert (index.positions, len(index)) == ({}, 0)
+
+
+def test_threads_have_their_own(index):
+    def work(name):
+        for number in range(20):
+            with index.reached(name, number):
+                index.add([f"{name}{number}"], rows(1, number))
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert index.positions == {"a": 19, "b": 19, "c": 19}
+    assert len(index) == 60
+
+
+def test_they_stay_when_the_index_is_opened_again_and_copied(tmp_path, index):
+    with index.reached("a", "1-0"):
+        index.add(None, rows(40))
+    index.learn_pairs(rows(50, 1), rows(50, 2), np.arange(50) % 2 == 0)  # settings are written by refreshes too
+    index.put_position("b", 2)
+    index.backup(tmp_path / "copy")
+    paths = [tmp_path / "copy"]
+    if index.path is not None:
+        index.close()
+        with refused("closed"):
+            _ = index.positions
+        paths.append(index.path)
+    for path in paths:
+        assert check(path).ok
+        for read_only in (True, False):
+            with LiveIndex.open(path, refresh.every(40), read_only=read_only) as again:
+                assert again.positions == {"a": "1-0", "b": 2}
+                if read_only:
+                    with refused("read-only"):
+                        again.put_position("a", 1)
+
+
+def test_a_reader_sees_them_when_it_reads_again_and_reads_no_codes_for_them(tmp_path, monkeypatch):
+    with LiveIndex(learner(), refresh.by_hand(), path=tmp_path / "items") as writer:
+        writer.add(None, rows(40))
+        writer.learn_pairs(rows(40, 1), rows(40, 2), np.arange(40) % 2 == 0)
+        writer.refresh()
+        with LiveIndex.open(tmp_path / "items", read_only=True) as reader:
+            with writer.reached("a", 5):
+                writer.learn_pairs(rows(40, 3), rows(40, 4), np.arange(40) % 2 == 0)
+            assert reader.positions == {}
+            with monkeypatch.context() as patched:
+                patched.setattr(difference, "read_codes", None)  # only a refresh makes new ones
+                assert reader.reload()
+            assert reader.positions == {"a": 5}
+            assert state_bytes(reader.learner) == state_bytes(writer.learner)
+            writer.refresh()
+            writer.put_position("a", 6)
+            assert reader.reload()
+            assert (reader.positions, reader.serial) == ({"a": 6}, writer.serial)
+            assert reader.codes == writer.codes
+
+
+def test_a_folder_without_positions_has_none_and_damage_is_noticed(tmp_path):
+    path = tmp_path / "items"
+    with LiveIndex(learner(), path=path) as index:
+        index.add(None, rows(3))
+    with LiveIndex.open(path) as index:
+        assert index.positions == {}
+        index.put_position("a", 1)
+    connection = sqlite3.connect(path / "items.db", isolation_level=None)
+    connection.execute("""UPDATE settings SET value = '{"a": 2}' WHERE key = 1""")
+    connection.close()
+    assert any("table settings, key 1" in problem for problem in check(path).problems)
+    with refused("table settings, key 1"):
+        LiveIndex.open(path)

@@ -37,6 +37,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/over_http.py load
 	$(BIN)/python benchmarks/over_http.py lag
 	$(BIN)/python benchmarks/ranking.py --n 1e5 --queries 200 --points 10000 --rows 1000
+	$(BIN)/python benchmarks/postgres.py --n 1e5 --queries 20 --items 2e4
 
 # What tests of the page, of docs/http.md and of docs/scale-out.md need beside Python: a browser, curl, PostgreSQL and
 # Redis. Where this cannot install them, those tests are skipped.

@@ -35,7 +35,7 @@ def main() -> None:
     options = parser.parse_args()
     print(common.machine())
     print(f"{'items':>10} {'bits':>5} {'Milvus rows/s':>14} {'LiveIndex rows/s':>17} {'Milvus ms':>10} "
-          f"{'engine ms':>10} {'LiveIndex ms':>13} {'times LiveIndex':>16} {'times engine':>13}  equal answers")  # fmt: skip
+          f"{'engine ms':>10} {'LiveIndex ms':>13} {'times LiveIndex':>16} {'times engine':>13}  equal")  # fmt: skip
     rows = []
     for n in map(int, options.sizes):
         with tempfile.TemporaryDirectory() as folder:

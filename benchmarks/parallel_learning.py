@@ -1,11 +1,11 @@
-"""Learning in parallel: MMOH's models on several processes, and learners on shards of the pairs that are averaged.
+"""Learning in parallel: MMOH's models on several processes, and learners on shards of the pairs.
 
 python benchmarks/parallel_learning.py models
 python benchmarks/parallel_learning.py shards mnist.npz cifar10.npz --json shards.json
 
 `models` prints the least microseconds a pair of one process and of several, taken in turn, on blocks of pairs that a
 learner which has already learned goes on with. `shards` prints mAP after the same pairs, beside one learner on all of
-them and one on a shard alone, and the seconds that took without the start of the processes.
+them and one on a shard alone, and the most pairs a second of its runs, the start of the processes left out.
 """
 
 from __future__ import annotations
@@ -65,51 +65,44 @@ def block_of(d: int, share: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 @contextmanager
-def timed_rounds() -> Iterator[list[float]]:
-    """When each round was averaged: the processes' start, which is before the first, can be left out."""
-    times: list[float] = []
-    averaged = shards.averaged
+def timed_rounds() -> Iterator[list[tuple[float, int]]]:
+    """When each round was made one, and the pairs seen by then: the processes' start is before the first of them."""
+    times: list[tuple[float, int]] = []
+    combined = shards.combined
 
-    def noted(states: list[dict], before: dict) -> dict:
-        result = averaged(states, before)
-        times.append(time.perf_counter())
+    def noted(states: list[dict], before: dict, combine: str) -> dict:
+        result = combined(states, before, combine)
+        times.append((time.perf_counter(), result["counters"]["n_pairs_seen_"]))
         return result
 
-    shards.averaged = noted
+    shards.combined = noted
     try:
         yield times
     finally:
-        shards.averaged = averaged
+        shards.combined = combined
 
 
 def on_shards(args: argparse.Namespace) -> list[dict]:
     rows = []
+    cases: list[tuple[int, int | None, str]] = [(n, None, "") for n in (1, 2, 4)]
+    cases += [(n, e, how) for how in ("average", "sum") for n in (2, 4) for e in (100, 1000, 10_000)]
     for path in args.data:
         data = pairs.Data(path)
-        print(f"\n{data.name}: mAP, {args.bits} bits, {args.pairs} pairs, mean and spread of {args.seeds} seeds")
-        print(f"{'learner':>28} {'mAP':>15} {'pairs a second':>15}")
-        cases: list[tuple[int, int | None]] = [(1, None), (2, None), (4, None)]
-        cases += [(n, every) for n in (2, 4) for every in (100, 1000, 10_000)]
-        for n_shards, every in cases:
-            found = [run(data, args, seed, n_shards, every) for seed in range(args.seeds)]
+        print(f"\n{data.name}: {args.bits} bits, {args.pairs} pairs, mean and spread of {args.seeds} seeds")
+        print(f"{'learner':>32} {'mAP':>15} {'pairs a second, most':>21}")
+        for n_shards, every, how in cases:
+            found = [run(data, args, seed, n_shards, every, how) for seed in range(args.seeds)]
             maps, speeds = ([row[name] for row in found] for name in ("map", "speed"))
-            name = (
-                f"{n_shards} shards, every {every}"
-                if every
-                else "one"
-                if n_shards == 1
-                else f"one, 1/{n_shards} of pairs"
-            )
+            name = f"{n_shards} shards, every {every}, {how}" if every else f"one, on 1/{n_shards} of the pairs"
             spread = statistics.stdev(maps) if len(maps) > 1 else 0.0
-            print(f"{name:>28} {statistics.mean(maps):>8.3f} ± {spread:.3f} {max(speeds):>15,.0f}", flush=True)
-            rows += [
-                {"data": data.name, "shards": n_shards, "every": every, "seed": s} | row for s, row in enumerate(found)
-            ]
+            print(f"{name:>32} {statistics.mean(maps):>7.3f} ± {spread:.3f} {max(speeds):>21,.0f}", flush=True)
+            case = {"data": data.name, "shards": n_shards, "every": every, "combine": how}
+            rows += [case | {"seed": seed} | row for seed, row in enumerate(found)]
     return rows
 
 
-def run(data: pairs.Data, args: argparse.Namespace, seed: int, n_shards: int, every: int | None) -> dict:
-    """mAP of one learner on the first of `n_shards` parts (every is None), or of so many averaged learners."""
+def run(data: pairs.Data, args: argparse.Namespace, seed: int, n_shards: int, every: int | None, how: str) -> dict:
+    """One learner on the first of `n_shards` parts (every is None), or so many learners that are made one."""
     a, b = (side[: args.pairs] for side in data.pairs(seed))
     A, B, similar = data.rows[a], data.rows[b], data.y[a] == data.y[b]
     learner = OnlineHashing(args.bits, random_state=seed)
@@ -119,10 +112,11 @@ def run(data: pairs.Data, args: argparse.Namespace, seed: int, n_shards: int, ev
         learner.partial_fit_pairs(A[:n], B[:n], similar[:n])
         speed = n / (time.perf_counter() - start)
     else:
+        numbers = {"n_shards": n_shards, "every": every, "n_processes": args.processes}
         with timed_rounds() as times:
-            learn_on_shards(learner, A, B, similar, n_shards=n_shards, every=every, n_processes=args.processes)
-        n_in_last = (len(times) - 1) * n_shards * every  # those after the first round; the last may be a shorter one
-        speed = min(n_in_last, len(A)) / (times[-1] - times[0]) if len(times) > 1 else float("nan")
+            learn_on_shards(learner, A, B, similar, combine=how, **numbers)
+        (begin, before), (end, after) = times[0], times[-1]
+        speed = (after - before) / (end - begin) if len(times) > 1 else float("nan")
     return {"map": pairs.mean_average_precision(learner, data, data.rows, data.y), "speed": speed}
 
 

@@ -216,16 +216,16 @@ def live(sheet: Sheet, costs: Costs, n: int, path: Path) -> None:
     before = resident()
     index = LiveIndex(OnlineHashing(n_bits=BITS, random_state=0), path=path, refresh=refresh.by_hand(), index="multi")
     taken = sizes.codes(n, work, costs) + sizes.tables(n, work, costs) + n * costs.memory.item
-    sheet.line("  memory, opened with tables", taken, resident() - before, "bytes")
+    top = Peak()
     for columns in (BITS, CHANGED):
         learn(index, A, B, similar, columns)
-        changed, before, top = index.behind.bits, resident(), Peak()
+        changed = index.behind.bits
         spent = timed(index.refresh, clock=time.perf_counter)
         predicted = times.refresh(n, changed, work, costs, in_memory=True)
         sheet.line(f"  refresh of {changed} bits", predicted, spent, "s")
-        if columns == BITS:
-            sheet.line("  memory beyond, meanwhile", sizes.refreshing(n, work, costs), top.most() - before, "bytes")
     index.close()
+    most = taken + sizes.refreshing(n, work, costs)
+    sheet.line("  its memory, refreshes included", most, top.most() - before, "bytes")
 
 
 class Peak:

@@ -95,10 +95,13 @@ def test_measuring_writes_a_file_to_plan_with(tmp_path: Path, monkeypatch: pytes
         (["--costs", "nowhere.toml"], "--measure"),
         (["--measure", "no-such-folder/costs.toml"], "folder"),
         (["--postgres", "postgresql://x"], "--measure"),
+        (["--measure", "costs.toml", "--postgres", "no address"], "address"),
     ],
     ids=" ".join,
 )
-def test_nonsense_is_refused(options: list[str], told: str) -> None:
+def test_nonsense_is_refused(options: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     code, message = refused("plan", *options)
     assert code == 2
     assert told in message
+    assert list(tmp_path.iterdir()) == []

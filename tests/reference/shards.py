@@ -1,4 +1,4 @@
-"""Learners on shards, averaged now and then, as plainly as it can be said: one process, one learner after the other."""
+"""Learners on shards, made one now and then, as plainly as it can be said: one process, one learner after the other."""
 
 from __future__ import annotations
 
@@ -9,9 +9,19 @@ import numpy as np
 
 
 def learn_on_shards(
-    learner: Any, A: np.ndarray, B: np.ndarray, similar: np.ndarray, n_shards: int, every: int, together: int
+    learner: Any,
+    A: np.ndarray,
+    B: np.ndarray,
+    similar: np.ndarray,
+    n_shards: int,
+    every: int,
+    together: int,
+    combine: Any,
 ) -> np.ndarray:
-    """W `(columns, n_inputs)` after all pairs, the first `together` of them learned by one learner."""
+    """W `(columns, n_inputs)` after all pairs, the first `together` of them learned by one learner.
+
+    `combine` is np.mean or np.sum, of the changes that the shards made.
+    """
     learner = copy.deepcopy(learner)
     start = together
     if start:
@@ -26,7 +36,8 @@ def learn_on_shards(
             copies.append(shard)
         took_part = [shard for shard in copies if shard.n_pairs_seen_ > learner.n_pairs_seen_]
         state = learner.get_state()
-        state["method"]["W"] = np.mean([shard.get_state()["method"]["W"] for shard in took_part], axis=0)
+        W = state["method"]["W"]
+        state["method"]["W"] = W + combine([shard.get_state()["method"]["W"] - W for shard in took_part], axis=0)
         learner.set_state(state)
         start = stop
     return learner.get_state()["method"]["W"]

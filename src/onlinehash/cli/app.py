@@ -374,7 +374,7 @@ def plan(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Measure the unit costs of this machine (a minute, 3 GB), and write them.",
+            help="Measure the unit costs of this machine (a minute, 4 GB), and write them.",
             show_default=False,
         ),
     ] = None,
@@ -415,6 +415,9 @@ def consume(
             help="The folder of a live index, made if it is not there, or postgresql://...", show_default=False
         ),
     ],
+    schema: Annotated[
+        str | None, typer.Option(help="In PostgreSQL: where the index is.", show_default="onlinehash")
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, max=100_000, help="Messages that are taken together.")] = 500,
     until_empty: Annotated[bool, typer.Option("--until-empty", help="Stop when nothing is left.")] = False,
     name: Annotated[
@@ -453,7 +456,7 @@ def consume(
     """Learn from a stream of Redis or a topic of Kafka, each message exactly once."""
     from onlinehash.cli import consume, parameters
 
-    options = consume.Options(source, target, batch, until_empty, name, setting, metrics_port)
+    options = consume.Options(source, target, schema, batch, until_empty, name, setting, metrics_port)
     consume.consume(options, parameters.Choices(method, bits, features, seed, settings), as_json)
 
 

@@ -32,6 +32,7 @@ class Options:
 
     source: str
     target: str
+    schema: str | None
     batch: int
     until_empty: bool
     name: str | None
@@ -53,7 +54,7 @@ def consume(options: Options, choices: parameters.Choices, as_json: bool) -> Non
         source = running.open_source(address, _settings(options.setting), options.name)
         stack.callback(source.close)
         source.check()  # before the index: a broker that is not there leaves no folder behind
-        index = stack.enter_context(_open(options.target, choices))
+        index = stack.enter_context(_open(options.target, options.schema, choices))
         consumer = Consumer(index, source, options.batch)
         stop = stack.enter_context(_stopped_by_signals())
         port = stack.enter_context(metrics.served(consumer.tally, source.name, options.metrics_port))
@@ -78,15 +79,17 @@ def _settings(typed: list[str] | None) -> dict[str, str]:
     return found
 
 
-def _open(target: str, choices: parameters.Choices) -> Any:
+def _open(target: str, schema: str | None, choices: parameters.Choices) -> Any:
     """The index that is changed: in PostgreSQL, or in a folder, where a new one is made if there is none."""
     typed = [name for name, value in vars(choices).items() if value is not None]
     if target.startswith(("postgresql://", "postgres://")):
         if typed:
             raise InvalidInput(f"expected no --{typed[0]} here, as the index in PostgreSQL has its learner already.")
-        from onlinehash.distributed.stores.postgres import PostgresIndex
+        from onlinehash.distributed.stores.postgres.index import PostgresIndex
 
-        return PostgresIndex.open(target)
+        return PostgresIndex.open(target, schema=schema or "onlinehash", background=True)
+    if schema is not None:
+        raise InvalidInput("expected --schema with an address postgresql://..., got a folder.")
     if "://" in target:
         raise InvalidInput("expected a folder or an address postgresql://... to write to, got another address.")
     from onlinehash.live.index import LiveIndex

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -69,22 +70,12 @@ def measure(path: str, postgres: str | None, milvus: str | None, as_json: bool) 
     from onlinehash.progress import progress_bar
 
     targets.check(path)
-    steps = measuring.N_STEPS + (postgres is not None) + (milvus is not None)
-    with progress_bar(steps) as bar:
-        done = -1
-
-        def begin(step: str) -> None:
-            nonlocal done
-            done += 1
-            bar(done, step)
-
-        costs = measuring.measure(Path(path).resolve().parent, show=begin)
-        stores: dict[str, Any] = {}
-        for name, address in (("postgres", postgres), ("milvus", milvus)):
-            if address is not None:
-                begin(name)
-                stores[name] = measuring_stores.MEASURES[name](address, costs.encoding)
-    costs = dataclasses.replace(costs, **stores)
+    addresses = {name: address for name, address in (("postgres", postgres), ("milvus", milvus)) if address is not None}
+    stores = {name: partial(measuring_stores.MEASURES[name], address) for name, address in addresses.items()}
+    with progress_bar(measuring.N_STEPS + len(stores)) as bar:
+        steps = count()
+        folder = Path(path).resolve().parent
+        costs = measuring.measure(folder, show=lambda step: bar(next(steps), step), stores=stores)
     Path(path).write_text(unit_costs.text_of(costs), "utf-8")
     if as_json:
         output.print_json({"output": path, "costs": costs})

@@ -87,8 +87,8 @@ class Follower(Asking):
         """What all refreshes did."""
 
     @abstractmethod
-    def _draw(self, n: int, size: int) -> np.ndarray:
-        """The vectors of `size` of the n items, drawn at random."""
+    def _draw(self, size: int) -> np.ndarray:
+        """The vectors of so many items, drawn at random."""
 
     # ------------------------------------------------------------------------------------------------ when
 
@@ -229,7 +229,7 @@ class Follower(Asking):
             n = len(self)
             size = min(n, SAMPLE_SIZE)
             if self._n_changes > SAMPLE_AGE * n or len(self._sample) != size:
-                self._sample, self._n_changes = self._draw(n, size), 0
+                self._sample, self._n_changes = self._draw(size), 0
             return read_only(self._sample)
 
     @property

@@ -124,8 +124,8 @@ class Following(Searching, Follower, Receipting, Positioning):
         if writing:
             self._check_unspent()
 
-    def _draw(self, n: int, size: int) -> np.ndarray:
-        chosen = np.random.default_rng(n).choice(self._holdings.view.items.positions(), size, replace=False)
+    def _draw(self, size: int) -> np.ndarray:
+        chosen = np.random.default_rng(len(self)).choice(self._holdings.view.items.positions(), size, replace=False)
         return self._holdings.vectors.take(np.sort(chosen))
 
     # ------------------------------------------------------------------------------------------------ what happened

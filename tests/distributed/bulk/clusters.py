@@ -78,19 +78,27 @@ def is_open(address: str) -> bool:
     return True
 
 
+class DaskCluster(NamedTuple):
+    """Where its scheduler listens, and its process."""
+
+    address: str
+    scheduler: subprocess.Popen[bytes]
+
+
 @contextmanager
-def dask_cluster() -> Iterator[str]:
-    """The address of a scheduler with two workers of one thread."""
+def dask_cluster() -> Iterator[DaskCluster]:
+    """A scheduler with two workers of one thread."""
     port = free_port()
     address = f"127.0.0.1:{port}"
-    quiet = {"DASK_DISTRIBUTED__WORKER__DAEMON": "False"}
-    with processes(**quiet) as started:
-        started.start("dask", "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--no-show")
+    with processes() as started:
+        scheduler = started.start(
+            "dask", "scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard", "--no-show"
+        )
         started.wait_for(address)
         for name in ("first", "second"):
             options = ["--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1", "--name", name]
             started.start("dask", "worker", f"tcp://{address}", *options)
-        yield address
+        yield DaskCluster(address, scheduler)
 
 
 class RayCluster(NamedTuple):

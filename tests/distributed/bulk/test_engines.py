@@ -113,10 +113,19 @@ def test_processes(work: Work) -> None:
 
 
 def test_dask(work: Work) -> None:
-    with dask_cluster() as address, bulk.engine_of(f"dask://{address}") as engine:
+    folder, source, encoder = work
+    with dask_cluster() as cluster, bulk.engine_of(f"dask://{cluster.address}") as engine:
         check_everything_else(work, engine)
-        check_command(work, f"dask://{address}")
+        check_command(work, f"dask://{cluster.address}")
         check_a_kill(work, engine, bool, kill)
+        (folder / "more notes").mkdir()
+        with (
+            killing(folder / "more notes", bool, lambda _: kill_session(cluster.scheduler)),
+            pytest.raises(ServiceUnavailable, match="the Dask scheduler was lost in the middle of the work"),
+        ):
+            bulk.encode(encoder, waiting(source, folder / "more notes"), folder / "unfinished", engine)
+    bulk.encode(encoder, source, folder / "unfinished", "local://1")
+    assert same_parts(folder / "unfinished", folder / "expected")
 
 
 def test_ray(work: Work) -> None:

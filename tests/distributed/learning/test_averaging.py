@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from onlinehash import MultiModelOnlineHashing, OnlineHashing, RbfAnchors, SmoothPairHashing
-from onlinehash.distributed.learning import average
+from onlinehash.distributed.learning import add_up, average
 from onlinehash.files import to_bytes
 from tests.support import make, pairs, refused, refused_without_a_trace
 
@@ -40,7 +40,8 @@ def name(request: pytest.FixtureRequest) -> str:
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
 def test_the_average_of_what_a_learner_was_is_that_learner(name, centre, n):
     learner = taught(make(name, centre=centre), 0)
-    assert to_bytes(average([copy.deepcopy(learner) for _ in range(n)], since=learner)) == to_bytes(learner)
+    for make_one in (average, add_up):
+        assert to_bytes(make_one([copy.deepcopy(learner) for _ in range(n)], since=learner)) == to_bytes(learner)
 
 
 @pytest.mark.parametrize("centre", ["burn-in", "running", "median", "none"])
@@ -50,6 +51,17 @@ def test_it_does_not_depend_on_the_order(name, centre):
     for before in (None, since):
         found = {to_bytes(average(some, since=before)) for some in itertools.permutations(learners)}
         assert len(found) == 1
+    assert len({to_bytes(add_up(some, since)) for some in itertools.permutations(learners)}) == 1
+
+
+def test_adding_up_goes_all_ways(name):
+    since = taught(make(name), 0)
+    parts = [taught(since, seed) for seed in (1, 2, 3)]
+    result = add_up(parts, since)
+    W = since.projection_ + sum(part.projection_ - since.projection_ for part in parts)
+    np.testing.assert_allclose(result.projection_, W, rtol=1e-5, atol=1e-6)
+    assert result.n_pairs_seen_ == 160
+    assert result.version_ > max(part.version_ for part in parts)
 
 
 def test_what_is_averaged_and_what_is_counted(name):

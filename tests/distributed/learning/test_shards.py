@@ -21,8 +21,10 @@ def arrays(stream: Pairs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_they_learn_as_the_reference_on_processes():
     stream = pairs(1000, d=12, dtype=np.float64)
     learner = OnlineHashing(16, burn_in=12, random_state=0)
-    assert learn_on_shards(learner, *arrays(stream), n_shards=3, every=70, n_processes=2) is learner
-    expected = reference(OnlineHashing(16, burn_in=12, random_state=0), *arrays(stream), 3, 70, shards.TOGETHER)
+    assert learn_on_shards(learner, *arrays(stream), n_shards=3, every=70, combine="average", n_processes=2) is learner
+    expected = reference(
+        OnlineHashing(16, burn_in=12, random_state=0), *arrays(stream), 3, 70, shards.TOGETHER, np.mean
+    )
     np.testing.assert_allclose(learner.get_state()["method"]["W"], expected, rtol=1e-12, atol=1e-12)
     assert learner.n_pairs_seen_ == 1000
     assert learner.n_points_seen_ == 2000
@@ -32,7 +34,7 @@ def test_models_and_anchors_go_on_where_a_learner_was():
     """MMOH on kernel features that has learned before: nothing has to be learned together any more."""
     stream, more = pairs(300, d=7), pairs(100, d=7, seed=1)
     learner = make("MultiModelOnlineHashing", features=RbfAnchors(9)).partial_fit_pairs(*arrays(stream))
-    expected = reference(learner, *arrays(more), 2, 16, 0)
+    expected = reference(learner, *arrays(more), 2, 16, 0, np.sum)
     learn_on_shards(learner, *arrays(more), n_shards=2, every=16, n_processes=1)
     assert isinstance(learner, MultiModelOnlineHashing)
     np.testing.assert_allclose(learner.get_state()["method"]["W"], expected, rtol=1e-12, atol=1e-12)
@@ -69,7 +71,7 @@ def test_what_cannot_be_learned_on_shards_is_refused_before_anything_is_learned(
     wrong[500, 2] = np.nan
     for given in ((wrong, B, similar), (A, B[:, :4], similar), (A[:, :4], B[:, :4], similar), (A, B[:500], similar)):
         refused_without_a_trace(learner, lambda given=given: learn_on_shards(learner, *given, n_shards=2, every=9))
-    for name in ("n_shards", "every", "n_processes"):
+    for name in ("n_shards", "every", "n_processes", "combine"):
         numbers = {"n_shards": 2, "every": 9, "n_processes": 1} | {name: 0}
         error = refused_without_a_trace(
             learner, lambda numbers=numbers: learn_on_shards(learner, A, B, similar, **numbers)

@@ -17,10 +17,10 @@ COSTS = Costs(
     disk=Disk(
         item=32, payload=4, log=64e6, write_item=1000, write_byte=2, read_byte=0.5, fetch_byte=2
     ),
-    encoding=Encoding(value=1, product=0.01, some_value=0.5, some_product=0.1),
+    encoding=Encoding(value=1, product=0.01, some_value=0.5, some_product=0.1, some_bit=2),
     search=Search(
-        small=1e6, large=16e6, scan_one=0.05, scan_many=0.0125, query=10_000, look_up_small=10, look_up_large=50,
-        compare=1, sort_small=20, sort_large=60, together=0.8,
+        small=1e6, large=16e6, scan_one=0.05, scan_many=0.0125, query=10_000, alone=20_000, look_up_small=10,
+        look_up_large=50, compare=1, sort_small=20, sort_large=60, together=0.8,
     ),
     postgres=STORE,
 )  # fmt: skip

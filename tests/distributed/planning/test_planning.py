@@ -30,7 +30,7 @@ def test_a_flat_index_by_hand() -> None:
     busy = 1 + 15 * 0.8
     assert plan.scans_per_second == pytest.approx(busy / (1e-5 + 8e9 * 0.0125e-9))
     assert (plan.probes_per_second, plan.refresh_all, plan.refresh_some) == (None, None, None)
-    assert plan.one_query == pytest.approx(1e-5 + 8e9 * 0.05e-9)
+    assert plan.one_query == pytest.approx(2e-5 + 8e9 * 0.05e-9)
 
 
 def test_as_few_machines_as_hold_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from onlinehash.distributed.stores.postgres import multi_index
 from tests.distributed.servers import PostgresServer
 
 _NUMBERS = itertools.count()
@@ -64,6 +66,13 @@ def roles(stock: PostgresServer) -> PostgresServer:
     with psycopg.connect(stock.address()) as connection:
         connection.execute("CREATE ROLE app LOGIN PASSWORD 'hidden'; CREATE ROLE outsider LOGIN PASSWORD 'hidden'")
     return stock
+
+
+@pytest.fixture
+def look_ups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks are looked up however few items there are, and whatever that costs."""
+    monkeypatch.setattr(multi_index, "FEW", 0)
+    monkeypatch.setattr(multi_index, "SHARE", math.inf)
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,20 @@ def write(address: str, first: int, fatal: int, in_the_midst: bool) -> None:
     index.close()
 
 
+def _run(script: str) -> subprocess.CompletedProcess[str]:
+    """A process with a group and a folder for its sockets of its own."""
+    with tempfile.TemporaryDirectory() as sockets:
+        return subprocess.run(
+            [sys.executable, "-c", script],
+            cwd=ROOT,
+            env=os.environ | {"TMPDIR": sockets},
+            capture_output=True,
+            text=True,
+            start_new_session=True,
+            timeout=300,
+        )
+
+
 def test_all_or_nothing_of_each_change_and_all_that_was_told(tmp_path: Path) -> None:
     model = LiveIndex(learner(), refresh=refresh.by_hand())
     states = [state(model)]
@@ -100,14 +115,7 @@ def test_all_or_nothing_of_each_change_and_all_that_was_told(tmp_path: Path) -> 
     for _ in range(thorough(3, 40)):
         fatal, in_the_midst = int(rng.integers(1, 80)), bool(rng.integers(2))
         script = f"from {__name__} import write; write({address!r}, {done}, {fatal}, {in_the_midst})"
-        run = subprocess.run(
-            [sys.executable, "-c", script],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            start_new_session=True,
-            timeout=300,
-        )
+        run = _run(script)
         assert run.returncode in (0, -signal.SIGKILL), run.stderr
         kills += run.returncode != 0
         told = run.stdout.split()

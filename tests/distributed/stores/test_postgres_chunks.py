@@ -70,7 +70,7 @@ class Table:
     def __init__(self, layout: Layout, codes: np.ndarray, width: int) -> None:
         self.layout, self.codes, self.chunks = layout, codes, Chunks(layout, width)
         self.values = self.chunks.values(codes)
-        met = [buckets._met(self.values[:, j], width, len(codes)) for j, width in enumerate(self.chunks.widths)]
+        met = [buckets._met(self.values[:1000, j], width, len(codes)) for j, width in enumerate(self.chunks.widths)]
         self.buckets = Buckets(len(codes), met)
         self.cost, self.statements = 0.0, 0
 
@@ -95,15 +95,17 @@ class Table:
 
 
 @pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout.n_bits < 100], ids=str)
-def test_steps_find_the_nearest_and_all_ties(layout: Layout) -> None:
+def test_steps_find_the_nearest_and_all_ties(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("LOOK_UP", "FETCH", "STATEMENT", "FIRST", "FEW"):  # so that few items are enough
+        monkeypatch.setattr(multi_index, name, getattr(multi_index, name) / 40)
     rng = np.random.default_rng(1)
     centres = rng.random((40, layout.n_models * layout.n_bits)) < 0.5
-    bits = centres[rng.integers(0, 40, 20_000)]
+    bits = centres[rng.integers(0, 40, 5000)]
     codes = drawn(layout, bits ^ (rng.random(bits.shape) < 0.04))
     table = Table(layout, codes, 12)
     answered = 0
-    for query in codes[:20]:
-        for k in (1, 10, 100):
+    for query in codes[:5]:
+        for k in (1, 10, 50):
             expected = table.found(query, np.arange(len(codes)))[:k]
             found = multi_index.nearest(table.steps(query), k, table.look_up(query, k))
             assert found is None or found == expected
@@ -116,12 +118,15 @@ def test_steps_find_the_nearest_and_all_ties(layout: Layout) -> None:
     assert answered > 0 or layout.n_bits == 1  # two values for all are nothing to look up
 
 
-def test_what_is_far_is_given_up_early() -> None:
+def test_what_is_far_is_given_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multi_index, "FEW", 0)
+    monkeypatch.setattr(multi_index, "STATEMENT", 300)
+    monkeypatch.setattr(multi_index, "FIRST", 300)
     layout = Layout(64, 1, "min")
     rng = np.random.default_rng(2)
-    codes = drawn(layout, rng.random((20_000, 64)) < 0.5)
+    codes = drawn(layout, rng.random((10_000, 64)) < 0.5)
     table = Table(layout, codes, 12)
-    for query in codes[:5]:
+    for query in codes[:2]:
         table.cost = 0.0
         assert multi_index.nearest(table.steps(~query), 5000, table.look_up(~query, 5000)) is None
         assert table.cost < multi_index.SHARE * len(codes)
@@ -132,7 +137,7 @@ def test_few_items_are_not_looked_up() -> None:
     layout = Layout(64, 1, "min")
     chunks = Chunks(layout)
     nothing = Buckets(0, [[0.0] * (width + 1) for width in chunks.widths])
-    for known in (nothing, nothing._replace(n=5)):
+    for known in (nothing, nothing._replace(n=10_000)):
         assert Steps(chunks, [0] * len(chunks.widths), known).take(math.inf) is None
 
 
@@ -140,7 +145,7 @@ def test_uneven_chunks_are_taken_last() -> None:
     layout = Layout(36, 1, "min")
     chunks = Chunks(layout, 12)
     met = [[50_000.0] + [1.0] * 12, [10.0] * 13, [10.0] * 13]  # the first chunk is the same for half of all items
-    steps = Steps(chunks, [1, 2, 3], Buckets(100_000, met))
+    steps = Steps(chunks, [1, 2, 3], Buckets(200_000, met))
     keys = steps.take(1)
     assert keys is not None
     assert keys == [[], [2], [3]]

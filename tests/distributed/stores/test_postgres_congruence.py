@@ -17,7 +17,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # a stream of fe
 
 
 @pytest.mark.parametrize("world", WORLDS)
-def test_the_same_program_has_the_same_results(world: str, home: Home) -> None:
+def test_the_same_program_has_the_same_results(world: str, home: Home, look_ups: None) -> None:
     def make_index(learner: Any, policy: Any) -> PostgresIndex:
         index = PostgresIndex.create(home.address, learner, policy, **home.fresh().options)
         index.batch_rows = 7

@@ -13,6 +13,7 @@ import pytest
 from onlinehash import OnlineHashing, PostgresIndex, refresh
 from onlinehash.distributed.stores.postgres.change import PostgresChange
 from onlinehash.distributed.stores.postgres.connecting import connect
+from onlinehash.distributed.stores.shelf import FOREVER
 from onlinehash.errors import ServiceUnavailable
 from tests.distributed.servers import PATIENCE, PostgresServer, wait_until
 from tests.distributed.stores import postgres_worker as worker
@@ -229,6 +230,26 @@ def test_what_was_committed_on_one_server_alone_is_undone(sharded_home: Home, mo
         index.add(ids_of("whole", 0), vectors_of(ids_of("whole", 0)))
         assert index.ids.tolist() == FIRST + ids_of("whole", 0)
         assert not any(count_alive(shard, sharded_home.schema) for shard in sharded_home.shards)
+        check_all(index)
+
+
+def test_a_change_waits_for_the_end_of_one_that_was_cut_off(sharded_home: Home) -> None:
+    """The first server is gone and back, while another one still commits what it was told: that is undone too."""
+    address, schema = sharded_home.shards[0].address(), sharded_home.schema
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    with make(sharded_home) as index, connect(address) as orphan, connect(address) as onlooker:
+        with connect(sharded_home.address) as first:
+            first.execute(f"INSERT INTO {schema}.unfinished DEFAULT VALUES")
+            ((epoch,),) = first.execute(f"SELECT epoch FROM {schema}.head").fetchall()
+        changing = threading.Thread(target=lambda: index.remove(FIRST[0]))
+        with orphan.transaction():
+            orphan.execute(f"UPDATE {schema}.gates SET passed = passed + 1")
+            orphan.execute(f"INSERT INTO {schema}.items VALUES (999, {epoch + 1}, {FOREVER}, '', 'half/999', NULL)")
+            changing.start()
+            wait_until(lambda: onlooker.execute(waiting).fetchone() == (1,), "the change to wait")
+        changing.join(PATIENCE)
+        assert index.ids.tolist() == FIRST[1:]
+        assert count_alive(sharded_home.shards[0], schema) == 0
         check_all(index)
 
 

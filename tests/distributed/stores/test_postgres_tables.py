@@ -10,7 +10,7 @@ import numpy as np
 import psycopg
 import pytest
 
-from onlinehash.distributed.stores.postgres import creating, migrating, multi_index
+from onlinehash.distributed.stores.postgres import creating, migrating
 from onlinehash.distributed.stores.postgres.connecting import connect, shown
 from onlinehash.distributed.stores.postgres.shelf import PostgresShelf
 from onlinehash.distributed.stores.shelf import Head, Layout
@@ -176,7 +176,7 @@ def test_rows_are_spread_and_searched_where_they_are(sharded_home: Home) -> None
 
 
 def test_servers_search_and_order_and_limit_their_rows_at_the_same_time(
-    sharded_home: Home, monkeypatch: pytest.MonkeyPatch
+    sharded_home: Home, look_ups: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(sharded_home)
     shelf = opened(sharded_home)
@@ -190,7 +190,6 @@ def test_servers_search_and_order_and_limit_their_rows_at_the_same_time(
         return execute_plainly(self, statement, *values, **options)
 
     monkeypatch.setattr(psycopg.Connection, "execute", explained)
-    monkeypatch.setattr(multi_index, "SHARE", np.inf)  # look-ups, however few rows there are
     shelf.nearest(CODES[0], 2, 1)
     assert plans
     for plan in plans:

@@ -316,6 +316,52 @@ def test_a_new_refresh_ends_the_one_that_another_process_works_on() -> None:
     assert index.refreshes == 2
 
 
+def test_two_processes_refresh_at_the_same_time(monkeypatch: Any) -> None:
+    tables = filled(20)
+    index, other = open_index(tables), open_index(tables)
+    newest, called = index._newest_version, []
+
+    def meanwhile() -> Any:
+        version = newest()
+        if not called:
+            called.append(1)
+            other.learn_pairs(*lesson(20, 9))
+            other.refresh()
+        return version
+
+    monkeypatch.setattr(index, "_newest_version", meanwhile)
+    index.refresh()
+    assert plain(index.encoder) == plain(other.newest)  # not what the learner was before that
+    assert [version.serial for version in index.versions] == [1, 2, 3]
+    assert law(index)
+
+
+def test_a_policy_gives_way_to_the_refresh_of_another_process(monkeypatch: Any) -> None:
+    tables = filled(20)
+    index, other = open_index(tables), open_index(tables, refresh=refresh.always())
+    begin_if_due, called = other._begin_if_due, []
+
+    def meanwhile() -> None:
+        if not called:
+            called.append(index.refresh(wait=False))
+            assert steps.acquire(timeout=20)
+        begin_if_due()
+        go_on.set()
+
+    steps, go_on = threading.Semaphore(0), threading.Event()
+
+    def between() -> None:
+        steps.release()
+        assert go_on.wait(20)
+
+    shelf_of(index).after_change = between
+    monkeypatch.setattr(other, "_begin_if_due", meanwhile)
+    other.learn_pairs(*lesson(9, 9))
+    assert called[0].wait(20)
+    assert (index.serial, index.refreshes) == (3, 2)
+    assert law(index)
+
+
 @pytest.mark.parametrize("who", ["the same", "another"])
 def test_a_refresh_that_is_cancelled_was_never_begun(who: str) -> None:
     tables = filled(20)

@@ -116,6 +116,11 @@ def lost(error: BaseException) -> Failure:
     return Failure(ServiceUnavailable, f"{type(error).__name__}: {text[:200]}")
 
 
+def cut_off(whom: str) -> ServiceUnavailable:
+    """Who hands out the work is gone."""
+    return ServiceUnavailable(f"{whom} was lost in the middle of the work; start again: what is done is kept.")
+
+
 def check_address(address: str, what: str) -> None:
     """`host:port` at which somebody listens; engines themselves wait longer, and say less."""
     host, _, port = address.rpartition(":")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
-import logging
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from onlinehash.distributed.bulk.engine import PATIENCE, Engine, Failure, attempt, check_address, lost
+from onlinehash.distributed.bulk.engine import PATIENCE, Engine, Failure, attempt, check_address, cut_off, lost
 from onlinehash.errors import MissingExtra, ServiceUnavailable
+
+#: Seconds between two looks at what is done; to wait for it would be to wait for ever when the scheduler is gone.
+PAUSE = 0.02
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -37,20 +40,24 @@ class Dask(Engine):
             raise ServiceUnavailable(f"expected a Dask scheduler at {self._address}, got: {error}.") from None
 
     def _outcomes(self, function: Callable[[P], R], partitions: Mapping[int, P]) -> Iterator[tuple[int, R | Failure]]:
-        try:
-            # The function is what a task returns: Dask runs it again if the worker that holds it is lost, while
-            # scattered data would be gone.
-            sent = self._client.submit(_itself, function, pure=False)
-            futures = self._client.map(attempt, list(partitions.values()), function=sent, pure=False)
-            numbers = dict(zip(futures, partitions, strict=True))
-            del futures  # what is done is forgotten, also by the workers
-            for future, result in _distributed().as_completed(
-                list(numbers), self._client.loop, with_results=True, raise_errors=False
-            ):
-                number = numbers.pop(future)
-                yield number, result if future.status == "finished" else lost(_reason(result))
-        except (OSError, RuntimeError) as error:  # the scheduler is gone
-            yield -1, lost(error)
+        self._check_connection()
+        # The function is what a task returns: Dask runs it again if the worker that holds it is lost, while scattered
+        # data would be gone.
+        sent = self._client.submit(_itself, function, pure=False)
+        futures = self._client.map(attempt, list(partitions.values()), function=sent, pure=False)
+        numbers = dict(zip(futures, partitions, strict=True))
+        del futures  # what is done is forgotten, also by the workers
+        done = _distributed().as_completed(list(numbers), self._client.loop, with_results=True, raise_errors=False)
+        while numbers:
+            for future, result in done.next_batch(block=False):
+                yield numbers.pop(future), result if future.status == "finished" else lost(_reason(result))
+            self._check_connection()
+            time.sleep(PAUSE)
+
+    def _check_connection(self) -> None:
+        """A client that has looked for its scheduler in vain closes itself."""
+        if self._client.status in ("closing", "closed"):
+            raise cut_off("the Dask scheduler")
 
     def _end(self) -> None:
         self._client.close()

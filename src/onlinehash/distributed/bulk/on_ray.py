@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any, TypeVar
 
-from onlinehash.distributed.bulk.engine import Engine, Failure, attempt, check_address, lost
+from onlinehash.distributed.bulk.engine import ATTEMPTS, Engine, Failure, attempt, check_address, cut_off, lost
 from onlinehash.errors import MissingExtra, ServiceUnavailable
 
 P = TypeVar("P")
@@ -32,10 +31,16 @@ class Ray(Engine):
         if self._address is not None:
             check_address(self._address, "a Ray client server")
         where = {} if self._address is None else {"address": f"ray://{self._address}"}
-        try:
-            ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, RuntimeError, TimeoutError) as error:
-            raise ServiceUnavailable(f"expected Ray at {self._address or 'this machine'}, got: {error}.") from None
+        # The server starts a process for each client, which fails now and then on a busy machine.
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                ray.init(**where, log_to_driver=False, logging_level=logging.ERROR)
+                break
+            except (ConnectionError, RuntimeError, TimeoutError) as error:
+                if left == 0:
+                    reason = str(error).strip().splitlines()[-1].strip().rstrip(".")  # before it is a traceback
+                    where_it_is = self._address or "this machine"
+                    raise ServiceUnavailable(f"expected Ray at {where_it_is}, got: {reason}.") from None
         self._is_ours = True
 
     def _outcomes(self, function: Callable[[P], R], partitions: Mapping[int, P]) -> Iterator[tuple[int, R | Failure]]:
@@ -52,16 +57,19 @@ class Ray(Engine):
                     return
                 for done in ray.wait(list(under_way))[0]:
                     yield under_way.pop(done), _outcome(ray.get, done)
-        except ConnectionError as error:  # the head of the cluster is gone
-            yield -1, lost(error)
+        except Exception:
+            if ray.is_initialized():
+                raise
+            raise cut_off("the head of the Ray cluster") from None
         finally:
-            with suppress(ConnectionError):
+            if ray.is_initialized():  # or else Ray would start a cluster of its own
                 for reference in under_way:
                     ray.cancel(reference)
 
     def _end(self) -> None:
         if self._is_ours:
             _ray().shutdown()
+            self._is_ours = False
 
 
 def _ray() -> Any:

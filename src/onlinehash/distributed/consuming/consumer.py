@@ -76,10 +76,10 @@ class Consumer:
             if entries:
                 new = [entry for entry in entries if not self.source.is_past(self._position, entry)]
                 self._take(new)
-                self.source.acknowledge(entries)
                 self.tally.messages += len(new)
                 self.tally.repeats += len(entries) - len(new)
                 self.tally.last_message = time.monotonic()
+                self.source.acknowledge(entries)
         except BaseException:
             self._is_under_way = False
             raise

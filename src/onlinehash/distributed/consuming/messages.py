@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -64,8 +65,7 @@ def read(data: bytes) -> Request:
         message = _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"expected a pair or an item as JSON, got another message: {_problem(error)}.") from None
-    given = {name for name in Message.__struct_fields__ if getattr(message, name) is not UNSET}
-    kind = _kind(message, given)
+    kind = _kind(message.op, tuple([value is not UNSET for value in msgspec.structs.astuple(message)]))
     dtype = _DTYPES["float32" if message.dtype is UNSET else message.dtype]
     weight = 1.0 if message.weight is UNSET else message.weight
     if kind is Pair:
@@ -82,10 +82,12 @@ def read(data: bytes) -> Request:
     return Change(message.id, vector, message.payload, message.payload is not UNSET)
 
 
-def _kind(message: Message, given: set[str]) -> type[Request]:
-    """The kind of message that has these fields."""
-    if message.op is not UNSET:
-        kind = _BY_OPERATION[message.op]
+@cache
+def _kind(operation: str | UnsetType, is_given: tuple[bool, ...]) -> type[Request]:
+    """The kind of message that has these fields; there are few ways to write one."""
+    given = {name for name, there in zip(Message.__struct_fields__, is_given, strict=True) if there}
+    if operation is not UNSET:
+        kind = _BY_OPERATION[operation]
     elif given & {"a", "b"}:
         kind = Pair
     elif given & {"id_a", "id_b"}:

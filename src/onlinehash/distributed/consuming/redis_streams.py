@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from onlinehash import checks
 from onlinehash.distributed.consuming.address import Address
@@ -43,10 +43,11 @@ class RedisStream(Source):
         self.group, self.consumer = (address.parameters.get(key, DEFAULT) for key in ("group", "consumer"))
         parts = {"stream": self.stream, "group": self.group, "consumer": self.consumer}
         self.name = name or f"redis://{address.hosts}/{address.path or 0}?{urlencode(parts)}"
-        login = f"{quote(address.user)}:{quote(address.password)}@" if address.user or address.password else ""
         try:
             self._client = redis.Redis.from_url(
-                f"{address.scheme}://{login}{address.hosts}/{address.path}?{urlencode(settings)}",
+                f"{address.scheme}://{address.hosts}/{address.path}?{urlencode(settings)}",
+                username=address.user or None,
+                password=address.password or None,
                 retry=Retry(NoBackoff(), 0),
                 socket_timeout=PATIENCE,
                 socket_connect_timeout=PATIENCE,

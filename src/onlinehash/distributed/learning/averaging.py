@@ -1,14 +1,14 @@
-"""`average`: one learner out of several that went on from the same one, each on pairs of its own.
+"""`average` and `add_up`: one learner out of several that went on from the same one, each on pairs of its own.
 
-Hash functions can be averaged bit by bit only where bit k means the same in all of them: they must have begun with the
-same W¹ (the same seed), on the same features. Then
+Bit k must mean the same in all of them: they must have begun with the same W¹ (the same seed), on the same features.
 
-    W, medians      the mean over the learners, of each value for itself
+    W               their mean; or what it was when they parted plus all that each of them changed
+    medians         their mean
     mean of points  of all points that any of them saw, those before they parted counted once
     counters        what was counted before they parted, plus what each counted since
     version         likewise, and one more where their functions differ: it is larger than that of each of them
 
-The order of the learners does not matter, and the average of equal functions is that function, to the bit.
+The order of the learners does not matter; of learners that changed nothing both make the same learner, to the bit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from onlinehash.learners.multi_model import MultiModelOnlineHashing
 from onlinehash.learners.online_hashing import OnlineHashing
 
 #: Those whose state is their functions, the mean and counters, nothing else.
-CAN_BE_AVERAGED = (OnlineHashing, MultiModelOnlineHashing)
+CAN_BE_COMBINED = (OnlineHashing, MultiModelOnlineHashing)
 
 
 def average(learners: Sequence[Any], since: Any = None) -> Any:
@@ -34,28 +34,39 @@ def average(learners: Sequence[Any], since: Any = None) -> Any:
 
     Without `since` they went on from nothing: their counters add up, and so do the points in their means.
     """
+    return _one_of(learners, since, "average")
+
+
+def add_up(learners: Sequence[Any], since: Any) -> Any:
+    """`since`, which they all went on from, with all that each of them changed, as a new learner.
+
+    An average moves only a share of the way that each of them went; this goes all of their ways. It wants learners that
+    parted not long ago.
+    """
+    return _one_of(learners, since, "sum")
+
+
+def _one_of(learners: Sequence[Any], since: Any, combine: str) -> Any:
     learners = list(learners)
     if not learners:
-        raise InvalidInput("expected at least one learner to average, got none.")
-    for learner in learners if since is None else [*learners, since]:
-        check_can_be_averaged(learner)
-    states = [learner.get_state() for learner in learners]
-    before = {} if since is None else since.get_state()
-    for learner in learners:
+        raise InvalidInput("expected at least one learner, got none.")
+    everybody = learners if since is None else [*learners, since]
+    for learner in everybody:
+        check_can_be_combined(learner)
+    for learner in everybody:
         _check_same_kind(learners[0], learner)
-    if since is not None and before:
-        _check_same_kind(learners[0], since)
     result = type(learners[0])(**learners[0].get_params(deep=False))
-    result.set_state(averaged(states, before))
+    before = {} if since is None else since.get_state()
+    result.set_state(combined([learner.get_state() for learner in learners], before, combine))
     return result
 
 
-def check_can_be_averaged(learner: Any) -> None:
+def check_can_be_combined(learner: Any) -> None:
     """Refuse a method whose functions alone do not make a learner."""
-    if type(learner) not in CAN_BE_AVERAGED:
-        known = " or ".join(cls.__name__ for cls in CAN_BE_AVERAGED)
+    if type(learner) not in CAN_BE_COMBINED:
+        known = " or ".join(cls.__name__ for cls in CAN_BE_COMBINED)
         raise InvalidInput(
-            f"expected learners whose state can be averaged ({known}), got {type(learner).__name__}; "
+            f"expected learners that can be made one of ({known}), got {type(learner).__name__}; "
             "teach one such learner all pairs instead."
         )
 
@@ -83,8 +94,8 @@ def _check_same_kind(first: Learner, other: Learner) -> None:
             raise InvalidInput(f"expected learners {reason}, got others; their bits do not mean the same.")
 
 
-def averaged(states: Sequence[dict[str, Any]], before: dict[str, Any]) -> dict[str, Any]:
-    """The state of the average; `before` is the state that they all went on from, or {}."""
+def combined(states: Sequence[dict[str, Any]], before: dict[str, Any], combine: str) -> dict[str, Any]:
+    """One state of several, by "average" or "sum"; `before` is that which they all went on from, or {}."""
     if len(states) == 1:
         return states[0]
     first, methods = states[0], [state["method"] for state in states]
@@ -98,7 +109,7 @@ def averaged(states: Sequence[dict[str, Any]], before: dict[str, Any]) -> dict[s
         "counters": counters,
         "centring": _pooled([state["centring"] for state in states], before.get("centring")),
         "method": {
-            "W": mean_of([method["W"] for method in methods]),
+            "W": _functions([method["W"] for method in methods], before, combine),
             "medians": {
                 "values": mean_of([m["values"] for m in medians]),
                 "spreads": mean_of([m["spreads"] for m in medians]),
@@ -106,6 +117,13 @@ def averaged(states: Sequence[dict[str, Any]], before: dict[str, Any]) -> dict[s
             },
         },
     }
+
+
+def _functions(parts: Sequence[np.ndarray], before: dict[str, Any], combine: str) -> np.ndarray:
+    if combine == "average":
+        return mean_of(parts)
+    W = before["method"]["W"].astype(np.float64)
+    return np.asarray(W + sum_of([part - W for part in parts])).astype(parts[0].dtype)
 
 
 def _pooled(parts: Sequence[dict[str, Any]], before: dict[str, Any] | None) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""`learn_on_shards`: several learners, each on its part of the pairs, averaged now and then.
+"""`learn_on_shards`: several learners, each on its part of the pairs, made one now and then.
 
 A round takes `n_shards * every` pairs: shard i learns the i-th `every` of them, all beginning with the same learner,
-and the average of what comes out begins the next round. The result depends on the pairs, on `n_shards` and on `every`,
-not on how many processes do the work.
+and what comes out, made one (see `averaging`), begins the next round. The result depends on the pairs, on `n_shards`,
+`every` and `combine`, not on how many processes do the work.
 
 The first pairs are learned by one learner alone, until its feature map has its anchors and its mean is frozen: all
 shards need the same.
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.distributed.learning.averaging import averaged, check_can_be_averaged
+from onlinehash.distributed.learning.averaging import check_can_be_combined, combined
 from onlinehash.distributed.learning.helpers import live_for_parent
 from onlinehash.distributed.learning.shared_arrays import Layout, SharedArrays
 from onlinehash.errors import OnlineHashError
@@ -39,24 +39,27 @@ def learn_on_shards(
     *,
     n_shards: int,
     every: int,
+    combine: str = "sum",
     n_processes: int | None = None,
 ) -> Any:
-    """Teach a learner pairs by `n_shards` copies of it, averaged after every `every` pairs of each; returns it.
+    """Teach a learner pairs by `n_shards` copies of it, made one after every `every` pairs of each; returns it.
 
-    `n_processes` share the work (None: one for each shard). A call that fails leaves the learner as it was.
+    `combine` is "sum" (what each copy changed is added up) or "average". `n_processes` share the work (None: one for
+    each shard). A call that fails leaves the learner as it was.
     """
-    check_can_be_averaged(learner)
+    check_can_be_combined(learner)
     learner.check_free()
     n_processes = n_shards if n_processes is None else n_processes
     given = {"n_shards": n_shards, "every": every, "n_processes": n_processes}
-    checks.parameters("learn_on_shards", given, dict.fromkeys(given, checks.integer(1)))
+    rules = dict.fromkeys(given, checks.integer(1)) | {"combine": checks.one_of("sum", "average")}
+    checks.parameters("learn_on_shards", given | {"combine": combine}, rules)
     first = copy.deepcopy(learner)
     pairs = _checked(first, A, B, similar, sample_weight)
     n_together = _learn_together(first, pairs)
     state = first.get_state()
     if n_together < len(pairs[0]):
         rounds = list(_rounds(n_together, len(pairs[0]), n_shards, every))
-        state = _learn_rounds(first, pairs, rounds, min(n_processes, n_shards), n_shards * every)
+        state = _learn_rounds(first, pairs, rounds, combine, min(n_processes, n_shards))
     learner.set_state(state)
     return learner
 
@@ -104,10 +107,10 @@ def _rounds(start: int, stop: int, n_shards: int, every: int) -> Iterator[list[s
 
 
 def _learn_rounds(
-    learner: Any, pairs: tuple[np.ndarray, ...], rounds: list[list[slice]], n_processes: int, most: int
+    learner: Any, pairs: tuple[np.ndarray, ...], rounds: list[list[slice]], combine: str, n_processes: int
 ) -> dict[str, Any]:
     """The state after all rounds."""
-    most = min(most, len(pairs[0]))
+    most = rounds[0][-1].stop - rounds[0][0].start
     layout = {name: ((most, *array.shape[1:]), str(array.dtype)) for name, array in zip("ABsw", pairs, strict=True)}
     context = multiprocessing.get_context("spawn")
     state = learner.get_state()
@@ -119,7 +122,7 @@ def _learn_rounds(
                 for name, array in zip("ABsw", pairs, strict=True):
                     board[name][: stop - start] = array[start:stop]
                 parts = [pool.submit(_learn, state, rows.start - start, rows.stop - start) for rows in shards]
-                state = averaged([part.result() for part in parts], state)
+                state = combined([part.result() for part in parts], state, combine)
         except BrokenProcessPool:
             raise OnlineHashError(
                 "expected the processes that learn the shards to live, but one was killed, maybe for memory; the "

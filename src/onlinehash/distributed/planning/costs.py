@@ -61,6 +61,7 @@ class Encoding:
     product: float = _cost("ns", "a value and bit, where all bits are computed")
     some_value: float = _cost("ns", "a value of a vector, where some columns are computed anew")
     some_product: float = _cost("ns", "a value and column, where some columns are computed anew")
+    some_bit: float = _cost("ns", "a bit of a row to be put in its place, where some columns are computed anew")
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class Search:
     scan_one: float = _cost("ns", "a byte of all codes, for one query")
     scan_many: float = _cost("ns", "a byte of all codes, for each query of a batch")
     query: float = _cost("ns", "a query of a batch, beside what it looks at")
+    alone: float = _cost("ns", "a query that comes alone, beside what it looks at")
     look_up_small: float = _cost("ns", "a bucket to be looked up, at the smaller size")
     look_up_large: float = _cost("ns", "a bucket to be looked up, at the larger size")
     compare: float = _cost("ns", "an item in a bucket to be compared")

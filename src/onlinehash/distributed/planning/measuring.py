@@ -6,7 +6,7 @@ import os
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ import numpy as np
 
 from onlinehash.codes import Codes
 from onlinehash.distributed.planning import measuring_disk
-from onlinehash.distributed.planning.costs import Costs, Encoding, Memory, Search
+from onlinehash.distributed.planning.costs import Costs, Encoding, Memory, Search, Store
 from onlinehash.index.flat import FlatIndex
 from onlinehash.index.items import Items
 from onlinehash.index.multi_index import MultiIndex
@@ -24,6 +24,7 @@ from onlinehash.index.substrings import cut
 from onlinehash.learners.locality_sensitive import LSH
 
 BITS, WORD = 64, 8
+SHORT = 64  # values of a short row
 
 #: How often `measure` says what it is about to do.
 N_STEPS = 6
@@ -40,26 +41,39 @@ class Sizes:
 
     small: int = 1 << 21
     middle: int = 1 << 23
-    large: int = 1 << 25
+    large: int = 1 << 26
     rows: int = 50_000
     durable_rows: int = 100_000
     radius: int = 12
     queries: int = 64
     repeats: int = 5
+    patience: float = 0.5  # seconds that runs of one thing take together, at least
 
 
-def measure(folder: Path, sizes: Sizes | None = None, show: Show = lambda text: None) -> Costs:
-    """Those of all but stores; a durable index is made in the folder, and removed."""
+def measure(
+    folder: Path,
+    sizes: Sizes | None = None,
+    show: Show = lambda text: None,
+    stores: Mapping[str, Callable[[Encoding], Store]] | None = None,
+) -> Costs:
+    """All of them; a durable index is made in the folder, and removed.
+
+    Stores come first, each measured by its function, as they may turn out not to be there.
+    """
     sizes = sizes or Sizes()
     process = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024))
     show("encoding")
     encoding = _encoding(sizes)
+    measured: dict[str, Any] = {}
+    for name, of_store in (stores or {}).items():
+        show(name)
+        measured[name] = of_store(encoding)
     show("codes and ids in memory")
     memory = _memory(sizes)
     search = _search(sizes, show)
     show("a live index on the disk")
     live, disk = measuring_disk.measure(folder, sizes.durable_rows, encoding)
-    return Costs(_machine(), Memory(**memory, **live, process=process), disk, encoding, search)
+    return Costs(_machine(), Memory(**memory, **live, process=process), disk, encoding, search, **measured)
 
 
 def _machine() -> str:
@@ -68,14 +82,15 @@ def _machine() -> str:
     return f"{machine()}, {os.cpu_count()} cores"
 
 
-def seconds(run: Callable[[], object], repeats: int, clock: Callable[[], float] = time.process_time) -> float:
-    """The least of several runs; time of the processor, in which other programs have no share."""
+def seconds(run: Callable[[], object], sizes: Sizes, clock: Callable[[], float] = time.process_time) -> float:
+    """The least of several runs, of short ones more; time of the processor, in which other programs have no share."""
     run()
-    best = float("inf")
-    for _ in range(repeats):
+    best, runs, spent = float("inf"), 0, 0.0
+    while runs < sizes.repeats or spent < sizes.patience:
         begin = clock()
         run()
-        best = min(best, clock() - begin)
+        took = clock() - begin
+        best, runs, spent = min(best, took), runs + 1, spent + took
     return best
 
 
@@ -113,24 +128,27 @@ def _memory(sizes: Sizes) -> dict[str, float]:
 
 
 def _encoding(sizes: Sizes) -> Encoding:
-    """Two numbers of bits, and two of columns, tell what a value costs from what a product does."""
+    """Two numbers of bits, and of columns, tell what a value costs from what a product does; short rows the rest."""
     dim, rng = 512, np.random.default_rng(0)
     X = rng.standard_normal((sizes.rows, dim)).astype(np.float32)
     values = 1e-9 * X.size
     few, many = (_encoder(X, bits) for bits in (64, 128))
-    all_few = seconds(lambda: few.encode(X), sizes.repeats) / values
-    all_many = seconds(lambda: many.encode(X), sizes.repeats) / values
+    all_few = seconds(lambda: few.encode(X), sizes) / values
+    all_many = seconds(lambda: many.encode(X), sizes) / values
     product = max(all_many - all_few, 0.1 * all_few) / 64
     codes = few.encode(X)
-    one, some = (
-        seconds(partial(few.recode, codes, X, np.arange(columns)), sizes.repeats) / values for columns in (1, 16)
-    )
+    one, some = (seconds(partial(few.recode, codes, X, np.arange(columns)), sizes) / values for columns in (1, 16))
     some_product = max(some - one, 0.0) / 15
+    some_value = max(one - some_product, 0.0)
+    short = np.ascontiguousarray(X[:, :SHORT])
+    of_short, columns = _encoder(short, BITS), np.arange(16)
+    spent = seconds(partial(of_short.recode, of_short.encode(short), short, columns), sizes) / sizes.rows * 1e9
     return Encoding(
         value=max(all_few - 64 * product, 0.0),
         product=product,
-        some_value=one - some_product,
+        some_value=some_value,
         some_product=some_product,
+        some_bit=max(spent - SHORT * (some_value + 16 * some_product), 0.0) / 16,
     )
 
 
@@ -150,6 +168,7 @@ def _search(sizes: Sizes, show: Show) -> Search:
         small=float(sizes.small),
         large=float(sizes.large),
         query=large.query,
+        alone=large.alone,
         look_up_small=max(small.per_look_up - compare * small.in_bucket, 1.0),
         look_up_large=max(large.per_look_up - compare * large.in_bucket, 1.0),
         compare=compare,
@@ -164,6 +183,7 @@ class _Tables(NamedTuple):
 
     sort: float
     query: float
+    alone: float
     per_look_up: float
     in_bucket: float
 
@@ -175,20 +195,22 @@ def _tables(n: int, queries: Codes, sizes: Sizes, show: Show) -> _Tables:
     begin = time.process_time()
     index = MultiIndex(codes)
     sort = (time.process_time() - begin) / n / index.n_tables
-    base = seconds(lambda: index.within(queries, 0), sizes.repeats) / sizes.queries
-    spent = seconds(lambda: index.within(queries, sizes.radius), sizes.repeats) / sizes.queries
+    base = seconds(lambda: index.within(queries, 0), sizes) / sizes.queries
+    alone = seconds(lambda: index.within(queries[0], 0), sizes)
+    spent = seconds(lambda: index.within(queries, sizes.radius), sizes) / sizes.queries
     look_ups, candidates = float(index.work.look_ups.mean()), float(index.work.candidates.mean())
-    return _Tables(1e9 * sort, 1e9 * base, 1e9 * max(spent - base, 0.0) / look_ups, candidates / look_ups)
+    per_look_up = max(spent - base, 0.0) / look_ups
+    return _Tables(1e9 * sort, 1e9 * base, 1e9 * alone, 1e9 * per_look_up, candidates / look_ups)
 
 
 def _scans(index: FlatIndex, queries: Codes, sizes: Sizes) -> dict[str, float]:
     """One query, a batch, and a batch on all cores."""
     n_bytes = 1e-9 * len(index) * WORD
     cores = os.cpu_count() or 1
-    one = seconds(lambda: index.search(queries[0], 10), sizes.repeats)
-    many = seconds(lambda: index.search(queries, 10), sizes.repeats)
-    alone = seconds(lambda: index.search(queries, 10), sizes.repeats, time.perf_counter)
+    one = seconds(lambda: index.search(queries[0], 10), sizes)
+    many = seconds(lambda: index.search(queries, 10), sizes)
+    alone = seconds(lambda: index.search(queries, 10), sizes, time.perf_counter)
     index.n_jobs = cores
-    shared = seconds(lambda: index.search(queries, 10), sizes.repeats, time.perf_counter)
+    shared = seconds(lambda: index.search(queries, 10), sizes, time.perf_counter)
     together = 1.0 if cores == 1 else min(max((alone / shared - 1) / (cores - 1), 0.0), 1.0)
     return {"scan_one": one / n_bytes, "scan_many": many / n_bytes / sizes.queries, "together": together}

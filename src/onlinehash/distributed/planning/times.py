@@ -25,8 +25,8 @@ def encode(n: float, work: Workload, costs: Costs) -> float:
 def recode(n: float, columns: int, work: Workload, costs: Costs) -> float:
     """Some bits: to read the vectors costs as much as before; many columns cost no more than all."""
     cost = costs.encoding
-    some = n * work.dim * (cost.some_value + columns * cost.some_product) * _precision(work) * NS
-    return min(some, encode(n, work, costs))
+    some = work.dim * (cost.some_value + columns * cost.some_product) * _precision(work) + columns * cost.some_bit
+    return min(n * some * NS, encode(n, work, costs))
 
 
 def _precision(work: Workload) -> float:
@@ -72,14 +72,17 @@ def refresh(n: float, columns: int, work: Workload, costs: Costs, in_memory: boo
 def scan(n: float, work: Workload, costs: Costs, together: bool = True) -> float:
     """Every byte of every code, for a query of a batch or for one that comes alone."""
     cost = costs.search
-    return (cost.query + n * work.code_bytes * (cost.scan_many if together else cost.scan_one)) * NS
+    if together:
+        return (cost.query + n * work.code_bytes * cost.scan_many) * NS
+    return (cost.alone + n * work.code_bytes * cost.scan_one) * NS
 
 
 def probe(n: float, work: Workload, costs: Costs, together: bool = True) -> float:
     """By look-ups, which are given up where a scan is cheaper; what was tried before costs a twentieth of it."""
     cost = costs.search
     found = probes(n, K, work.bits, sizes.widths(n, work.bits), work.data)
-    spent = (cost.query + found.look_ups * cost.look_up(n) + found.candidates * cost.compare) * NS
+    begun = cost.query if together else cost.alone
+    spent = (begun + found.look_ups * cost.look_up(n) + found.candidates * cost.compare) * NS
     return min(spent, 1.05 * scan(n, work, costs, together))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from onlinehash.distributed.stores.reading import Gone, matrix_of
 from onlinehash.distributed.stores.refreshing import Refreshing, Task
 from onlinehash.distributed.stores.state import Moment, Pending
-from onlinehash.live.follower import Counters, Follower
+from onlinehash.live.follower import Counters
 from onlinehash.live.keeper import Version
 from onlinehash.live.rehash import Refresh
 
@@ -17,20 +17,19 @@ PATIENCE = 30.0
 MANY_ITEMS = 1 << 16
 
 
-class Following(Refreshing, Follower):
+class Following(Refreshing):
     """Codes and encoder, replaced in one step."""
 
     def _set_out(self) -> None:
         self._begin_to_follow()
         self._begin_to_refresh()
-        self._watched: tuple[str, int, float] | None = None  # the worker of another, how far it was, and when
+        self._watched: tuple[tuple[str, int, int], float] | None = None  # how far another one's was, and since when
 
     # ------------------------------------------------------------------------------------------------ when
 
     @property
     def _may_follow(self) -> bool:
-        state = self._now.state
-        return not self._closed and (not state.paused or state.pending is not None)
+        return not self._closed and (not self.paused or self._now.state.pending is not None)
 
     @property
     def _has_learned_elsewhere(self) -> bool:
@@ -54,9 +53,10 @@ class Following(Refreshing, Follower):
         """Has whoever worked on this refresh stopped? Of other processes one sees only that nothing happens."""
         if pending.worker in self._left:
             return True
-        if self._watched is None or self._watched[:2] != (pending.worker, pending.done):
-            self._watched = pending.worker, pending.done, self.clock()
-        return self.clock() - self._watched[2] >= PATIENCE
+        step, now = (pending.worker, pending.done, pending.replaced), self.clock()
+        if self._watched is None or self._watched[0] != step:
+            self._watched = step, now
+        return now - self._watched[1] >= PATIENCE
 
     def cancel(self) -> None:
         """Stop a refresh that is under way in the background, in any process, as if it had never begun."""
@@ -66,7 +66,8 @@ class Following(Refreshing, Follower):
                 self._rewind()
 
     def _begin(self, version: Version, wait: bool, pause: bool = False, by_policy: bool = False) -> Refresh | None:
-        return self._launch(Task(version, pause, by_policy, note=None if by_policy else self._note()), wait)
+        older = version if pause else None  # one to return to; else the newest, as of when the refresh begins
+        return self._launch(Task(older, pause, by_policy, note=None if by_policy else self._note()), wait)
 
     # ------------------------------------------------------------------------------------------------ what happened
 
@@ -96,7 +97,7 @@ class Following(Refreshing, Follower):
     def _counted(self) -> Counters:
         return self._now.state.counters
 
-    def _draw(self, n: int, size: int) -> np.ndarray:
+    def _draw(self, size: int) -> np.ndarray:
         """As `LiveIndex` draws, unless that takes the places of very many items."""
 
         def draw(moment: Moment) -> np.ndarray:

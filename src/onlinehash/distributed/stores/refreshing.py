@@ -23,7 +23,7 @@ from onlinehash.distributed.stores.shelf import Rows
 from onlinehash.distributed.stores.state import Kept, Pending, State
 from onlinehash.errors import OnlineHashError
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live.follower import VERSIONS_KEPT, Counters
+from onlinehash.live.follower import VERSIONS_KEPT, Counters, Follower
 from onlinehash.live.keeper import Version
 from onlinehash.live.notes import Note
 from onlinehash.live.rehash import Refresh
@@ -35,18 +35,17 @@ LEAST_DEAD, DEAD_SHARE = 4096, 0.25
 class Task(NamedTuple):
     """A refresh to be done."""
 
-    version: Version
+    version: Version | None = None  #: The learner's newest, if it is none.
     pause: bool = False
     by_policy: bool = False  #: Nobody asked for it, so that it gives way to any other.
     resumed: bool = False  #: It goes on with one that somebody left, or not at all.
     note: Note | None = None
 
 
-class Refreshing(Searching, Learning):
+class Refreshing(Searching, Learning, Follower):
     """How codes and encoder are replaced."""
 
     batch_rows = 4096  #: Items of a batch.
-    _job: Refresh | None
     _has_codes = False
 
     def _begin_to_refresh(self) -> None:
@@ -63,7 +62,7 @@ class Refreshing(Searching, Learning):
 
     def _run(self, task: Task, stop: Callable[[], bool]) -> bool:
         """One batch after the other, until the new codes are there; False if it was cancelled, here or elsewhere."""
-        worker, is_begun = secrets.token_hex(8), False
+        worker, encoder = secrets.token_hex(8), None
         try:
             while True:
                 with self._lock:
@@ -71,13 +70,12 @@ class Refreshing(Searching, Learning):
                         self._rewind(worker)
                         return False
                     with self._one_change() as draft:
-                        if not is_begun:
-                            self._take_up(draft, task, worker)
+                        if encoder is None:
+                            encoder = self._take_up(draft, task, worker)
                         pending = draft.state.pending
                         if pending is None or pending.worker != worker:
                             return False
-                        is_finished = self._advance(draft, pending, task)
-                    is_begun = True
+                        is_finished = self._advance(draft, pending, encoder, task.note)
                     if is_finished:
                         self._has_codes = True
                         self._keep_note(task.note)
@@ -87,63 +85,58 @@ class Refreshing(Searching, Learning):
             self._left.add(worker)
             raise
 
-    def _take_up(self, draft: Draft, task: Task, worker: str) -> None:
+    def _take_up(self, draft: Draft, task: Task, worker: str) -> Encoder:
         """Begin a refresh, or go on with one that leads to the same; any other gives way."""
         pending, state = draft.state.pending, draft.state
-        if pending is not None and task.by_policy:
-            return
-        kept = self._numbered(draft, task.version)
-        if pending is not None and pending.to == kept:
+        version = task.version or self._newest_version()  # only now nobody else can teach the learner
+        kept, encoder = Kept(version.serial, version.n_pairs, version.encoder.version), version.encoder
+        if pending is not None and pending.to == kept and not task.by_policy:
             draft.state = replace(state, pending=replace(pending, pause=task.pause, worker=worker))
-            return
-        if task.resumed:
-            return  # others were faster
+            return encoder
+        if task.resumed or (task.by_policy and pending is not None):
+            return encoder  # others were faster
         if pending is not None:
             draft.change.rewind(draft.before.epoch)
             draft.state = replace(state, litter=(*state.litter, *_unused(draft)))
         if kept not in state.versions:
-            draft.put_blob(kept.blob, files.to_bytes(task.version.encoder))
+            draft.put_blob(kept.blob, files.to_bytes(encoder))
         with self._encoders_lock:
-            self._hold(kept.blob, task.version.encoder)
+            self._hold(kept.blob, encoder)
         draft.state = replace(draft.state, pending=Pending(kept, task.pause, worker, state.n))
+        return encoder
 
-    def _numbered(self, draft: Draft, version: Version) -> Kept:
-        """The version with its number, which another process may have given to one of its own a moment ago."""
-        kept, taken = Kept(version.serial, version.n_pairs, version.encoder.version), draft.state.versions
-        pending = draft.state.pending
-        if kept in taken or (pending is not None and kept == pending.to):
-            return kept
-        present = self._encoder_at(draft.before)
-        if present is not None and len(version.encoder.changed_bits(present)) == 0:
-            return kept._replace(serial=draft.state.serial)
-        return kept._replace(serial=1 + max((one.serial for one in taken), default=0))
-
-    def _advance(self, draft: Draft, pending: Pending, task: Task) -> bool:
+    def _advance(self, draft: Draft, pending: Pending, new: Encoder, note: Note | None) -> bool:
         """One batch; was it the last?"""
-        old, new = self._encoder_at(draft.before), task.version.encoder
+        old = self._encoder_at(draft.before)
         columns = np.arange(new.n_columns) if old is None else new.changed_bits(old)
         is_last = True
         if len(columns):
-            rows = self._shelf.rows(
-                draft.before.epoch, after=pending.done, limit=self.batch_rows, vectors=True, codes=True
-            )
-            pending = self._recode(draft, pending, rows, new, columns, old is None)
-            is_last = len(rows.places) < self.batch_rows
-            if is_last and pending.redo:
-                some, redo = pending.redo[: self.batch_rows], pending.redo[self.batch_rows :]
-                rows = self._shelf.rows(draft.before.epoch, np.array(some, np.int64), vectors=True, codes=True)
-                again = self._recode(draft, pending, rows, new, columns, old is None)
-                pending = replace(pending, redo=redo, replaced=again.replaced)  # its bits were counted the first time
-                is_last = not redo
+            pending, is_last = self._batch(draft, pending, new, columns, old is None)
         if not is_last:
             draft.state = replace(draft.state, pending=pending)
             draft.put()
             return False
         work = (1, len(columns) * pending.n, 0, pending.flipped) if old is not None else (0, 0, 0, 0)
         _finish(draft, pending, work)
-        self._write_note(task.note)
+        self._write_note(note)
         draft.put(draft.before.next_era)
         return True
+
+    def _batch(
+        self, draft: Draft, pending: Pending, new: Encoder, columns: np.ndarray, are_first: bool
+    ) -> tuple[Pending, bool]:
+        """The next items, and when there are no more, or many of them, those that were changed meanwhile."""
+        epoch, is_last = draft.before.epoch, False
+        if len(pending.redo) < self.batch_rows:
+            rows = self._shelf.rows(epoch, after=pending.done, limit=self.batch_rows, vectors=True, codes=True)
+            pending = self._recode(draft, pending, rows, new, columns, are_first)
+            is_last = len(rows.places) < self.batch_rows
+        if pending.redo and (is_last or len(pending.redo) >= self.batch_rows):
+            some, redo = pending.redo[: self.batch_rows], pending.redo[self.batch_rows :]
+            rows = self._shelf.rows(epoch, np.array(some, np.int64), vectors=True, codes=True)
+            again = self._recode(draft, pending, rows, new, columns, are_first)
+            pending = replace(pending, redo=redo, replaced=again.replaced)  # its bits were counted the first time
+        return pending, is_last and not pending.redo
 
     def _recode(
         self, draft: Draft, pending: Pending, rows: Rows, new: Encoder, columns: np.ndarray, are_first: bool
@@ -183,9 +176,11 @@ class Refreshing(Searching, Learning):
         anew.
         """
         try:
-            if state.pending is not None or state.dead <= max(LEAST_DEAD, DEAD_SHARE * state.n):
+            if not _is_full(state):
                 return
             with self._one_change() as draft:
+                if not _is_full(draft.state):
+                    return
                 draft.state = replace(draft.state, horizon=draft.before.epoch)
                 draft.put()
             with self._one_change() as draft:
@@ -202,7 +197,8 @@ def _finish(draft: Draft, pending: Pending, work: tuple[int, ...]) -> None:
     state = draft.state
     known = {kept.serial: kept for kept in (*state.versions, pending.to)}
     kept = tuple(known[serial] for serial in sorted(known))[-VERSIONS_KEPT:]
-    forgotten = [one.blob for one in state.versions if one not in kept]
+    names = {one.blob for one in kept}
+    forgotten = [one.blob for one in state.versions if one.blob not in names]
     draft.state = replace(
         state,
         serial=pending.to.serial,
@@ -217,5 +213,10 @@ def _finish(draft: Draft, pending: Pending, work: tuple[int, ...]) -> None:
 
 def _unused(draft: Draft) -> list[str]:
     """The encoder of a refresh that is given up, unless it is kept anyway."""
-    pending = draft.state.pending
-    return [] if pending is None or pending.to in draft.state.versions else [pending.to.blob]
+    pending, names = draft.state.pending, {one.blob for one in draft.state.versions}
+    return [] if pending is None or pending.to.blob in names else [pending.to.blob]
+
+
+def _is_full(state: State) -> bool:
+    """Are so many rows dead that they should go? Not while a refresh is under way, which may be rewound."""
+    return state.pending is None and state.dead > max(LEAST_DEAD, DEAD_SHARE * state.n)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
-import threading
-import warnings
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from onlinehash import checks
+from onlinehash.distributed.stores.milvus import embedded
 from onlinehash.errors import (
     InvalidInput,
     MissingExtra,
@@ -34,9 +31,6 @@ _PATIENCE, _PATIENCE_TO_CONNECT = 60.0, 10.0
 #: Codes of Milvus's errors.
 _NOT_ALLOWED, _BUSY = {1400, 1401}, {1, 2, 3, 4, 8, 9}
 
-_open_files: Counter[str] = Counter()  # engines of this process by their file; the last one to go stops the engine
-_opening = threading.Lock()
-
 
 class Engine:
     """Milvus at an address: the path of a file that ends in .db, or `http://host:port` of a cluster."""
@@ -48,25 +42,24 @@ class Engine:
             raise MissingExtra("An index in Milvus", "pymilvus", "milvus") from None
         self.address, self._file = _checked(address)
         _hush()
-        with _opening:
+        where = embedded.start(self._file) if self._file else address
+        try:
             with self._told():
-                self._client = MilvusClient(
-                    self._file or address, token=token or "", timeout=_PATIENCE_TO_CONNECT, dedicated=True
-                )
-            _open_files[self._file] += 1
+                self._client = MilvusClient(where, token=token or "", timeout=_PATIENCE_TO_CONNECT, dedicated=True)
+        except BaseException:
+            self._let_go()
+            raise
 
     def close(self) -> None:
-        """Let go of Milvus; the last one in this process to let go of a file stops the engine that runs in it."""
-        with _opening:
-            if self._client is None:
-                return
+        """Let go of Milvus."""
+        if self._client is not None:
             self._client.close()
             self._client = None
-            _open_files[self._file] -= 1
-            if self._file and not _open_files[self._file]:
-                from milvus_lite.server_manager import server_manager_instance
+            self._let_go()
 
-                server_manager_instance.release_server(self._file)
+    def _let_go(self) -> None:
+        if self._file:
+            embedded.stop(self._file)
 
     # ------------------------------------------------------------------------------------------------ collections
 
@@ -204,8 +197,6 @@ class Engine:
         else:
             return
         said = (said.strip().splitlines() or ["nothing"])[0].rstrip(".")
-        if "Open local milvus failed" in said:
-            said = "no engine for this file; close it in the process that has it open"
         raise kind(f"expected Milvus at {self.address} to do as it is asked, got: {said}.")
 
 
@@ -222,14 +213,7 @@ def _checked(address: str) -> tuple[str, str]:
     if isinstance(address, Path):
         address = str(address)
     if isinstance(address, str) and address.endswith(".db"):
-        file = Path(address).absolute().resolve()
-        if not re.fullmatch(r"[A-Za-z0-9._-]{1,36}", file.name) or not file.parent.is_dir():
-            raise InvalidInput(
-                "expected a file in a folder that is there, with a name of at most 36 letters, digits and ._- "
-                f"for Milvus, got {checks.shown(address)}."
-            )
-        _import_embedded()
-        return address, str(file)
+        return address, embedded.checked(address)
     parts = urlsplit(address) if isinstance(address, str) else None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput(
@@ -237,15 +221,6 @@ def _checked(address: str) -> tuple[str, str]:
             f"got {checks.shown(address)}."
         )
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", ""
-
-
-def _import_embedded() -> None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it asks pkg_resources for its version, which setuptools warns of
-            import milvus_lite.server_manager  # noqa: F401
-    except ImportError:
-        raise MissingExtra("An index in a file of Milvus", "milvus-lite (with setuptools<81)", "milvus") from None
 
 
 def _hush() -> None:

@@ -23,9 +23,11 @@ from onlinehash.distributed.stores.postgres.chunks import Chunks
 from onlinehash.distributed.stores.shelf import Found
 
 #: What it costs to look up a value and to fetch an item, where the unit is an item of a scan (benchmarks/postgres.py).
-LOOK_UP, FETCH = 4.0, 9.0
-#: What the first statement may cost: about as much as any statement does.
-FIRST = 8000.0
+LOOK_UP, FETCH = 8.0, 12.0
+#: What a statement costs whatever it asks for, and what the first one may ask for.
+STATEMENT, FIRST = 3000.0, 8000.0
+#: Fewer items than this are scanned before look-ups have begun.
+FEW = 50_000
 #: The share of a scan's cost that look-ups may cost. When they cost the second of these, it must be in sight that they
 #: will do: the k-th nearest may turn out to be so much nearer than it looks then.
 SHARE, TRIAL, HOPE = 0.7, 0.1, 2
@@ -59,7 +61,10 @@ class Steps:
 
         That is the whole way, or as much of it as costs no more than all before.
         """
+        if self._buckets.n < FEW:
+            return None
         cost, levels = self._way(distance, math.inf if at_once else max(FIRST, self._spent))
+        cost += STATEMENT
         affordable = SHARE * self._buckets.n - self._spent
         tried = self._spent > TRIAL * self._buckets.n and distance < math.inf
         if cost > affordable or (tried and self._way(distance - HOPE, math.inf)[0] > affordable):

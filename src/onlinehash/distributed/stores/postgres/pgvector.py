@@ -14,8 +14,9 @@ APPROXIMATE = ("hnsw", "ivfflat")
 EF_SEARCH, PROBES = 200, 20
 #: The most that pgvector takes.
 _MOST_EF = 1000
-#: Lists of an index: it is made before there are items, so their number cannot follow that of the items.
-LISTS = 1000
+#: Lists of an index: it is made before there are items, so their number cannot follow that of the items. More of them
+#: would take more memory to make than a server allows unless it is told otherwise.
+LISTS = 500
 
 
 def index_statements(schema: str, layout: Layout, mode: str) -> list[str]:
@@ -32,8 +33,8 @@ def index_statements(schema: str, layout: Layout, mode: str) -> list[str]:
     ]
 
 
-def settings(mode: str, k: int) -> dict[str, str]:
-    """What a search of an approximate mode sets for its transaction."""
+def settings(mode: str, k: int = 1) -> dict[str, str]:
+    """What a search of an approximate mode sets for its transaction, or for all of them."""
     if mode == "hnsw":
         ef = max(EF_SEARCH, min(2 * k, _MOST_EF))
         return {"hnsw.ef_search": str(ef), "hnsw.iterative_scan": "strict_order", "enable_seqscan": "off"}

@@ -13,7 +13,7 @@ from onlinehash.distributed.stores.postgres import pgvector
 from onlinehash.distributed.stores.postgres.chunks import Chunks
 from onlinehash.distributed.stores.postgres.connecting import Connection
 from onlinehash.distributed.stores.shelf import FOREVER, Layout
-from onlinehash.errors import InvalidInput
+from onlinehash.errors import FormatError, InvalidInput
 
 #: How codes are searched, and for which of it there must be pgvector.
 PGVECTOR_MODES = ("pgvector", *pgvector.APPROXIMATE)
@@ -63,19 +63,23 @@ def tables(schema: str, about: About) -> list[str]:
     """Statements that make the tables of rows, with what finds them, on the server that holds them.
 
     Vectors do not compress. Ids may be of any length, which a btree does not take. Rows are written in the order in
-    which they are born, so that the smallest of indexes finds what a change wrote that must be undone.
+    which they are born, so that the smallest of indexes finds what a change wrote that must be undone. A refresh ends
+    many codes: as no index of theirs knows when they die, and pages have room, none of them has to be written for it.
+    Dead codes are found by a look at all, when there are many of them.
     """
-    made = []
-    for table in ("items", "codes"):
-        name = f'"{schema}".{table}'
-        made.append(f"CREATE TABLE {name} ({definition(table, about)})")
-        made.append(f"CREATE INDEX {table}_place ON {name} (place)")
-        made.append(f"CREATE INDEX {table}_died ON {name} (died) WHERE died < {FOREVER}")
-        made.append(f"CREATE INDEX {table}_born ON {name} USING brin (born)")
-    made.append(f'ALTER TABLE "{schema}".items ALTER COLUMN vector SET STORAGE EXTERNAL')
-    made.append(f'CREATE INDEX items_id ON "{schema}".items USING hash (id)')
-    for chunk in about.chunks.columns:
-        made.append(f'CREATE INDEX codes_{chunk} ON "{schema}".codes ({chunk})')
+    items, codes = f'"{schema}".items', f'"{schema}".codes'
+    made = [
+        f"CREATE TABLE {items} ({definition('items', about)})",
+        f"ALTER TABLE {items} ALTER COLUMN vector SET STORAGE EXTERNAL",
+        f"CREATE INDEX items_id ON {items} USING hash (id)",
+        f"CREATE INDEX items_place ON {items} (place)",
+        f"CREATE INDEX items_born ON {items} USING brin (born)",
+        f"CREATE INDEX items_died ON {items} (died) WHERE died < {FOREVER}",
+        f"CREATE TABLE {codes} ({definition('codes', about)}) WITH (fillfactor = 75)",
+        f"CREATE INDEX codes_place ON {codes} (place)",
+        f"CREATE INDEX codes_born ON {codes} USING brin (born)",
+        *(f"CREATE INDEX codes_{chunk} ON {codes} ({chunk})" for chunk in about.chunks.columns),
+    ]
     return [*made, *pgvector.index_statements(schema, about.layout, about.search)]
 
 
@@ -130,5 +134,6 @@ def read_about(connection: Connection, schema: str) -> About:
     row = connection.execute(
         f'SELECT format, n_bits, n_models, fusion, chunk_bits, search, n_shards FROM "{schema}".about'
     ).fetchone()
-    assert row is not None  # it comes with its table, in one transaction
+    if row is None:
+        raise FormatError(f"expected a row in the table about of the schema {schema}, got none; restore a backup.")
     return About(row[0], Layout(*row[1:4]), *row[4:])

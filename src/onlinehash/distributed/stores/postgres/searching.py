@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ class Searching:
         self._layout, self._chunks, self._mode = layout, chunks, mode
         self._codes, self._items = f'"{schema}".codes', f'"{schema}".items'
         self._shards = [f"{self._codes}_{number}" for number in range(n_shards)]
+        self._elsewhere = _ELSEWHERE if n_shards else {}
         pattern = 'bit_count(code{0} # %s::"bit")' if mode in ("multi", "scan") else '(code{0} <~> %s::"bit")::integer'
         self._distances = [pattern.format(group) for group in range(len(layout.groups))]
         self._distance = self._distances[0] if len(layout.groups) == 1 else f"LEAST({', '.join(self._distances)})"
@@ -55,15 +57,18 @@ class Searching:
         if self._mode in pgvector.APPROXIMATE:
             return self._approximate(connection, code, k, epoch)
         found = self._nearest_by_chunks(connection, code, k, epoch) if self._mode == "multi" else None
-        return self._scanned(connection, code, epoch, limit=k) if found is None else found
+        if found is None:
+            with _set(connection, self._elsewhere):
+                found = self._scanned(connection, code, epoch, limit=k)
+        return found
 
     def within(self, connection: Connection, code: np.ndarray, radius: int, epoch: int) -> list[Found]:
         """All items within a radius."""
-        found = None
-        if self._mode == "multi":
-            look_up = self._look_up(connection, code, epoch, radius=radius)
-            found = multi_index.within(self._steps(connection, code, epoch), radius, look_up)
-        return self._scanned(connection, code, epoch, radius=radius) if found is None else found
+        found = self._within_by_chunks(connection, code, radius, epoch) if self._mode == "multi" else None
+        if found is None:
+            with _set(connection, self._elsewhere):
+                found = self._scanned(connection, code, epoch, radius=radius)
+        return found
 
     def ranked(self, connection: Connection, code: np.ndarray, epoch: int, tests: dict[str, Any]) -> Iterator[Found]:
         """Items with their payloads, nearest first; some that a filter does not admit are left out."""
@@ -81,8 +86,18 @@ class Searching:
     # ------------------------------------------------------------------------------------------------ look-ups
 
     def _nearest_by_chunks(self, connection: Connection, code: np.ndarray, k: int, epoch: int) -> list[Found] | None:
-        look_up = self._look_up(connection, code, epoch, limit=k)
-        return multi_index.nearest(self._steps(connection, code, epoch), k, look_up)
+        steps = self._steps(connection, code, epoch)
+        with _set(connection, _LOOK_UPS | self._elsewhere):
+            return multi_index.nearest(steps, k, lambda keys: self._scanned(connection, code, epoch, k, keys=keys))
+
+    def _within_by_chunks(
+        self, connection: Connection, code: np.ndarray, radius: int, epoch: int
+    ) -> list[Found] | None:
+        steps = self._steps(connection, code, epoch)
+        with _set(connection, _LOOK_UPS | self._elsewhere):
+            return multi_index.within(
+                steps, radius, lambda keys: self._scanned(connection, code, epoch, radius=radius, keys=keys)
+            )
 
     def _steps(self, connection: Connection, code: np.ndarray, epoch: int) -> multi_index.Steps:
         now = time.monotonic()
@@ -90,11 +105,6 @@ class Searching:
             self._known = epoch, now, buckets.sampled(connection, self._codes, self._chunks, epoch)
         values = self._chunks.values(code[None])[0].tolist()
         return multi_index.Steps(self._chunks, values, self._known[2])
-
-    def _look_up(
-        self, connection: Connection, code: np.ndarray, epoch: int, limit: int | None = None, radius: int | None = None
-    ) -> multi_index.LookUp:
-        return lambda keys: self._scanned(connection, code, epoch, limit, radius, keys)
 
     # ------------------------------------------------------------------------------------------------ statements
 
@@ -119,9 +129,7 @@ class Searching:
                 f"WHERE {met} {_VISIBLE.format('')} {near} ORDER BY 1, 2 LIMIT %s)"
             )
             values += [*bits, *arrays, epoch, epoch, *([*bits, radius] if near else []), limit]
-        with connection.transaction():
-            _set(connection, (_LOOK_UPS if keys else {}) | (_ELSEWHERE if self._shards else {}))
-            rows = connection.execute(" UNION ALL ".join(statements), values).fetchall()
+        rows = connection.execute(" UNION ALL ".join(statements), values).fetchall()
         found = {row[1]: Found(*row) for row in sorted(rows, reverse=True)}  # the nearest group of each item stays
         return sorted(found.values())[:limit]
 
@@ -139,8 +147,7 @@ class Searching:
     def _approximate(self, connection: Connection, code: np.ndarray, k: int, epoch: int) -> list[Found]:
         tables = self._shards or [self._codes]
         of_table = [value for bits in bit_texts(self._layout, code) for value in (bits, epoch, epoch, bits, k)]
-        with connection.transaction():
-            _set(connection, pgvector.settings(self._mode, k))
+        with _set(connection, pgvector.settings(self._mode, k)):
             rows = connection.execute(
                 pgvector.nearest_statement(tables, self._layout), [*of_table * len(tables), k]
             ).fetchall()
@@ -175,9 +182,13 @@ class Searching:
                 yield Found(*row)
 
 
-def _set(connection: Connection, settings: dict[str, str]) -> None:
-    """Until the end of the transaction."""
+@contextmanager
+def _set(connection: Connection, settings: dict[str, str]) -> Iterator[None]:
+    """For a transaction; where there is nothing to set, there need be none."""
     if not settings:
+        yield
         return
-    calls = ", ".join("set_config(%s, %s, true)" for _ in settings)
-    connection.execute(f"SELECT {calls}", [word for setting in settings.items() for word in setting])
+    with connection.transaction():
+        calls = ", ".join("set_config(%s, %s, true)" for _ in settings)
+        connection.execute(f"SELECT {calls}", [word for setting in settings.items() for word in setting])
+        yield

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from psycopg import sql
 
-from onlinehash.distributed.stores.postgres import roles
+from onlinehash.distributed.stores.postgres import pgvector, roles
 from onlinehash.distributed.stores.postgres import schema as making
 from onlinehash.distributed.stores.postgres.connecting import Connection, connect, parts, shown
 from onlinehash.distributed.stores.postgres.troubles import told
@@ -59,8 +59,8 @@ def prepared(addresses: Sequence[str], schema: str, about: making.About) -> Iter
 
 def _prepare(connection: Connection, number: int, address: str, schema: str, about: making.About) -> Shard:
     making.make_room(connection, schema)
-    pgvector = about.search in making.PGVECTOR_MODES
-    if pgvector:
+    extended = about.search in making.PGVECTOR_MODES
+    if extended:
         making.need_pgvector(connection)
     for statement in making.tables(schema, about):
         connection.execute(statement)
@@ -72,12 +72,14 @@ def _prepare(connection: Connection, number: int, address: str, schema: str, abo
     info = connection.info
     reached = {"host": info.host, "port": str(info.port), "dbname": info.dbname}
     asked = {name: str(value) for name, value in parts(address).items() if name not in _OURS}
-    settings = (
-        _SETTINGS
-        | {"options": _PLANS if about.search == "multi" else ""}
-        | ({"extensions": "vector"} if pgvector else {})
-    )
+    settings = _SETTINGS | {"options": _plans(about.search)} | ({"extensions": "vector"} if extended else {})
     return Shard(asked | reached | settings, user, password)
+
+
+def _plans(search: str) -> str:
+    if search in pgvector.APPROXIMATE:
+        return " ".join(f"-c {name}={value}" for name, value in pgvector.settings(search).items())
+    return _PLANS if search == "multi" else ""
 
 
 def attach(connection: Connection, schema: str, about: making.About, shards: Sequence[Shard], role: str | None) -> None:

@@ -20,7 +20,7 @@ from onlinehash.distributed.stores.postgres.schema import MODES, About, read_abo
 from onlinehash.distributed.stores.postgres.searching import Searching
 from onlinehash.distributed.stores.postgres.troubles import told
 from onlinehash.distributed.stores.shelf import Change, Found, Head, Rows, Shelf
-from onlinehash.errors import InvalidInput, ServiceUnavailable
+from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable
 
 #: Ids or places that one statement asks for.
 _MANY = 10_000
@@ -78,7 +78,7 @@ class PostgresShelf(Shelf):
             try:
                 change.recover()
                 return change
-            except psycopg.errors.SerializationFailure:  # what was cut off has just come to its end
+            except psycopg.errors.SerializationFailure:  # what was cut off has just come to its end on some server
                 connection.execute("ROLLBACK AND CHAIN")
         raise ServiceUnavailable(
             f"expected the servers of {self.address} to finish what they were doing, got none of it in {_TRIES} tries; "
@@ -184,7 +184,8 @@ class PostgresShelf(Shelf):
 
 
 def _head(row: tuple[Any, ...] | None) -> Head:
-    assert row is not None  # it comes with its table, in one transaction
+    if row is None:
+        raise FormatError("expected a row in the table head of an index, got none; restore a backup.")
     return Head(row[0], json.loads(row[1]))
 
 

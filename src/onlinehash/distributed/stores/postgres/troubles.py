@@ -22,6 +22,10 @@ _MEANINGS: tuple[tuple[tuple[str, ...], type[OnlineHashError]], ...] = (
     (("08", "57", "40", "55P03", "53300", "HV00N"), ServiceUnavailable),  # no connection, no time, no room for one more
     (("22", "23", "3D", "3F", "42", "54"), InvalidInput),
 )
+_ADVICE: dict[type[OnlineHashError], str] = {
+    Unauthorized: "; connect as somebody who may",
+    ServiceUnavailable: "; try again when all its servers run",
+}
 #: What libpq says where there is no SQLSTATE, because there was no connection.
 _REFUSALS = ("authentication failed", "no password supplied", "no pg_hba.conf entry", "does not exist", "not permitted")
 
@@ -36,8 +40,9 @@ def told(address: str) -> Iterator[None]:
             f"expected PostgreSQL at {address} to give a connection in time, got none; try again when it runs."
         ) from None
     except psycopg.Error as error:
-        raise _meaning(error)(
-            f"expected PostgreSQL at {address} to do as it is asked, got: {sentence(error)}."
+        meaning = _meaning(error)
+        raise meaning(
+            f"expected PostgreSQL at {address} to do as it is asked, got: {sentence(error)}{_ADVICE.get(meaning, '')}."
         ) from error
 
 

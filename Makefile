@@ -10,9 +10,9 @@ demo: .venv/.core
 test: .venv/.dev
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
-# The same tests of the live index, with many more crashes, steps and seconds.
+# The same tests of the live index and of streams, with many more crashes, steps and seconds.
 long: .venv/.dev
-	ONLINEHASH_LONG=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal tests/live
+	ONLINEHASH_LONG=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal tests/live tests/distributed/consuming
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

@@ -1,13 +1,13 @@
 """Codes in PostgreSQL: bulk load, exact search by look-ups beside a scan and pgvector, refresh beside a full rewrite.
 
     python benchmarks/postgres.py [--n 1e6] [--queries 50] [--data cluster uniform classes] [--bits 64] [--k 10]
-                                  [--modes multi scan pgvector hnsw ivfflat] [--items 1e5] [--json FILE]
+                                  [--modes multi scan pgvector hnsw ivfflat] [--items 1e5] [--memory 1GB] [--json FILE]
 
-It starts its own servers, on loopback: PostgreSQL as it is installed, and one with pgvector where a mode needs that.
-Every answer of an exact mode is compared with that of FlatIndex, ties included; of an approximate one the share of
-right distances is printed. Queries are asked one at a time, by the clock on the wall, exact modes in turn; printed are
-medians, and how many times longer a scan of the same database takes. `--items` vectors of 512 floats go through
-`PostgresIndex`: bulk load, and a refresh of about 4 of 64 bits beside a full rewrite of all codes.
+It starts its own servers, on loopback, with so much memory for pages: PostgreSQL as it is installed, and one with
+pgvector where a mode needs that. Every answer of an exact mode is compared with that of FlatIndex, ties included; of an
+approximate one the share of right distances is printed. Queries are asked one at a time, by the clock on the wall,
+exact modes in turn; printed are medians, and how many times longer a scan of the same database takes. `--items` vectors
+of 512 floats go through `PostgresIndex`: bulk load, and a refresh of about 4 of 64 bits beside a full rewrite.
 
     cluster    signs of random projections of a Gaussian mixture, 1000 items a component
     uniform    all codes alike likely
@@ -48,6 +48,7 @@ def main() -> None:
     parser.add_argument("--modes", nargs="+", default=[*EXACT, *pgvector.APPROXIMATE])
     parser.add_argument("--bits", type=int, default=64)
     parser.add_argument("--k", type=int, default=10)
+    parser.add_argument("--memory", default="1GB", help="shared_buffers of the servers, a quarter of a machine's or so")
     parser.add_argument("--items", type=float, default=1e5, help="vectors for the refresh; 0 leaves it out")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -57,13 +58,19 @@ def main() -> None:
         modes = [mode for mode in options.modes if extension or mode in EXACT[:2]]
         if not set(modes) - (set(EXACT[:2]) if extension else set()):
             continue
-        with PostgresServer(extension) as server, connect(server.address()) as connection:
+        with PostgresServer(extension) as server:
+            with connect(server.address()) as connection:
+                connection.execute(f"ALTER SYSTEM SET shared_buffers = '{options.memory}'")
+            server.kill()
+            server.start()
+            connection = connect(server.address())
             version = connection.info.server_version // 10_000
             print(f"\nPostgreSQL {version}{' with pgvector' if extension else ''}, {n:,} codes, k = {options.k}")
             for kind in options.data:
                 rows += searched(server, connection, kind, n, modes, options)
             if options.items and not extension:
                 rows.append(refreshed(server, int(options.items)))
+            connection.close()
     common.write_json(rows, options.json)
 
 

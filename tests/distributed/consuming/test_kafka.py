@@ -103,7 +103,8 @@ def test_a_broker_that_goes_away_is_noticed(stream):
     source.close()
 
 
-def test_no_broker_at_all():
+def test_no_broker_at_all(monkeypatch):
+    monkeypatch.setattr(kafka_topics, "PATIENCE", 0.5)
     source = running.open_source(Address.parse("kafka://127.0.0.1:1/pairs"), {})
     with pytest.raises(ServiceUnavailable):
         source.check()

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import psycopg
 import pytest
+from psycopg import sql
 
 from onlinehash.distributed.stores.postgres import creating, multi_index, searching
 from onlinehash.distributed.stores.postgres.connecting import connect
@@ -148,8 +149,10 @@ def test_nothing_is_found_among_nothing(stock_home: Home) -> None:
 # ------------------------------------------------------------------ how it is done
 
 
-def plan(home: Home, shelf: PostgresShelf, code: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """How the database does the look-ups of a search."""
+def plan(
+    home: Home, shelf: PostgresShelf, code: np.ndarray, monkeypatch: pytest.MonkeyPatch, reused: str = "auto"
+) -> list[str]:
+    """How the database does the look-ups of a search, also when it uses a plan again that it made for any values."""
     asked: list[tuple[str, Any]] = []
     original = psycopg.Connection.execute
 
@@ -162,17 +165,25 @@ def plan(home: Home, shelf: PostgresShelf, code: np.ndarray, monkeypatch: pytest
         shelf.nearest(code, 5, NOW)
     look_ups = [(query, params) for query, params in asked if "chunk0 = ANY" in query]
     assert look_ups
-    settings = searching._LOOK_UPS | (searching._ELSEWHERE if home.shards else {})
+    settings = searching._LOOK_UPS | (searching._ELSEWHERE if home.shards else {}) | {"plan_cache_mode": reused}
+    statement, values = look_ups[0]
+    numbered = statement.replace("%s", "${}").format(*range(1, len(values) + 1))
     with connect(home.address) as connection, searching._set(connection, settings):
-        lines = connection.execute(f"EXPLAIN (VERBOSE) {look_ups[0][0]}", look_ups[0][1]).fetchall()
+        connection.execute(f"PREPARE look_up AS {numbered}")
+        given = sql.SQL(", ").join(map(sql.Literal, values))
+        lines = connection.execute(sql.SQL("EXPLAIN (VERBOSE) EXECUTE look_up ({})").format(given)).fetchall()
     return [line for (line,) in lines]
 
 
-def test_look_ups_go_through_the_btrees(stock_home: Home, eager: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("reused", ["force_custom_plan", "force_generic_plan"])
+def test_look_ups_go_through_the_btrees(
+    stock_home: Home, reused: str, eager: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
     codes = clustered(ONE, N)
     with filled(stock_home, ONE, codes) as shelf:
-        lines = "\n".join(plan(stock_home, shelf, codes[1], monkeypatch))
+        lines = "\n".join(plan(stock_home, shelf, codes[1], monkeypatch, reused))
     assert all(f"Bitmap Index Scan on codes_chunk{number}" in lines for number in range(3))
+    assert lines.count("Scan on codes_") == 3  # and through no other index
     assert "Seq Scan" not in lines
 
 

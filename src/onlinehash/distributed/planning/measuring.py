@@ -22,6 +22,7 @@ from onlinehash.index.items import Items
 from onlinehash.index.multi_index import MultiIndex
 from onlinehash.index.substrings import cut
 from onlinehash.learners.locality_sensitive import LSH
+from onlinehash.live.margins import Margins
 
 BITS, WORD = 64, 8
 SHORT = 64  # values of a short row
@@ -120,8 +121,17 @@ def _memory(sizes: Sizes) -> dict[str, float]:
         "row": float(MultiIndex(Codes.from_bits(np.zeros((64, 65), np.bool_)))._tables[0].rows.nbytes / 64 / 2),
         "id": float(ids.itemsize),
         "slot": (named.nbytes - plain.nbytes - ids.nbytes) / slots,
-        "margin": 1.0,
+        "margin": _margin(),
     }
+
+
+def _margin() -> float:
+    """Bytes of a margin, of some items that have them."""
+    X = np.random.default_rng(0).standard_normal((640, 8)).astype(np.float32)
+    encoder = _encoder(X, BITS)
+    margins = Margins(encoder)
+    margins.append(margins.encode(encoder, X)[1])
+    return margins.nbytes / (len(X) * BITS)
 
 
 # ------------------------------------------------------------------ encoding

@@ -34,7 +34,8 @@ def sampled(connection: Connection, table: str, chunks: Chunks, epoch: int) -> B
         return Buckets(0, [[0.0] * (width + 1) for width in chunks.widths])
     asked = np.unique(np.linspace(first, last, _SAMPLE).astype(np.int64))
     found = connection.execute(
-        f"SELECT {', '.join(chunks.columns)} FROM {table} WHERE place = ANY(%s::bigint[]) AND born <= %s AND %s < died",
+        f"SELECT {', '.join(chunks.columns)} FROM {table} "
+        "WHERE place = ANY(%s::bigint[]) AND born + 0 <= %s AND %s < died + 0",
         (asked.tolist(), epoch, epoch),
     ).fetchall()
     n = (last - first + 1) * len(found) / len(asked)

@@ -48,7 +48,7 @@ def nearest_statement(tables: list[str], layout: Layout) -> str:
     """
     parts = " UNION ALL ".join(
         f'(SELECT (code{group} <~> %s::"bit")::integer AS distance, place, id FROM {table} '
-        f'WHERE born <= %s AND %s < died ORDER BY code{group} <~> %s::"bit" LIMIT %s)'
+        f'WHERE born + 0 <= %s AND %s < died + 0 ORDER BY code{group} <~> %s::"bit" LIMIT %s)'
         for table in tables
         for group in range(len(layout.groups))
     )

@@ -34,7 +34,8 @@ _LOOK_UPS = {"enable_seqscan": "off", "max_parallel_workers_per_gather": "0", "j
 #: Rows shall be sorted where they are, as nobody tells the planner how many there are.
 _ELSEWHERE = {"enable_sort": "off"}
 
-_VISIBLE = "{0}born <= %s AND %s < {0}died"
+#: Which rows count at an epoch. Nearly all do, so no index shall be asked for it: whence the zeros.
+_VISIBLE = "{0}born + 0 <= %s AND %s < {0}died + 0"
 
 
 class Searching:

@@ -54,6 +54,7 @@ def write_part(path: Path, codes: Codes, first: int, others: Mapping[str, Sequen
     columns["code"] = pyarrow.FixedSizeBinaryArray.from_buffers(kind, len(codes), [None, pyarrow.py_buffer(packed)])
     table = pyarrow.table(columns).replace_schema_metadata({KEY: json.dumps(asdict(stamp))})
     options: dict[str, Any] = {"compression": "zstd", "use_dictionary": False, "write_page_checksum": True}
+    options["column_encoding"] = {"row": "DELTA_BINARY_PACKED"}  # consecutive numbers take no room
     memory = pyarrow.BufferOutputStream()
     parquet.write_table(table, memory, row_group_size=max(1, len(codes)), **options)
     try:

@@ -166,10 +166,11 @@ class KafkaTopic(Source):
     def lag(self) -> int | None:
         behind = 0
         with self._translated():
-            for number in self._partitions:  # as the last answers said it, without asking again
-                low, high = self._consumer.get_watermark_offsets(self._at(number, 0), cached=True)
-                if high < 0:
-                    return None
+            for number in self._partitions:
+                at = self._at(number, 0)
+                low, high = self._consumer.get_watermark_offsets(at, cached=True)  # as the last answer said it
+                if high < 0:  # there was none yet
+                    low, high = self._consumer.get_watermark_offsets(at, timeout=PATIENCE)
                 behind += max(0, high - self._offsets.get(str(number), max(low, 0)))
         return behind
 

@@ -4,7 +4,8 @@ python benchmarks/parallel_learning.py models
 python benchmarks/parallel_learning.py shards mnist.npz cifar10.npz --json shards.json
 
 `models` prints the least microseconds a pair of one process and of several, taken in turn, on blocks of pairs that a
-learner which has already learned goes on with. `shards` prints mAP after the same pairs, beside one learner on all of
+learner which has already learned goes on with; and the processor time of the first process, which says how much faster
+it could be at best, if nobody else wanted the cores and no process had to wait for another. `shards` prints mAP after the same pairs, beside one learner on all of
 them and one on a shard alone, and the most pairs a second of its runs, the start of the processes left out.
 """
 
@@ -30,7 +31,9 @@ SIZES = [(T, r, d) for T in (4, 8) for r in (32, 64) for d in (128, 512)]
 
 
 def models(args: argparse.Namespace) -> list[dict]:
-    print(f"{'T / r / d':>14} {'similar':>8} {'1 process':>10} {'2 processes':>12} {'times faster':>13}  (us a pair)")
+    print(f"{'':>23} {'us a pair':>23} {'times':>7} {'processor us of the first':>27} {'times faster':>13}")
+    head = f"{'T / r / d':>14} {'similar':>8} {'1 process':>11} {f'{args.processes} processes':>11} {'faster':>7}"
+    print(f"{head} {'1 process':>13} {f'{args.processes} processes':>13} {'at best':>13}")
     rows = []
     for T, r, d in SIZES:
         for share in (0.1, 0.5):
@@ -42,13 +45,17 @@ def models(args: argparse.Namespace) -> list[dict]:
                     "one": lambda: one.partial_fit_pairs(A, B, similar),
                     "two": lambda: teacher.partial_fit_pairs(A, B, similar),
                 }
-                seconds = common.best(contenders, args.repeats)
+                wall = common.best(contenders, args.repeats)
+                work = common.best(contenders, args.repeats, time.thread_time)
             assert np.array_equal(one.projection_, two.projection_)
-            us = {name: s / BLOCK * 1e6 for name, s in seconds.items()}
-            rows.append({"T": T, "r": r, "d": d, "share": share, "processes": args.processes} | us)
+            figures = [seconds[name] / BLOCK * 1e6 for seconds in (wall, work) for name in ("one", "two")]
+            names = ("one", "two", "one_work", "two_work")
+            case = {"T": T, "r": r, "d": d, "share": share, "processes": args.processes}
+            rows.append(case | dict(zip(names, figures, strict=True)))
+            one_us, two_us, one_work, two_work = figures
             print(
-                f"{f'{T} / {r} / {d}':>14} {share:>8.0%} {us['one']:>10.2f} {us['two']:>12.2f} "
-                f"{us['one'] / us['two']:>13.2f}",
+                f"{f'{T} / {r} / {d}':>14} {share:>8.0%} {one_us:>11.2f} {two_us:>11.2f} {one_us / two_us:>7.2f} "
+                f"{one_work:>13.2f} {two_work:>13.2f} {one_work / two_work:>13.2f}",
                 flush=True,
             )
     return rows

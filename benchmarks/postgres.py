@@ -213,7 +213,7 @@ def refreshed(server: PostgresServer, n: int) -> dict[str, float]:
             index.add(None, X[start : start + BATCH])
         load = n / (time.perf_counter() - begin)
         at = 2500
-        while index.behind.bits < 3 and at < len(A):
+        while index.behind.bits < 4 and at < len(A):
             index.learn_pair(A[at], B[at], bool(similar[at]))
             at += 1
         changed, flipped = index.behind.bits, index.bits_flipped

@@ -55,6 +55,13 @@ def mortal(source: Source, death: str, after: int) -> None:
     setattr(source, name, last)
 
 
+def open_index(path: str) -> LiveIndex:
+    """The index at a path, new or as it is."""
+    if keeper.Keeper.exists(path):
+        return LiveIndex.open(path, sync="batch")
+    return LiveIndex(new_learner(), policy(), path=path, sync="batch")
+
+
 def consume(task: dict[str, Any]) -> None:
     """Everything there is, if life is long enough."""
     if task["death"] == STATEMENT:
@@ -63,7 +70,7 @@ def consume(task: dict[str, Any]) -> None:
     source = running.open_source(Address.parse(task["address"]), task["settings"])
     if task["death"] in DEATHS:
         mortal(source, task["death"], task["after"])
-    with LiveIndex(new_learner(), policy(), path=task["path"], sync="batch") as index:
+    with open_index(task["path"]) as index:
         running.run(Consumer(index, source, task["batch"]), threading.Event(), until_empty=True)
     source.close()
 

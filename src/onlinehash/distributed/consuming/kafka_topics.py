@@ -168,9 +168,12 @@ class KafkaTopic(Source):
         with self._translated():
             for number in self._partitions:
                 at = self._at(number, 0)
-                low, high = self._consumer.get_watermark_offsets(at, cached=True)  # as the last answer said it
-                if high < 0:  # there was none yet
-                    low, high = self._consumer.get_watermark_offsets(at, timeout=PATIENCE)
+                found = self._consumer.get_watermark_offsets(at, cached=True)  # as the last answer said it
+                if found is None or found[1] < 0:  # there was none yet
+                    found = self._consumer.get_watermark_offsets(at, timeout=PATIENCE)
+                if found is None:
+                    return None
+                low, high = found
                 behind += max(0, high - self._offsets.get(str(number), max(low, 0)))
         return behind
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from onlinehash.distributed.stores.postgres.chunks import Chunks
 from onlinehash.distributed.stores.postgres.connecting import Connection
+from onlinehash.distributed.stores.postgres.rows import counts
 
 #: Places that are asked for at once; those of items that are gone have no code.
 _SAMPLE = 1000
@@ -34,8 +35,7 @@ def sampled(connection: Connection, table: str, chunks: Chunks, epoch: int) -> B
         return Buckets(0, [[0.0] * (width + 1) for width in chunks.widths])
     asked = np.unique(np.linspace(first, last, _SAMPLE).astype(np.int64))
     found = connection.execute(
-        f"SELECT {', '.join(chunks.columns)} FROM {table} "
-        "WHERE place = ANY(%s::bigint[]) AND born + 0 <= %s AND %s < died + 0",
+        f"SELECT {', '.join(chunks.columns)} FROM {table} WHERE place = ANY(%s::bigint[]) AND {counts()}",
         (asked.tolist(), epoch, epoch),
     ).fetchall()
     n = (last - first + 1) * len(found) / len(asked)

@@ -6,6 +6,7 @@ scans, pgvector 0.8 and later). At the last distance those that it meets first w
 
 from __future__ import annotations
 
+from onlinehash.distributed.stores.postgres.rows import counts
 from onlinehash.distributed.stores.shelf import Layout
 
 #: Modes whose answers may lack some of the nearest.
@@ -48,7 +49,7 @@ def nearest_statement(tables: list[str], layout: Layout) -> str:
     """
     parts = " UNION ALL ".join(
         f'(SELECT (code{group} <~> %s::"bit")::integer AS distance, place, id FROM {table} '
-        f'WHERE born + 0 <= %s AND %s < died + 0 ORDER BY code{group} <~> %s::"bit" LIMIT %s)'
+        f'WHERE {counts()} ORDER BY code{group} <~> %s::"bit" LIMIT %s)'
         for table in tables
         for group in range(len(layout.groups))
     )

@@ -18,6 +18,15 @@ _NULL = b"\xff\xff\xff\xff"
 _BLOCK = 4096
 
 
+def counts(table: str = "") -> str:
+    """The condition of rows that count at an epoch, which is its parameter twice.
+
+    Nearly all do, so no index shall be asked for it: whence the zeros.
+    """
+    prefix = f"{table}." if table else ""
+    return f"{prefix}born + 0 <= %s AND %s < {prefix}died + 0"
+
+
 def copy(
     connection: Connection, table: str, fixed: dict[str, np.ndarray], texts: dict[str, Sequence[str | None]]
 ) -> None:

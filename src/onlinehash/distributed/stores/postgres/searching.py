@@ -23,6 +23,7 @@ from onlinehash.distributed.stores.postgres import buckets, filtering, multi_ind
 from onlinehash.distributed.stores.postgres.buckets import Buckets
 from onlinehash.distributed.stores.postgres.chunks import Chunks, bit_texts
 from onlinehash.distributed.stores.postgres.connecting import Connection
+from onlinehash.distributed.stores.postgres.rows import counts
 from onlinehash.distributed.stores.shelf import Found, Layout
 
 #: For so many seconds what is known of the codes is good enough to choose a way by.
@@ -33,9 +34,6 @@ _AMONG = (256, 2048, 16_384)
 _LOOK_UPS = {"enable_seqscan": "off", "max_parallel_workers_per_gather": "0", "jit": "off"}
 #: Rows shall be sorted where they are, as nobody tells the planner how many there are.
 _ELSEWHERE = {"enable_sort": "off"}
-
-#: Which rows count at an epoch. Nearly all do, so no index shall be asked for it: whence the zeros.
-_VISIBLE = "{0}born + 0 <= %s AND %s < {0}died + 0"
 
 
 class Searching:
@@ -126,8 +124,7 @@ class Searching:
         for table, distance, bits in self._parts(bit_texts(self._layout, code)):
             near = f"AND {distance} <= %s" if radius is not None else ""
             statements.append(
-                f"(SELECT {distance}, place, id FROM {table} "
-                f"WHERE {met} {_VISIBLE.format('')} {near} ORDER BY 1, 2 LIMIT %s)"
+                f"(SELECT {distance}, place, id FROM {table} WHERE {met} {counts()} {near} ORDER BY 1, 2 LIMIT %s)"
             )
             values += [*bits, *arrays, epoch, epoch, *([*bits, radius] if near else []), limit]
         rows = connection.execute(" UNION ALL ".join(statements), values).fetchall()
@@ -157,7 +154,7 @@ class Searching:
     def _with_payloads(self, connection: Connection, found: list[Found], epoch: int) -> Iterator[Found]:
         payloads: dict[int, str | None] = dict(
             connection.execute(
-                f"SELECT place, payload FROM {self._items} WHERE place = ANY(%s::bigint[]) AND {_VISIBLE.format('')}",
+                f"SELECT place, payload FROM {self._items} WHERE place = ANY(%s::bigint[]) AND {counts()}",
                 ([item.place for item in found], epoch, epoch),
             ).fetchall()
         )
@@ -173,7 +170,7 @@ class Searching:
         statement = (
             f"SELECT distance, place, id, payload FROM (SELECT {self._distance} AS distance, codes.place, codes.id, "
             f"payload FROM {self._codes} AS codes JOIN {self._items} AS items ON items.place = codes.place "
-            f"WHERE {_VISIBLE.format('codes.')} AND {_VISIBLE.format('items.')} AND {admitted}) AS ranked "
+            f"WHERE {counts('codes')} AND {counts('items')} AND {admitted}) AS ranked "
             f"WHERE {behind} ORDER BY 1, 2"
         )
         values = [*bit_texts(self._layout, code), epoch, epoch, epoch, epoch, *parameters]

@@ -103,7 +103,7 @@ class PostgresShelf(Shelf):
 
     def places(self, ids: Sequence[str], epoch: int) -> np.ndarray:
         known: dict[str, int] = {}
-        asked = f"SELECT id, place FROM {self._name('items')} WHERE id = ANY(%s) AND born <= %s AND %s < died"
+        asked = f"SELECT id, place FROM {self._name('items')} WHERE id = ANY(%s) AND {rows.counts()}"
         possible = list({id for id in ids if "\0" not in id})  # which no text of PostgreSQL has
         with self._reading() as connection:
             for begin in range(0, len(possible), _MANY):
@@ -143,7 +143,7 @@ class PostgresShelf(Shelf):
     ) -> list[tuple[Any, ...]]:
         return connection.execute(
             f"SELECT place, id, payload{', vector' if vectors else ''} FROM {self._name('items')} "
-            f"WHERE {which} AND born <= %s AND %s < died ORDER BY place LIMIT %s",
+            f"WHERE {which} AND {rows.counts()} ORDER BY place LIMIT %s",
             (value, epoch, epoch, limit),
             binary=True,
         ).fetchall()
@@ -152,10 +152,7 @@ class PostgresShelf(Shelf):
         """The code of each place, in the order of places; zeros where there is none."""
         made = np.zeros((len(places), self.layout.n_bytes), np.uint8)
         groups = ", ".join(f"code{group}" for group in range(len(self.layout.groups)))
-        asked = (
-            f"SELECT place, {groups} FROM {self._name('codes')} "
-            "WHERE place = ANY(%s::bigint[]) AND born <= %s AND %s < died"
-        )
+        asked = f"SELECT place, {groups} FROM {self._name('codes')} WHERE place = ANY(%s::bigint[]) AND {rows.counts()}"
         for begin in range(0, len(places), _MANY):
             some = places[begin : begin + _MANY]
             found = connection.execute(asked, (some.tolist(), epoch, epoch), binary=True).fetchall()

@@ -38,6 +38,11 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/over_http.py lag
 	$(BIN)/python benchmarks/ranking.py --n 1e5 --queries 200 --points 10000 --rows 1000
 	$(BIN)/python benchmarks/postgres.py --n 1e5 --queries 20 --items 2e4
+	$(BIN)/python benchmarks/milvus.py --sizes 2e4
+	$(BIN)/python benchmarks/bulk.py
+	$(BIN)/python benchmarks/consume.py
+	$(BIN)/python benchmarks/parallel_learning.py models
+	$(BIN)/python benchmarks/plan.py --n 1e7 --live 1e5
 
 # What tests of the page, of docs/http.md and of docs/scale-out.md need beside Python: a browser, curl, PostgreSQL and
 # Redis. Where this cannot install them, those tests are skipped.

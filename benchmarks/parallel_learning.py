@@ -5,8 +5,9 @@ python benchmarks/parallel_learning.py shards mnist.npz cifar10.npz --json shard
 
 `models` prints the least microseconds a pair of one process and of several, taken in turn, on blocks of pairs that a
 learner which has already learned goes on with; and the processor time of the first process, which says how much faster
-it could be at best, if nobody else wanted the cores and no process had to wait for another. `shards` prints mAP after the same pairs, beside one learner on all of
-them and one on a shard alone, and the most pairs a second of its runs, the start of the processes left out.
+it could be at best, if nobody else wanted the cores and no process had to wait for another. `shards` prints mAP after
+the same pairs, beside one learner on all of them and one on a shard alone, and the most pairs a second of its runs, the
+start of the processes left out.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import pytest
 
 import onlinehash
 from onlinehash import LiveIndex
+from onlinehash.distributed import bulk, learning
 from onlinehash.learners import registry
 
 ROOT = Path(__file__).parent.parent
@@ -30,7 +31,7 @@ def test_python_of_a_page_runs(page, tmp_path, monkeypatch):
         exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
 
 
-ROOMS = [onlinehash, onlinehash.datasets, onlinehash.evaluate, onlinehash.refresh, onlinehash.streams]
+ROOMS = [onlinehash, onlinehash.datasets, onlinehash.evaluate, onlinehash.refresh, onlinehash.streams, bulk, learning]
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda m: m.__name__)
@@ -78,3 +79,21 @@ def test_links_between_pages_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_links_to_sections_lead_somewhere():
+    sections = {page.resolve(): {slug(title) for title in titles(page)} for page in PAGES}
+    for page in PAGES:
+        for target, section in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text()):
+            there = (page.parent / target).resolve() if target else page.resolve()
+            assert section in sections[there], f"{page.name} links to {target}#{section}"
+
+
+def titles(page: Path) -> list[str]:
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)
+
+
+def slug(title: str) -> str:
+    """The name that a page's reader gives a section."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")

@@ -33,6 +33,25 @@ def _method_names() -> list[str]:
     return [name for method in methods() for name in (method.name, *method.aliases)]
 
 
+NewMethod = Annotated[
+    str | None,
+    typer.Option(
+        help="For a new index: a name from `onlinehash methods`.",
+        show_default="OnlineHashing",
+        autocompletion=_method_names,
+    ),
+]
+NewBits = Annotated[int | None, typer.Option(help="For a new index: length of a code.", show_default="64")]
+NewFeatures = Annotated[
+    str | None, typer.Option(help="For a new index: a feature map, as for `learn`.", show_default="none")
+]
+NewSeed = Annotated[int | None, typer.Option(help="For a new index: seed of everything random.", show_default="0")]
+NewSettings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="For a new index: any other parameter.", show_default=False),
+]
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         from onlinehash import __version__
@@ -265,25 +284,11 @@ def serve(
         list[str] | None,
         typer.Option(help="Another name by which browsers may call the service.", show_default=False),
     ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            help="For a new index: a name from `onlinehash methods`.",
-            show_default="OnlineHashing",
-            autocompletion=_method_names,
-        ),
-    ] = None,
-    bits: Annotated[int | None, typer.Option(help="For a new index: length of a code.", show_default="64")] = None,
-    features: Annotated[
-        str | None, typer.Option(help="For a new index: a feature map, as for `learn`.", show_default="none")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="For a new index: seed of everything random.", show_default="0")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="For a new index: any other parameter.", show_default=False),
-    ] = None,
+    method: NewMethod = None,
+    bits: NewBits = None,
+    features: NewFeatures = None,
+    seed: NewSeed = None,
+    settings: NewSettings = None,
     refresh: Annotated[
         str | None,
         typer.Option(
@@ -432,25 +437,11 @@ def consume(
         int | None,
         typer.Option(min=0, max=65535, help="Answer Prometheus there, on loopback; 0 is any.", show_default=False),
     ] = None,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            help="For a new index: a name from `onlinehash methods`.",
-            show_default="OnlineHashing",
-            autocompletion=_method_names,
-        ),
-    ] = None,
-    bits: Annotated[int | None, typer.Option(help="For a new index: length of a code.", show_default="64")] = None,
-    features: Annotated[
-        str | None, typer.Option(help="For a new index: a feature map, as for `learn`.", show_default="none")
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="For a new index: seed of everything random.", show_default="0")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="For a new index: any other parameter.", show_default=False),
-    ] = None,
+    method: NewMethod = None,
+    bits: NewBits = None,
+    features: NewFeatures = None,
+    seed: NewSeed = None,
+    settings: NewSettings = None,
     as_json: Json = False,
 ) -> None:
     """Learn from a stream of Redis or a topic of Kafka, each message exactly once."""

@@ -64,8 +64,9 @@ def encode_on(on: str, model: str, vectors: str, target: str, as_bits: bool, for
     if as_json:
         output.print_json(summary | {"output": target, "parts": report.n_parts, "found": report.n_found})
     else:
-        found = f", {report.n_found:,} of which were there" if report.n_found else ""
-        print(f"{report.n:,} codes of {_width(encoder)} are in {target} ({report.n_parts:,} parts{found})")
+        parts = "1 part" if report.n_parts == 1 else f"{report.n_parts:,} parts"
+        found = f", {report.n_found:,} there already" if report.n_found else ""
+        print(f"{report.n:,} codes of {_width(encoder)} are in {target} ({parts}{found})")
 
 
 def load_encoder(path: str) -> Encoder:

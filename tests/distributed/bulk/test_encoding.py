@@ -112,6 +112,18 @@ def test_other_codes_are_never_mixed_in(encoder: Encoder, tmp_path: Path) -> Non
         bulk.encode(encoder, opened, tmp_path, ON)
 
 
+@pytest.mark.parametrize("kind", ["npy", "zarr"])
+def test_codes_among_the_vectors_are_refused(kind: str, encoder: Encoder, tmp_path: Path) -> None:
+    vectors, within = tmp_path / "vectors", tmp_path / "vectors" / "deep" / "codes"
+    vectors.mkdir()
+    written(kind, vectors, X)
+    with pytest.raises(InvalidInput, match="outside of"):
+        bulk.encode(encoder, vectors, within, ON)
+    with pytest.raises(InvalidInput, match="outside of"):
+        bulk.recode(encoder, encoder, vectors, tmp_path / "codes", within, ON)
+    assert not within.parent.exists()
+
+
 def test_bad_vectors_are_told_by_their_row(encoder: Encoder, tmp_path: Path) -> None:
     bad = X.copy()
     bad[517, 3] = np.nan

@@ -195,7 +195,7 @@ def test_what_fails_once_is_done_again_and_what_fails_always_is_told(tmp_path: P
         list(engine.map(note_and_fail, [tmp_path / "d"], "trying"))
     assert str(caught.value) == (
         "expected all parts to be done, but 1 of 1 failed 3 times (vectors.npy: Input/output error); start again when "
-        "that is mended: what is done is kept."
+        "that is mended."
     )
     assert (tmp_path / "d").read_text() == "xxx"
     with pytest.raises(ServiceUnavailable, match=r"failed 3 times \(ZeroDivisionError: by what\)"):
@@ -232,5 +232,5 @@ def test_options_that_do_not_go_with_an_engine(tmp_path: Path) -> None:
     assert refused(*arguments) == (2, "expected --output FOLDER with --on, got none.")
     assert "neither --bits nor --format" in refused(*arguments, "-o", tmp_path / "codes", "--bits")[1]
     assert "neither --bits nor --format" in refused(*arguments, "-o", tmp_path / "codes", "--format", "npy")[1]
-    assert done(*arguments[:-1], "local://1", "-o", tmp_path / "codes").out.endswith("codes (1 parts)\n")
+    assert done(*arguments[:-1], "local://1", "-o", tmp_path / "codes").out.endswith("codes (1 part)\n")
     assert "1 of which were there" in done(*arguments[:-1], "local://1", "-o", tmp_path / "codes").out

@@ -34,7 +34,8 @@ from tests.live.crash_writer import Mortal
 #: What a source does just before the end comes: nothing is read yet, the change is kept and the broker knows nothing,
 #: the broker knows too, or a message was set aside and the position has not passed it.
 DEATHS = ("before read", "after read", "before acknowledge", "after acknowledge", "before bury", "after bury")
-STATEMENT = "statement"  #: Death at a statement of SQL, in the middle of a transaction or between two.
+#: Deaths after so many statements of SQL: at any, or at the next that ends a transaction.
+STATEMENTS = {"statement": "", "transaction": "COMMIT"}
 
 
 def mortal(source: Source, death: str, after: int) -> None:
@@ -64,8 +65,8 @@ def open_index(path: str) -> LiveIndex:
 
 def consume(task: dict[str, Any]) -> None:
     """Everything there is, if life is long enough."""
-    if task["death"] == STATEMENT:
-        Mortal.left = task["after"]
+    if task["death"] in STATEMENTS:
+        Mortal.left, Mortal.word = task["after"], STATEMENTS[task["death"]]
         sqlite3.connect = partial(sqlite3.connect, factory=Mortal)  # type: ignore[assignment]
     source = running.open_source(Address.parse(task["address"]), task["settings"])
     if task["death"] in DEATHS:

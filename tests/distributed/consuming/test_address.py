@@ -46,7 +46,7 @@ def test_the_password_is_in_no_name():
         assert "secret" not in source.name + repr(address)
         source.close()
     assert without_login("postgresql://me:secret@host:5432/db") == "postgresql://host:5432/db"
-    assert without_login("postgresql://host/db?x=a@b") == "postgresql://host/db?x=a@b"
+    assert without_login("postgresql://host/db?user=me&password=a@b") == "postgresql://host/db"
     assert without_login("items@home") == "items@home"
 
 

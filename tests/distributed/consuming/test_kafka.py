@@ -90,6 +90,19 @@ def test_a_message_without_a_value_is_set_aside(kafka_broker, stream):
     assert (message.key(), dict(message.headers())["from"]) == (b"key", b"here")
 
 
+def test_a_message_that_is_too_long_with_its_reason_does_not_stop_the_others(kafka_broker, stream):
+    """It stays where it is, and the dead letter tells where that is."""
+    good, bad = items(4, 5, 1), [b"x" * 1_000, b"x" * 2_000]
+    places = kafka_broker.send(stream, [good[0], *bad, *good[1:]])
+    settings = kafka_broker.settings | {"message.max.bytes": "1600"}
+    source = running.open_source(Address.parse(kafka_broker.address(stream)), settings)
+    tally = consumed(LiveIndex(new_learner()), source)
+    assert (tally.messages, tally.items, tally.dead_letters) == (6, 4, 2)
+    found = kafka_broker.dead(stream)
+    assert [found[place][0] for place in places[1:3]] == [bad[0], b""]
+    assert all("expected a pair or an item" in reason for _, reason in found.values())
+
+
 def test_a_broker_that_goes_away_is_noticed(stream):
     broker = KafkaBroker()
     broker.send(stream, items(5, 4, 1))

@@ -17,7 +17,7 @@ import pytest
 
 from onlinehash import LiveIndex
 from onlinehash.live.checking import check
-from tests.distributed.consuming.consumer_process import DEATHS, STATEMENT
+from tests.distributed.consuming.consumer_process import DEATHS, STATEMENTS
 from tests.distributed.consuming.program import after, make, same
 from tests.support import thorough
 
@@ -70,13 +70,13 @@ def test_a_consumer_that_is_killed_repeats_nothing_and_leaves_nothing_out(broker
     data = make(A_LIFE * N_KILLS + 60, 11, bad=0.1)
     places = broker.send(stream, data)
     task = {"address": broker.address(stream), "settings": broker.settings, "path": str(tmp_path / "items")}
-    deaths = [*DEATHS, STATEMENT, "any moment"]
+    deaths = [*DEATHS, *STATEMENTS, "any moment", "transaction"]
     kills, met = 0, set[str]()
     for life in range(4 * N_KILLS):
         if kills == N_KILLS:
             break
         death = deaths[life % len(deaths)]
-        end = int(rng.integers(1, 80 if death == STATEMENT else 4))
+        end = int(rng.integers(1, 80 if death in STATEMENTS else 4))
         seconds = 0.15 * float(rng.random()) if death == "any moment" else None
         batch = int(rng.integers(1, A_LIFE))
         code = consumers.live(task | {"batch": batch, "death": death, "after": end}, seconds)

@@ -239,6 +239,36 @@ def test_one_that_was_overtaken_does_not_put_its_head(engine: Engine) -> None:
     assert engine.query("overtaken_codes", f"died == {FOREVER}", ["key"]) == []
 
 
+def test_what_another_one_finished_just_now_is_not_undone(engine: Engine) -> None:
+    """Who finds a mark cannot know whether its writer has died, or is about to put its head."""
+    first, _ = pair(engine, "finished", ONE)
+    second = MilvusShelf(engine, "finished")
+    code = np.zeros((1, 3), np.uint8)
+    with first.changing() as change:
+        change.add_codes(1, np.array([0]), ["a"], code)
+        marked = second._standing()
+        change.put_head(Head(1, {}))
+    second._standing = lambda: marked  # type: ignore[method-assign]
+    with pytest.raises(errors.StorageError, match="another writer"), second.changing():
+        raise AssertionError
+    assert first.nearest(code[0], 5, 1) == [Found(0, 0, "a")]
+    assert first.head() == Head(1, {})
+
+
+def test_a_page_is_full_though_rows_are_there_twice(engine: Engine) -> None:
+    """As they are while another one ends them."""
+    shelf, _ = pair(engine, "twice", ONE)
+    with shelf.changing() as change:
+        change.add_items(1, np.arange(6), list("abcdef"), np.zeros((6, 2)), [None] * 6)
+        change.put_head(Head(1, {}))
+    twice = engine.query("twice_items", "place in [0, 1, 4]", ["place", "born", "id", "hash", "payload", "vector"])
+    shelf._items.add([{**row, "died": 2} for row in twice], 100)
+    assert shelf.rows(1, limit=3).ids == list("abc")
+    assert shelf.rows(1, after=2, limit=3).ids == list("def")
+    assert shelf.rows(1, after=2, limit=9).ids == list("def")
+    assert shelf.rows(1).ids == list("abcdef")
+
+
 def test_what_does_not_fit_is_refused_before_anything_is_written(engine: Engine) -> None:
     shelf, _ = pair(engine, "fits", ONE)
     before = engine.query("fits_records", "part >= 0", ["key"])

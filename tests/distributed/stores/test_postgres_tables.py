@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from contextlib import closing
 from typing import Any
 
@@ -341,6 +343,30 @@ def test_what_cannot_be_made(stock_home: Home) -> None:
         make(stock_home.fresh(search="hnsw"))
     with pytest.raises(InvalidInput, match="search to be one of"):
         make(stock_home.fresh(search="tree"))
+
+
+def test_the_server_that_refused_is_named(sharded_home: Home) -> None:
+    """Not one of the others, whose tables are made at the same time."""
+    statement = f"CREATE SERVER {sharded_home.schema}_0 FOREIGN DATA WRAPPER postgres_fdw"
+    execute(sharded_home.address, f"CREATE EXTENSION IF NOT EXISTS postgres_fdw; {statement}")
+    with pytest.raises(InvalidInput, match=f":{sharded_home.server.port}/postgres to do as it is asked, .* exists"):
+        make(sharded_home)
+
+
+def test_tables_that_are_gone_are_no_fault_of_what_was_given(stock_home: Home) -> None:
+    make(stock_home)
+    shelf = opened(stock_home)
+    execute(stock_home.address, f"DROP TABLE {stock_home.schema}.items CASCADE")
+    with pytest.raises(StorageError, match="does not exist"):
+        add(shelf)
+    shelf.close()
+
+
+def test_the_pool_does_not_write_to_the_terminal() -> None:
+    said = "logging.getLogger('psycopg.pool').warning('error connecting')"
+    command = f"import logging; from onlinehash.distributed.stores.postgres import connecting; {said}"
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, check=True)
+    assert done.stderr == b""
 
 
 def test_a_schema_that_is_there_but_empty_can_be_used(stock_home: Home) -> None:

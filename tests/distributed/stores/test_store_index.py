@@ -474,6 +474,18 @@ def test_a_refresh_that_was_left_gives_way(how: str, is_atomic: bool) -> None:
         assert {name for name in tables.blobs if name.startswith("encoder")} == used
 
 
+@BOTH
+def test_what_was_given_up_can_be_begun_again(is_atomic: bool) -> None:
+    tables = left_halfway(is_atomic)
+    index = open_index(tables, is_atomic, batch_rows=100)
+    index.cancel()
+    index.refresh()  # to the same encoder, whose blob was about to be dropped
+    index.put_position("x", 1)
+    with open_index(tables, is_atomic) as other:
+        assert plain(other.encoder) == plain(index.newest)
+        assert law(other)
+
+
 def test_a_paused_index_finishes_the_refresh_that_was_asked_for() -> None:
     tables = filled(20)
     index = open_index(tables)
@@ -844,3 +856,70 @@ def test_a_shelf_without_its_learner() -> None:
     tables.blobs.clear()
     with pytest.raises(FormatError, match="expected a learner and its lessons"):
         open_index(tables)
+
+
+def test_a_shelf_is_closed_if_no_index_comes_of_it() -> None:
+    for options in ({"refresh": "often"}, {"background": 1}):
+        shelf = MemoryShelf(new_tables())
+        with pytest.raises(InvalidInput):
+            StoreIndex(shelf, **options)  # type: ignore[arg-type]
+        assert shelf.is_closed
+
+
+def test_others_refresh_while_one_begins_to_return_to_the_oldest_encoder(monkeypatch: Any) -> None:
+    """They have forgotten it by then; it is kept again."""
+    tables = filled(20)
+    index, other = open_index(tables), open_index(tables)
+
+    def learn_and_refresh(seed: int) -> None:
+        other.learn_pairs(*lesson(20, seed))
+        other.refresh()
+
+    for seed in range(30, 34):
+        learn_and_refresh(seed)
+    oldest, launch = index.versions[0], index._launch
+    assert len(index.versions) == refreshing.VERSIONS_KEPT
+
+    def late(task: Any, wait: bool) -> Any:
+        learn_and_refresh(40)
+        return launch(task, wait)
+
+    monkeypatch.setattr(index, "_launch", late)
+    index.roll_back(oldest.serial)
+    assert (index.serial, plain(index.encoder)) == (oldest.serial, plain(oldest.encoder))
+    assert len(index.versions) == refreshing.VERSIONS_KEPT
+    assert law(index)
+
+
+def test_a_refresh_that_was_left_is_given_up_just_when_one_would_finish_it(monkeypatch: Any) -> None:
+    tables = left_halfway(True)
+    index, other = open_index(tables), open_index(tables)
+    monkeypatch.setattr(following, "PATIENCE", 0.0)
+
+    def give_up() -> None:
+        shelf_of(index).after_change = lambda: None
+        other.cancel()
+        other.put_position("x", 1)  # the next change drops the encoder that nobody needs
+
+    shelf_of(index).after_change = give_up
+    index.update([3], None, [{"x": 1}])  # without a warning
+    assert tables_pending(tables) is None
+    assert index.serial == 2
+    assert law(index)
+
+
+def test_a_sample_of_what_others_have_cleared_away_meanwhile(monkeypatch: Any) -> None:
+    monkeypatch.setattr(following, "MANY_ITEMS", 0)
+    monkeypatch.setattr(refreshing, "LEAST_DEAD", 0)
+    tables = filled(20)
+    index, other = open_index(tables), open_index(tables)
+    other.remove([0])
+    calls: list[str] = []
+
+    def clear(name: str) -> None:
+        calls.append(name)
+        if calls.count("rows") == 1 and name == "rows":
+            other.remove(list(range(2, 20)))
+
+    shelf_of(index).before_read = clear
+    assert index.sample.tolist() == other.vectors.tolist()

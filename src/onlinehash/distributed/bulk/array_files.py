@@ -88,7 +88,10 @@ def zarr_columns(path: str, wanted: Columns) -> Columns:
 
     vector = found(wanted.vector, (*VECTOR_NAMES, "X"))
     if vector is None:
-        raise InvalidInput(f"{path}: expected an array vector, got {', '.join(names) or 'none'}; say which it is.")
+        raise InvalidInput(
+            f"{path}: expected an array vector, got {', '.join(names) or 'none'}; "
+            "open_source(..., vector=NAME) says which it is."
+        )
     return Columns(vector, found(wanted.id, ("id",)), found(wanted.label, LABEL_NAMES))
 
 

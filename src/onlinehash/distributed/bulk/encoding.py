@@ -22,7 +22,7 @@ from onlinehash.distributed.bulk.folder import Manifest, part_path
 from onlinehash.distributed.bulk.partitions import Partition, Rows
 from onlinehash.distributed.bulk.parts import Part, is_there, read_part, write_part
 from onlinehash.distributed.bulk.sources import Source, open_source
-from onlinehash.errors import InvalidInput
+from onlinehash.errors import InvalidInput, ServiceUnavailable, StorageError
 from onlinehash.evaluate.ranking import encoder_of
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
@@ -43,6 +43,7 @@ def encode(
 ) -> Report:
     """The codes of all vectors of a source, into a folder, on an engine (see `engine_of`)."""
     encoder = encoder_of(model)
+    _check_apart(source, target)
     source = as_source(source, encoder)
     manifest = Manifest.of(encoder, source)
     return _make(Making(encoder, Path(target).absolute(), manifest), source, on, "encoding")
@@ -58,6 +59,7 @@ def recode(
 ) -> Report:
     """The same, from codes of the same source by an older encoder, at the cost of the bits that changed since."""
     encoder = encoder_of(model)
+    _check_apart(source, target)
     source = as_source(source, encoder)
     if (older.n_bits, older.n_models) != (encoder.n_bits, encoder.n_models):
         raise InvalidInput(f"expected an older encoder with codes as {encoder!r} makes them, got {older!r}.")
@@ -79,6 +81,14 @@ def as_source(source: FilePath | Source, encoder: Encoder | None = None) -> Sour
             f"expected vectors of {encoder.n_features} numbers, as {encoder!r} takes them, got {opened.n_features}."
         )
     return opened
+
+
+def _check_apart(source: FilePath | Source, target: FilePath) -> None:
+    """Codes among the vectors would be taken for vectors by the next call."""
+    if not isinstance(source, Source) and Path(source).resolve() in Path(target).resolve().parents:
+        raise InvalidInput(
+            f"expected a folder for the codes outside of {source}, which holds the vectors, got {target}."
+        )
 
 
 def complete_manifest(folder: FilePath, encoder: Encoder | None = None) -> Manifest:
@@ -151,7 +161,10 @@ def _make(making: Making, source: Source, on: str | Engine | None, doing: str) -
     numbered = list(enumerate(source.partitions))
     with engine_of(on) as engine:
         folders.begin(making.target, making.manifest)
-        n_found = sum(was_there for _, was_there in engine.map(making, numbered, doing))
+        try:
+            n_found = sum(was_there for _, was_there in engine.map(making, numbered, doing))
+        except (ServiceUnavailable, StorageError) as error:
+            raise type(error)(f"{str(error).removesuffix('.')}: what is done is kept.") from None
     folders.write_manifest(making.target, dataclasses.replace(making.manifest, complete=True))
     for leftover in _left_over(making.target):
         leftover.unlink(missing_ok=True)

@@ -68,7 +68,7 @@ class Engine(ABC):
                 if idle == ATTEMPTS:
                     raise problem.error(
                         f"expected all parts to be done, but {len(left)} of {len(partitions)} failed {ATTEMPTS} times "
-                        f"({problem.message}); start again when that is mended: what is done is kept."
+                        f"({problem.message}); start again when that is mended."
                     )
 
     @abstractmethod
@@ -118,7 +118,7 @@ def lost(error: BaseException) -> Failure:
 
 def cut_off(whom: str) -> ServiceUnavailable:
     """Who hands out the work is gone."""
-    return ServiceUnavailable(f"{whom} was lost in the middle of the work; start again: what is done is kept.")
+    return ServiceUnavailable(f"{whom} was lost in the middle of the work; start again.")
 
 
 def check_address(address: str, what: str) -> None:

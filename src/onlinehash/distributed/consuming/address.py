@@ -57,7 +57,8 @@ class Address:
 
 
 def without_login(text: str) -> str:
-    """An address as it may be shown."""
+    """An address as it may be shown; its parameters may have a password among them, too."""
     scheme, separator, rest = text.partition("://")
+    rest = rest.partition("?")[0]
     login, at, place = rest.partition("/")[0].rpartition("@")
     return f"{scheme}{separator}{rest[len(login) + len(at) :]}" if separator and place else text

@@ -17,6 +17,7 @@ from onlinehash.distributed.consuming import messages
 from onlinehash.distributed.consuming.requests import Request
 from onlinehash.distributed.consuming.source import Entry, Source
 from onlinehash.errors import InvalidInput, NotReady, UnknownId
+from onlinehash.live import positions
 
 #: Messages that are read at once, unless told otherwise: few enough to be kept soon, enough to share a transaction.
 BATCH = 500
@@ -135,8 +136,10 @@ class Consumer:
             self.tally.items += len(run)
 
     def _after(self, n_entries: int) -> Any:
-        """The position after the first entries of the batch."""
-        return self.source.advanced(self._position, self._entries[self._n_kept : n_entries])
+        """The position after the first entries of the batch; if it is none that can be kept, no message is to blame."""
+        position = self.source.advanced(self._position, self._entries[self._n_kept : n_entries])
+        positions.checked(self.source.name, position)
+        return position
 
     def _bury(self, entry: Entry, error: Exception) -> None:
         self.source.bury(entry, str(error))

@@ -21,6 +21,7 @@ from onlinehash.errors import InvalidInput, MissingExtra, ServiceUnavailable, Un
 DEFAULT_GROUP = "onlinehash"  #: Whose offsets the broker is told, where the address names none.
 PATIENCE = 5.0  #: Seconds that a broker may take to answer.
 BETWEEN_LOOKS = 30.0  #: Seconds after which partitions are counted again: a topic can get more of them.
+MOST_SENT = 100_000_000  #: Bytes of a dead letter: as many as a message may have that is read; the broker may want fewer.
 
 #: What exactly-once rests on, and what the address says.
 OURS = ("enable.auto.commit", "enable.partition.eof", "group.id", "bootstrap.servers")
@@ -145,23 +146,31 @@ class KafkaTopic(Source):
             )
 
     def bury(self, entry: Entry, reason: str) -> None:
-        message, told = entry.original, list[Any]()
+        message = entry.original
         about = {"dead.reason": reason, "dead.source": self.name, "dead.place": entry.place}
-        headers = [*(message.headers() or []), *((key, value.encode()) for key, value in about.items())]
+        headers = [(key, value.encode()) for key, value in about.items()]
+        problem = self._sent(message.value(), message.key(), [*(message.headers() or []), *headers])
+        if problem is not None and problem.code() == self._kafka.KafkaError.MSG_SIZE_TOO_LARGE:
+            problem = self._sent(None, None, headers)  # with the headers it is too long; they tell where it still is
+        if problem is not None:
+            raise ServiceUnavailable(
+                f"expected the broker to take a message of {self.topic}.dead, got: {_said(problem.str())}."
+            )
+
+    def _sent(self, value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes]]) -> Any:
+        """Send to where dead letters are, and wait for it; the problem, if there was one."""
+        told = list[Any]()
         with self._translated():
             if self._producer is None:
-                self._producer = self._kafka.Producer(self._common, logger=_log)
-            self._producer.produce(
-                f"{self.topic}.dead",
-                message.value(),
-                message.key(),
-                headers=headers,
-                on_delivery=lambda error, _: told.append(error),
-            )
+                self._producer = self._kafka.Producer({"message.max.bytes": MOST_SENT} | self._common, logger=_log)
+            try:
+                self._producer.produce(
+                    f"{self.topic}.dead", value, key, headers=headers, on_delivery=lambda error, _: told.append(error)
+                )
+            except self._kafka.KafkaException as error:
+                return error.args[0]
             self._producer.flush(PATIENCE)
-        if told != [None]:
-            problem = _said(told[0]) if told else f"no word within {PATIENCE:g} seconds"
-            raise ServiceUnavailable(f"expected the broker to take a message of {self.topic}.dead, got: {problem}.")
+        return told[0] if told else self._kafka.KafkaError(self._kafka.KafkaError._TIMED_OUT)
 
     def lag(self) -> int | None:
         behind = 0

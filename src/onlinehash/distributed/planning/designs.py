@@ -189,9 +189,6 @@ class InStore(Design):
         return times.probe_store(n, self.work, self._store)
 
 
-STORES = ("local", "postgres", "milvus")
-
-
 def designs(store: str, work: Workload, costs: Costs) -> list[Design]:
     """Those that a store offers."""
     if store == "postgres":

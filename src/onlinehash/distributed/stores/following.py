@@ -45,7 +45,10 @@ class Following(Refreshing):
         if pending is None:
             super()._begin_if_due()
         elif self._is_left(pending):
-            (encoder,) = self._loaded([pending.to])
+            try:
+                (encoder,) = self._loaded([pending.to])
+            except Gone:
+                return  # somebody has given it up a moment ago
             version = Version(pending.to.serial, pending.to.n_pairs, encoder)
             self._launch(Task(version, pending.pause, resumed=True), wait=not self.background)
 
@@ -112,6 +115,8 @@ class Following(Refreshing):
             elif state.n < state.next_place:
                 found = np.empty(0, np.int64)
                 while len(found) < n_drawn:
+                    if not self._are_all_there(moment):
+                        raise Gone
                     some = rng.integers(state.next_place, size=2 * n_drawn * state.next_place // state.n)
                     found = np.union1d(found, self._shelf.rows(moment.epoch, np.unique(some)).places)
                 places = np.sort(rng.permutation(found)[:n_drawn])

@@ -36,14 +36,14 @@ class StoreIndex(Following):
     """
 
     def __init__(self, shelf: Shelf, refresh: Policy | None = None, *, background: bool = False) -> None:
-        checks.parameters(
-            type(self).__name__,
-            {"refresh": refresh, "background": background},
-            {"refresh": IS_POLICY, "background": ("True or False", lambda value: isinstance(value, bool))},
-        )
         self.background, self._lock = background, threading.RLock()
         self._begin_to_read(shelf)
         try:
+            checks.parameters(
+                type(self).__name__,
+                {"refresh": refresh, "background": background},
+                {"refresh": IS_POLICY, "background": ("True or False", lambda value: isinstance(value, bool))},
+            )
             self.policy = refresh or self._stored_policy()
             self._begin_to_learn()
             self._set_out()

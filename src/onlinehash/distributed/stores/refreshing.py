@@ -193,10 +193,10 @@ class Refreshing(Searching, Learning, Follower):
 
 
 def _finish(draft: Draft, pending: Pending, work: tuple[int, ...]) -> None:
-    """The state after a refresh."""
+    """The state after a refresh. Its encoder is kept even if it is older than all others, which may be there by now."""
     state = draft.state
-    known = {kept.serial: kept for kept in (*state.versions, pending.to)}
-    kept = tuple(known[serial] for serial in sorted(known))[-VERSIONS_KEPT:]
+    others = [kept for kept in state.versions if kept.serial != pending.to.serial]
+    kept = tuple(sorted([*others[1 - VERSIONS_KEPT :], pending.to]))
     names = {one.blob for one in kept}
     forgotten = [one.blob for one in state.versions if one.blob not in names]
     draft.state = replace(

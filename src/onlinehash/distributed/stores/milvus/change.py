@@ -28,7 +28,7 @@ class MilvusChange(Change):
         self.head, self.rewound = standing.head, standing.writing
         self._records, self._items, self._codes = records, items, codes
         self._standing, self._put = standing, put
-        self._is_marked = False
+        self._is_marked = standing.writing
         self._dropped: list[str] = []
 
     def _mark(self) -> None:

@@ -43,10 +43,15 @@ class Lives:
     def after(self, place: int, epoch: int, fields: Sequence[str], limit: int | None) -> dict[int, Row]:
         """The first rows after a place that count at an epoch, by their places, in the order of places."""
         found: dict[int, Row] = {}
-        if limit is None or limit > 0:
-            which = f"place > {place} and {alive(epoch)}"
-            for rows in self._engine.pages(self._collection, which, ["place", *fields], limit, _page(fields)):
+        while limit is None or len(found) < limit:  # more than once where rows are there twice
+            which, n_rows = f"place > {place} and {alive(epoch)}", 0
+            asked = None if limit is None else limit - len(found)
+            for rows in self._engine.pages(self._collection, which, ["place", *fields], asked, _page(fields)):
                 found.update((row["place"], row) for row in rows)
+                n_rows += len(rows)
+            if asked is None or n_rows < asked:
+                break
+            place = max(found)
         return found
 
     # ------------------------------------------------------------------------------------------------ writing

@@ -80,6 +80,8 @@ class MilvusShelf(Shelf):
                 self._records.tidy(standing)
                 self._tidied = standing.number
             if standing.writing:
+                standing = self._records.mark(standing)  # first: who wrote it may still be there, and has to notice
+                self._have_put(standing)
                 for lives in (self._items, self._codes):
                     lives.rewind(standing.head.epoch)
             yield MilvusChange(self._records, self._items, self._codes, standing, self._have_put)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Any
 
@@ -12,6 +13,9 @@ from psycopg_pool import ConnectionPool
 from onlinehash import checks
 from onlinehash.distributed.stores.postgres.troubles import told
 from onlinehash.errors import InvalidInput
+
+# What the pool says of each attempt to connect stays out of terminals, unless somebody has asked for logs.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

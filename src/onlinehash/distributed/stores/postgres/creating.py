@@ -46,7 +46,7 @@ def create(
             connection.execute(statement)
         making.put_about(connection, schema, about)
         _fill(connection, schema, head, blobs)
-        with sharding.prepared(addresses, schema, about) as prepared:
+        with sharding.prepared(addresses, schema, about) as prepared, told(shown(address)):
             if prepared:
                 sharding.attach(connection, schema, about, prepared, role)
             else:

@@ -19,7 +19,9 @@ from onlinehash.errors import (
 #: Beginnings of SQLSTATE, and what they mean to who called; the first that fits counts.
 _MEANINGS: tuple[tuple[tuple[str, ...], type[OnlineHashError]], ...] = (
     (("28", "42501"), Unauthorized),
-    (("08", "57", "40", "55P03", "53300", "HV00N"), ServiceUnavailable),  # no connection, no time, no room for one more
+    # No connection, no time, no room for one more.
+    (("08", "57", "40", "25P03", "25P04", "55P03", "53300", "HV00N"), ServiceUnavailable),
+    (("42P01", "42703", "3F000"), StorageError),  # a table, a column or a schema is gone: no fault of what was given
     (("22", "23", "3D", "3F", "42", "54"), InvalidInput),
 )
 _ADVICE: dict[type[OnlineHashError], str] = {

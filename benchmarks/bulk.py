@@ -124,7 +124,7 @@ def dask(n_workers: int) -> Iterator[Engine]:
     from distributed import LocalCluster
 
     with (
-        LocalCluster(n_workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
+        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1") as cluster,
         bulk.engine_of(f"dask://{cluster.scheduler_address.removeprefix('tcp://')}") as engine,
     ):
         yield engine

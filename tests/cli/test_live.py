@@ -202,6 +202,10 @@ def test_commands_for_files_say_what_a_folder_is_for(tmp_path: Path, path: Path)
         load(path)
 
 
+#: Those that are one, or ask one: tests/cli/test_serve.py, tests/distributed.
+NEED_A_SERVER = ("serve", "encode", "consume")
+
+
 def test_the_commands_of_the_document_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Those about live indexes; all others are run by the tests of the program as a whole."""
     monkeypatch.chdir(tmp_path)
@@ -209,9 +213,9 @@ def test_the_commands_of_the_document_run(tmp_path: Path, monkeypatch: pytest.Mo
         index.add(None, DATA.X)
     np.save("queries.npy", DATA.A[:3])
     lines = re.findall(r"^\$ onlinehash (.*)$", DOCUMENT.read_text(), flags=re.MULTILINE)
-    assert {line.split()[0] for line in lines} == {"info", "check", "backup", "search", "serve"}
+    assert {line.split()[0] for line in lines} == {"info", "check", "backup", "search", *NEED_A_SERVER}
     for line in lines:
-        if not line.startswith("serve"):  # which runs until it is stopped: tests/cli/test_serve.py
+        if not line.startswith(NEED_A_SERVER):
             done(*line.split())
 
 

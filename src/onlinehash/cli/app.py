@@ -138,16 +138,21 @@ def encode(
             show_default=False,
         ),
     ] = None,
+    column: Annotated[
+        str | None, typer.Option(metavar="NAME", help="With --on: the column of vectors.", show_default=False)
+    ] = None,
     format: Format = None,
     as_json: Json = False,
 ) -> None:
     """Turn vectors into codes."""
     from onlinehash.cli import encode
 
-    if on is None:
-        encode.encode(model, vectors, output, bits, format, as_json)
+    if on is not None:
+        encode.encode_on(on, model, vectors, column, output, bits, format, as_json)
+    elif column is not None:
+        raise InvalidInput("expected --column only with --on ENGINE, got it alone.")
     else:
-        encode.encode_on(on, model, vectors, output, bits, format, as_json)
+        encode.encode(model, vectors, output, bits, format, as_json)
 
 
 @app.command()

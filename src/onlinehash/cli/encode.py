@@ -48,7 +48,16 @@ def encode(model: str, vectors: str, target: str, as_bits: bool, format: str | N
         print(f"wrote {len(codes):,} codes of {_width(codes)} to {target}")
 
 
-def encode_on(on: str, model: str, vectors: str, target: str, as_bits: bool, format: str | None, as_json: bool) -> None:
+def encode_on(
+    on: str,
+    model: str,
+    vectors: str,
+    column: str | None,
+    target: str,
+    as_bits: bool,
+    format: str | None,
+    as_json: bool,
+) -> None:
     """Codes of files of any size, part by part on an engine, to a folder; what is there already is not made again."""
     from onlinehash.distributed import bulk
 
@@ -59,7 +68,7 @@ def encode_on(on: str, model: str, vectors: str, target: str, as_bits: bool, for
     if target == "-":
         raise InvalidInput("expected --output FOLDER with --on, got none.")
     encoder = load_encoder(model)
-    report = bulk.encode(encoder, vectors, target, on)
+    report = bulk.encode(encoder, bulk.open_source(vectors, vector=column), target, on)
     summary = {"n": report.n, "n_bits": encoder.n_bits, "n_models": encoder.n_models, "version": encoder.version}
     if as_json:
         output.print_json(summary | {"output": target, "parts": report.n_parts, "found": report.n_found})

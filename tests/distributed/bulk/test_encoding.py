@@ -212,8 +212,6 @@ def test_truth_and_precision_are_those_of_the_whole(learner: Any, partition_rows
     ):
         value = bulk.mean_average_precision(learner, QUERIES, tmp_path / "codes", truth, ON)
         assert value == evaluate.retrieval(learner, QUERIES, twins, whole, ["map"])["map"]
-    share = bulk.ground_truth(QUERIES, opened, 0.03, on=ON)
-    assert share.rows.shape == (20, 30)
 
 
 def test_what_cannot_be_measured_is_told(encoder: Encoder, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 import onlinehash
 from onlinehash import Encoder, evaluate
@@ -22,7 +23,7 @@ from onlinehash.distributed.bulk.on_processes import Processes
 from onlinehash.errors import InvalidInput, MissingExtra, ServiceUnavailable, StorageError
 from tests.cli.running import done, refused
 from tests.distributed.bulk.clusters import ROOT, dask_cluster, kill_session, ray_cluster
-from tests.distributed.bulk.data import QUERIES, X, Y, learned, readers, same_parts, waiting, written
+from tests.distributed.bulk.data import QUERIES, X, Y, learned, readers, same_parts, table, waiting, written
 from tests.distributed.servers import free_port, wait_until
 
 #: What Dask and Ray leave behind or say when workers are killed.
@@ -82,11 +83,12 @@ def check_everything_else(work: Work, on: str | bulk.Engine) -> None:
     newer = learned("MMOH", 120)
     bulk.recode(newer, encoder, source, folder / "expected", folder / "recoded", on)
     assert bulk.read_codes(folder / "recoded").codes == newer.encode(X)
-    near = bulk.ground_truth(QUERIES, source, k=7, on=on)
+    near = bulk.ground_truth(QUERIES, source, k=7, on=on, folder=folder / "near")
     expected = evaluate.nearest(QUERIES, X, k=7)
     np.testing.assert_array_equal(near.among(0, len(X), None).block(slice(None)), expected.block(slice(None)))
     for truth, whole in ((near, expected), (bulk.same_label(Y[:20]), evaluate.same_label(Y[:20], Y))):
-        value = bulk.mean_average_precision(encoder, QUERIES, folder / "expected", truth, on)
+        counts = folder / f"counts of {type(truth).__name__}"
+        value = bulk.mean_average_precision(encoder, QUERIES, folder / "expected", truth, on, folder=counts)
         assert value == evaluate.retrieval(encoder, QUERIES, X, whole, ["map"])["map"]
 
 
@@ -233,4 +235,19 @@ def test_options_that_do_not_go_with_an_engine(tmp_path: Path) -> None:
     assert "neither --bits nor --format" in refused(*arguments, "-o", tmp_path / "codes", "--bits")[1]
     assert "neither --bits nor --format" in refused(*arguments, "-o", tmp_path / "codes", "--format", "npy")[1]
     assert done(*arguments[:-1], "local://1", "-o", tmp_path / "codes").out.endswith("codes (1 part)\n")
-    assert "1 of which were there" in done(*arguments[:-1], "local://1", "-o", tmp_path / "codes").out
+    assert "1 there already" in done(*arguments[:-1], "local://1", "-o", tmp_path / "codes").out
+
+
+def test_the_column_of_vectors_has_a_name(tmp_path: Path) -> None:
+    learner, vectors = learned("OH"), tmp_path / "vectors"
+    onlinehash.save(learner, tmp_path / "model.oh")
+    vectors.mkdir()
+    parquet.write_table(table(X, vector="after").append_column("before", table(-X)["vector"]), vectors / "x.parquet")
+    arguments = ("encode", tmp_path / "model.oh", vectors, "--on", "local://1", "-o", tmp_path / "codes")
+    assert "--column NAME says which it is" in refused(*arguments)[1]
+    assert "expected a column between" in refused(*arguments, "--column", "between")[1]
+    assert "expected a folder outside of" in refused(*arguments[:-1], vectors / "codes", "--column", "after")[1]
+    done(*arguments, "--column", "before")
+    assert bulk.read_codes(tmp_path / "codes").codes == learner.encode(-X)
+    alone = (*arguments[:3], "--column", "before")
+    assert refused(*alone) == (2, "expected --column only with --on ENGINE, got it alone.")

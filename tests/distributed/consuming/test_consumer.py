@@ -143,8 +143,8 @@ def test_a_batch_of_nothing_is_refused(broker, stream):
 def test_a_position_that_cannot_be_kept_is_the_fault_of_no_message(broker, stream):
     broker.send(stream, make(5, 9, bad=0))
     index, source = LiveIndex(new_learner()), source_of(broker, stream, name="x" * 2000)
+    consumer = Consumer(index, source)
     with pytest.raises(InvalidInput, match="the name of a source"):
-        Consumer(index, source).step(5)
-    assert len(index) == 0
+        running.run(consumer, threading.Event(), until_empty=True)
     source.close()
-    assert consumed(index, source_of(broker, stream)).dead_letters == 0
+    assert (len(index), consumer.tally.dead_letters) == (0, 0)

@@ -108,6 +108,14 @@ def test_a_stream_that_was_made_anew_is_warned_of(redis_broker, stream):
     assert consumed(index, source_of(redis_broker, stream)).messages == 1
 
 
+def test_an_index_that_comes_second_to_a_group_is_warned(redis_broker, stream):
+    data = make(30, 8)
+    redis_broker.send(stream, data)
+    consumed(LiveIndex(new_learner(), policy()), source_of(redis_broker, stream))
+    with pytest.warns(UserWarning, match="gets only those after it; give the index a group of its own"):
+        assert consumed(LiveIndex(new_learner(), policy()), source_of(redis_broker, stream)).messages == 0
+
+
 def test_something_else_than_a_stream_is_refused(redis_broker, stream):
     redis_broker.client.set(stream, "text")
     with pytest.raises(InvalidInput, match="WRONGTYPE"):

@@ -90,7 +90,7 @@ def zarr_columns(path: str, wanted: Columns) -> Columns:
     if vector is None:
         raise InvalidInput(
             f"{path}: expected an array vector, got {', '.join(names) or 'none'}; "
-            "open_source(..., vector=NAME) says which it is."
+            "open_source(..., vector=NAME) or --column NAME says which it is."
         )
     return Columns(vector, found(wanted.id, ("id",)), found(wanted.label, LABEL_NAMES))
 

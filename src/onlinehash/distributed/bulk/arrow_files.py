@@ -113,7 +113,7 @@ def columns_of(path: str, format: str, wanted: Columns) -> Columns:
         if len(lists) != 1:
             raise InvalidInput(
                 f"{path}: expected a column vector of lists of numbers, got the columns {', '.join(schema.names[:6])}; "
-                "open_source(..., vector=NAME) says which it is."
+                "open_source(..., vector=NAME) or --column NAME says which it is."
             )
         vector = lists[0]
     return Columns(vector, found(wanted.id, ("id",)), found(wanted.label, LABEL_NAMES))

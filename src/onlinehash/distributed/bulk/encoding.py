@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ from onlinehash.distributed.bulk.folder import Manifest, part_path
 from onlinehash.distributed.bulk.partitions import Partition, Rows
 from onlinehash.distributed.bulk.parts import Part, is_there, read_part, write_part
 from onlinehash.distributed.bulk.sources import Source, open_source
-from onlinehash.errors import InvalidInput, ServiceUnavailable, StorageError
+from onlinehash.errors import InvalidInput
 from onlinehash.evaluate.ranking import encoder_of
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
@@ -43,7 +42,7 @@ def encode(
 ) -> Report:
     """The codes of all vectors of a source, into a folder, on an engine (see `engine_of`)."""
     encoder = encoder_of(model)
-    _check_apart(source, target)
+    check_apart(source, target)
     source = as_source(source, encoder)
     manifest = Manifest.of(encoder, source)
     return _make(Making(encoder, Path(target).absolute(), manifest), source, on, "encoding")
@@ -59,7 +58,7 @@ def recode(
 ) -> Report:
     """The same, from codes of the same source by an older encoder, at the cost of the bits that changed since."""
     encoder = encoder_of(model)
-    _check_apart(source, target)
+    check_apart(source, target)
     source = as_source(source, encoder)
     if (older.n_bits, older.n_models) != (encoder.n_bits, encoder.n_models):
         raise InvalidInput(f"expected an older encoder with codes as {encoder!r} makes them, got {older!r}.")
@@ -83,12 +82,11 @@ def as_source(source: FilePath | Source, encoder: Encoder | None = None) -> Sour
     return opened
 
 
-def _check_apart(source: FilePath | Source, target: FilePath) -> None:
-    """Codes among the vectors would be taken for vectors by the next call."""
-    if not isinstance(source, Source) and Path(source).resolve() in Path(target).resolve().parents:
-        raise InvalidInput(
-            f"expected a folder for the codes outside of {source}, which holds the vectors, got {target}."
-        )
+def check_apart(source: FilePath | Source, target: FilePath) -> None:
+    """What is written among the vectors would be taken for vectors by the next call."""
+    root = source.root if isinstance(source, Source) else Path(source).resolve()
+    if root is not None and root in (Path(target).resolve(), *Path(target).resolve().parents):
+        raise InvalidInput(f"expected a folder outside of {root}, which holds the vectors, got {target}.")
 
 
 def complete_manifest(folder: FilePath, encoder: Encoder | None = None) -> Manifest:
@@ -161,16 +159,7 @@ def _make(making: Making, source: Source, on: str | Engine | None, doing: str) -
     numbered = list(enumerate(source.partitions))
     with engine_of(on) as engine:
         folders.begin(making.target, making.manifest)
-        try:
+        with folders.keeping(making.target):
             n_found = sum(was_there for _, was_there in engine.map(making, numbered, doing))
-        except (ServiceUnavailable, StorageError) as error:
-            raise type(error)(f"{str(error).removesuffix('.')}: what is done is kept.") from None
     folders.write_manifest(making.target, dataclasses.replace(making.manifest, complete=True))
-    for leftover in _left_over(making.target):
-        leftover.unlink(missing_ok=True)
     return Report(source.n_rows, len(numbered), n_found)
-
-
-def _left_over(folder: Path) -> Iterator[Path]:
-    """What workers had begun to write when they were killed."""
-    return folder.glob("*.part")

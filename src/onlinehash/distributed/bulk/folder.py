@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from onlinehash import checks, files
 from onlinehash.atomic import replacing
 from onlinehash.distributed.bulk.parts import Stamp
 from onlinehash.distributed.bulk.sources import Source
-from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable, StorageError
 from onlinehash.learners.encoder import Encoder
 
 MANIFEST = "manifest.json"
@@ -77,13 +79,29 @@ def begin(folder: Path, manifest: Manifest) -> None:
                 "one before it was changed or when it was cut into other partitions; name a new folder."
             )
         return
+    new_folder(folder, "codes")
+    write_manifest(folder, manifest)
+
+
+def new_folder(folder: Path, what: str) -> None:
+    """Make it, unless it is there and empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InvalidInput(f"expected a new or empty folder for the codes, but {folder} is something else.")
+        raise InvalidInput(f"expected a new or empty folder for the {what}, but {folder} is something else.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput(f"expected a folder that can be made at {folder}, got: {error.strerror}.") from None
-    write_manifest(folder, manifest)
+
+
+@contextmanager
+def keeping(folder: Path) -> Iterator[None]:
+    """Work whose parts are in a folder, and stay there if it fails."""
+    try:
+        yield
+    except (ServiceUnavailable, StorageError) as error:
+        raise type(error)(f"{str(error).removesuffix('.')}: what is done is kept.") from None
+    for leftover in folder.glob("*.part"):  # what workers had begun to write when they were killed
+        leftover.unlink(missing_ok=True)
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:

@@ -7,10 +7,11 @@ layout of `Codes.to_faiss`. A part is there whole or not at all; its pages have 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -57,9 +58,16 @@ def write_part(path: Path, codes: Codes, first: int, others: Mapping[str, Sequen
     options["column_encoding"] = {"row": "DELTA_BINARY_PACKED"}  # consecutive numbers take no room
     memory = pyarrow.BufferOutputStream()
     parquet.write_table(table, memory, row_group_size=max(1, len(codes)), **options)
+    with writing(path) as file:
+        file.write(memory.getvalue())
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[BinaryIO]:
+    """A part's file, in the place of whatever is there when all of it is on the disk."""
     try:
         with replacing(path) as file:
-            file.write(memory.getvalue())
+            yield file
     except InvalidInput as error:  # of a disk, which another attempt may find in a better state
         raise StorageError(str(error)) from None
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.codes import Codes
+from onlinehash.distributed.bulk.answers import Answer, Job
 from onlinehash.distributed.bulk.encoding import complete_manifest
 from onlinehash.distributed.bulk.engine import Engine
 from onlinehash.distributed.bulk.engines import engine_of
@@ -36,15 +37,23 @@ def mean_average_precision(
     codes: str | os.PathLike[str],
     truth: BulkTruth,
     on: str | Engine | None = None,
+    *,
+    folder: str | os.PathLike[str] | None = None,
 ) -> float:
-    """The mAP of a search among the codes of a folder, ties in every order alike, as `evaluate.retrieval` tells it."""
+    """The mAP of a search among the codes of a folder, ties in every order alike, as `evaluate.retrieval` tells it.
+
+    With another folder, the counts of each part are kept there, and the same call goes on after a failure.
+    """
     encoder = encoder_of(model)
     queries, manifest = encoder.encode(X_query), complete_manifest(codes, encoder)
     checks.same_length("the truth", truth.n_queries, len(queries), "X_query")
     counting = Counting(queries, encoder.fusion, Path(codes).absolute(), manifest, truth)
+    encoded = (queries.to_faiss(), queries.n_bits, queries.n_models)
+    question = ("counts", *encoded, encoder.fusion, manifest.encoder, manifest.source, *truth.facts)
+    job = Job(counting, range(len(manifest.parts)), question, "ranking")
     items = hits = np.zeros((len(queries), 1), np.int64)
     with engine_of(on) as engine:
-        for _, (more_items, more_hits) in engine.map(counting, range(len(manifest.parts)), "ranking"):
+        for more_items, more_hits in job.answers(engine, folder):
             items, hits = items + more_items, hits + more_hits
     counts = Counts.under("expected", "zero", items, hits, None)
     answerable = counts.n_relevant > 0
@@ -63,7 +72,7 @@ class Counting:
     manifest: Manifest
     truth: BulkTruth
 
-    def __call__(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, number: int) -> Answer:
         part = read_part(part_path(self.folder, number), self.manifest.stamp(number))
         labels = joined([part.others.get("label")])
         truth = self.truth.among(part.first, len(part.codes), labels)

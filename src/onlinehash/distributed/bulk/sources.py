@@ -39,9 +39,10 @@ CUTTERS: dict[str, Cutter] = {
 
 @dataclass(frozen=True)
 class Source:
-    """Partitions, in the order of their rows."""
+    """Partitions, in the order of their rows, and the file or folder that they are in, where it is one."""
 
     partitions: Sequence[Partition]
+    root: Path | None = None
 
     @property
     def n_rows(self) -> int:
@@ -94,7 +95,7 @@ def open_source(
         partitions += CUTTERS[format](str(file), identity, first, columns, partition_rows)
     if not partitions:
         raise InvalidInput(f"expected at least one vector in {path}, got none.")
-    return Source(tuple(partitions))
+    return Source(tuple(partitions), root)
 
 
 def _files(path: Path) -> tuple[str, list[Path]]:

@@ -17,14 +17,15 @@ import numpy as np
 from numba import njit
 
 from onlinehash import checks, evaluate
-from onlinehash.distributed.bulk.encoding import as_source
+from onlinehash.distributed.bulk.answers import Answer, Job
+from onlinehash.distributed.bulk.encoding import as_source, check_apart
 from onlinehash.distributed.bulk.engine import Engine
 from onlinehash.distributed.bulk.engines import engine_of
 from onlinehash.distributed.bulk.partitions import Partition
 from onlinehash.distributed.bulk.sources import Source
 from onlinehash.errors import InvalidInput
 from onlinehash.evaluate import Truth
-from onlinehash.numeric.neighbours import nearest_positions, number_of, squared_distances
+from onlinehash.numeric.neighbours import nearest_positions, squared_distances
 
 
 class BulkTruth(ABC):
@@ -35,6 +36,11 @@ class BulkTruth(ABC):
     @abstractmethod
     def among(self, first: int, n_rows: int, labels: np.ndarray | None) -> Truth:
         """That of some consecutive rows of the source."""
+
+    @property
+    @abstractmethod
+    def facts(self) -> tuple[str, np.ndarray]:
+        """All that it depends on, by which it can be told from another."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,10 @@ class SameLabel(BulkTruth):
         if labels is None:
             raise InvalidInput("expected labels beside the codes, got none; encode a source that has a column label.")
         return evaluate.same_label(self.labels, labels)
+
+    @property
+    def facts(self) -> tuple[str, np.ndarray]:
+        return "labels", self.labels
 
 
 @dataclass(frozen=True)
@@ -74,6 +84,10 @@ class Neighbours(BulkTruth):
 
         return Truth(self.n_queries, n_rows, block)
 
+    @property
+    def facts(self) -> tuple[str, np.ndarray]:
+        return "rows", self.rows
+
 
 def same_label(y_query: Any) -> SameLabel:
     """Relevant is what carries the query's label."""
@@ -83,22 +97,26 @@ def same_label(y_query: Any) -> SameLabel:
 def ground_truth(
     X_query: Any,
     source: str | os.PathLike[str] | Source,
-    share: float = 0.05,
+    k: int,
     *,
-    k: int | None = None,
     on: str | Engine | None = None,
+    folder: str | os.PathLike[str] | None = None,
 ) -> Neighbours:
-    """The nearest vectors of a source to each query: a share of all, or `k` of them, as in `evaluate.nearest`.
+    """The `k` nearest vectors of a source to each query, as in `evaluate.nearest`.
 
-    It takes 16 bytes for each of them and each query, here and on every worker.
+    It takes 16 bytes for each of them and each query, here and on every worker. With a folder, the nearest of each
+    partition are kept there, as many bytes for each, and the same call goes on after a failure.
     """
     queries, opened = checks.vectors(X_query, "X_query"), as_source(source)
     checks.width(queries, opened.n_features, "the source", "X_query")
-    k = number_of(opened.n_rows, share, k)
+    checks.parameters("the search for neighbours", {"k": k}, {"k": checks.integer(1, opened.n_rows)})
+    if folder is not None:
+        check_apart(opened, folder)
     none = Neighbours(np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0)))
+    question = ("the nearest", queries, opened.digest, int(k))
+    job = Job(Search(queries, int(k)), opened.partitions, question, "searching neighbours")
     with engine_of(on) as engine:
-        found = engine.map(Search(queries, k), opened.partitions, "searching neighbours")
-        return reduce(lambda near, part: _nearer(near, part[1], k), found, none)
+        return reduce(lambda near, part: _nearer(near, Neighbours(*part), k), job.answers(engine, folder), none)
 
 
 @dataclass(frozen=True)
@@ -108,8 +126,9 @@ class Search:
     queries: np.ndarray
     k: int
 
-    def __call__(self, partition: Partition) -> Neighbours:
-        return reduce(lambda near, block: _nearer(near, block, self.k), self._blocks(partition))
+    def __call__(self, partition: Partition) -> Answer:
+        near = reduce(lambda near, block: _nearer(near, block, self.k), self._blocks(partition))
+        return near.rows, near.squared_distances
 
     def _blocks(self, partition: Partition) -> Iterable[Neighbours]:
         for rows in partition.blocks():

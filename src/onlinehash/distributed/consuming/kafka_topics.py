@@ -21,7 +21,7 @@ from onlinehash.errors import InvalidInput, MissingExtra, ServiceUnavailable, Un
 DEFAULT_GROUP = "onlinehash"  #: Whose offsets the broker is told, where the address names none.
 PATIENCE = 5.0  #: Seconds that a broker may take to answer.
 BETWEEN_LOOKS = 30.0  #: Seconds after which partitions are counted again: a topic can get more of them.
-MOST_SENT = 100_000_000  #: Bytes of a dead letter: as many as a message may have that is read; the broker may want fewer.
+MOST_SENT = 100_000_000  #: Bytes of a dead letter: as many as a message may have that is read. Brokers may want fewer.
 
 #: What exactly-once rests on, and what the address says.
 OURS = ("enable.auto.commit", "enable.partition.eof", "group.id", "bootstrap.servers")

@@ -68,6 +68,7 @@ class RedisStream(Source):
             except self._errors.ResponseError as error:
                 if not str(error).startswith("BUSYGROUP"):  # it is there already
                     raise
+                self._warn_of_others(position)
             last = self._client.xinfo_stream(self.stream)["last-generated-id"].decode()
         if position is not None and _number(last) < _number(position):
             checks.warn(
@@ -75,6 +76,16 @@ class RedisStream(Source):
                 "or the stream was made anew. Entries up to that one are passed over."
             )
         self._has_pending = True
+
+    def _warn_of_others(self, position: Any) -> None:
+        """A group hands out an entry once: an index that comes second gets none of those before."""
+        groups = {group["name"].decode(): group for group in self._client.xinfo_groups(self.stream)}
+        until = groups[self.group]["last-delivered-id"].decode()
+        if position is None and groups[self.group]["pending"] == 0 and _number(until) > _number("0-0"):
+            checks.warn(
+                f"the group {self.group} of {self.stream} has handed out all entries up to {until}, and this index "
+                "gets only those after it; give the index a group of its own by group=NAME in the address."
+            )
 
     def read(self, n: int, wait: float) -> list[Entry]:
         if self._has_pending:

@@ -23,8 +23,11 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 MOST, PATIENCE = 8, 20
 #: A schema's name: one that SQL takes as it is, between quotes.
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,49}")
-#: A client whose machine vanished holds its locks for a minute, not for hours.
-_KEEP_ALIVE = "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3"
+#: A client whose machine vanished holds its locks for a minute, and one that hangs for ten, not for hours.
+_KEEP_ALIVE = (
+    "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3 "
+    "-c idle_in_transaction_session_timeout=10min"
+)
 
 
 def parts(address: Any) -> dict[str, Any]:

@@ -67,7 +67,8 @@ def _prepare(connection: Connection, number: int, address: str, schema: str, abo
     connection.execute(f'CREATE TABLE "{schema}".gates (shard integer NOT NULL, passed bigint NOT NULL)')
     connection.execute(f'INSERT INTO "{schema}".gates VALUES (%s, 0)', (number,))
     user, password = f"onlinehash_{secrets.token_hex(6)}", secrets.token_urlsafe(24)
-    connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(sql.Identifier(user), sql.Literal(password)))
+    kept = connection.pgconn.encrypt_password(password.encode(), user.encode(), b"scram-sha-256").decode()
+    connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(sql.Identifier(user), sql.Literal(kept)))
     roles.grant(connection, schema, user, roles.NEEDED_ON_SHARDS)
     info = connection.info
     reached = {"host": info.host, "port": str(info.port), "dbname": info.dbname}

@@ -82,8 +82,8 @@ def test_the_lag_falls_and_rises(broker, stream):
     source = source_of(broker, stream)
     consumer = Consumer(LiveIndex(new_learner()), source, 20)
     lags = []
-    while not (consumer.step(0.2) == 0 and source.at_end):
-        lags.append(source.lag())
+    while (taken := consumer.step(0.2)) or not source.at_end:
+        lags += [source.lag()] if taken else []  # a broker may let one wait for the first
     assert 0 < lags[0] < 50
     assert lags == sorted(lags, reverse=True)
     assert source.lag() == 0

@@ -38,7 +38,7 @@ class Job(Generic[P]):
     doing: str
 
     def answers(self, engine: Engine, folder: str | os.PathLike[str] | None) -> Iterator[Answer]:
-        """Those of all partitions, in any order. Where a folder is named, only what it lacks is made, and kept there."""
+        """Those of all partitions, in any order. Where a folder is named, only what it lacks is made and kept there."""
         if folder is None:
             yield from (answer for _, answer in engine.map(self.function, self.partitions, self.doing))
             return

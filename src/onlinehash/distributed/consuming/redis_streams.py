@@ -78,13 +78,14 @@ class RedisStream(Source):
         self._has_pending = True
 
     def _warn_of_others(self, position: Any) -> None:
-        """A group hands out an entry once: an index that comes second gets none of those before."""
+        """A group hands out an entry once: an index that takes a consumer's name over gets none of those before."""
         groups = {group["name"].decode(): group for group in self._client.xinfo_groups(self.stream)}
-        until = groups[self.group]["last-delivered-id"].decode()
-        if position is None and groups[self.group]["pending"] == 0 and _number(until) > _number("0-0"):
+        mine = {one["name"].decode(): one["pending"] for one in self._client.xinfo_consumers(self.stream, self.group)}
+        has_given = _number(groups[self.group]["last-delivered-id"].decode()) > (0, 0)
+        if position is None and has_given and mine.get(self.consumer) == 0:
             checks.warn(
-                f"the group {self.group} of {self.stream} has handed out all entries up to {until}, and this index "
-                "gets only those after it; give the index a group of its own by group=NAME in the address."
+                f"the consumer {self.consumer} of the group {self.group} took entries of {self.stream} for another "
+                "index, and this one gets only what comes after; give it a group of its own by group=NAME."
             )
 
     def read(self, n: int, wait: float) -> list[Entry]:

@@ -12,6 +12,7 @@ import numpy as np
 import psycopg
 import pytest
 
+from onlinehash import OnlineHashing, PostgresIndex
 from onlinehash.distributed.stores.postgres import creating, migrating
 from onlinehash.distributed.stores.postgres.connecting import connect, shown
 from onlinehash.distributed.stores.postgres.shelf import PostgresShelf
@@ -343,6 +344,10 @@ def test_what_cannot_be_made(stock_home: Home) -> None:
         make(stock_home.fresh(search="hnsw"))
     with pytest.raises(InvalidInput, match="search to be one of"):
         make(stock_home.fresh(search="tree"))
+    another = stock_home.fresh()
+    with pytest.raises(InvalidInput, match="background to be True or False"):
+        PostgresIndex.create(another.address, OnlineHashing(8), schema=another.schema, background="yes")
+    make(another)  # nothing was made before
 
 
 def test_the_server_that_refused_is_named(sharded_home: Home) -> None:

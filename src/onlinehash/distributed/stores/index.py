@@ -39,17 +39,22 @@ class StoreIndex(Following):
         self.background, self._lock = background, threading.RLock()
         self._begin_to_read(shelf)
         try:
-            checks.parameters(
-                type(self).__name__,
-                {"refresh": refresh, "background": background},
-                {"refresh": IS_POLICY, "background": ("True or False", lambda value: isinstance(value, bool))},
-            )
+            self._check_options(refresh, background)
             self.policy = refresh or self._stored_policy()
             self._begin_to_learn()
             self._set_out()
         except BaseException:
             shelf.close()
             raise
+
+    @classmethod
+    def _check_options(cls, refresh: Any, background: Any) -> None:
+        """Refuse what cannot be meant; who makes a new index asks before anything is made."""
+        checks.parameters(
+            cls.__name__,
+            {"refresh": refresh, "background": background},
+            {"refresh": IS_POLICY, "background": ("True or False", lambda value: isinstance(value, bool))},
+        )
 
     def _stored_policy(self) -> Policy:
         stored = self._now.state.refresh

@@ -40,6 +40,7 @@ class MilvusIndex(StoreIndex):
         name : what the names of its collections begin with.
         token : `user:password` or a key, for a cluster that asks for one.
         """
+        cls._check_options(refresh, background)
         head, blobs = beginning.first(learner, refresh)
         engine = Engine(address, token)
         try:

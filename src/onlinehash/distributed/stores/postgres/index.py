@@ -42,6 +42,7 @@ class PostgresIndex(StoreIndex):
         search : `multi` (tables of parts of codes), `scan` (all codes), or with pgvector `pgvector` (all codes), `hnsw`
             or `ivfflat` (which may miss some of the nearest).
         """
+        cls._check_options(refresh, background)
         head, blobs = first(learner, refresh)
         creating.create(address, schema, layout_of(learner), head, blobs, search=search, shards=shards, role=role)
         return cls.open(address, refresh, schema=schema, background=background)

@@ -1,7 +1,7 @@
 """Is a plan right? Indexes as large as fit here, beside what `onlinehash plan` says of them.
 
     python benchmarks/plan.py                                         20M codes, tables on 20M, 200,000 x 128 on a disk
-    python benchmarks/plan.py --n 1e9 --tables 3e8 --live 5e6         the most for 23 GB of memory: under 8 minutes
+    python benchmarks/plan.py --n 1e9 --tables 1e8 --live 5e5         a billion codes, in 16 GB of memory
     python benchmarks/plan.py --costs costs.toml                      with unit costs that `plan --measure` wrote
 
 Unit costs are measured first, in this process, unless a file has them. Codes are those of made-up clusters, or of a

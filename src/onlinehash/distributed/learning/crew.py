@@ -74,12 +74,11 @@ class Crew:
             self.close()
             raise
         if done is None or done.stopped_at == STOPPED:
-            self._watcher.join(GRACE)
-            code = next((process.exitcode for process in self._others if process.exitcode is not None), "unknown")
+            code = self._exit_code()
             self.close()
             raise OnlineHashError(
-                f"expected the processes that share the models to live, but one ended with code {code}; the learner "
-                "is as it was before the call: give the pairs to a new ParallelModels."
+                f"one of the processes that share the models ended with exit code {code}; the learner is as it was "
+                "before the call: give the pairs to a new ParallelModels."
             )
         return done
 
@@ -90,6 +89,15 @@ class Crew:
         for line in self._lines:
             line.recv()
         return done
+
+    def _exit_code(self) -> int | None:
+        """The exit code of a process that ended; None where none did within the grace period."""
+        ended = wait([process.sentinel for process in self._others], GRACE)
+        for process in self._others:
+            if process.sentinel in ended:
+                process.join(GRACE)  # the sentinel is ready a moment before the system knows the code
+                return process.exitcode
+        return None
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -38,7 +38,7 @@ class ReferenceBalancedSimilarity:
         if len(self.E):
             for j, c in enumerate(self.classes):
                 if c in classes:
-                    E[j] = sgn(S[:, j] @ B)
+                    E[j] = sgn(np.round(S[:, j] @ B, 9))  # a zero, in whatever order BLAS adds it up
                 else:
                     E[j] = sgn(self.E[self.classes == c].sum(axis=0))
             self.E = np.concatenate([E, B])

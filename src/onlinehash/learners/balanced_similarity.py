@@ -151,8 +151,11 @@ class BalancedSimilarityHashing(ChunkLearner):
 
     def _balanced(self, sums: np.ndarray) -> np.ndarray:
         """Rows of S times codes, for each class, from the sums of the codes over each class."""
-        balanced: np.ndarray = (self.similar_weight + self.dissimilar_weight) * sums
-        return balanced - self.dissimilar_weight * sums.sum(axis=0)
+        own = (self.similar_weight + self.dissimilar_weight) * sums
+        balanced: np.ndarray = own - self.dissimilar_weight * sums.sum(axis=0)
+        # Sums of codes are small integers and often cancel exactly; rounding must not choose the sign of a zero.
+        balanced[np.abs(balanced) <= 8 * np.finfo(np.float64).eps * np.abs(own)] = 0.0
+        return balanced
 
     def _follow(self, B: np.ndarray, classes: np.ndarray) -> None:
         """E: all old rows of a class get one code; then the chunk's rows are old ones."""

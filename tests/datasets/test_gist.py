@@ -66,7 +66,8 @@ def test_an_image_alone_is_as_among_others():
     together = gist.describe(images, jobs=2)
     np.testing.assert_allclose(together[[0, 39]], [gist.describe(images[k : k + 1])[0] for k in (0, 39)], rtol=1e-5)
     grey = np.repeat(images[:1, :, :, :1], 3, axis=3)
-    assert np.array_equal(*gist.describe(grey).reshape(3, 320)[:2])
+    red, green, _ = gist.describe(grey).reshape(3, 320)  # FFTs and BLAS round a channel by its place in the batch
+    np.testing.assert_allclose(green, red, rtol=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -11,16 +11,21 @@ bound; it then goes through these places in the order of positions.
 
 from __future__ import annotations
 
+import platform
+
 import numpy as np
 from numba import njit
 
-from onlinehash.codes.lanes import GROUP, any_below, distances_below, lowest
+from onlinehash.codes.lanes import GROUP, any_below_in_order, any_below_in_streams, distances_below, lowest
 from onlinehash.codes.layout import LANES
 
 #: Bytes of codes that meet all queries before the next are fetched; the first chunks are shorter, because without a
 #: bound everything in them must be looked at.
 CHUNK_BYTES = 32 * 1024
 FIRST_BLOCKS = 4 * GROUP
+
+#: Whether a chunk is read at four places at once, or from its first byte to its last.
+IN_STREAMS = platform.machine() in ("x86_64", "AMD64")
 
 
 @njit(nogil=True, cache=True)
@@ -35,6 +40,7 @@ def nearest(
     farthest: int,
     k: int,
     room: int,
+    in_streams: bool,
     out_distances: np.ndarray,
     out_positions: np.ndarray,
 ) -> None:
@@ -57,21 +63,19 @@ def nearest(
     while start < last_block:
         chunk = min(2 * chunk, longest)
         stop = min(start + chunk, last_block)
-        stride = (stop - start) // GROUP
+        n_groups = (stop - start) // GROUP
         for q in range(n_queries):
             bound, n_below, length = bounds[q], below[q], lengths[q]
             if bound == 0:
                 continue
-            n_noted = 0
-            for i in range(stride):
-                if any_below(planes, start + i, n_models, per_model, queries[q], bound, stride):
-                    noted[n_noted] = i
-                    n_noted += 1
+            n_noted = _groups_below(planes, start, n_groups, n_models, per_model, queries[q], bound, in_streams, noted)
             for turn in range(GROUP * n_noted + (stop - start) % GROUP):
-                if turn < GROUP * n_noted:  # the noted places of the first stream, then those of the second, ...
-                    block = start + turn // n_noted * stride + noted[turn % n_noted]
-                else:  # and the few blocks that are in no stream
-                    block = start + GROUP * stride + turn - GROUP * n_noted
+                if turn >= GROUP * n_noted:  # the few blocks that are in no group
+                    block = start + GROUP * n_groups + turn - GROUP * n_noted
+                elif in_streams:  # the noted places of the first stream, then those of the second, ...
+                    block = start + turn // n_noted * n_groups + noted[turn % n_noted]
+                else:
+                    block = start + GROUP * noted[turn // GROUP] + turn % GROUP
                 mask = distances_below(planes, block, n_models, per_model, queries[q], bound, distances)
                 mask &= alive[block]
                 while mask != np.uint64(0):
@@ -103,6 +107,31 @@ def nearest(
             out_distances[q],
             out_positions[q],
         )
+
+
+@njit(nogil=True, cache=True)
+def _groups_below(
+    planes: np.ndarray,
+    start: int,
+    n_groups: int,
+    n_models: int,
+    per_model: int,
+    query: np.ndarray,
+    bound: int,
+    in_streams: bool,
+    noted: np.ndarray,
+) -> int:
+    """Note which groups of a chunk may hold a distance below the bound; how many were noted."""
+    n_noted = 0
+    for i in range(n_groups):
+        if in_streams:
+            near = any_below_in_streams(planes, start + i, n_models, per_model, query, bound, n_groups)
+        else:
+            near = any_below_in_order(planes, start + GROUP * i, n_models, per_model, query, bound)
+        if near:
+            noted[n_noted] = i
+            n_noted += 1
+    return n_noted
 
 
 @njit(nogil=True, cache=True)
@@ -156,6 +185,7 @@ def within(
     per_model: int,
     queries: np.ndarray,
     bound: int,
+    in_streams: bool,
     resume: np.ndarray,
     out_queries: np.ndarray,
     out_distances: np.ndarray,
@@ -176,7 +206,13 @@ def within(
         while q < n_queries:
             while block < stop:
                 group = min(GROUP, stop - block)
-                if group == GROUP and not any_below(planes, block, n_models, per_model, queries[q], bound, 1):
+                if group < GROUP:
+                    near = True
+                elif in_streams:
+                    near = any_below_in_streams(planes, block, n_models, per_model, queries[q], bound, 1)
+                else:
+                    near = any_below_in_order(planes, block, n_models, per_model, queries[q], bound)
+                if not near:
                     block += GROUP
                     continue
                 if found + group * LANES > room:

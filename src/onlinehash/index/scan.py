@@ -5,8 +5,12 @@ such that k codes at distance D or less have been met. A later code at distance 
 are ordered by position, and it comes later). What is below the bound goes into a short list, pruned when it is full.
 
 Codes are taken in chunks that fit the nearest cache, and each chunk meets all queries before the next is fetched. A
-query looks at a chunk in four streams at once, and notes where one comparison says that something may be below the
+query looks at four blocks of a chunk at a time, and notes where one comparison says that something may be below the
 bound; it then goes through these places in the order of positions.
+
+Which four blocks belong together is a property of the machine (`IN_STREAMS`). Four blocks a quarter of the chunk apart
+are four streams from memory; four that follow one another, read from the first byte to the last, are one. The answers
+are the same.
 """
 
 from __future__ import annotations
@@ -24,7 +28,10 @@ from onlinehash.codes.layout import LANES
 CHUNK_BYTES = 32 * 1024
 FIRST_BLOCKS = 4 * GROUP
 
-#: Whether a chunk is read at four places at once, or from its first byte to its last.
+#: Whether memory is read at four places at once, or in order. Four streams are faster on x86-64, and let one load of a
+#: query's byte serve four blocks. ARM cores fetch a single stream ahead much better, and their 32 registers of 16 bytes
+#: do not hold the sums of four blocks. An argument of the kernels, not a constant in them, so that both orders are there
+#: on every machine, to be tested and timed.
 IN_STREAMS = platform.machine() in ("x86_64", "AMD64")
 
 
@@ -47,7 +54,8 @@ def nearest(
     """The k nearest of the living codes in some blocks, by (distance, position).
 
     `queries` are spread over the lanes, `farthest` is the greatest distance there can be, `room` (more than k, or all
-    codes) is the length of the lists. Where fewer than k live, the rest is farther than `farthest`.
+    codes) is the length of the lists. `in_streams` is the order in which memory is read. Where fewer than k live, the
+    rest is farther than `farthest`.
     """
     n_queries = queries.shape[0]
     distances = np.empty(LANES, np.uint16)
@@ -57,8 +65,8 @@ def nearest(
     counts = np.zeros((n_queries, farthest + 1), np.int64)  # of listed codes, by distance
     below = np.zeros(n_queries, np.int64)  # listed codes that are nearer than the bound
     bounds = np.full(n_queries, farthest + 1, np.int64)
-    longest = max(GROUP, CHUNK_BYTES // (n_models * per_model * LANES))
-    noted = np.empty(longest // GROUP + 1, np.int64)
+    longest = _blocks_of_a_chunk(n_models * per_model)
+    noted = np.empty(longest // GROUP, np.int64)
     start, chunk = first_block, FIRST_BLOCKS
     while start < last_block:
         chunk = min(2 * chunk, longest)
@@ -107,6 +115,12 @@ def nearest(
             out_distances[q],
             out_positions[q],
         )
+
+
+@njit(nogil=True, cache=True)
+def _blocks_of_a_chunk(n_planes: int) -> int:
+    """Whole groups, so that only the last chunk has blocks that are in none."""
+    return max(GROUP, CHUNK_BYTES // (n_planes * LANES) // GROUP * GROUP)
 
 
 @njit(nogil=True, cache=True)
@@ -194,11 +208,11 @@ def within(
     """All living codes nearer than the bound, by position for each query; how many were written.
 
     `resume` (chunk's first block, query, block) says where to go on; when its first entry is the number of blocks,
-    everything was seen. It stops early when less than a block's room is left, to be called again with more.
+    everything was seen. It stops early when less than a group's room is left, to be called again with more.
     """
     distances = np.empty(LANES, np.uint16)
     n_blocks, n_queries, room = planes.shape[0], queries.shape[0], out_queries.shape[0]
-    chunk = max(GROUP, CHUNK_BYTES // (n_models * per_model * LANES) // GROUP * GROUP)
+    chunk = _blocks_of_a_chunk(n_models * per_model)
     start, q, block = resume[0], resume[1], resume[2]
     found = 0
     while start < n_blocks:

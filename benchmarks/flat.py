@@ -3,8 +3,8 @@
 One thread for everybody, in CPU seconds; then two threads of ours, by the clock on the wall. Gpair/s are billions of
 distances in a second. FAISS is taken in the faster of its two modes (heap, counting), once at the width of the codes,
 and once, as it is faster at some widths, with zeros up to the next of these. A plain read is the faster of NumPy's sum
-and maximum over as many bytes. Memory is read in the order that `onlinehash.index.scan` chose for this machine; the last
-figure is how many times the speed of the other order that is.
+and maximum over as many bytes. Our scan reads memory in the order chosen for this machine; *other order* is how many
+times as long it takes in the other.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FAISS_WIDTHS = (64, 128, 256, 512)
 def main() -> None:
     args = arguments()
     print(common.machine())
-    print("memory is read at four places at once" if scan.IN_STREAMS else "memory is read from the first byte to the last")
+    print("our scan reads four streams" if scan.IN_STREAMS else "our scan reads in order")
     if faiss is not None:
         print(f"FAISS {faiss.__version__}, {faiss.get_compile_options().strip()}")
     print(f"{'codes':>12} {'bits':>5} {'queries':>8} {'ours ms':>8} {'Gpair/s':>8} {'GB/s':>6} {'of a read':>9} "

@@ -187,7 +187,7 @@ def _least_lane(b: Any, values: Any) -> Any:
 
 
 def _take(b: Any, code: _Arguments, blocks: list[Any], least: list[Any]) -> None:
-    """Lower the least distances to those of as many blocks, in bytes (modulo 256) or in shorts, as the variables are."""
+    """Lower the least distances to those of as many blocks: in bytes (modulo 256) or shorts, as the variables are."""
     in_bytes = least[0].type.pointee == _BYTES
     with cgutils.for_range(b, code.n_models) as model:
         first = b.mul(model.index, code.per_model)

@@ -30,8 +30,8 @@ FIRST_BLOCKS = 4 * GROUP
 
 #: Whether memory is read at four places at once, or in order. Four streams are faster on x86-64, and let one load of a
 #: query's byte serve four blocks. ARM cores fetch a single stream ahead much better, and their 32 registers of 16 bytes
-#: do not hold the sums of four blocks. An argument of the kernels, not a constant in them, so that both orders are there
-#: on every machine, to be tested and timed.
+#: do not hold the sums of four blocks. An argument of the kernels, not a constant in them, so that every machine has
+#: both orders, to be tested and timed.
 IN_STREAMS = platform.machine() in ("x86_64", "AMD64")
 
 

@@ -5,14 +5,16 @@ A model's distance is the sum over its planes, and what counts is the least over
 distance, several give the fusion `min`, and all planes taken as one model give the fusion `sum`.
 
 Sums of up to 31 planes fit a byte. Longer codes are summed 31 planes at a time into 16 bits; at exactly 32 planes a
-byte may wrap, from 256 to 0, which `any_below` puts up with because it promises no more than not to miss anything.
+byte may wrap, from 256 to 0, which the comparisons of a group put up with because they promise no more than not to miss
+anything.
 
 Numba vectorises such loops by itself only to half the width of the widest registers, hence the few lines of LLVM.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -21,14 +23,13 @@ from numba.extending import intrinsic
 
 from onlinehash.codes.layout import LANES
 
-#: Blocks that `any_below` looks at together. Taken from places far apart, they are as many streams from memory, which
-#: are faster than one.
+#: Blocks that one comparison covers.
 GROUP = 4
 
-#: How far ahead in each stream memory is asked for, in bytes.
+#: How far ahead of what is read memory is asked for, in bytes.
 AHEAD = 2048
 
-_BYTE, _SHORT, _INT, _LONG = (ir.IntType(bits) for bits in (8, 16, 32, 64))
+_BIT, _BYTE, _SHORT, _INT, _LONG = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 _BYTES, _SHORTS = ir.VectorType(_BYTE, LANES), ir.VectorType(_SHORT, LANES)
 
 #: Planes whose bit counts always fit a byte.
@@ -40,38 +41,57 @@ def spread(query: np.ndarray) -> np.ndarray:
     return np.repeat(query, LANES, axis=-1)
 
 
-def _any_below(
+def _any_below_in_streams(
     typingctx: Any, planes: Any, block: Any, n_models: Any, per_model: Any, query: Any, bound: Any, stride: Any
 ) -> Any:
-    """Is there a distance below the bound in GROUP blocks, each a stride apart? May say yes without need, never no."""
+    """Whether a distance in GROUP blocks, each a stride apart, is below the bound; may say yes without need, never no.
+
+    A plane of every block is taken before the next plane of any: memory is read at GROUP places at once.
+    """
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        planes_, block, n_models, per_model, query_, bound = _arrays(context, b, signature, args)
-        blocks = [b.add(block, b.mul(args[6], ir.Constant(block.type, i))) for i in range(GROUP)]
-        answer = cgutils.alloca_once(b, ir.IntType(1))
+        code = _arguments(context, b, signature, args)
+        numbers = [b.add(args[1], b.mul(args[6], ir.Constant(args[1].type, i))) for i in range(GROUP)]
 
-        def look(vector: Any, distances: list[Any]) -> None:
-            while len(distances) > 1:
-                distances = [vector_call(b, "umin", v, w) for v, w in zip(distances[::2], distances[1::2], strict=True)]
-            near = b.icmp_unsigned("<", distances[0], vector_of(b, vector, b.trunc(bound, vector.element)))
+        def any_below(vector: Any) -> Any:
+            least = _farthest(b, vector, GROUP)
+            _take(b, code, [_block(b, code, number) for number in numbers], least)
+            found = [b.load(one) for one in least]
+            while len(found) > 1:
+                found = [vector_call(b, "umin", v, w) for v, w in zip(found[::2], found[1::2], strict=True)]
+            near = b.icmp_unsigned("<", found[0], vector_of(b, vector, b.trunc(args[5], vector.element)))
             any_near = b.icmp_unsigned("!=", b.bitcast(near, _LONG), ir.Constant(_LONG, 0))
-            b.store(any_near, answer)
+            # A bound that does not fit is above every distance that does.
+            return b.or_(any_near, b.icmp_signed(">", args[5], ir.Constant(args[5].type, _largest(vector))))
 
-        narrow = b.icmp_signed("<=", per_model, ir.Constant(per_model.type, _PLANES_IN_A_BYTE + 1))
-        with b.if_else(narrow) as (then, otherwise):
-            with then:
-                look(_BYTES, _distances_in_bytes(b, planes_, blocks, n_models, per_model, query_))
-                # A bound beyond a byte is above every sum of bytes.
-                beyond = b.icmp_signed(">", bound, ir.Constant(bound.type, 255))
-                b.store(b.or_(b.load(answer), beyond), answer)
-            with otherwise:
-                look(_SHORTS, _distances_in_shorts(b, planes_, blocks, n_models, per_model, query_))
-        return b.load(answer)
+        return _in_bytes_or_shorts(b, code, any_below)
 
     return types.boolean(planes, block, n_models, per_model, query, bound, types.int64), codegen
 
 
-any_below: Any = intrinsic(_any_below)
+any_below_in_streams: Any = intrinsic(_any_below_in_streams)
+
+
+def _any_below_in_order(
+    typingctx: Any, planes: Any, block: Any, n_models: Any, per_model: Any, query: Any, bound: Any
+) -> Any:
+    """The same for GROUP blocks that follow one another, read from the first byte to the last."""
+
+    def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
+        code = _arguments(context, b, signature, args)
+
+        def any_below(vector: Any) -> Any:
+            least = _farthest(b, vector, 1)
+            with cgutils.for_range(b, ir.Constant(args[1].type, GROUP)) as loop:
+                _take(b, code, [_block(b, code, b.add(args[1], loop.index))], least)
+            return b.icmp_signed("<", b.zext(_least_lane(b, b.load(least[0])), args[5].type), args[5])
+
+        return _in_bytes_or_shorts(b, code, any_below)
+
+    return types.boolean(planes, block, n_models, per_model, query, bound), codegen
+
+
+any_below_in_order: Any = intrinsic(_any_below_in_order)
 
 
 def _distances_below(
@@ -80,20 +100,19 @@ def _distances_below(
     """The distances of one block into out (uint16, 64 values); the lanes that are below the bound, as a mask."""
 
     def codegen(context: Any, b: Any, signature: Any, args: Any) -> Any:
-        planes_, block, n_models, per_model, query_, bound = _arrays(context, b, signature, args)
+        code = _arguments(context, b, signature, args)
         out_ = context.make_array(signature.args[6])(context, b, args[6]).data
         target = b.bitcast(out_, _SHORTS.as_pointer())
-        narrow = b.icmp_signed("<=", per_model, ir.Constant(per_model.type, _PLANES_IN_A_BYTE))
-        with b.if_else(narrow) as (then, otherwise):
-            with then:
-                (distances,) = _distances_in_bytes(b, planes_, [block], n_models, per_model, query_)
-                b.store(b.zext(distances, _SHORTS), target, align=2)
-            with otherwise:
-                (distances,) = _distances_in_shorts(b, planes_, [block], n_models, per_model, query_)
-                b.store(distances, target, align=2)
+        with b.if_else(_up_to(b, code, _PLANES_IN_A_BYTE)) as branches:
+            for branch, vector in zip(branches, (_BYTES, _SHORTS), strict=True):
+                with branch:
+                    least = _farthest(b, vector, 1)
+                    _take(b, code, [_block(b, code, args[1])], least)
+                    distances = b.load(least[0])
+                    b.store(b.zext(distances, _SHORTS) if vector is _BYTES else distances, target, align=2)
         distances = b.load(target)
         distances.align = 2
-        near = b.icmp_unsigned("<", distances, vector_of(b, _SHORTS, b.trunc(bound, _SHORT)))
+        near = b.icmp_unsigned("<", distances, vector_of(b, _SHORTS, b.trunc(args[5], _SHORT)))
         return b.bitcast(near, _LONG)
 
     return types.uint64(planes, block, n_models, per_model, query, bound, out), codegen
@@ -117,47 +136,80 @@ lowest: Any = intrinsic(_lowest)
 # ------------------------------------------------------------------------------------------------ pieces of LLVM
 
 
-def _arrays(context: Any, b: Any, signature: Any, args: Any) -> tuple[Any, ...]:
-    """The first six arguments, arrays as pointers to their first byte."""
+class _Arguments(NamedTuple):
+    """Where the codes and the query begin, and how many planes they have."""
+
+    planes: Any
+    query: Any
+    n_models: Any
+    per_model: Any
+
+
+def _arguments(context: Any, b: Any, signature: Any, args: Any) -> _Arguments:
     planes, query = (context.make_array(signature.args[a])(context, b, args[a]).data for a in (0, 4))
-    return planes, args[1], args[2], args[3], query, args[5]
+    return _Arguments(planes, query, args[2], args[3])
 
 
-def _distances_in_bytes(
-    b: Any, planes: Any, numbers: list[Any], n_models: Any, per_model: Any, query: Any
-) -> list[Any]:
-    """A vector of distances for each of some blocks, modulo 256."""
-    nearest = [cgutils.alloca_once_value(b, ir.Constant(_BYTES, [255] * LANES)) for _ in numbers]
-    blocks = _block_pointers(b, planes, numbers, n_models, per_model)
-    with cgutils.for_range(b, n_models) as model:
-        first = b.mul(model.index, per_model)
-        for best, total in zip(nearest, _bit_counts(b, blocks, query, first, per_model), strict=True):
-            b.store(vector_call(b, "umin", b.load(best), total), best)
-    return [b.load(best) for best in nearest]
+def _block(b: Any, code: _Arguments, number: Any) -> Any:
+    """Where a block begins."""
+    size = b.mul(b.mul(code.n_models, code.per_model), ir.Constant(number.type, LANES))
+    return b.gep(code.planes, [b.mul(number, size)])
 
 
-def _distances_in_shorts(
-    b: Any, planes: Any, numbers: list[Any], n_models: Any, per_model: Any, query: Any
-) -> list[Any]:
-    """The same in 16 bits, for any number of planes."""
-    nearest = [cgutils.alloca_once_value(b, ir.Constant(_SHORTS, [65535] * LANES)) for _ in numbers]
-    totals = [cgutils.alloca_once(b, _SHORTS) for _ in numbers]
-    blocks = _block_pointers(b, planes, numbers, n_models, per_model)
-    portion = ir.Constant(per_model.type, _PLANES_IN_A_BYTE)
-    with cgutils.for_range(b, n_models) as model:
-        for total in totals:
-            b.store(ir.Constant(_SHORTS, None), total)
-        n_portions = b.sdiv(b.add(per_model, ir.Constant(per_model.type, _PLANES_IN_A_BYTE - 1)), portion)
-        with cgutils.for_range(b, n_portions) as step:
-            done = b.mul(step.index, portion)
-            left = b.sub(per_model, done)
-            count = b.select(b.icmp_signed("<", left, portion), left, portion)
-            first = b.add(b.mul(model.index, per_model), done)
-            for total, part in zip(totals, _bit_counts(b, blocks, query, first, count), strict=True):
-                b.store(b.add(b.load(total), b.zext(part, _SHORTS)), total)
-        for best, total in zip(nearest, totals, strict=True):
-            b.store(vector_call(b, "umin", b.load(best), b.load(total)), best)
-    return [b.load(best) for best in nearest]
+def _up_to(b: Any, code: _Arguments, n_planes: int) -> Any:
+    """Whether a model has at most so many planes."""
+    return b.icmp_signed("<=", code.per_model, ir.Constant(code.per_model.type, n_planes))
+
+
+def _in_bytes_or_shorts(b: Any, code: _Arguments, answer: Callable[[Any], Any]) -> Any:
+    """An answer found with vectors of bytes (distances modulo 256) or of shorts, as the length of the codes demands."""
+    variable = cgutils.alloca_once(b, _BIT)
+    with b.if_else(_up_to(b, code, _PLANES_IN_A_BYTE + 1)) as branches:
+        for branch, vector in zip(branches, (_BYTES, _SHORTS), strict=True):
+            with branch:
+                b.store(answer(vector), variable)
+    return b.load(variable)
+
+
+def _largest(vector: Any) -> int:
+    return int(2**vector.element.width - 1)
+
+
+def _farthest(b: Any, vector: Any, n: int) -> list[Any]:
+    """Variables for the least distances met so far, none yet."""
+    return [cgutils.alloca_once_value(b, ir.Constant(vector, [_largest(vector)] * LANES)) for _ in range(n)]
+
+
+def _least_lane(b: Any, values: Any) -> Any:
+    name = f"llvm.vector.reduce.umin.v{values.type.count}i{values.type.element.width}"
+    kind = ir.FunctionType(values.type.element, [values.type])
+    return b.call(cgutils.get_or_insert_function(b.module, kind, name), [values])
+
+
+def _take(b: Any, code: _Arguments, blocks: list[Any], least: list[Any]) -> None:
+    """Lower the least distances to those of as many blocks: in bytes (modulo 256) or shorts, as the variables are."""
+    in_bytes = least[0].type.pointee == _BYTES
+    with cgutils.for_range(b, code.n_models) as model:
+        first = b.mul(model.index, code.per_model)
+        sums = _bit_counts if in_bytes else _bit_counts_in_portions
+        for variable, total in zip(least, sums(b, blocks, code.query, first, code.per_model), strict=True):
+            b.store(vector_call(b, "umin", b.load(variable), total), variable)
+
+
+def _bit_counts_in_portions(b: Any, blocks: list[Any], query: Any, first: Any, n_planes: Any) -> list[Any]:
+    """Differing bits over any number of planes, a vector of shorts for each block."""
+    totals = [cgutils.alloca_once(b, _SHORTS) for _ in blocks]
+    for total in totals:
+        b.store(ir.Constant(_SHORTS, None), total)
+    portion = ir.Constant(n_planes.type, _PLANES_IN_A_BYTE)
+    n_portions = b.sdiv(b.add(n_planes, ir.Constant(n_planes.type, _PLANES_IN_A_BYTE - 1)), portion)
+    with cgutils.for_range(b, n_portions) as step:
+        done = b.mul(step.index, portion)
+        left = b.sub(n_planes, done)
+        count = b.select(b.icmp_signed("<", left, portion), left, portion)
+        for total, part in zip(totals, _bit_counts(b, blocks, query, b.add(first, done), count), strict=True):
+            b.store(b.add(b.load(total), b.zext(part, _SHORTS)), total)
+    return [b.load(total) for total in totals]
 
 
 def _bit_counts(b: Any, blocks: list[Any], query: Any, first: Any, n_planes: Any) -> list[Any]:
@@ -173,11 +225,6 @@ def _bit_counts(b: Any, blocks: list[Any], query: Any, first: Any, n_planes: Any
             differing = b.xor(_load(b, codes, at), wanted)
             b.store(b.add(b.load(total), vector_call(b, "ctpop", differing)), total)
     return [b.load(total) for total in totals]
-
-
-def _block_pointers(b: Any, planes: Any, numbers: list[Any], n_models: Any, per_model: Any) -> list[Any]:
-    size = b.mul(b.mul(n_models, per_model), ir.Constant(per_model.type, LANES))
-    return [b.gep(planes, [b.mul(number, size)]) for number in numbers]
 
 
 def _load(b: Any, pointer: Any, at: Any) -> Any:

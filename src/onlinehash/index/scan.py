@@ -5,22 +5,34 @@ such that k codes at distance D or less have been met. A later code at distance 
 are ordered by position, and it comes later). What is below the bound goes into a short list, pruned when it is full.
 
 Codes are taken in chunks that fit the nearest cache, and each chunk meets all queries before the next is fetched. A
-query looks at a chunk in four streams at once, and notes where one comparison says that something may be below the
+query looks at four blocks of a chunk at a time, and notes where one comparison says that something may be below the
 bound; it then goes through these places in the order of positions.
+
+Which four blocks belong together is a property of the machine (`IN_STREAMS`). Four blocks a quarter of the chunk apart
+are four streams from memory; four that follow one another, read from the first byte to the last, are one. The answers
+are the same.
 """
 
 from __future__ import annotations
 
+import platform
+
 import numpy as np
 from numba import njit
 
-from onlinehash.codes.lanes import GROUP, any_below, distances_below, lowest
+from onlinehash.codes.lanes import GROUP, any_below_in_order, any_below_in_streams, distances_below, lowest
 from onlinehash.codes.layout import LANES
 
 #: Bytes of codes that meet all queries before the next are fetched; the first chunks are shorter, because without a
 #: bound everything in them must be looked at.
 CHUNK_BYTES = 32 * 1024
 FIRST_BLOCKS = 4 * GROUP
+
+#: Whether memory is read at four places at once, or in order. Four streams are faster on x86-64, and let one load of a
+#: query's byte serve four blocks. ARM cores fetch a single stream ahead much better, and their 32 registers of 16 bytes
+#: do not hold the sums of four blocks. An argument of the kernels, not a constant in them, so that every machine has
+#: both orders, to be tested and timed.
+IN_STREAMS = platform.machine() in ("x86_64", "AMD64")
 
 
 @njit(nogil=True, cache=True)
@@ -35,13 +47,15 @@ def nearest(
     farthest: int,
     k: int,
     room: int,
+    in_streams: bool,
     out_distances: np.ndarray,
     out_positions: np.ndarray,
 ) -> None:
     """The k nearest of the living codes in some blocks, by (distance, position).
 
     `queries` are spread over the lanes, `farthest` is the greatest distance there can be, `room` (more than k, or all
-    codes) is the length of the lists. Where fewer than k live, the rest is farther than `farthest`.
+    codes) is the length of the lists. `in_streams` is the order in which memory is read. Where fewer than k live, the
+    rest is farther than `farthest`.
     """
     n_queries = queries.shape[0]
     distances = np.empty(LANES, np.uint16)
@@ -51,27 +65,25 @@ def nearest(
     counts = np.zeros((n_queries, farthest + 1), np.int64)  # of listed codes, by distance
     below = np.zeros(n_queries, np.int64)  # listed codes that are nearer than the bound
     bounds = np.full(n_queries, farthest + 1, np.int64)
-    longest = max(GROUP, CHUNK_BYTES // (n_models * per_model * LANES))
-    noted = np.empty(longest // GROUP + 1, np.int64)
+    longest = _blocks_of_a_chunk(n_models * per_model)
+    noted = np.empty(longest // GROUP, np.int64)
     start, chunk = first_block, FIRST_BLOCKS
     while start < last_block:
         chunk = min(2 * chunk, longest)
         stop = min(start + chunk, last_block)
-        stride = (stop - start) // GROUP
+        n_groups = (stop - start) // GROUP
         for q in range(n_queries):
             bound, n_below, length = bounds[q], below[q], lengths[q]
             if bound == 0:
                 continue
-            n_noted = 0
-            for i in range(stride):
-                if any_below(planes, start + i, n_models, per_model, queries[q], bound, stride):
-                    noted[n_noted] = i
-                    n_noted += 1
+            n_noted = _groups_below(planes, start, n_groups, n_models, per_model, queries[q], bound, in_streams, noted)
             for turn in range(GROUP * n_noted + (stop - start) % GROUP):
-                if turn < GROUP * n_noted:  # the noted places of the first stream, then those of the second, ...
-                    block = start + turn // n_noted * stride + noted[turn % n_noted]
-                else:  # and the few blocks that are in no stream
-                    block = start + GROUP * stride + turn - GROUP * n_noted
+                if turn >= GROUP * n_noted:  # the few blocks that are in no group
+                    block = start + GROUP * n_groups + turn - GROUP * n_noted
+                elif in_streams:  # the noted places of the first stream, then those of the second, ...
+                    block = start + turn // n_noted * n_groups + noted[turn % n_noted]
+                else:
+                    block = start + GROUP * noted[turn // GROUP] + turn % GROUP
                 mask = distances_below(planes, block, n_models, per_model, queries[q], bound, distances)
                 mask &= alive[block]
                 while mask != np.uint64(0):
@@ -103,6 +115,37 @@ def nearest(
             out_distances[q],
             out_positions[q],
         )
+
+
+@njit(nogil=True, cache=True)
+def _blocks_of_a_chunk(n_planes: int) -> int:
+    """Whole groups, so that only the last chunk has blocks that are in none."""
+    return max(GROUP, CHUNK_BYTES // (n_planes * LANES) // GROUP * GROUP)
+
+
+@njit(nogil=True, cache=True)
+def _groups_below(
+    planes: np.ndarray,
+    start: int,
+    n_groups: int,
+    n_models: int,
+    per_model: int,
+    query: np.ndarray,
+    bound: int,
+    in_streams: bool,
+    noted: np.ndarray,
+) -> int:
+    """Note which groups of a chunk may hold a distance below the bound; how many were noted."""
+    n_noted = 0
+    for i in range(n_groups):
+        if in_streams:
+            near = any_below_in_streams(planes, start + i, n_models, per_model, query, bound, n_groups)
+        else:
+            near = any_below_in_order(planes, start + GROUP * i, n_models, per_model, query, bound)
+        if near:
+            noted[n_noted] = i
+            n_noted += 1
+    return n_noted
 
 
 @njit(nogil=True, cache=True)
@@ -156,6 +199,7 @@ def within(
     per_model: int,
     queries: np.ndarray,
     bound: int,
+    in_streams: bool,
     resume: np.ndarray,
     out_queries: np.ndarray,
     out_distances: np.ndarray,
@@ -164,11 +208,11 @@ def within(
     """All living codes nearer than the bound, by position for each query; how many were written.
 
     `resume` (chunk's first block, query, block) says where to go on; when its first entry is the number of blocks,
-    everything was seen. It stops early when less than a block's room is left, to be called again with more.
+    everything was seen. It stops early when less than a group's room is left, to be called again with more.
     """
     distances = np.empty(LANES, np.uint16)
     n_blocks, n_queries, room = planes.shape[0], queries.shape[0], out_queries.shape[0]
-    chunk = max(GROUP, CHUNK_BYTES // (n_models * per_model * LANES) // GROUP * GROUP)
+    chunk = _blocks_of_a_chunk(n_models * per_model)
     start, q, block = resume[0], resume[1], resume[2]
     found = 0
     while start < n_blocks:
@@ -176,7 +220,13 @@ def within(
         while q < n_queries:
             while block < stop:
                 group = min(GROUP, stop - block)
-                if group == GROUP and not any_below(planes, block, n_models, per_model, queries[q], bound, 1):
+                if group < GROUP:
+                    near = True
+                elif in_streams:
+                    near = any_below_in_streams(planes, block, n_models, per_model, queries[q], bound, 1)
+                else:
+                    near = any_below_in_order(planes, block, n_models, per_model, queries[q], bound)
+                if not near:
                     block += GROUP
                     continue
                 if found + group * LANES > room:

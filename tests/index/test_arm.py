@@ -1,0 +1,72 @@
+"""The scan as LLVM compiles it for AArch64, whatever this machine is."""
+
+from __future__ import annotations
+
+import llvmlite.binding as llvm
+import pytest
+
+from tests.assembly import SPILL, TRIPLE, Loops, arm_kernels
+
+
+def _has_target() -> bool:
+    llvm.initialize_all_targets()
+    try:
+        llvm.Target.from_triple(TRIPLE)
+    except RuntimeError:
+        return False
+    return True
+
+
+pytestmark = pytest.mark.skipif(not _has_target(), reason="this llvmlite was built without AArch64")
+
+
+CPUS = ["neoverse-n1", "apple-m1", "generic"]
+
+
+@pytest.fixture(scope="module")
+def assembly(tmp_path_factory):
+    return arm_kernels(CPUS, tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(scope="module", params=CPUS)
+def kernels(request, assembly):
+    return {name: Loops(text) for name, text in assembly[request.param].items()}
+
+
+def count(lines: list[str], instruction: str) -> int:
+    return sum(line.split()[0] == instruction for line in lines)
+
+
+def plane_loops(loops: Loops) -> list[list[str]]:
+    return [lines for lines in loops.innermost() if count(lines, "cnt")]
+
+
+def test_reading_in_order_keeps_everything_in_registers(kernels):
+    loops = kernels["in order"]
+    assert len(plane_loops(loops)) >= 2  # bytes and shorts
+    for lines in plane_loops(loops):
+        assert count(lines, "cnt") == count(lines, "eor") == 4  # 64 lanes, and one query's
+        assert count(lines, "prfm") == 1
+        assert not any("[sp" in line for line in lines)
+    assert not [line for line in loops.lines(least_depth=2) if SPILL.search(line)]
+
+
+def test_reading_in_order_compares_once_a_group(kernels):
+    loops = kernels["in order"]
+    assert count(loops.lines(least_depth=1), "uminv") == 2  # for bytes, and for shorts
+    assert count(loops.lines(least_depth=2), "uminv") == 0  # which is where blocks are taken
+    assert count(loops.lines(least_depth=1), "cmhi") == count(loops.lines(least_depth=1), "cmhs") == 0
+
+
+@pytest.mark.parametrize("name", ["nearest", "within"])
+def test_the_loops_of_the_scan_over_one_block_touch_no_stack(kernels, name):
+    of_one_block = [lines for lines in plane_loops(kernels[name]) if count(lines, "cnt") == 4]
+    assert len(of_one_block) >= 4  # in order and the distances of a block, each in bytes and in shorts
+    for lines in of_one_block:
+        assert count(lines, "prfm") == 1
+        assert not any("[sp" in line for line in lines)
+
+
+def test_spills_are_seen_where_there_are_some(kernels):
+    """Four streams in shorts take more than 32 registers."""
+    assert [line for line in kernels["in streams"].lines(least_depth=2) if SPILL.search(line)]

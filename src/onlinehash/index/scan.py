@@ -12,10 +12,10 @@ bound; it then goes through these places in the order of positions.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from onlinehash.codes.lanes import GROUP, any_below, distances_below, lowest
 from onlinehash.codes.layout import LANES
+from onlinehash.numeric.kernels import njit
 
 #: Bytes of codes that meet all queries before the next are fetched; the first chunks are shorter, because without a
 #: bound everything in them must be looked at.

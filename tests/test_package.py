@@ -74,6 +74,12 @@ def test_only_public_names_are_shown() -> None:
     assert shown == sorted([*onlinehash.__all__, *onlinehash._NEED_EXTRAS, "__version__"])
 
 
+def test_windows_is_told_in_one_sentence() -> None:
+    code = "import sys; sys.platform = 'win32'; import onlinehash"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1].startswith("ImportError: onlinehash needs Linux or macOS")
+
+
 ROOMS = ["datasets.load", "distributed.bulk.encode", "distributed.learning.average", "errors.InvalidInput"]
 ROOMS += ["evaluate.bounds.report", "refresh.when_changed", "serve.background", "streams.read"]
 

@@ -12,7 +12,11 @@ Importing this package loads nothing heavy and compiles nothing; names arrive wh
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
+
+if sys.platform == "win32":  # it has neither the file locks of Unix nor uvloop, and nothing here is tested on it
+    raise ImportError("onlinehash needs Linux or macOS, got Windows; install and run it in WSL, the Linux of Windows.")
 
 __version__ = "0.1.0"
 

@@ -6,7 +6,6 @@ import email
 import json
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -211,17 +210,14 @@ def test_the_demo_is_served(installed: Installed) -> None:
         assert service.returncode == 0
 
 
-def address_in(service: subprocess.Popen[str], patience: float = 300) -> str:
+def address_in(service: subprocess.Popen[str]) -> str:
     """What a service says where it listens."""
-    told = ""
-    while select.select([service.stdout], [], [], patience)[0]:
-        line = service.stdout.readline()  # type: ignore[union-attr]
-        told += line
+    told = []
+    for line in service.stdout or ():
+        told.append(line)
         if found := re.search(r"http://[\d.]+:\d+", line):
             return found[0]
-        if not line:
-            break
-    raise AssertionError(f"no address in: {told}")
+    raise AssertionError("no address in: " + "".join(told))
 
 
 @pytest.mark.long

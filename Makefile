@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test long lint bench format servers clean clean-kernels
+.PHONY: demo test long lowest lint dist bench format servers clean clean-kernels
 
 demo: .venv/.core
 	$(BIN)/onlinehash demo
@@ -13,6 +13,18 @@ test: .venv/.dev
 # The same tests of the live index and of streams, with many more crashes, steps and seconds.
 long: .venv/.dev
 	ONLINEHASH_LONG=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal tests/live tests/distributed/consuming
+
+# The same tests with the lowest version of every dependency that pyproject.toml allows. Old versions warn of newer ones
+# below them, which says nothing about whether they work.
+lowest: .venv-lowest/.dev
+	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/pytest -n 2 --dist worksteal -W ignore::DeprecationWarning
+
+# What is sent to a package index, in dist/.
+dist: .venv/.dev
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
+	du -k dist/*
 
 lint: .venv/.dev
 	$(BIN)/ruff check .
@@ -69,10 +81,16 @@ format: .venv/.dev
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@ .venv/.core
 
+.venv-lowest/.dev: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-lowest
+	.venv-lowest/bin/python -m pip install --quiet uv
+	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable '.[dev]'
+	touch $@
+
 # Kernels are compiled from several files, and Numba's cache notices a change in only one of them.
 clean-kernels:
 	find src -name '*.nb[ic]' -delete
 
 clean: clean-kernels
-	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lowest dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

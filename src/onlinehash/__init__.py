@@ -12,7 +12,11 @@ Importing this package loads nothing heavy and compiles nothing; names arrive wh
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
+
+if sys.platform == "win32":  # it has neither the file locks of Unix nor uvloop, and nothing here is tested on it
+    raise ImportError("onlinehash needs Linux or macOS, got Windows; install and run it in WSL, the Linux of Windows.")
 
 __version__ = "0.1.0"
 
@@ -54,9 +58,11 @@ _HOMES = {
 }
 _ROOMS = {
     "datasets": "onlinehash.datasets",
+    "distributed": "onlinehash.distributed",
     "errors": "onlinehash.errors",
     "evaluate": "onlinehash.evaluate",
     "refresh": "onlinehash.live.refresh",
+    "serve": "onlinehash.serve",
     "streams": "onlinehash.streams",
 }
 
@@ -77,7 +83,6 @@ __all__ = [
     "KernelSupervisedHashing",
     "LegoLSH",
     "LiveIndex",
-    "MilvusIndex",
     "MiniBatchOnlineHashing",
     "MinimalLossHashing",
     "MultiIndex",
@@ -86,7 +91,6 @@ __all__ = [
     "OnlineHashing",
     "OnlineSketchingHashing",
     "OnlineSupervisedHashing",
-    "PostgresIndex",
     "RbfAnchors",
     "SmoothPairHashing",
     "StreamSpectralHashing",
@@ -94,20 +98,23 @@ __all__ = [
     "Update",
     "connect",
     "datasets",
+    "distributed",
     "errors",
     "evaluate",
     "load",
     "refresh",
     "save",
+    "serve",
     "streams",
 ]
+_NEED_EXTRAS = ("MilvusIndex", "PostgresIndex")  # not in __all__, so that `import *` works without their databases
 
 if TYPE_CHECKING:
-    from onlinehash import datasets, errors, evaluate, streams
+    from onlinehash import datasets, distributed, errors, evaluate, serve, streams
     from onlinehash.client import connect
     from onlinehash.codes import Codes
-    from onlinehash.distributed.stores.milvus.index import MilvusIndex
-    from onlinehash.distributed.stores.postgres.index import PostgresIndex
+    from onlinehash.distributed.stores.milvus.index import MilvusIndex as MilvusIndex
+    from onlinehash.distributed.stores.postgres.index import PostgresIndex as PostgresIndex
     from onlinehash.features import RbfAnchors
     from onlinehash.files import load, save
     from onlinehash.index.flat import FlatIndex
@@ -148,4 +155,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted([*__all__, *_NEED_EXTRAS, "__version__"])

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from onlinehash.codes.codes import Codes
 from onlinehash.codes.lanes import distances_below, spread
 from onlinehash.codes.layout import LANES
 from onlinehash.errors import InvalidInput
+from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.views import read_only
 
 

@@ -10,7 +10,8 @@ byte of its own, so that the planes of a model are contiguous. Padding bits and 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from onlinehash.numeric.kernels import njit
 
 #: Codes in a block: one cache line per plane.
 LANES = 64

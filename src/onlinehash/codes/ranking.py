@@ -17,7 +17,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from onlinehash.numeric.kernels import njit
 
 #: From here on the series of `_harmonic_difference` is exact to the last digits.
 _LARGE = 64

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit
 from numba.core import types
 from numba.extending import intrinsic
 
 from onlinehash.codes.lanes import ask_for, vector_call, vector_of
 from onlinehash.codes.layout import LANES
+from onlinehash.numeric.kernels import njit
 
 #: Words that `words_below` looks at together.
 TOGETHER = 16

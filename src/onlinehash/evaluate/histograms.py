@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numba import njit
 
 from onlinehash import checks
 from onlinehash.codes import Codes, fused_distances
@@ -19,6 +18,7 @@ from onlinehash.codes.layout import LANES
 from onlinehash.errors import InvalidInput
 from onlinehash.evaluate.truth import Truth
 from onlinehash.index import threads
+from onlinehash.numeric.kernels import njit
 
 #: Bytes that relevance, counts and, for the stored order, rankings may take for a block of queries.
 BLOCK_BYTES = 2**25

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from onlinehash import checks
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.features.maps import FeatureMap
 from onlinehash.format import like
+from onlinehash.numeric.kernels import njit
 
 
 class BoostedTrees:

@@ -15,10 +15,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from onlinehash.format import like
 from onlinehash.numeric.dots import aligned_zeros, row_dots
+from onlinehash.numeric.kernels import njit
 
 MODES = ("burn-in", "running", "median", "none")
 

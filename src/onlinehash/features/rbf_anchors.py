@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from onlinehash import checks
@@ -15,6 +14,7 @@ from onlinehash.features.estimators import NotFitted, note_feature_names
 from onlinehash.format import like
 from onlinehash.numeric.dots import aligned_zeros, dot_of_rows, row_dots
 from onlinehash.numeric.exponential import exp_of_nonpositive
+from onlinehash.numeric.kernels import njit
 
 #: width="auto" is the median distance among the anchors times this (docs/learners.md has the experiment).
 AUTO_WIDTH_FACTOR = 0.5

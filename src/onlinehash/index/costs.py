@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from onlinehash.index.substrings import LONGEST, Tables
+from onlinehash.numeric.kernels import njit
 
 #: To look up a bucket, and to compare an item in it.
 LOOK_UP, COMPARE = 20.0, 1.0

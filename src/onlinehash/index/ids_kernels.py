@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+
+from onlinehash.numeric.kernels import njit
 
 NARROW_POSITIONS = 2**32 - 2  #: As many positions fit a table of four bytes a slot.
 

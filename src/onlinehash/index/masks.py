@@ -6,8 +6,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.views import read_only
 
 #: Patterns of the greatest number of bits are at most so many.

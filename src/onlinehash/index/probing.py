@@ -19,7 +19,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from onlinehash.codes.lanes import distances_below, lowest
 from onlinehash.codes.layout import LANES
@@ -28,6 +27,7 @@ from onlinehash.index import costs
 from onlinehash.index.costs import BINOMIALS, COMPARE, HOPE, LOOK_UP, TAKEN, TRIAL
 from onlinehash.index.masks import Masks
 from onlinehash.index.substrings import LONGEST, Tables, word_of, word_start
+from onlinehash.numeric.kernels import njit
 
 #: Look-ups that are under way in memory at the same time.
 AHEAD = 32

@@ -18,10 +18,10 @@ from __future__ import annotations
 import platform
 
 import numpy as np
-from numba import njit
 
 from onlinehash.codes.lanes import GROUP, any_below_in_order, any_below_in_streams, distances_below, lowest
 from onlinehash.codes.layout import LANES
+from onlinehash.numeric.kernels import njit
 
 #: Bytes of codes that meet all queries before the next are fetched; the first chunks are shorter, because without a
 #: bound everything in them must be looked at.

@@ -16,11 +16,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from onlinehash.codes.layout import LANES
 from onlinehash.codes.words import TOGETHER, bits_at
 from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.views import read_only
 
 #: Items per bucket that cost about as much to compare as the look-up of the bucket.

@@ -25,7 +25,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from onlinehash import checks
 from onlinehash.learners.hooks import Traits
@@ -34,6 +33,7 @@ from onlinehash.learners.online_hashing import dissimilar_distance
 from onlinehash.learners.pair_kernels import load_unit_pair, scale_to_unit_length
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import add_row, aligned_zeros, row_dots
+from onlinehash.numeric.kernels import njit
 
 
 class AdaptiveHashing(LinearLearner):

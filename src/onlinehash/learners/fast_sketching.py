@@ -12,9 +12,9 @@ We found no public code. Readings taken:
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from onlinehash.learners.sketching import OnlineSketchingHashing
+from onlinehash.numeric.kernels import njit
 
 #: Columns transformed at once: a block of a thousand rows then stays in the second-level cache.
 COLUMNS = 16

@@ -8,9 +8,9 @@ order, on one thread.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from onlinehash.numeric.exponential import exp_of_nonpositive
+from onlinehash.numeric.kernels import njit
 
 #: Values that a feature is told apart in.
 N_BINS = 32

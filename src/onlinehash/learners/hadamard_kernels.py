@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from onlinehash.learners.label_kernels import Trace, load_unit_point, move_row, note_move, tanh_and_slope
 from onlinehash.numeric.dots import row_dots
+from onlinehash.numeric.kernels import njit
 
 
 @njit(nogil=True, cache=True)

@@ -6,11 +6,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import dot_of_rows
 from onlinehash.numeric.exponential import exp_of_nonpositive
+from onlinehash.numeric.kernels import njit
 
 
 class Trace(NamedTuple):

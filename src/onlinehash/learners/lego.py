@@ -23,7 +23,6 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from onlinehash import checks
 from onlinehash.format import like
@@ -31,6 +30,7 @@ from onlinehash.learners.hooks import Traits
 from onlinehash.learners.linear import LinearLearner
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import add_row, aligned_zeros, dot_of_rows, pad_rows, row_dots, some_row_dots
+from onlinehash.numeric.kernels import njit
 
 #: Shares of the squared distances below the target of similar pairs, and above that of dissimilar ones.
 TAIL = 0.05

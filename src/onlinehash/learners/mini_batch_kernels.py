@@ -11,7 +11,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from onlinehash.learners.online_hashing_kernels import (
     code_distance,
@@ -22,6 +21,7 @@ from onlinehash.learners.online_hashing_kernels import (
     similarity_loss,
 )
 from onlinehash.numeric.dots import add_row, dot_of_rows, row_dots
+from onlinehash.numeric.kernels import njit
 
 #: The dual is solved when the duality gap is at most this share of its value, and given up after so many sweeps.
 TOLERANCE = 1e-3

@@ -21,7 +21,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from onlinehash import checks
 from onlinehash.learners.hooks import Traits
@@ -29,6 +28,7 @@ from onlinehash.learners.linear import LinearLearner, unit_columns
 from onlinehash.learners.pair_kernels import load_unit_pair, scale_to_unit_length
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import add_row, aligned_zeros, dot_of_rows, row_dots
+from onlinehash.numeric.kernels import njit
 
 
 class MinimalLossHashing(LinearLearner):

@@ -10,11 +10,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from onlinehash.features.centring import centre_pair, is_finite, track_medians
 from onlinehash.numeric.atomics import load_acquired, store_released, yield_core
 from onlinehash.numeric.dots import add_row, dot_of_rows, row_dots, some_row_dots
+from onlinehash.numeric.kernels import njit
 
 #: Pairs projected together before they are learned one by one; what a step changes is projected again.
 PAIRS_AHEAD = 4

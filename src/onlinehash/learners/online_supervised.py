@@ -21,7 +21,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from onlinehash import checks
 from onlinehash.learners.hooks import Traits
@@ -31,6 +30,7 @@ from onlinehash.learners.targets import TargetLearner
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import row_dots
 from onlinehash.numeric.exponential import exp_of_nonpositive
+from onlinehash.numeric.kernels import njit
 
 #: After so many classes the next one differs wherever all so far agree: from then on no bit is the same for all.
 ENOUGH_CLASSES = 7

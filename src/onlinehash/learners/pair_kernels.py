@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from onlinehash.learners.online_hashing_kernels import code_distance, similarity_loss
 from onlinehash.numeric.dots import dot_of_rows, row_dots
+from onlinehash.numeric.kernels import njit
 
 
 @njit(nogil=True, cache=True)

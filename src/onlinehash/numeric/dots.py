@@ -21,9 +21,10 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+
+from onlinehash.numeric.kernels import njit
 
 #: Rows are padded with zeros to a multiple of this many values (both dtypes: 16 float32 or 2 x 8 float64).
 ROW_MULTIPLE = 16

@@ -8,7 +8,8 @@ relatively), which the compiler turns into vector instructions.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from onlinehash.numeric.kernels import njit
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 0.6931471803691238  # its last bits are zero, so that a whole multiple of it is exact

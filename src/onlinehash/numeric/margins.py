@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
+from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.ruler import Constants
 from onlinehash.numeric.signs import DOUBLE_EPS, canonical_dot, describe, double_dot, sign_planes
 from onlinehash.numeric.views import read_only

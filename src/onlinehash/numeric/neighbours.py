@@ -12,9 +12,9 @@ rounding the centred rows to float32 moves a distance by at most 2u(|x| + |y|)²
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from onlinehash import checks
+from onlinehash.numeric.kernels import njit
 
 #: Distances held at once, in float32; memory beyond it is a centred float32 copy of the base.
 BLOCK_DISTANCES = 2**24

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 
 from onlinehash import checks
 from onlinehash.numeric.dots import POINTS, pad_rows, padded_width, row_dots
+from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.octets import OCTET, compare_octet
 from onlinehash.numeric.views import read_only
 

@@ -14,7 +14,6 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from onlinehash import checks, evaluate
 from onlinehash.distributed.bulk.answers import Answer, Job
@@ -25,6 +24,7 @@ from onlinehash.distributed.bulk.partitions import Partition
 from onlinehash.distributed.bulk.sources import Source
 from onlinehash.errors import InvalidInput
 from onlinehash.evaluate import Truth
+from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.neighbours import nearest_positions, squared_distances
 
 

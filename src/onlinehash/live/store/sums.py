@@ -10,8 +10,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 
+from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.views import read_only
 
 

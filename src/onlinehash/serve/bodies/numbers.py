@@ -15,8 +15,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit, uint64
+from numba import uint64
 
+from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.views import read_only
 
 #: Powers of ten that are floats, and the integers up to which all are.

@@ -1,0 +1,212 @@
+"""What the package shows: public names, with no extra installed; and where its kernels are kept."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import onlinehash
+from onlinehash.numeric import kernels
+
+#: The modules of all extras.
+EXTRAS = [
+    *(
+        "PIL",
+        "confluent_kafka",
+        "dask",
+        "distributed",
+        "fastapi",
+        "h5py",
+        "httptools",
+        "httpx",
+        "matplotlib",
+        "milvus_lite",
+    ),
+    *("msgspec", "orjson", "prometheus_client", "psycopg", "psycopg_pool", "pyarrow", "pymilvus", "ray", "redis"),
+    *("starlette", "uvicorn", "uvloop", "zarr"),
+]
+BLOCKED = f"""
+import sys
+
+class Absent:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {EXTRAS}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Absent())
+"""
+
+
+def without_extras(code: str) -> list[str]:
+    """What code prints where no extra is installed."""
+    done = subprocess.run([sys.executable, "-c", BLOCKED + code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_everything_is_imported_without_extras() -> None:
+    names = without_extras("from onlinehash import *\nprint(*[name for name in globals() if name[0] != '_'])")
+    assert set(names) - {"sys", "Absent"} == set(onlinehash.__all__)
+
+
+@pytest.mark.parametrize("name", onlinehash._NEED_EXTRAS)
+def test_what_needs_an_extra_is_named_and_asks_for_it(name: str) -> None:
+    assert name in dir(onlinehash)
+    assert name not in onlinehash.__all__
+    told = without_extras(
+        "import onlinehash\n"
+        f"try: onlinehash.{name}.open('postgresql://localhost/items')\n"
+        "except onlinehash.errors.MissingExtra as error: print(error)"
+    )
+    assert "pip" in told
+
+
+def test_only_public_names_are_shown() -> None:
+    shown = without_extras("import onlinehash\nonlinehash.OnlineHashing\nprint(*dir(onlinehash))")
+    assert shown == sorted([*onlinehash.__all__, *onlinehash._NEED_EXTRAS, "__version__"])
+
+
+def test_windows_is_told_in_one_sentence() -> None:
+    code = "import sys; sys.platform = 'win32'; import onlinehash"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1].startswith("ImportError: onlinehash needs Linux or macOS")
+
+
+ROOMS = ["datasets.load", "distributed.bulk.encode", "distributed.learning.average", "errors.InvalidInput"]
+ROOMS += ["evaluate.bounds.report", "refresh.when_changed", "serve.background", "streams.read"]
+
+
+def test_a_room_is_there_without_another_import() -> None:
+    """And with no other loaded before it."""
+    for path in ROOMS:
+        print(path)
+        assert without_extras(f"import onlinehash\nprint(callable(onlinehash.{path}))") == ["True"]
+
+
+def test_every_kernel_is_made_where_its_cache_is_looked_after() -> None:
+    other = re.compile(r"numba import .*\bn?jit\b|numba\.n?jit")
+    found = [path for path in Path(onlinehash.__file__).parent.rglob("*.py") if other.search(path.read_text())]
+    assert found == [Path(kernels.__file__)]
+
+
+# ------------------------------------------------------------------ where kernels are kept
+
+NAME = f"onlinehash-{onlinehash.__version__}"
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A source, a cache and a folder for temporary files, all of this user; NUMBA_CACHE_DIR is not set."""
+    found = SimpleNamespace(source=tmp_path / "source", user=tmp_path / "user", temporary=tmp_path / "temporary")
+    for place in vars(found).values():
+        place.mkdir(mode=0o700)
+    monkeypatch.setattr(onlinehash, "__file__", str(found.source / "__init__.py"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(found.user))
+    monkeypatch.setattr(tempfile, "tempdir", str(found.temporary))
+    monkeypatch.setattr(kernels.config, "CACHE_DIR", "")
+    return found
+
+
+def chosen() -> Path | None:
+    return kernels.cache_folder.__wrapped__()  # without what this process has chosen already
+
+
+def no_folder(place: Path) -> None:
+    """Nothing can be made in it, not even by root."""
+    place.rmdir()
+    place.touch()
+
+
+def test_kernels_are_kept_beside_the_source_or_where_the_user_keeps_such_things(places: SimpleNamespace) -> None:
+    assert chosen() == places.source / "__pycache__" / NAME
+    (places.source / "__pycache__" / NAME).rmdir()
+    (places.source / "__pycache__").rmdir()
+    no_folder(places.source)
+    assert chosen() == places.user / NAME
+    (places.user / NAME).rmdir()
+    no_folder(places.user)
+    folder = chosen()
+    assert folder == places.temporary / f"{NAME}-{os.geteuid()}"
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_the_users_word_counts_where_it_can(
+    places: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels.config, "CACHE_DIR", str(tmp_path / "named"))
+    assert chosen() == tmp_path / "named" / NAME
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(kernels.config, "CACHE_DIR", str(tmp_path / "file"))
+    assert chosen() == places.source / "__pycache__" / NAME
+
+
+def test_without_a_place_there_is_one_line_of_notice(
+    places: SimpleNamespace, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for place in vars(places).values():
+        no_folder(place)
+    with caplog.at_level(logging.WARNING):
+        assert chosen() is None
+    assert [record.message.count("\n") for record in caplog.records] == [0]
+    assert "NUMBA_CACHE_DIR" in caplog.text
+    monkeypatch.setattr(kernels, "cache_folder", lambda: None)
+    twice = kernels.njit(cache=True)(lambda x: 2 * x)
+    assert twice(21) == 42
+    assert twice.stats.cache_path is None
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770, 0o707])
+def test_a_folder_that_others_can_write_is_never_read(places: SimpleNamespace, mode: int) -> None:
+    for folder in (places.source / "__pycache__" / NAME, places.user / NAME):
+        folder.mkdir(parents=True)
+        folder.chmod(mode)
+    assert chosen() == places.temporary / f"{NAME}-{os.geteuid()}"
+    places.temporary.joinpath(f"{NAME}-{os.geteuid()}").chmod(mode)
+    assert chosen() is None
+
+
+def test_a_folder_in_which_others_can_exchange_ours_is_not_used(places: SimpleNamespace) -> None:
+    no_folder(places.source)
+    places.user.chmod(0o777)
+    places.temporary.chmod(0o777)
+    assert chosen() is None
+    places.temporary.chmod(0o1777)  # as /tmp is
+    assert chosen() == places.temporary / f"{NAME}-{os.geteuid()}"
+
+
+def test_another_users_folder_is_not_used(places: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    myself = os.geteuid()
+    assert chosen() is not None
+    monkeypatch.setattr(os, "geteuid", lambda: myself + 1)  # now all of these are somebody else's
+    assert chosen() is None
+    places.temporary.chmod(0o1777)
+    assert chosen() is None
+
+
+def test_a_link_to_a_folder_is_not_followed(places: SimpleNamespace, tmp_path: Path) -> None:
+    no_folder(places.source)
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    (places.user / NAME).symlink_to(tmp_path / "elsewhere")
+    assert chosen() == places.temporary / f"{NAME}-{os.geteuid()}"
+
+
+def test_compiled_kernels_lie_in_the_chosen_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "cache_folder", lambda: tmp_path)
+    before = kernels.config.CACHE_DIR
+    thrice = kernels.njit(cache=True)(_three_times)
+    assert thrice(2) == 6
+    assert list(tmp_path.rglob("*.nbi"))
+    assert before == kernels.config.CACHE_DIR  # as other libraries have caches of their own
+    assert not kernels.njit()(_three_times).stats.cache_path
+
+
+def _three_times(x: int) -> int:
+    return 3 * x

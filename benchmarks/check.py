@@ -23,12 +23,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ratio import Ratio
+from ratio import Pair, Ratio, merged
 from rich.console import Console
 from rich.table import Table
 
-#: Benchmarks with a function `ratios`, from the quickest to the slowest.
+#: Benchmarks with a function `compared`, which gives pairs of times.
 BENCHMARKS = ("learn", "encode", "flat", "ranking", "multi_index", "http_peak")
+
+#: Everything is measured so many times, minutes apart, because a machine that is busy now may be quiet later.
+PASSES = 3
 
 #: A ratio has moved where it changed by more than this.
 MOVED = 0.15
@@ -71,10 +74,14 @@ def judged(change: float, spread: float) -> str:
     return "worse" if change > 0 else "better"
 
 
-def measured(seconds: float) -> Iterator[Ratio]:
-    """The ratios of all benchmarks, each within about so many seconds beside what it has to build."""
-    for name in BENCHMARKS:
-        yield from import_module(name).ratios(seconds)
+def measured(seconds: float) -> list[Ratio]:
+    """The ratios of all benchmarks, each measured for about so many seconds."""
+    return merged((found for name in BENCHMARKS for found in _compared(name, seconds / PASSES)) for _ in range(PASSES))
+
+
+def _compared(name: str, seconds: float) -> Iterator[Pair]:
+    print(f"measuring: {name}", file=sys.stderr)
+    yield from import_module(name).compared(seconds)
 
 
 def machine() -> dict[str, str]:
@@ -119,11 +126,7 @@ def main() -> int:
     path = KEPT / f"{platform.machine()}.json"
     kept: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"machine": {}, "ratios": {}}
     here = machine()
-    now = []
-    with console.status("measuring ...") as status:
-        for found in measured(args.seconds):
-            now.append(found)
-            status.update(f"measuring ... {found.name} {found.value:.3g}")
+    now = measured(args.seconds)
     rows = compare(kept["ratios"], now)
     console.print(table(rows))
     console.print(

@@ -16,7 +16,7 @@ from pathlib import Path
 import common
 import grown
 import numpy as np
-from ratio import Ratio, ratio
+from ratio import Pair, pair
 
 from onlinehash import Codes, FlatIndex
 
@@ -101,16 +101,16 @@ def scans(codes: Codes, queries: Codes, k: int) -> dict[str, Callable[[], object
     )
 
 
-def ratios(seconds: float) -> Iterator[Ratio]:
+def compared(seconds: float) -> Iterator[Pair]:
     """A scan of a million codes beside FAISS and a plain read, in so many seconds a width and number of queries."""
     for n_bits in (64, 128, 256):
         codes, queries = grown.uniform(1_000_000, n_bits), grown.uniform(BATCH, n_bits, seed=1)
         for n_queries in (1, BATCH):
-            rounds = common.rounds(scans(codes, queries[:n_queries], 10), 6, time.process_time, seconds)
+            rounds = common.rounds(scans(codes, queries[:n_queries], 10), 3, time.process_time, seconds)
             what = f"flat {n_bits} bits, {'one query' if n_queries == 1 else f'{n_queries} queries'}"
             if faiss is not None:
-                yield ratio(f"{what}: times faster than FAISS", rounds, "faiss", "ours", "higher")
-            yield ratio(f"{what}: over a read of memory", rounds, "ours", "read", "lower")
+                yield pair(f"{what}: times faster than FAISS", rounds, "faiss", "ours", "higher")
+            yield pair(f"{what}: over a read of memory", rounds, "ours", "read", "lower")
 
 
 def faiss_modes(codes: Codes, queries: Codes, k: int) -> dict[str, Callable[[], object]]:

@@ -16,7 +16,7 @@ import uvloop
 from http_client import JSON, request, sender
 from http_items import Items, K, asked_once, fill
 from http_server import bare_app, bare_service, service
-from ratio import Ratio, ratio
+from ratio import Pair, pair
 
 from onlinehash import LiveIndex, OnlineHashing
 
@@ -47,20 +47,20 @@ def peak(options: argparse.Namespace) -> list[dict[str, Any]]:
     return [{"n": n, "ratio": of_bare, "ratios": by_round, "rates": rates, "cpu": cpu, "parts": rows}]
 
 
-def ratios(seconds: float) -> Iterator[Ratio]:
-    """Searches beside a bare route, in three times so many seconds: a second for each round of each."""
+def compared(seconds: float) -> Iterator[Pair]:
+    """Searches beside a bare route, a second for each round of each."""
     items, index = Items(512), LiveIndex(OnlineHashing(n_bits=64, random_state=0))
     wall: dict[str, list[float]] = {"bare": [], "ours": []}
     cpu: dict[str, list[float]] = {"bare": [], "ours": []}
     with both(items, 20_000, index, items.searches()) as (flood, _):
-        for _ in range(max(6, round(3 * seconds / 2))):
+        for _ in range(max(2, round(seconds))):
             for name in wall:
                 found = flood(name, 16, 1.0)
                 wall[name].append(1 / found["rate"])
                 cpu[name].append(found["cpu"])
-    yield ratio("HTTP search: seconds over a bare route's", wall, "ours", "bare", "lower")
+    yield pair("HTTP search: seconds over a bare route's", wall, "ours", "bare", "lower")
     if min(cpu["bare"]) > 0:  # not every system tells
-        yield ratio("HTTP search: CPU over a bare route's", cpu, "ours", "bare", "lower")
+        yield pair("HTTP search: CPU over a bare route's", cpu, "ours", "bare", "lower")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from pathlib import Path
 import common
 import grown
 import numpy as np
-from ratio import Ratio, ratio
+from ratio import Pair, pair
 
 from onlinehash import Codes, FlatIndex, MultiIndex
 
@@ -113,15 +113,15 @@ def searches(multi: MultiIndex, flat: FlatIndex, queries: Codes, k: int) -> dict
     }
 
 
-def ratios(seconds: float) -> Iterator[Ratio]:
+def compared(seconds: float) -> Iterator[Pair]:
     """Look-ups beside a scan of the same codes, in so many seconds a set of codes and way to ask."""
     for name, source, n in (("1M clusters", None, 1_000_000), ("10M uniform", "uniform", 10_000_000)):
         codes, queries = drawn(source, n, 64)
         runs = searches(MultiIndex(codes), FlatIndex(codes), queries, 10)
         for what, of in (("one query", " one"), (f"{N_QUERIES} queries", "")):
-            pair = {contender: runs[contender] for contender in ("multi" + of, "flat" + of)}
-            rounds = common.rounds(pair, 6, time.process_time, seconds)
-            yield ratio(f"multi-index {name}, {what}: times faster than flat", rounds, "flat", "multi", "higher")
+            both = {contender: runs[contender] for contender in ("multi" + of, "flat" + of)}
+            rounds = common.rounds(both, 3, time.process_time, seconds)
+            yield pair(f"multi-index {name}, {what}: times faster than flat", rounds, "flat", "multi", "higher")
 
 
 def faiss_hashes(codes: Codes, queries: Codes, k: int, repeats: int) -> dict[str, float]:

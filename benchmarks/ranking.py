@@ -17,7 +17,7 @@ from pathlib import Path
 
 import common
 import numpy as np
-from ratio import Ratio, ratio
+from ratio import Pair, pair
 
 from onlinehash import Codes, evaluate
 
@@ -44,13 +44,13 @@ def main() -> None:
     neighbours(args.points, args.rows)
 
 
-def ratios(seconds: float) -> Iterator[Ratio]:
+def compared(seconds: float) -> Iterator[Pair]:
     """NumPy's time of a query over ours, in so many seconds."""
     runs = contenders(1_000_000, 40, 2, 64)
     names = ("ours", "NumPy argsort")
-    rounds = common.rounds({name: runs[name][0] for name in names}, 6, time.process_time, 2 * seconds)
+    rounds = common.rounds({name: runs[name][0] for name in names}, 3, time.process_time, 2 * seconds)
     a_query = {name: [took / runs[name][1] for took in rounds[name]] for name in names}
-    yield ratio("mAP of 1M codes: times faster than NumPy's argsort", a_query, "NumPy", "ours", "higher")
+    yield pair("mAP of 1M codes: times faster than NumPy's argsort", a_query, "NumPy", "ours", "higher")
 
 
 def contenders(n: int, n_queries: int, n_few: int, n_bits: int) -> dict[str, tuple[Callable[[], np.ndarray], int]]:

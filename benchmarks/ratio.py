@@ -1,20 +1,27 @@
-"""A ratio of two times that were measured in turn, and how well it repeats."""
+"""Ratios of two times that were measured in turn, and how well they repeat."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
-
-#: Parts that the rounds are dealt into, like cards; each part gives a ratio of its own.
-PARTS = 3
 
 Better = Literal["lower", "higher"]
 
 
-class Ratio(NamedTuple):
-    """The best time of one contender over the best time of another.
+class Pair(NamedTuple):
+    """The best times of two contenders in one pass, the ratio of which is lower or higher the better."""
 
-    `spread` is the distance between the largest and the smallest ratio that parts of the rounds give, as a fraction
-    of `value`: a change smaller than that means nothing.
+    name: str
+    above: float
+    below: float
+    better: Better
+
+
+class Ratio(NamedTuple):
+    """The best time of one contender in any pass over the best time of another.
+
+    `spread` is the distance between the largest and the smallest ratio of a single pass, as a fraction of `value`: a
+    change smaller than that means nothing.
     """
 
     name: str
@@ -23,15 +30,24 @@ class Ratio(NamedTuple):
     better: Better
 
 
-def ratio(name: str, rounds: dict[str, list[float]], above: str, below: str, better: Better) -> Ratio:
-    """The best time of all contenders whose name begins with `above`, over that of those beginning with `below`."""
+def pair(name: str, rounds: dict[str, list[float]], above: str, below: str, better: Better) -> Pair:
+    """The best time of all contenders whose name begins with `above`, and that of those beginning with `below`."""
 
-    def best(prefix: str, part: slice) -> float:
-        return min(min(times[part]) for contender, times in rounds.items() if contender.startswith(prefix))
+    def best(prefix: str) -> float:
+        return min(min(times) for contender, times in rounds.items() if contender.startswith(prefix))
 
-    def of(part: slice) -> float:
-        return best(above, part) / best(below, part)
+    return Pair(name, best(above), best(below), better)
 
-    value = of(slice(None))
-    parts = [of(slice(start, None, PARTS)) for start in range(PARTS)]
-    return Ratio(name, value, (max(parts) - min(parts)) / value, better)
+
+def merged(passes: Iterable[Iterable[Pair]]) -> list[Ratio]:
+    """The ratios of several passes over the same comparisons, in the order of the first."""
+    found: dict[str, list[Pair]] = {}
+    for pairs in passes:
+        for one in pairs:
+            found.setdefault(one.name, []).append(one)
+    ratios = []
+    for name, pairs in found.items():
+        value = min(one.above for one in pairs) / min(one.below for one in pairs)
+        each = [one.above / one.below for one in pairs]
+        ratios.append(Ratio(name, value, (max(each) - min(each)) / value, pairs[0].better))
+    return ratios

@@ -26,22 +26,25 @@ def check(monkeypatch, tmp_path):
 
 @pytest.fixture
 def ratio(check):
-    return sys.modules["ratio"].ratio
+    return sys.modules["ratio"]
 
 
 def kept(**values):
     return {name: {"value": value, "spread": 0.01} for name, value in values.items()}
 
 
-def test_a_ratio_is_that_of_the_best_times(ratio):
+def test_a_pair_has_the_best_times_of_two_groups(ratio):
     rounds = {"ours": [4.0, 2.0, 3.0], "faiss heap": [8.0, 9.0, 7.0], "faiss counting": [9.0, 6.0, 9.0]}
-    found = ratio("x", rounds, "faiss", "ours", "higher")
-    assert found.value == 3
-    assert found.spread == pytest.approx((3 - 2) / 3)  # the rounds one by one give 8/4, 6/2, 7/3
+    assert ratio.pair("x", rounds, "faiss", "ours", "higher") == ("x", 6.0, 2.0, "higher")
 
 
-def test_times_that_do_not_vary_have_no_spread(ratio):
-    assert ratio("x", {"a": [2.0] * 6, "b": [1.0] * 6}, "a", "b", "lower").spread == 0
+def test_passes_are_merged(ratio):
+    first = [ratio.Pair("x", 8.0, 4.0, "lower"), ratio.Pair("y", 1.0, 1.0, "higher")]
+    second = [ratio.Pair("x", 6.0, 2.0, "lower"), ratio.Pair("y", 1.0, 1.0, "higher")]
+    x, y = ratio.merged([first, second])
+    assert (x.name, x.value, x.better) == ("x", 3.0, "lower")
+    assert x.spread == pytest.approx((3 - 2) / 3)
+    assert y == ("y", 1.0, 0.0, "higher")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +77,7 @@ def test_ratios_that_came_and_went(check):
 
 def run(check, monkeypatch, capsys, value, *options):
     """The command, on a ratio that was not measured."""
-    monkeypatch.setattr(check, "measured", lambda seconds: iter([check.Ratio("x", value, 0.01, "lower")]))
+    monkeypatch.setattr(check, "measured", lambda seconds: [check.Ratio("x", value, 0.01, "lower")])
     monkeypatch.setattr(sys, "argv", ["check.py", *map(str, options)])
     status = check.main()
     return status, capsys.readouterr().out

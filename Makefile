@@ -1,8 +1,9 @@
 # Two commands do everything on a fresh machine with git, make and Python >= 3.11: `make demo` and `make test`.
 PYTHON ?= python3
 BIN := .venv/bin
+SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
 
-.PHONY: demo test long lowest lint dist bench format servers clean clean-kernels
+.PHONY: demo test long lowest docs-test lint lint-files dist bench bench-check bench-keep format release servers clean clean-kernels
 
 demo: .venv/.core
 	$(BIN)/onlinehash demo
@@ -26,11 +27,30 @@ dist: .venv/.dev
 	$(BIN)/twine check --strict dist/*
 	du -k dist/*
 
-lint: .venv/.dev
+# README and docs: their Python and curl lines are run, their links followed, their tables compared with the code.
+docs-test: .venv/.dev
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal tests/test_docs.py tests/serve/test_http_page.py \
+	  tests/cli/test_app.py tests/cli/test_live.py
+
+lint: .venv/.dev lint-files
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# The files that the code host reads, against schemas that are installed with their checker; nothing is downloaded.
+lint-files: .venv/.dev
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
+	$(SCHEMA) custom.github-workflows-require-timeout .github/workflows/*.yml
+	$(SCHEMA) vendor.dependabot .github/dependabot.yml
+	$(SCHEMA) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(SCHEMA) vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	$(SCHEMA) vendor.citation-file-format --default-filetype yaml CITATION.cff
+	$(BIN)/zizmor --quiet --offline --no-progress .github
+
+# A few minutes: ratios beside the kept ones of this architecture. `bench-keep` puts those of this machine in their place.
+bench-check bench-keep: .venv/.dev
+	$(BIN)/python benchmarks/check.py $(if $(filter bench-keep,$@),--keep)
 
 bench: .venv/.dev
 	$(BIN)/python benchmarks/learn.py
@@ -57,13 +77,22 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/plan.py --n 1e7 --live 1e5
 
 # What tests of the page, of docs/http.md and of docs/scale-out.md need beside Python: a browser, curl, PostgreSQL and
-# Redis. Where this cannot install them, those tests are skipped.
+# Redis. Only what is missing is installed, one by one, as not every system has a package of each name. Where this cannot
+# install them, those tests are skipped.
 servers:
-	@command -v chromium >/dev/null && command -v curl >/dev/null && command -v redis-server >/dev/null && \
-	  { command -v initdb >/dev/null || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1; } || { \
-	  if [ "$$(id -u)" = 0 ]; then sudo=; else sudo='sudo -n'; fi; \
-	  $$sudo apt-get update -qq && $$sudo env DEBIAN_FRONTEND=noninteractive \
-	    apt-get install -y -qq chromium curl postgresql redis-server >/dev/null; }
+	@if [ "$$(id -u)" = 0 ]; then sudo=; else sudo='sudo -n'; fi; \
+	missing=; for found in chromium:chromium curl:curl initdb:postgresql redis-server:redis-server; do \
+	  PATH="$$PATH:$$(echo /usr/lib/postgresql/*/bin | tr ' ' :)" command -v "$${found%:*}" >/dev/null || missing="$$missing $${found#*:}"; \
+	done; \
+	[ -z "$$missing" ] || $$sudo apt-get update -qq || true; \
+	for package in $$missing; do \
+	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$$package" >/dev/null || \
+	    echo "$$package could not be installed: tests that need it are skipped"; \
+	done
+
+# Checks that the tree can be released and prints the commands that do it; with TAG=v1.2.3, that this tag can be published.
+release: .venv/.dev
+	$(BIN)/python tools/release.py $(if $(TAG),--tag $(TAG))
 
 format: .venv/.dev
 	$(BIN)/ruff check --fix .

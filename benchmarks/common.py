@@ -11,6 +11,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "
     os.environ[variable] = "1"
 
 import argparse
+import itertools
 import json
 import time
 from collections.abc import Callable
@@ -73,22 +74,36 @@ def pairs(X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndar
     return np.ascontiguousarray(X[:n:2]), np.ascontiguousarray(X[1:n:2]), y[:n:2] == y[1:n:2]
 
 
-def best(
-    contenders: dict[str, Callable[[], object]], repeats: int, clock: Callable[[], float] = time.perf_counter
-) -> dict[str, float]:
-    """The least seconds of each, all taken in turn within one run, so that noise falls on everybody alike.
+def rounds(
+    contenders: dict[str, Callable[[], object]],
+    repeats: int,
+    clock: Callable[[], float] = time.perf_counter,
+    lasting: float = 0,
+) -> dict[str, list[float]]:
+    """The seconds of each in every round, all taken in turn within one run, so that noise falls on everybody alike.
 
-    For work of one thread, `time.process_time` leaves out the time in which other programs had the core.
+    There are `repeats` rounds, and more until `lasting` seconds have passed. For work of one thread,
+    `time.process_time` leaves out the time in which other programs had the core.
     """
     for run in contenders.values():
         run()
-    seconds = {name: float("inf") for name in contenders}
-    for _ in range(repeats):
+    seconds: dict[str, list[float]] = {name: [] for name in contenders}
+    end = time.perf_counter() + lasting
+    for done in itertools.count():
+        if done >= repeats and time.perf_counter() >= end:
+            return seconds
         for name, run in contenders.items():
             start = clock()
             run()
-            seconds[name] = min(seconds[name], clock() - start)
-    return seconds
+            seconds[name].append(clock() - start)
+    raise AssertionError("unreachable")
+
+
+def best(
+    contenders: dict[str, Callable[[], object]], repeats: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, float]:
+    """The least seconds of each; see `rounds`."""
+    return {name: min(seconds) for name, seconds in rounds(contenders, repeats, clock).items()}
 
 
 def machine() -> str:

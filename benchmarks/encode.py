@@ -6,10 +6,12 @@ ours checks the rows, decides each doubtful sign in higher precision, and packs,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 
 import common
 import numpy as np
+from ratio import Pair, pair
 
 from onlinehash import Encoder
 
@@ -45,6 +47,15 @@ def main() -> None:
             + f" {1e6 * one:>14.1f}"
         )
     print(f"milliseconds for {N_ROWS:,} rows (fewer of the longest, for the same bytes); speed: of the product's")
+
+
+def compared(seconds: float) -> Iterator[Pair]:
+    """Encoding over its limit, in so many seconds a size."""
+    for d, n_bits in ((512, 64), (512, 128)):
+        X, _ = common.clusters(N_ROWS // 5, d)
+        runs = contenders(random_encoder(X, n_bits), X)
+        rounds = common.rounds({name: runs[name] for name in ("product", "encode")}, 3, time.process_time, seconds)
+        yield pair(f"encode {d} / {n_bits}: over the product", rounds, "encode", "product", "lower")
 
 
 def random_encoder(X: np.ndarray, n_bits: int) -> Encoder:

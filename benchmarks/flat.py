@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import common
 import grown
 import numpy as np
+from ratio import Pair, pair
 
 from onlinehash import Codes, FlatIndex, Hits
 from onlinehash.index import scan
@@ -70,18 +71,13 @@ def arguments() -> argparse.Namespace:
 
 def measured(codes: Codes, queries: Codes, k: int, repeats: int) -> dict[str, float]:
     """Seconds of everybody on the same codes and queries, and the answers compared."""
-    index, two = FlatIndex(codes), FlatIndex(codes, n_jobs=2)
-    contenders: dict[str, Callable[[], object]] = {
-        "ours": lambda: index.search(queries, k),
-        "other order": lambda: in_the_other_order(index, queries, k),
-    }
-    assert np.array_equal(contenders["ours"]().ids, contenders["other order"]().ids)
-    if faiss is not None:
-        contenders |= faiss_modes(codes, queries, k)
+    two = FlatIndex(codes, n_jobs=2)
+    contenders = scans(codes, queries, k)
+    index = FlatIndex(codes)
+    contenders["other order"] = lambda: in_the_other_order(index, queries, k)
+    assert np.array_equal(index.search(queries, k).ids, in_the_other_order(index, queries, k).ids)
     if len(codes) <= SMALL:
         contenders |= slow_ones(codes, queries, k)
-    words = np.ones(len(codes) * codes.n_planes // 8 + 1, np.uint64)
-    contenders |= {"read sum": lambda: words.sum(), "read max": lambda: words.max()}
     seconds = common.best(contenders, repeats, time.process_time)
     walls = common.best({"one": contenders["ours"], "two": lambda: two.search(queries, k)}, repeats)
     pairs = len(codes) * len(queries)
@@ -108,6 +104,29 @@ def in_the_other_order(index: FlatIndex, queries: Codes, k: int) -> Hits:
         return index.search(queries, k)
     finally:
         scan.IN_STREAMS = not scan.IN_STREAMS
+
+
+def scans(codes: Codes, queries: Codes, k: int) -> dict[str, Callable[[], object]]:
+    """Our scan, FAISS's where it is installed, and a plain read of as many bytes."""
+    index = FlatIndex(codes)
+    words = np.ones(len(codes) * codes.n_planes // 8 + 1, np.uint64)
+    return (
+        {"ours": lambda: index.search(queries, k)}
+        | (faiss_modes(codes, queries, k) if faiss is not None else {})
+        | {"read sum": lambda: words.sum(), "read max": lambda: words.max()}
+    )
+
+
+def compared(seconds: float) -> Iterator[Pair]:
+    """A scan of a million codes beside FAISS and a plain read, in so many seconds a width and number of queries."""
+    for n_bits in (64, 128, 256):
+        codes, queries = grown.uniform(1_000_000, n_bits), grown.uniform(BATCH, n_bits, seed=1)
+        for n_queries in (1, BATCH):
+            rounds = common.rounds(scans(codes, queries[:n_queries], 10), 3, time.process_time, seconds)
+            what = f"flat {n_bits} bits, {'one query' if n_queries == 1 else f'{n_queries} queries'}"
+            if faiss is not None:
+                yield pair(f"{what}: times faster than FAISS", rounds, "faiss", "ours", "higher")
+            yield pair(f"{what}: over a read of memory", rounds, "ours", "read", "lower")
 
 
 def faiss_modes(codes: Codes, queries: Codes, k: int) -> dict[str, Callable[[], object]]:

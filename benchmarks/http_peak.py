@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from statistics import median
 from typing import Any
 
@@ -15,6 +16,7 @@ import uvloop
 from http_client import JSON, request, sender
 from http_items import Items, K, asked_once, fill
 from http_server import bare_app, bare_service, service
+from ratio import Pair, pair
 
 from onlinehash import LiveIndex, OnlineHashing
 
@@ -22,37 +24,69 @@ from onlinehash import LiveIndex, OnlineHashing
 def peak(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Searches a second beside a bare route, and where the time of a request goes."""
     n = int(options.n)
-    items = Items(options.dims)
+    items, index = Items(options.dims), LiveIndex(OnlineHashing(n_bits=64, random_state=0))
     bodies = items.searches()
-    asked = [request("POST", "/v1/search", body) for body in bodies]
-    index = LiveIndex(OnlineHashing(n_bits=64, random_state=0))
-    with service(None) as ours, sender() as load:
-        seconds = fill(ours.port, items, n, index)
-        print(f"{n:,} items of {options.dims} dimensions, 64 bits, loaded in {seconds:.1f} s; k = {K}")
-        answer = asked_once(ours.port, asked[0])
-        check(answer, index, bodies[0])
-        with bare_service(len(answer)) as bare:
-            rounds: dict[str, list[dict[str, float]]] = {"bare": [], "ours": []}
-            for _ in range(options.rounds):
-                for name, served in (("bare", bare), ("ours", ours)):
-                    used = served.cpu_seconds()
-                    found = load.flood(served.port, asked, options.connections, options.seconds)
-                    assert set(found["statuses"]) == {200}, found["statuses"]
-                    cpu = (served.cpu_seconds() - used) / found["statuses"][200]
-                    rounds[name].append({"rate": found["rate"], "cpu": cpu, "busy": found["busy"]})
-                print(*(f"{name} {rounds[name][-1]['rate']:,.0f}/s" for name in rounds), sep=", ", flush=True)
+    rounds: dict[str, list[dict[str, float]]] = {"bare": [], "ours": []}
+    with both(items, n, index, bodies) as (flood, n_bytes):
+        print(f"{n:,} items of {options.dims} dimensions, 64 bits; k = {K}")
+        for _ in range(options.rounds):
+            for name in rounds:
+                rounds[name].append(flood(name, options.connections, options.seconds))
+            print(*(f"{name} {rounds[name][-1]['rate']:,.0f}/s" for name in rounds), sep=", ", flush=True)
     rates = {name: [row["rate"] for row in rows] for name, rows in rounds.items()}
     cpu = {name: min(row["cpu"] for row in rows) for name, rows in rounds.items()}
-    ratios = [ours / bare for bare, ours in zip(rates["bare"], rates["ours"], strict=True)]
+    by_round = [ours / bare for bare, ours in zip(rates["bare"], rates["ours"], strict=True)]
     for name, values in rates.items():
         busy = max(row["busy"] for row in rounds[name])
         print(f"{name}: best {max(values):,.0f}, median {median(values):,.0f} searches/s; "
               f"{cpu[name] * 1e6:.0f} µs of CPU each; the sender was busy {busy:.0%} of the time")  # fmt: skip
-    ratio = max(rates["ours"]) / max(rates["bare"])
-    print(f"ours of bare: {ratio:.2f} by the best rounds, {median(ratios):.2f} by the median of rounds, "
+    of_bare = max(rates["ours"]) / max(rates["bare"])
+    print(f"ours of bare: {of_bare:.2f} by the best rounds, {median(by_round):.2f} by the median of rounds, "
           f"{cpu['bare'] / cpu['ours']:.2f} by CPU")  # fmt: skip
-    rows = parts(index, bodies, len(answer), {name: 1 / max(values) for name, values in rates.items()})
-    return [{"n": n, "ratio": ratio, "ratios": ratios, "rates": rates, "cpu": cpu, "parts": rows}]
+    rows = parts(index, bodies, n_bytes, {name: 1 / max(values) for name, values in rates.items()})
+    return [{"n": n, "ratio": of_bare, "ratios": by_round, "rates": rates, "cpu": cpu, "parts": rows}]
+
+
+def compared(seconds: float) -> Iterator[Pair]:
+    """Searches beside a bare route, a second for each round of each."""
+    items, index = Items(512), LiveIndex(OnlineHashing(n_bits=64, random_state=0))
+    wall: dict[str, list[float]] = {"bare": [], "ours": []}
+    cpu: dict[str, list[float]] = {"bare": [], "ours": []}
+    with both(items, 20_000, index, items.searches()) as (flood, _):
+        for _ in range(max(2, round(seconds))):
+            for name in wall:
+                found = flood(name, 16, 1.0)
+                wall[name].append(1 / found["rate"])
+                cpu[name].append(found["cpu"])
+    yield pair("HTTP search: seconds over a bare route's", wall, "ours", "bare", "lower")
+    if min(cpu["bare"]) > 0:  # not every system tells
+        yield pair("HTTP search: CPU over a bare route's", cpu, "ours", "bare", "lower")
+
+
+@contextmanager
+def both(
+    items: Items, n: int, index: LiveIndex, bodies: list[bytes]
+) -> Iterator[tuple[Callable[[str, int, float], dict[str, float]], int]]:
+    """Ours with n items, which the index is given too, and a bare route whose answers are as long.
+
+    Gives what sends the searches to "ours" or "bare" over some connections for some seconds, and the length.
+    """
+    asked = [request("POST", "/v1/search", body) for body in bodies]
+    with service(None) as ours, sender() as load:
+        fill(ours.port, items, n, index)
+        answer = asked_once(ours.port, asked[0])
+        check(answer, index, bodies[0])
+        with bare_service(len(answer)) as bare:
+
+            def flood(name: str, connections: int, seconds: float) -> dict[str, float]:
+                served = {"ours": ours, "bare": bare}[name]
+                used = served.cpu_seconds()
+                found = load.flood(served.port, asked, connections, seconds)
+                assert set(found["statuses"]) == {200}, found["statuses"]
+                cpu = (served.cpu_seconds() - used) / found["statuses"][200]
+                return {"rate": found["rate"], "cpu": cpu, "busy": found["busy"]}
+
+            yield flood, len(answer)
 
 
 def check(answer: bytes, index: LiveIndex, body: bytes) -> None:

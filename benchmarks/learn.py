@@ -7,9 +7,11 @@ same projections: no learner that looks at its points can be faster than that.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
 
 import common
 import numpy as np
+from ratio import Pair, pair
 
 from onlinehash import MultiModelOnlineHashing, OnlineHashing
 
@@ -63,6 +65,24 @@ def single_microseconds(A: np.ndarray, B: np.ndarray, similar: np.ndarray, n_bit
     return (time.perf_counter() - start) / 2000 * 1e6
 
 
+def learn_and_sgemm(X: np.ndarray, y: np.ndarray, n_bits: int) -> dict[str, Callable[[], object]]:
+    """Learning all pairs of X, and nothing but the products of their projections."""
+    A, B, similar = common.pairs(X, y)
+    W = np.random.default_rng(0).standard_normal((X.shape[1], n_bits)).astype(np.float32)
+    return {
+        "learn": lambda: OnlineHashing(n_bits, random_state=0).partial_fit_pairs(A, B, similar),
+        "sgemm": lambda: [X[k : k + 2000] @ W for k in range(0, len(X), 2000)],
+    }
+
+
+def compared(seconds: float) -> Iterator[Pair]:
+    """Learning over its limit, in so many seconds a size."""
+    for d, n_bits in ((512, 64), (960, 128)):
+        X, y = common.clusters(N_PAIRS, d)
+        rounds = common.rounds(learn_and_sgemm(X, y, n_bits), 3, time.process_time, seconds)
+        yield pair(f"learn {d} / {n_bits}: OH over sgemm", rounds, "learn", "sgemm", "lower")
+
+
 def main() -> None:
     args = common.arguments(__doc__.splitlines()[0])
     print(common.machine())
@@ -74,13 +94,11 @@ def main() -> None:
         X, y = common.read(args.data) if given else common.clusters(2 * N_PAIRS, d)
         X, y = X[: 2 * N_PAIRS], y[: 2 * N_PAIRS]
         A, B, similar = common.pairs(X, y)
-        W = np.random.default_rng(0).standard_normal((X.shape[1], n_bits)).astype(np.float32)
         learner = OnlineHashing(n_bits, random_state=0).partial_fit_pairs(A, B, similar)
         rate = learner.n_updates_ / learner.n_pairs_seen_
         seconds = common.best(
-            {
-                "learn": lambda: OnlineHashing(n_bits, random_state=0).partial_fit_pairs(A, B, similar),
-                "sgemm": lambda: [X[k : k + 2000] @ W for k in range(0, len(X), 2000)],
+            learn_and_sgemm(X, y, n_bits)
+            | {
                 "models": lambda: MultiModelOnlineHashing(n_bits, random_state=0).partial_fit_pairs(
                     A[:2000],
                     B[:2000],

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import common
 import grown
 import numpy as np
+from ratio import Pair, pair
 
 from onlinehash import Codes, FlatIndex, MultiIndex
 
@@ -23,7 +24,8 @@ try:
 except ImportError:
     faiss = None
 
-N_QUERIES = 200
+#: Queries of a batch, and those of them that are asked one at a time too.
+N_QUERIES, N_ALONE = 200, 20
 
 #: The size up to which FAISS's hash indexes are built (they take minutes and gigabytes beyond), and their settings.
 SMALL = 1_000_000
@@ -91,20 +93,35 @@ def measured(multi: MultiIndex, flat: FlatIndex, queries: Codes, k: int, repeats
     assert np.array_equal(expected.ids, found.ids)
     assert np.array_equal(expected.distances, found.distances)
     work = multi.work
-    few = [queries[i] for i in range(20)]
-    runs: dict[str, Callable[[], object]] = {
-        "multi": lambda: multi.search(queries, k),
-        "flat": lambda: flat.search(queries, k),
-        "multi one": lambda: [multi.search(query, k) for query in few],
-        "flat one": lambda: [flat.search(query, k) for query in few],
-    }
-    seconds = common.best(runs, repeats, time.process_time)
-    return {name: value / (len(few) if "one" in name else len(queries)) for name, value in seconds.items()} | {
+    seconds = common.best(searches(multi, flat, queries, k), repeats, time.process_time)
+    return {name: value / (N_ALONE if "one" in name else len(queries)) for name, value in seconds.items()} | {
         "distance": float(expected.distances[:, -1].mean()),
         "look_ups": float(work.look_ups.mean()),
         "candidates": float(work.candidates.mean()),
         "scanned": float(work.scanned.mean()),
     }
+
+
+def searches(multi: MultiIndex, flat: FlatIndex, queries: Codes, k: int) -> dict[str, Callable[[], object]]:
+    """All queries in a batch, and the first few of them one at a time."""
+    few = [queries[i] for i in range(N_ALONE)]
+    return {
+        "multi": lambda: multi.search(queries, k),
+        "flat": lambda: flat.search(queries, k),
+        "multi one": lambda: [multi.search(query, k) for query in few],
+        "flat one": lambda: [flat.search(query, k) for query in few],
+    }
+
+
+def compared(seconds: float) -> Iterator[Pair]:
+    """Look-ups beside a scan of the same codes, in so many seconds a set of codes and way to ask."""
+    for name, source, n in (("1M clusters", None, 1_000_000), ("10M uniform", "uniform", 10_000_000)):
+        codes, queries = drawn(source, n, 64)
+        runs = searches(MultiIndex(codes), FlatIndex(codes), queries, 10)
+        for what, of in (("one query", " one"), (f"{N_QUERIES} queries", "")):
+            both = {contender: runs[contender] for contender in ("multi" + of, "flat" + of)}
+            rounds = common.rounds(both, 3, time.process_time, seconds)
+            yield pair(f"multi-index {name}, {what}: times faster than flat", rounds, "flat", "multi", "higher")
 
 
 def faiss_hashes(codes: Codes, queries: Codes, k: int, repeats: int) -> dict[str, float]:

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
-import pytest
+from tests.needs import missing
 
 #: Seconds that a server may take to answer, on a machine with other things to do.
 PATIENCE = 60
@@ -30,14 +30,6 @@ def unprivileged() -> dict[str, Any]:
         return {}
     nobody = pwd.getpwnam("nobody")
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-
-
-def missing(what: str) -> None:
-    """A test that needs what this machine lacks is skipped, except in CI, where it must run."""
-    reason = f"{what} is not installed; make servers installs it"
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 def free_port() -> int:

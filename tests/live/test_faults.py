@@ -186,7 +186,7 @@ def small_disk(folder: Path, size: str) -> Iterator[None]:
     except FileNotFoundError:
         pytest.skip("there is no program to mount disks")
     if done.returncode:
-        pytest.skip("mounting is not allowed here")
+        pytest.skip("mounting a disk is not allowed here; as root in a machine of your own it is")
     try:
         yield
     finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -15,6 +14,8 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.needs import missing
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PHONE = {"viewport": {"width": 375, "height": 740}, "has_touch": True, "is_mobile": True}
 
@@ -23,8 +24,8 @@ PHONE = {"viewport": {"width": 375, "height": 740}, "has_touch": True, "is_mobil
 def chromium() -> Iterator[Browser]:
     """The browser of this machine; the test is skipped where there is none, but never where CI is set."""
     path = next(filter(None, map(shutil.which, NAMES)), None)
-    if path is None and not os.environ.get("CI"):
-        pytest.skip(f"none of {', '.join(NAMES)} is installed")
+    if path is None:
+        missing(NAMES[0])
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         try:

@@ -17,6 +17,7 @@ import pytest
 
 from onlinehash.serve.documents import PROBLEMS
 from onlinehash.serve.settings import Limits
+from tests.needs import missing
 
 PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
 SERVED = "127.0.0.1:8000"
@@ -59,10 +60,9 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running
     assert [served.stop(), demo.stop()] == [0, 0]
 
 
-@pytest.mark.skipif(
-    shutil.which("curl") is None and not os.environ.get("CI"), reason="curl is not installed on this machine"
-)
 def test_every_line_works(services: tuple[Running, Running, Path]) -> None:
+    if shutil.which("curl") is None:
+        missing("curl")
     served, demo, folder = services
     assert len(ASKED) > 40
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}

@@ -10,9 +10,9 @@ demo: .venv/.core
 test: .venv/.dev
 	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
-# The same tests of the live index and of streams, with many more crashes, steps and seconds.
+# What `make test` leaves out, as clusters and many kills take long; and some of its tests with many more crashes, steps and seconds.
 long: .venv/.dev
-	ONLINEHASH_LONG=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal tests/live tests/distributed/consuming
+	ONLINEHASH_LONG=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m 'long or thorough'
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

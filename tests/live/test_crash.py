@@ -217,6 +217,7 @@ def writers() -> Iterator[Writers]:
     process.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "options",
     [
@@ -244,6 +245,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_half_done_is_seen(
 ALWAYS = {"refresh": {"policy": "always"}, "background": False, "sync": "batch", "index": "auto"}
 
 
+@pytest.mark.thorough
 def test_killed_after_a_transaction(writers: Writers, tmp_path: Path) -> None:
     """All of a call is in one: between any two, everything fits together."""
     rng = np.random.default_rng(0)
@@ -255,6 +257,7 @@ def test_killed_after_a_transaction(writers: Writers, tmp_path: Path) -> None:
         expected = verify(path, expected, notes, False)
 
 
+@pytest.mark.thorough
 def test_killed_while_an_index_is_made(writers: Writers, tmp_path: Path) -> None:
     """There is no index, or a whole one; either way it can be made or gone on with."""
     for statements in range(1, 81, thorough(8, 1)):

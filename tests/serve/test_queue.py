@@ -262,7 +262,7 @@ def test_searches_and_changes_go_on_during_a_long_refresh(monkeypatch: pytest.Mo
             ("/v1/items/500", {"vector": [1, 2]}),
             ("/v1/learn", {"id_a": 1, "id_b": 3, "similar": True}),
         ):
-            assert httpx.post(url + path, json=document, timeout=5).status_code in (200, 201), path
+            assert httpx.post(url + path, json=document, timeout=SECONDS / 2).status_code in (200, 201), path
         assert not any(future.done() for future in waiting)
         go.set()
         assert {future.result().status_code for future in waiting} == {200}

@@ -301,10 +301,10 @@ def test_every_limit_has_its_status() -> None:
 
 
 def test_a_client_that_asks_too_often_is_told_when_to_come_back() -> None:
-    with served(rate=20.0) as (_, url), httpx.Client(base_url=url, timeout=60) as client:
+    with served(rate=2.0) as (_, url), httpx.Client(base_url=url, timeout=60) as client:
         answers = [client.get("/v1/health") for _ in range(60)]
         refused = [answered for answered in answers if answered.status_code == 429]
-        assert 20 <= sum(answered.status_code == 200 for answered in answers) < 60
+        assert 2 <= sum(answered.status_code == 200 for answered in answers) < 60
         assert refused
         assert all(answered.headers["Retry-After"] == "1" for answered in refused)
         assert refused[0].json()["error"] == "Busy"

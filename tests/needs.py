@@ -9,7 +9,7 @@ import pytest
 
 
 def missing(what: str, remedy: str = "`make servers` installs it") -> NoReturn:
-    """A test that needs what this machine lacks is skipped, and says what helps; in CI it fails, for there it must run."""
+    """A test that needs what this machine lacks is skipped, saying what helps; in CI, where it must run, it fails."""
     reason = f"there is no {what} here; {remedy}"
     if os.environ.get("CI"):
         pytest.fail(reason)

@@ -17,6 +17,7 @@ from tests.distributed.planning.sizes import TINY
 from tests.distributed.servers import PostgresServer
 from tests.support import refused
 
+
 def numbers(costs: Costs) -> dict[str, float]:
     groups = {name: getattr(costs, name) for name in unit_costs.GROUPS}
     return {f"{name}.{key}": v for name, group in groups.items() if group for key, v in vars(group).items()}

@@ -50,8 +50,8 @@ class Centring:
         moved = np.zeros(len(A), np.bool_)
         _enter_pairs(A, B, self.total, self.count, self.limit, self.mean, X, moved)
         # One row alone is contiguous in any case; were many not, kernels would be compiled for both.
-        centred = (np.ascontiguousarray(X[first::2, : A.shape[1]]) for first in (0, 1))
-        return *centred, moved
+        first, second = (np.ascontiguousarray(X[start::2, : A.shape[1]]) for start in (0, 1))
+        return first, second, moved
 
     def centre(self, Z: np.ndarray) -> np.ndarray:
         """Rows less the present mean, padded for the row kernels; the mean stays as it is."""

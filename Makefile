@@ -7,12 +7,15 @@ BIN := .venv/bin
 demo: .venv/.core
 	$(BIN)/onlinehash demo
 
+# Tests start hundreds of processes; these shall find bytecode, also where somebody said that none is to be written.
+TESTS := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+
 test: .venv/.dev
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+	$(TESTS)
 
 # What `make test` leaves out, as clusters and many kills take long; and some of its tests with many more crashes, steps and seconds.
 long: .venv/.dev
-	ONLINEHASH_LONG=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal -m 'long or thorough'
+	ONLINEHASH_LONG=1 $(TESTS) -m 'long or thorough'
 
 lint: .venv/.dev
 	$(BIN)/ruff check .

@@ -165,12 +165,11 @@ class Writers:
         child, journal = self._start(task | {"statements": None}), Path(task["journal"])
         aim = str(rng.choice(AIMED_AT))
         if aim != "open":
-            wait_until(lambda: len(read_journal(journal)) > 1, 10)  # it is ready
+            n_notes = int(rng.integers(2, 60))  # not seconds: in these, a slow machine does next to nothing
+            wait_until(lambda: len(read_journal(journal)) > n_notes, 20)
         if rng.random() < 0.5:
-            time.sleep(0.3 * rng.random())
-        else:
             wait_until(lambda: is_within(aim, read_journal(journal)), 0.6)
-            time.sleep(rng.choice([0, 0.001, 0.01, 0.03]) * rng.random())
+        time.sleep(rng.choice([0, 0.001, 0.01, 0.03]) * rng.random())
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)
         return self._journal(journal)

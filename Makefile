@@ -8,12 +8,15 @@ SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
 demo: .venv/.core
 	$(BIN)/onlinehash demo
 
-test: .venv/.dev
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+# Tests start hundreds of processes; these shall find bytecode, also where somebody said that none is to be written.
+TESTS := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
-# The same tests of the live index and of streams, with many more crashes, steps and seconds.
+test: .venv/.dev
+	$(TESTS)
+
+# What `make test` leaves out, as clusters and many kills take long; and some of its tests with many more crashes, steps and seconds.
 long: .venv/.dev
-	ONLINEHASH_LONG=1 OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal tests/live tests/distributed/consuming
+	ONLINEHASH_LONG=1 $(TESTS) -m 'long or thorough'
 
 # The same tests with the lowest version of every dependency that pyproject.toml allows. Old versions warn of newer ones
 # below them, which says nothing about whether they work.

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -17,3 +18,41 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Modules that are no tests but assert like them: their failures then show the values compared.
 CONTRACTS = ("input_contract", "stream_contract", "numeric_contract", "use_contract")
 pytest.register_assert_rewrite("tests.support", *(f"tests.contracts.{name}" for name in CONTRACTS))
+
+
+# ------------------------------------------------------------------ the end of the output
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(LeftOut(config))
+
+
+class LeftOut:
+    """Counts the tests that did not run, in whichever process, and ends the output with why and what runs them."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._long = 0
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        self._long += sum(item.get_closest_marker("long") is not None for item in items)
+
+    def pytest_sessionfinish(self) -> None:
+        if hasattr(self._config, "workeroutput"):  # a process of pytest-xdist; what it puts here reaches the first one
+            self._config.workeroutput["long"] = self._long
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: object) -> None:
+        told = getattr(node, "workeroutput", {})  # one that was killed told nothing
+        self._long = max(self._long, told.get("long", 0))  # all of them collect the same tests
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        reports = terminalreporter.stats.get("skipped", [])
+        reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in reports)
+        lines = [f"{count} skipped: {reason}" for reason, count in reasons.most_common()]
+        if self._long:
+            lines.append(f"{self._long} left out because they take long; `make long` runs them")
+        if lines:
+            terminalreporter.section("tests that did not run")
+            for line in lines:
+                terminalreporter.write_line(line)

@@ -19,8 +19,10 @@ import typer
 import onlinehash as package
 from onlinehash import OnlineHashing
 from onlinehash.cli.app import app
+from onlinehash.distributed.planning import measuring
 from onlinehash.learners.registry import methods
 from tests.cli.running import Data, done, onlinehash, refused
+from tests.distributed.planning.sizes import TINY
 
 DATA = Data.make()
 DOCUMENT = Path(__file__).parents[2] / "docs" / "command-line.md"
@@ -148,6 +150,7 @@ def test_every_command_and_option_is_documented(command: str, option: str) -> No
 
 
 def test_the_commands_of_the_document_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "Sizes", lambda: TINY)  # of `plan --measure`, which takes a minute as it is
     data = Data.make(200)
     monkeypatch.chdir(tmp_path)
     data.write_pairs(Path("pairs.jsonl"), slice(0, 100))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -111,7 +112,7 @@ def test_plans_that_cannot_be_are_told(plan, tmp_path):
 
 def test_killed_and_run_again_it_goes_on_where_it_stopped(tmp_path, plan):
     many = tmp_path / "many.toml"
-    many.write_text(PLAN.replace("seeds = 2", "seeds = 12"))
+    many.write_text(PLAN.replace("seeds = 2", "seeds = 6"))
     command = [sys.executable, "-c", "from onlinehash.cli import main; main()", "experiment", "run", many]
     command += ["--results", str(tmp_path / "runs"), "--workers", "2", "--json"]
     process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, start_new_session=True)
@@ -133,7 +134,7 @@ def test_killed_and_run_again_it_goes_on_where_it_stopped(tmp_path, plan):
     again = onlinehash("experiment", "run", many, "--results", tmp_path / "runs", "--workers", 2, "--json")
     assert again.code == 0, again.err
     assert again.document["found"] == n_done
-    assert again.document["done"] == 96 - n_done > 0
+    assert again.document["done"] == 48 - n_done > 0
 
 
 def _children(pid: int) -> list[int]:
@@ -142,11 +143,17 @@ def _children(pid: int) -> list[int]:
     return [int(child) for child in path.read_text().split()] if path.exists() else []
 
 
-def test_kept_results_can_be_verified(tmp_path):
-    """With a plan of the project, as `verify` knows only those."""
-    ran = onlinehash("experiment", "run", "centring", "--quick", "--seeds", 1, "--results", tmp_path / "runs", "--json")
+@pytest.fixture(scope="module")
+def known_runs(tmp_path_factory) -> Path:
+    """Results of a plan of the project, as `verify` knows only those."""
+    folder = tmp_path_factory.mktemp("known")
+    ran = onlinehash("experiment", "run", "centring", "--quick", "--seeds", 1, "--results", folder, "--json")
     assert ran.code == 0, ran.err
-    kept = onlinehash("experiment", "keep", "--results", tmp_path / "runs", "-o", tmp_path / "kept", "--json")
+    return folder
+
+
+def test_kept_results_can_be_verified(known_runs, tmp_path):
+    kept = onlinehash("experiment", "keep", "--results", known_runs, "-o", tmp_path / "kept", "--json")
     assert kept.document["bytes"] > 0
     checked = onlinehash("experiment", "verify", "--cells", 2, "--seed", 4, "--results", tmp_path / "kept", "--json")
     assert checked.code == 0, checked.err + checked.out
@@ -156,8 +163,8 @@ def test_kept_results_can_be_verified(tmp_path):
     assert other.document != checked.document
 
 
-def test_a_result_that_is_not_what_comes_out_is_noticed(tmp_path):
-    onlinehash("experiment", "run", "centring", "--quick", "--seeds", 1, "--results", tmp_path / "runs")
+def test_a_result_that_is_not_what_comes_out_is_noticed(known_runs, tmp_path):
+    shutil.copytree(known_runs, tmp_path / "runs")
     lines = (tmp_path / "runs" / "results.jsonl").read_text().splitlines()
     documents = [json.loads(line) for line in lines]
     for document in documents:

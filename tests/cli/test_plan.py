@@ -8,7 +8,7 @@ import pytest
 
 from onlinehash.distributed.planning import costs, measuring
 from tests.cli.running import done, refused
-from tests.distributed.planning.test_costs_and_measuring import TINY
+from tests.distributed.planning.sizes import TINY
 
 
 def test_without_a_number_of_items_there_is_a_table() -> None:
@@ -76,6 +76,13 @@ def test_measuring_writes_a_file_to_plan_with(tmp_path: Path, monkeypatch: pytes
     assert "1B" in done("plan", "--costs", file).out
 
 
+@pytest.mark.long
+def test_measuring_with_as_much_as_users_do(tmp_path: Path) -> None:
+    file = tmp_path / "costs.toml"
+    done("plan", "--measure", file)
+    assert costs.read(str(file)).search.large == measuring.Sizes().large
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -100,6 +107,7 @@ def test_measuring_writes_a_file_to_plan_with(tmp_path: Path, monkeypatch: pytes
     ids=" ".join,
 )
 def test_nonsense_is_refused(options: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measuring, "Sizes", lambda: TINY)
     monkeypatch.chdir(tmp_path)
     code, message = refused("plan", *options)
     assert code == 2

@@ -174,6 +174,11 @@ def digests_elsewhere(threads: int) -> dict[str, str]:
     return json.loads(run.stdout)
 
 
+def threads_here() -> int | None:
+    told = os.environ.get("OPENBLAS_NUM_THREADS")
+    return int(told) if told else None
+
+
 @functools.cache
 def digests_here() -> dict[str, str]:
     return digests()
@@ -183,7 +188,7 @@ def digests_here() -> dict[str, str]:
 def another_process_with_other_threads_gives_the_same_bytes(name: str) -> None:
     for key, digest in digests_here().items():
         if key.startswith(name):
-            for threads in (1, 2):
+            for threads in {1, 2} - {threads_here()}:
                 assert digests_elsewhere(threads)[key] == digest
 
 

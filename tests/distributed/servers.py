@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
-import pytest
+from tests.needs import missing
 
 #: Seconds that a server may take to answer, on a machine with other things to do.
 PATIENCE = 60
@@ -30,14 +30,6 @@ def unprivileged() -> dict[str, Any]:
         return {}
     nobody = pwd.getpwnam("nobody")
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
-
-
-def missing(what: str) -> None:
-    """A test that needs what this machine lacks is skipped, except in CI, where it must run."""
-    reason = f"{what} is not installed; make servers installs it"
-    if os.environ.get("CI"):
-        pytest.fail(reason)
-    pytest.skip(reason)
 
 
 def free_port() -> int:
@@ -128,10 +120,7 @@ class PostgresServer(Server):
         bin_folder = _with_pgvector() if pgvector else _stock()
         self._bin = bin_folder
         super().__init__()
-        (self.folder / "password").write_text("secret")
-        self.run(
-            f"{bin_folder}/initdb", "-D", "data", "-U", "postgres", "-A", "scram-sha-256", "--pwfile=password", "-N"
-        )
+        self.run("cp", "-R", str(_new_cluster(bin_folder) / "data"), "data")
 
     @property
     def _environment(self) -> dict[str, str]:
@@ -159,6 +148,23 @@ class PostgresServer(Server):
         except psycopg.OperationalError:
             return False
         return True
+
+
+@cache
+def _new_cluster(bin_folder: str) -> Path:
+    """A folder with `data` as `initdb` makes it, to be copied: that is quicker than to make it again."""
+    home = Path(tempfile.mkdtemp(prefix="onlinehash-initdb-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    (home / "password").write_text("secret")
+    if os.getuid() == 0:
+        shutil.chown(home, "nobody")
+        shutil.chown(home / "password", "nobody")
+    command = [f"{bin_folder}/initdb", "-D", "data", "-U", "postgres", "-A", "scram-sha-256", "--pwfile=password", "-N"]
+    libraries = {"LD_LIBRARY_PATH": str(Path(bin_folder).parent / "lib")}  # it brings its own
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8"} | libraries
+    done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, **unprivileged())
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    return home
 
 
 def _stock() -> str:

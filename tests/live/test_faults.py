@@ -186,7 +186,7 @@ def small_disk(folder: Path, size: str) -> Iterator[None]:
     except FileNotFoundError:
         pytest.skip("there is no program to mount disks")
     if done.returncode:
-        pytest.skip("mounting is not allowed here")
+        pytest.skip("mounting a disk is not allowed here; as root in a machine of your own it is")
     try:
         yield
     finally:
@@ -281,6 +281,7 @@ def used_places(file: Path, n: int) -> list[int]:
     return np.random.default_rng(n).choice(used, n, replace=False).tolist()
 
 
+@pytest.mark.thorough
 def test_flipped_bytes(folder: Path) -> None:
     expected = reopened(folder)
     places = used_places(folder / "items.db", thorough(60, 600))
@@ -321,6 +322,7 @@ def test_an_index_that_nobody_closed_can_be_opened_again(folder: Path) -> None:
         assert 1000 in index
 
 
+@pytest.mark.thorough
 def test_a_log_that_is_cut_or_flipped(index: LiveIndex, tmp_path: Path) -> None:
     """The log of a writer that never closed, as a crash leaves it."""
     folder, expected = tmp_path / "left", everything(index)

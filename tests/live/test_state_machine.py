@@ -377,6 +377,7 @@ def _small(monkeypatch):
     monkeypatch.setattr(multi_index, "FEW_BLOCKS", 2)
 
 
+@pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::UserWarning")  # a feature map that waited for long says so
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("kind", ["flat", "multi"])

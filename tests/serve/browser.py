@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -15,7 +14,10 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from tests.needs import missing
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+SECONDS = 30  #: That the page may take for anything, on a machine with other things to do.
 PHONE = {"viewport": {"width": 375, "height": 740}, "has_touch": True, "is_mobile": True}
 
 
@@ -23,8 +25,8 @@ PHONE = {"viewport": {"width": 375, "height": 740}, "has_touch": True, "is_mobil
 def chromium() -> Iterator[Browser]:
     """The browser of this machine; the test is skipped where there is none, but never where CI is set."""
     path = next(filter(None, map(shutil.which, NAMES)), None)
-    if path is None and not os.environ.get("CI"):
-        pytest.skip(f"none of {', '.join(NAMES)} is installed")
+    if path is None:
+        missing(NAMES[0])
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         try:
@@ -43,7 +45,7 @@ def visiting(browser: Browser, url: str, allowed: str = "(?!)", **options) -> It
     """
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, "reduced_motion": "reduce", **options})
     page, complaints, asked = context.new_page(), [], []
-    page.set_default_timeout(10_000)
+    page.set_default_timeout(1000 * SECONDS)
     page.on("console", lambda one: complaints.append(one.text) if one.type in ("error", "warning") else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("request", lambda request: asked.append(request.url))
@@ -75,7 +77,7 @@ def demo_service() -> Iterator[str]:
             process.terminate()
 
 
-def wait_until(page: Page, question: Callable[[], bool], seconds: float = 10) -> None:
+def wait_until(page: Page, question: Callable[[], bool], seconds: float = SECONDS) -> None:
     """Waits until something is so. (Playwright's wait_for_function evaluates text, which the page's policy forbids.)"""
     end = time.monotonic() + seconds
     while not question():

@@ -14,7 +14,7 @@ from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
 
 N_CLASSES = 4
-SECONDS = 20.0  # for what takes a moment, unless something is wrong
+SECONDS = 60.0  # for what takes a moment, unless something is wrong
 
 
 def labelled(n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -63,7 +63,7 @@ def test_what_happens_is_told() -> None:
         listener = Listener(url)
         assert listener.headers["Content-Type"].startswith("text/event-stream")
         name, hello = listener.events[0]
-        stats = httpx.get(url + "/v1/stats").json()
+        stats = httpx.get(url + "/v1/stats", timeout=SECONDS).json()
         assert name == "hello"
         assert set(hello) == {*stats, "teacher"}
         assert hello["n"] == len(IDS)
@@ -93,7 +93,7 @@ def test_there_are_only_so_many_listeners() -> None:
     with served(events=3) as (service, url):
         first = [Listener(url) for _ in range(3)]
         until(lambda: len(service.hub) == 3)
-        refused = httpx.get(url + "/events")
+        refused = httpx.get(url + "/events", timeout=SECONDS)
         assert refused.status_code == 429
         assert int(refused.headers["Retry-After"]) >= 1
         assert all(listener.ended is None for listener in first)

@@ -28,7 +28,7 @@ from schemathesis.checks import (
 from onlinehash import format
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.service import Service
-from tests.serve.services import IDS, everything, rows, served_with_all
+from tests.serve.services import IDS, SECONDS, everything, rows, served_with_all
 
 #: Every operation of the service but GET /events, whose answer never ends.
 OPERATIONS = [
@@ -108,7 +108,7 @@ def test_answers_are_those_of_the_document(schema: Any, service_and_url: tuple[S
         )  # fmt: skip
         with suppress(Unsatisfiable):  # where there are no parameters, none can be wrong
             limited(given(case=strategy)(check))()
-    assert httpx.get(service_and_url[1] + "/v1/ready").status_code == 200
+    assert httpx.get(service_and_url[1] + "/v1/ready", timeout=SECONDS).status_code == 200
 
 
 @pytest.mark.parametrize("label", BODIES)
@@ -254,7 +254,10 @@ def test_hostile_bodies_are_refused_and_change_nothing(label: str) -> None:
 def test_a_short_body_in_pieces_is_measured_too() -> None:
     with served_with_all(body_bytes=1000) as (_, url):
         answered = httpx.post(
-            url + "/v1/search", content=iter([b" " * 1001]), headers={"Content-Type": "application/json"}
+            url + "/v1/search",
+            content=iter([b" " * 1001]),
+            headers={"Content-Type": "application/json"},
+            timeout=SECONDS,
         )
         assert answered.status_code == 413
 
@@ -270,13 +273,13 @@ def test_payloads_that_json_can_hold_come_back() -> None:
 @pytest.mark.parametrize("origin", ["http://[::1", "null", "//", "http://127.0.0.1.evil.example", "file:///"])
 def test_origins_that_are_no_addresses_are_refused(origin: str) -> None:
     with served_with_all() as (_, url):
-        assert httpx.post(url + "/v1/flush", headers={"Origin": origin}).status_code == 403
+        assert httpx.post(url + "/v1/flush", headers={"Origin": origin}, timeout=SECONDS).status_code == 403
 
 
 @pytest.mark.parametrize("ids", [[1, [2]], [[1], 2], [1, "2"], [[1], [2, 3]], [[[1]]], [None], [2**70]])
 def test_hits_to_rerank_are_of_one_kind(ids: list[Any]) -> None:
     with served_with_all() as (_, url):
-        answered = httpx.post(url + "/v1/rerank", json={"vector": [1, 2], "ids": ids})
+        answered = httpx.post(url + "/v1/rerank", json={"vector": [1, 2], "ids": ids}, timeout=SECONDS)
         assert answered.status_code in (404, 422), answered.text
 
 

@@ -17,6 +17,8 @@ import pytest
 
 from onlinehash.serve.documents import PROBLEMS
 from onlinehash.serve.settings import Limits
+from tests.needs import missing
+from tests.serve.services import SECONDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
 SERVED = "127.0.0.1:8000"
@@ -59,10 +61,9 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running
     assert [served.stop(), demo.stop()] == [0, 0]
 
 
-@pytest.mark.skipif(
-    shutil.which("curl") is None and not os.environ.get("CI"), reason="curl is not installed on this machine"
-)
 def test_every_line_works(services: tuple[Running, Running, Path]) -> None:
+    if shutil.which("curl") is None:
+        missing("curl")
     served, demo, folder = services
     assert len(ASKED) > 40
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -80,7 +81,7 @@ def test_every_line_works(services: tuple[Running, Running, Path]) -> None:
 
 
 def test_every_route_has_a_line(services: tuple[Running, Running, Path]) -> None:
-    document = httpx.get(f"{services[0].url}/openapi.json").json()
+    document = httpx.get(f"{services[0].url}/openapi.json", timeout=SECONDS).json()
     routes = {(method, path) for path, operations in document["paths"].items() for method in operations}
     assert len(routes) > 30
     for method, path in routes:

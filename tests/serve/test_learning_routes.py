@@ -13,7 +13,7 @@ import pytest
 
 from onlinehash import LiveIndex, OnlineHashing, RbfAnchors
 from onlinehash.errors import StorageError
-from tests.serve.services import IDS, post_json, rows, served
+from tests.serve.services import IDS, SECONDS, post_json, rows, served
 
 
 def test_a_refresh_that_fails_after_learning_does_not_take_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,15 +56,15 @@ def test_searches_do_not_wait_for_those_who_wait_for_a_change() -> None:
         def change() -> None:
             with service.index._lock:  # as long as many pairs are learned, or codes are rolled back
                 begun.set()
-                done.wait(20)
+                done.wait(2 * SECONDS)
 
         changing = pool.submit(change)
-        begun.wait(20)
+        begun.wait(SECONDS)
         try:
-            waiting = [pool.submit(httpx.get, url + "/v1/stats", timeout=30) for _ in range(36)]
+            waiting = [pool.submit(httpx.get, url + "/v1/stats", timeout=2 * SECONDS) for _ in range(36)]
             time.sleep(1)
             assert not any(one.done() for one in waiting)
-            assert httpx.post(url + "/v1/search", json={"id": 1, "k": 2}, timeout=5).status_code == 200
+            assert httpx.post(url + "/v1/search", json={"id": 1, "k": 2}, timeout=SECONDS).status_code == 200
         finally:
             done.set()
         changing.result()

@@ -8,13 +8,13 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from onlinehash import LiveIndex, OnlineHashing
-from tests.serve.services import IDS, connected, post_json, request_bytes, rest_of, served, until
+from tests.serve.services import IDS, SECONDS, connected, post_json, request_bytes, rest_of, served, until
 
 Sample = tuple[str, frozenset[tuple[str, str]]]
 
 
 def samples(url: str) -> dict[Sample, float]:
-    answered = httpx.get(url + "/metrics")
+    answered = httpx.get(url + "/metrics", timeout=SECONDS)
     assert answered.status_code == 200
     assert answered.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     families = list(text_string_to_metric_families(answered.text))
@@ -37,9 +37,9 @@ def test_requests_are_counted_by_route_method_and_status() -> None:
         post_json(url, "/v1/search", {"vector": [1, 2, 3]})
         post_json(url, "/v1/within", {"vector": [1, 2], "radius": 1})
         for id in (1, 2, 777, "some-name"):
-            httpx.get(f"{url}/v1/items/{id}")
-        httpx.get(url + "/no/such/route")
-        httpx.get(url + "/v1/stats", headers={"Host": "evil.example"})
+            httpx.get(f"{url}/v1/items/{id}", timeout=SECONDS)
+        httpx.get(url + "/no/such/route", timeout=SECONDS)
+        httpx.get(url + "/v1/stats", headers={"Host": "evil.example"}, timeout=SECONDS)
         found = samples(url)
         assert n_requests(found, route="/v1/search", method="POST", status="200") == 3
         assert n_requests(found, route="/v1/search", status="422") == 1
@@ -76,8 +76,8 @@ def test_an_index_without_items_has_numbers_too() -> None:
 def test_strange_requests_make_no_new_labels() -> None:
     with served() as (_, url):
         for number in range(30):
-            httpx.get(f"{url}/v1/nothing/{number}")
-            httpx.get(f"{url}/v1/items/{number + 1000}")
+            httpx.get(f"{url}/v1/nothing/{number}", timeout=SECONDS)
+            httpx.get(f"{url}/v1/items/{number + 1000}", timeout=SECONDS)
         for method in (b"INVENTED", b"PROPFIND"):
             with connected(url) as connection:
                 connection.sendall(request_bytes(method.decode(), "/v1/items", url, Connection="close"))

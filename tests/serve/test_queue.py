@@ -114,7 +114,7 @@ def test_a_full_queue_is_a_429_and_what_it_accepted_is_done_once() -> None:
         asked = [pool.submit(post_json, url, f"/v1/items/{100 + i}", {"vector": [i, 1]}) for i in range(20)]
         until(lambda: sum(future.done() for future in asked) == 16)
         assert post_json(url, "/v1/search", {"vector": [1, 2], "payloads": True}).status_code == 200  # goes on
-        assert httpx.get(url + "/v1/stats").json()["queue"] == {"length": 5, "limit": 5}
+        assert httpx.get(url + "/v1/stats", timeout=SECONDS).json()["queue"] == {"length": 5, "limit": 5}
         go.set()
         answers = [future.result() for future in asked]
         refused = [answered for answered in answers if answered.status_code == 429]
@@ -162,7 +162,7 @@ def test_a_key_is_used_once() -> None:
             keyed(url, "a", {"vectors": [[0.5, 0.5]]}),
             keyed(url, "a", {"vector": [0.5, 0.25]}, "/v1/items/200"),
             keyed(url, "a", {"ids": [1]}, "/v1/items/remove"),
-            httpx.delete(url + "/v1/items/1", headers={"Idempotency-Key": "a"}),
+            httpx.delete(url + "/v1/items/1", headers={"Idempotency-Key": "a"}, timeout=SECONDS),
         ):
             assert answered.status_code == 409
             assert answered.json()["error"] == "KeyReused"
@@ -201,7 +201,9 @@ def test_every_change_takes_a_key_and_a_refused_one_leaves_it_free() -> None:
 @pytest.mark.parametrize("key", ["", "x" * 129, "two words", "\u00fcmlaut".encode(), "tab\tbed"])
 def test_keys_that_are_none_are_refused(key: Any) -> None:
     with served() as (service, url):
-        answered = httpx.post(url + "/v1/items", json={"vectors": [[1, 2]]}, headers={"Idempotency-Key": key})
+        answered = httpx.post(
+            url + "/v1/items", json={"vectors": [[1, 2]]}, headers={"Idempotency-Key": key}, timeout=SECONDS
+        )
         assert answered.status_code == 400
         assert len(service.index) == len(IDS)
 
@@ -262,7 +264,7 @@ def test_searches_and_changes_go_on_during_a_long_refresh(monkeypatch: pytest.Mo
             ("/v1/items/500", {"vector": [1, 2]}),
             ("/v1/learn", {"id_a": 1, "id_b": 3, "similar": True}),
         ):
-            assert httpx.post(url + path, json=document, timeout=5).status_code in (200, 201), path
+            assert httpx.post(url + path, json=document, timeout=SECONDS / 2).status_code in (200, 201), path
         assert not any(future.done() for future in waiting)
         go.set()
         assert {future.result().status_code for future in waiting} == {200}
@@ -281,7 +283,7 @@ def test_an_item_that_goes_while_it_is_found_is_no_error(path: str, monkeypatch:
         real = index._holdings.take
         monkeypatch.setattr(index._holdings, "take", take)
         answered = (
-            httpx.get(url + path)
+            httpx.get(url + path, timeout=SECONDS)
             if path == "/v1/map"
             else post_json(url, path, {"vector": [1, 2], "k": 20, "rerank": True})
         )

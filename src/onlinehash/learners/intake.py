@@ -26,6 +26,11 @@ MANY_PAIRS = 1000
 BLOCK_PAIRS = 4096
 
 
+def plain(X: np.ndarray) -> np.ndarray:
+    """X, or a copy where it is read-only or lies in memory in another way than most: kernels are compiled for each."""
+    return X if X.flags.carray else X.copy()
+
+
 class Intake(Beginning):
     """What comes in; `Learner` adds what goes out."""
 
@@ -111,6 +116,7 @@ class Intake(Beginning):
         return updates
 
     def _learn_block(self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, updates: Updates) -> None:
+        A, B = plain(A), plain(B)
         if self._map is not None:
             A, B = self._map.map_rows(A), self._map.map_rows(B)
         if not self._takes_raw_pairs:
@@ -211,6 +217,7 @@ class Intake(Beginning):
 
     def _features_of(self, rows: np.ndarray) -> tuple[np.ndarray, Updates]:
         """Points that have entered the mean, centred and padded, and room for what each of them does."""
+        rows = plain(rows)
         Z = rows if self._map is None else self._map.map_rows(rows)
         X, moved = self._centring.enter(Z)
         updates = Updates.empty(len(rows), self._n_models, self._n_columns, self._per_model)

@@ -117,7 +117,7 @@ class MutualInformationHashing(LinearLearner):
             X,
             members,
             self._rng.random(len(X)),
-            kernels.Rule(self.n_bins, self.sharpness, self.step, self.decay),
+            kernels.Rule(self.n_bins, float(self.sharpness), float(self.step), float(self.decay)),
             trace_of(updates),
         )
 

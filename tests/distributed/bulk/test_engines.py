@@ -114,6 +114,18 @@ def test_processes(work: Work) -> None:
     check_command(work, "local")
 
 
+def test_dask_in_this_process(work: Work) -> None:
+    from distributed import LocalCluster
+
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None, "protocol": "tcp://"}
+    with LocalCluster(processes=False, host="127.0.0.1", **options) as cluster:
+        on = f"dask://{cluster.scheduler_address.removeprefix('tcp://')}"
+        check_command(work, on)
+        with bulk.engine_of(on) as engine:
+            check_everything_else(work, engine)
+
+
+@pytest.mark.long
 def test_dask(work: Work) -> None:
     folder, source, encoder = work
     with dask_cluster() as cluster, bulk.engine_of(f"dask://{cluster.address}") as engine:
@@ -130,6 +142,7 @@ def test_dask(work: Work) -> None:
     assert same_parts(folder / "unfinished", folder / "expected")
 
 
+@pytest.mark.long
 def test_ray(work: Work) -> None:
     with ray_cluster() as cluster:
         check_command(work, f"ray://{cluster.address}")

@@ -103,7 +103,8 @@ def test_a_message_that_is_too_long_with_its_reason_does_not_stop_the_others(kaf
     assert all("expected a pair or an item" in reason for _, reason in found.values())
 
 
-def test_a_broker_that_goes_away_is_noticed(stream):
+def test_a_broker_that_goes_away_is_noticed(stream, monkeypatch):
+    monkeypatch.setattr(kafka_topics, "PATIENCE", 0.5)
     broker = KafkaBroker()
     broker.send(stream, items(5, 4, 1))
     source = source_of(broker, stream)
@@ -113,6 +114,19 @@ def test_a_broker_that_goes_away_is_noticed(stream):
     del broker.producer  # with which the mock broker goes
     with pytest.raises(ServiceUnavailable):
         wait_until(lambda: consumer.step(0.1) < 0, "the consumer to notice")
+    source.close()
+
+
+def test_offsets_that_no_broker_takes_do_not_keep_the_source_from_closing(stream, monkeypatch):
+    monkeypatch.setattr(kafka_topics, "PATIENCE", 0.5)
+    broker = KafkaBroker()
+    broker.send(stream, items(5, 4, 1))
+    source, read = source_of(broker, stream), []
+    source.begin(None)
+    while len(read) < 5:
+        read += source.read(5, 1)
+    del broker.producer  # with which the mock broker goes
+    source.acknowledge(read)
     source.close()
 
 

@@ -21,7 +21,7 @@ from tests.distributed.consuming.consumer_process import DEATHS, STATEMENTS
 from tests.distributed.consuming.program import after, make, same
 from tests.support import thorough
 
-N_KILLS = 50 if os.environ.get("CI") else thorough(10, 50)
+N_KILLS = thorough(10, 50)
 #: Messages that a life takes, about; so many more are left for the last one, which nobody ends.
 A_LIFE = 12
 
@@ -65,6 +65,7 @@ def consumers() -> Iterator[Consumers]:
     process.close()
 
 
+@pytest.mark.thorough
 def test_a_consumer_that_is_killed_repeats_nothing_and_leaves_nothing_out(broker, stream, consumers, tmp_path):
     rng = np.random.default_rng(N_KILLS)
     data = make(A_LIFE * N_KILLS + 60, 11, bad=0.1)

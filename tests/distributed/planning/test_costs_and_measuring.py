@@ -13,20 +13,9 @@ from onlinehash.distributed.planning.costs import Costs
 from onlinehash.distributed.planning.designs import designs
 from onlinehash.distributed.planning.workload import Machine, Workload
 from tests.distributed.planning.costs_for_tests import COSTS
+from tests.distributed.planning.sizes import TINY
 from tests.distributed.servers import PostgresServer
 from tests.support import refused
-
-TINY = measuring.Sizes(
-    small=1 << 17,
-    middle=1 << 18,
-    large=1 << 19,
-    rows=4000,
-    durable_rows=6000,
-    radius=3,
-    queries=64,
-    repeats=1,
-    patience=0,
-)
 
 
 def numbers(costs: Costs) -> dict[str, float]:

@@ -8,9 +8,10 @@ between partitions messages come as the brokers send them.
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from onlinehash import checks
@@ -187,7 +188,13 @@ class KafkaTopic(Source):
         return behind
 
     def close(self) -> None:
-        with self._translated():
+        """Offsets that the broker was not told yet keep the client from closing until there is one: not longer here."""
+        closing = threading.Thread(target=self._close, daemon=True)
+        closing.start()
+        closing.join(PATIENCE)
+
+    def _close(self) -> None:
+        with suppress(self._kafka.KafkaException):  # nobody could do anything about it
             self._consumer.close()
 
     # ------------------------------------------------------------------------------------------------ errors

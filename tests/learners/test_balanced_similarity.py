@@ -64,7 +64,7 @@ def test_rounding_does_not_choose_the_sign_of_a_zero() -> None:
     own = np.arange(-40, 41)
     sums = np.stack([own, 6 * own])  # 1.2 of one's own class less 0.2 of the others' is zero in every column
     assert not learner._balanced(sums)[0].any()
-    assert (learner._balanced(sums + [[0], [1]])[0] < 0).all()
+    assert (learner._balanced(sums + np.array([[0], [1]]))[0] < 0).all()
 
 
 def test_every_bit_lowers_the_objective() -> None:

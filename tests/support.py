@@ -221,7 +221,16 @@ def refused(call: Callable[..., Any], *args: Any) -> OnlineHashError:
 
 def refused_without_a_trace(learner: Any, call: Callable[..., Any], *args: Any) -> OnlineHashError:
     """The call is refused, and the learner's state is what it was, to the byte."""
+    return refusing(learner)(call, *args)
+
+
+def refusing(learner: Any) -> Callable[..., OnlineHashError]:
+    """Looks at the learner's state once; each call that is then made through it is refused, and leaves it at that."""
     before = state_bytes(learner)
-    error = refused(call, *args)
-    assert state_bytes(learner) == before, f"the refused call changed the state: {error}"
-    return error
+
+    def check(call: Callable[..., Any], *args: Any) -> OnlineHashError:
+        error = refused(call, *args)
+        assert state_bytes(learner) == before, f"the refused call changed the state: {error}"
+        return error
+
+    return check

@@ -27,6 +27,7 @@ from tests.support import (
     pairs,
     refused,
     refused_without_a_trace,
+    refusing,
     state_bytes,
 )
 
@@ -209,30 +210,32 @@ WRONG_WIDTHS = [X[:, :-1], np.hstack([X, X])]
 @contract
 def bad_vectors_are_refused_and_change_nothing(name: str) -> None:
     for learner in learners_at_every_stage(name):
+        check = refusing(learner)
         for bad in BAD_MATRICES:
-            refused_without_a_trace(learner, learner.partial_fit_pairs, bad, X, ONES)
-            refused_without_a_trace(learner, learner.partial_fit_pairs, X, bad, ONES)
-            refused_without_a_trace(learner, learner.learn_pairs, X, bad, ONES)
-            refused_without_a_trace(learner, learner.observe, bad)
-            refused_without_a_trace(learner, go_on(learner), bad, ONES)
-            refused_without_a_trace(learner, learner.fit, bad, ONES)
-            refused_without_a_trace(learner, learner.transform, bad)
-            refused_without_a_trace(learner, learner.encode, bad)
+            check(learner.partial_fit_pairs, bad, X, ONES)
+            check(learner.partial_fit_pairs, X, bad, ONES)
+            check(learner.learn_pairs, X, bad, ONES)
+            check(learner.observe, bad)
+            check(go_on(learner), bad, ONES)
+            check(learner.fit, bad, ONES)
+            check(learner.transform, bad)
+            check(learner.encode, bad)
 
 
 @contract
 def a_wrong_width_is_refused_and_changes_nothing(name: str) -> None:
     for learner in learners_at_every_stage(name):
+        check = refusing(learner)
         for bad in WRONG_WIDTHS:
-            refused_without_a_trace(learner, learner.partial_fit_pairs, X, bad, ONES)
-            refused_without_a_trace(learner, learner.learn_pair, bad[0], X[0], True)
+            check(learner.partial_fit_pairs, X, bad, ONES)
+            check(learner.learn_pair, bad[0], X[0], True)
             if hasattr(learner, "n_features_in_"):
-                refused_without_a_trace(learner, learner.partial_fit_pairs, bad, bad, ONES)
-                refused_without_a_trace(learner, learner.learn_pair, bad[0], bad[1], True)
-                refused_without_a_trace(learner, learner.observe, bad)
+                check(learner.partial_fit_pairs, bad, bad, ONES)
+                check(learner.learn_pair, bad[0], bad[1], True)
+                check(learner.observe, bad)
                 if not batch(type(learner)):  # whose `fit` begins anew, with any width
-                    refused_without_a_trace(learner, learner.partial_fit, bad, ONES)
-                refused_without_a_trace(learner, learner.transform, bad)
+                    check(learner.partial_fit, bad, ONES)
+                check(learner.transform, bad)
 
 
 @contract

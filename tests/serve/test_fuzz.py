@@ -29,6 +29,7 @@ from onlinehash import format
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.service import Service
 from tests.serve.services import IDS, SECONDS, everything, rows, served_with_all
+from tests.support import thorough
 
 #: Every operation of the service but GET /events, whose answer never ends.
 OPERATIONS = [
@@ -51,7 +52,7 @@ CHECKS = [
 ]
 
 #: Examples for one operation, of those that should be accepted and of those that should not.
-N_EXAMPLES = 12
+N_EXAMPLES = thorough(6, 25)
 
 #: What the routes that read a body read it into.
 BODIES: dict[str, type[shapes.Shape]] = {
@@ -92,13 +93,14 @@ def test_every_operation_is_tried(schema: Any) -> None:
     assert found == {*OPERATIONS, "GET /events"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("label", OPERATIONS)
 def test_answers_are_those_of_the_document(schema: Any, service_and_url: tuple[Service, str], label: str) -> None:
     method, path = label.split()
     operation = schema[path][method]
 
     def check(case: Any) -> None:
-        case.call_and_validate(checks=CHECKS, timeout=20)
+        case.call_and_validate(checks=CHECKS, timeout=SECONDS)
 
     for mode in schemathesis.GenerationMode:
         strategy = operation.as_strategy(generation_mode=mode)

@@ -8,9 +8,8 @@ Codes are taken in chunks that fit the nearest cache, and each chunk meets all q
 query looks at four blocks of a chunk at a time, and notes where one comparison says that something may be below the
 bound; it then goes through these places in the order of positions.
 
-Which four blocks belong together is a property of the machine. Four blocks a quarter of the chunk apart
-are four streams from memory; four that follow one another, read from the first byte to the last, are one. The answers
-are the same.
+Which four blocks are taken together depends on the machine. Four blocks a quarter of the chunk apart are four streams
+from memory; four that follow one another, read from the first byte to the last, are one. The answers are the same.
 """
 
 from __future__ import annotations

@@ -51,12 +51,13 @@ def scan_kernels() -> dict[str, str]:
             noted[i] = any_below_in_streams(planes, i, n_models, per_model, query, bound, n_groups)
 
     codes = Codes.from_bits(np.zeros((64 * GROUP, 8), np.bool_))
+    scan.kernels = scan.IN_ORDER
     index = FlatIndex(codes)
     index.search(codes[:1], 1)
     index.within(codes[:1], 1)
     for kernel in (in_order, in_streams):
         kernel(codes.planes, 1, 1, 1, np.zeros(64, np.uint8), 1, np.empty(1, np.bool_))
-    kernels = {"in order": in_order, "in streams": in_streams, "nearest": scan.nearest, "within": scan.within}
+    kernels = {"in order": in_order, "in streams": in_streams} | scan.kernels._asdict()
     return {name: kernel.inspect_llvm(kernel.signatures[0]) for name, kernel in kernels.items()}
 
 

@@ -22,8 +22,8 @@ SIZES = (1, LANES + 1, GROUP_CODES - 1, GROUP_CODES, GROUP_CODES + 1, 3 * GROUP_
 
 def in_both_orders(monkeypatch, search):
     answers = []
-    for in_streams in (False, True):
-        monkeypatch.setattr(scan, "IN_STREAMS", in_streams)
+    for kernels in (scan.IN_ORDER, scan.IN_STREAMS):
+        monkeypatch.setattr(scan, "kernels", kernels)
         answers.append(search())
     return answers
 

@@ -59,8 +59,8 @@ def nearest(items: Items, n_models: int, per_model: int, queries: Codes, k: int,
         distances, positions = np.empty((len(some), k), np.uint16), np.empty((len(some), k), np.int64)
         for start in range(0, len(some), together):
             part = slice(start, start + together)
-            asked, out = (some[part], farthest, k, room, scan.IN_STREAMS), (distances[part], positions[part])
-            scan.nearest(planes, alive, blocks.start, blocks.stop, n_models, per_model, *asked, *out)
+            asked, out = (some[part], farthest, k, room), (distances[part], positions[part])
+            scan.kernels.nearest(planes, alive, blocks.start, blocks.stop, n_models, per_model, *asked, *out)
         return distances, positions
 
     answers = [_merge(segments, k) for segments in _share(look, items, len(queries), n_jobs)]
@@ -80,7 +80,7 @@ def within(items: Items, n_models: int, per_model: int, queries: Codes, radius: 
         resume, room, parts = np.zeros(3, np.int64), 4096, []
         while resume[0] < len(planes):
             out = np.empty(room, np.int32), np.empty(room, np.uint16), np.empty(room, np.int64)
-            n = scan.within(planes, alive, n_models, per_model, some, radius + 1, scan.IN_STREAMS, resume, *out)
+            n = scan.kernels.within(planes, alive, n_models, per_model, some, radius + 1, resume, *out)
             parts.append([column[:n].copy() for column in out])
             room = min(2 * room, 1 << 22)
         of_query, distances, positions = (np.concatenate(column) for column in zip(*parts, strict=True))

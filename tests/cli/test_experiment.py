@@ -147,7 +147,9 @@ def _children(pid: int) -> list[int]:
 def known_runs(tmp_path_factory) -> Path:
     """Results of a plan of the project, as `verify` knows only those."""
     folder = tmp_path_factory.mktemp("known")
-    ran = onlinehash("experiment", "run", "centring", "--quick", "--seeds", 1, "--results", folder, "--json")
+    ran = onlinehash(
+        "experiment", "run", "centring", "--quick", "--seeds", 1, "--workers", 1, "--results", folder, "--json"
+    )
     assert ran.code == 0, ran.err
     return folder
 

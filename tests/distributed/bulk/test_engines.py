@@ -155,6 +155,7 @@ def test_ray(work: Work) -> None:
             check_a_kill(work, engine, is_on_node, lambda _: kill_session(cluster.node))
 
 
+@pytest.mark.long
 def test_who_starts_the_work_is_killed(work: Work) -> None:
     folder, source, encoder = work
     notes, target = folder / "notes", folder / "codes"

@@ -107,6 +107,7 @@ def test_measuring_postgres() -> None:
     assert store.compare > store.look_up
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 def test_measuring_milvus(tmp_path: Path) -> None:
     store = measuring_stores.milvus(str(tmp_path / "some.db"), COSTS.encoding, 4000)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.kernel_approximation import Nystroem
+from sklearn.decomposition import PCA
 from threadpoolctl import threadpool_limits
 
 from onlinehash import Encoder, RbfAnchors
@@ -130,7 +130,7 @@ def the_mean_itself_is_positive(name: str) -> None:
 def mapped_rows_at_the_boundary_get_the_same_bits_in_any_company(name: str) -> None:
     """Behind a feature map, thresholds are put where the rows are."""
     stream = pairs(n=40, d=11)
-    for features in (RbfAnchors(13), Nystroem(n_components=7, random_state=0).fit(stream.A)):
+    for features in (RbfAnchors(13), PCA(7, random_state=0).fit(stream.A)):
         for dtype in (np.float32, np.float64):
             learner = feed(make(name, n_bits=6, features=features), [pairs(n=40, d=11, dtype=dtype)])
             encoder = learner.snapshot()

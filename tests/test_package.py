@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
+import numba
 import pytest
 
 import onlinehash
@@ -180,6 +184,48 @@ def test_a_folder_in_which_others_can_exchange_ours_is_not_used(places: SimpleNa
     assert chosen() is None
     places.temporary.chmod(0o1777)  # as /tmp is
     assert chosen() == places.temporary / f"{NAME}-{os.geteuid()}"
+
+
+def test_no_parent_can_be_replaced_either(places: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_folder(places.source)
+    no_folder(places.user)
+    inner = places.temporary / "inner"
+    inner.mkdir(mode=0o700)
+    monkeypatch.setattr(tempfile, "tempdir", str(inner))
+    assert chosen() == inner / f"{NAME}-{os.geteuid()}"
+    places.temporary.chmod(0o777)
+    assert chosen() is None
+
+
+def test_a_temporary_folder_in_use_is_locked_against_removal(places: SimpleNamespace) -> None:
+    """As systemd-tmpfiles leaves alone what is locked."""
+    no_folder(places.source)
+    no_folder(places.user)
+    folder = chosen()
+    assert folder == places.temporary / f"{NAME}-{os.geteuid()}"
+    other = os.open(folder, os.O_RDONLY)
+    with pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    os.close(other)
+
+
+def test_threads_that_define_kernels_do_not_mix_up_their_caches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "cache_folder", lambda: tmp_path)
+    before, seen = kernels.config.CACHE_DIR, []
+    dispatcher = type(numba.njit(_three_times))
+
+    def slowly(self: object) -> None:
+        seen.append(kernels.config.CACHE_DIR)
+        time.sleep(0.05)
+        seen.append(kernels.config.CACHE_DIR)
+
+    monkeypatch.setattr(dispatcher, "enable_caching", slowly)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: kernels.njit(cache=True)(_three_times), range(4)))
+    assert seen == [str(tmp_path)] * 8
+    assert before == kernels.config.CACHE_DIR
 
 
 def test_another_users_folder_is_not_used(places: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:

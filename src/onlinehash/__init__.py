@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "AdaptiveHashing": "onlinehash.learners.adaptive",
     "BalancedSimilarityHashing": "onlinehash.learners.balanced_similarity",
+    "BlendedPairHashing": "onlinehash.learners.blended_pairs",
     "Codes": "onlinehash.codes",
     "Encoder": "onlinehash.learners.encoder",
     "FastSketchingHashing": "onlinehash.learners.fast_sketching",
@@ -64,6 +65,7 @@ __all__ = [
     "LSH",
     "AdaptiveHashing",
     "BalancedSimilarityHashing",
+    "BlendedPairHashing",
     "Codes",
     "Encoder",
     "FastSketchingHashing",
@@ -115,6 +117,7 @@ if TYPE_CHECKING:
     from onlinehash.index.multi_index import MultiIndex
     from onlinehash.learners.adaptive import AdaptiveHashing
     from onlinehash.learners.balanced_similarity import BalancedSimilarityHashing
+    from onlinehash.learners.blended_pairs import BlendedPairHashing
     from onlinehash.learners.encoder import Encoder
     from onlinehash.learners.fast_sketching import FastSketchingHashing
     from onlinehash.learners.fast_supervised import FastSupervisedHashing

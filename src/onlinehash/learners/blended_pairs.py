@@ -70,8 +70,8 @@ class BlendedPairHashing(SmoothPairHashing):
         α = Σ_i α_i exp(T AUC_i) / Σ_i exp(T AUC_i)      α_i = 0, 0.15, 0.3, 0.6, 1
 
     AUC_i is the probability that under α_i a similar pair's codes are nearer than a dissimilar pair's, over pairs that
-    were not learned yet; T = 4 n₊n₋ / (n₊ + n₋), with n₊ and n₋ how many of either kind it rests on. The weight of a pair halves with every 500
-    of its kind that follow.
+    were not learned yet; T = 4 n₊n₋ / (n₊ + n₋), with n₊ and n₋ how many of either kind it rests on. The weight of a
+    pair halves with every 500 of its kind that follow.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ from onlinehash.learners.hooks import Traits
 from onlinehash.learners.pair_kernels import similarity_losses
 from onlinehash.learners.surprise import Surprise
 from onlinehash.learners.update import Updates
-from onlinehash.numeric.dots import pad_rows
+from onlinehash.numeric.dots import aligned_zeros
 
 #: A similar pair should agree at least so much, a dissimilar one at most so much (inner product of codes over r); how
 #: sharply the loss turns there.
@@ -83,6 +83,9 @@ class SmoothPairHashing(ChunkLearner):
 
     traits = Traits(learns_from="pairs", unit="chunk")
 
+    #: After many pairs, one chunk in how many enters the second moments.
+    _some = SOME
+
     def __init__(
         self,
         n_bits: int = 64,
@@ -130,21 +133,23 @@ class SmoothPairHashing(ChunkLearner):
     def _losses(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray) -> np.ndarray:
         """By how many bits the published codes miss the agreement they should have."""
         losses = np.empty(len(A))
-        X = pad_rows(np.stack([A, B], axis=1).reshape(-1, A.shape[1]))
-        similarity_losses(self._W, X, similar, (1 - AGREE) / 2 * self.n_bits, (1 - DIFFER) / 2 * self.n_bits, losses)
+        radius, distance = (1 - AGREE) / 2 * self.n_bits, (1 - DIFFER) / 2 * self.n_bits
+        X = aligned_zeros((2 * len(A), A.shape[1]), A.dtype)
+        X[0::2, : A.shape[1]], X[1::2, : A.shape[1]] = A, B
+        similarity_losses(self._W, X, similar, radius, distance, losses)
         return losses
 
     def _learn_chunk(self, chunk: Any) -> np.ndarray:
         if not chunk.weights.any():
             return np.zeros(self.n_bits, np.bool_)
-        X = _unit_rows(np.concatenate([chunk.A, chunk.B]))
+        X = unit_rows(np.concatenate([chunk.A, chunk.B]))
         weights = self._relative(chunk.weights)
         self._follow(X, weights, chunk.similar > 0)
         if not self._damping.has_directions:  # all points are the mean itself
             return np.zeros(self.n_bits, np.bool_)
         if self._n_chunks == 0:
             W = self._damping.once(self._learning)
-            self._learning = W * (FIRST_SCALE / max(_rms(X @ W), 1e-30))
+            self._learning = W * (FIRST_SCALE / max(rms(X @ W), 1e-30))
         F = np.tanh(X @ self._learning)
         loss, G = self._gradient(X, F, chunk.similar > 0, weights)
         self._n_chunks += 1
@@ -163,7 +168,7 @@ class SmoothPairHashing(ChunkLearner):
         n = min(self._share[1] + weights.sum(), WINDOW)
         p = self._share[0] + weights @ (similar - self._share[0]) / max(n, weights.sum())
         self._share[:] = min(max(p, 1 / WINDOW), 1 - 1 / WINDOW), n  # even where all pairs are of one kind
-        if self._n_learned < MANY_PAIRS or self._n_chunks % SOME == 0:
+        if self._n_learned < MANY_PAIRS or self._n_chunks % self._some == 0:
             self._damping.enter(X)
         self._n_learned += len(weights)
         if self._n_learned >= self._directions_at or not self._damping.has_directions:
@@ -211,11 +216,17 @@ class SmoothPairHashing(ChunkLearner):
         """Publish these columns; which of them differ."""
         if not columns.any():
             return columns
-        shown = self._W[:, : self._n_inputs]
-        changed = columns & (shown != self._learning.T).any(axis=1)
-        shown[changed] = self._learning.T[changed]
+        shown, functions = self._W[:, : self._n_inputs], self._to_publish(columns).T
+        differ = (shown[columns] != functions).any(axis=1)
+        shown[columns] = functions
         self._flip_rates[columns] = 0.0
-        return np.asarray(changed)
+        changed = columns.copy()
+        changed[columns] = differ
+        return changed
+
+    def _to_publish(self, columns: np.ndarray) -> np.ndarray:
+        """The functions that these columns should show now, `(n_inputs, n)`."""
+        return self._learning[:, columns]
 
     def _settle(self, updates: Updates) -> None:
         if self._n_chunks:
@@ -252,11 +263,11 @@ class SmoothPairHashing(ChunkLearner):
             raise FormatError(f"expected a mean weight of at least 0, got {self._mean_weight}.")
 
 
-def _unit_rows(X: np.ndarray) -> np.ndarray:
+def unit_rows(X: np.ndarray) -> np.ndarray:
     """Rows of unit length; a zero row stays."""
     lengths = np.sqrt(np.einsum("nd,nd->n", X, X))
     return X / np.where(lengths > 0, lengths, 1).astype(X.dtype)[:, None]
 
 
-def _rms(values: np.ndarray) -> float:
+def rms(values: np.ndarray) -> float:
     return float(np.sqrt(np.mean(values * values)))

@@ -23,6 +23,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "AdaptiveHashing": "onlinehash.learners.adaptive",
     "BalancedSimilarityHashing": "onlinehash.learners.balanced_similarity",
+    "BlendedPairHashing": "onlinehash.learners.blended_pairs",
     "Codes": "onlinehash.codes",
     "Encoder": "onlinehash.learners.encoder",
     "FastSketchingHashing": "onlinehash.learners.fast_sketching",
@@ -70,6 +71,7 @@ __all__ = [
     "LSH",
     "AdaptiveHashing",
     "BalancedSimilarityHashing",
+    "BlendedPairHashing",
     "Codes",
     "Encoder",
     "FastSketchingHashing",
@@ -122,6 +124,7 @@ if TYPE_CHECKING:
     from onlinehash.index.multi_index import MultiIndex
     from onlinehash.learners.adaptive import AdaptiveHashing
     from onlinehash.learners.balanced_similarity import BalancedSimilarityHashing
+    from onlinehash.learners.blended_pairs import BlendedPairHashing
     from onlinehash.learners.encoder import Encoder
     from onlinehash.learners.fast_sketching import FastSketchingHashing
     from onlinehash.learners.fast_supervised import FastSupervisedHashing

@@ -32,6 +32,10 @@ class Buffer:
             array[self.count : self.count + n] = rows[name]
         self.count += n
 
+    def rows(self) -> SimpleNamespace:
+        """All rows there are, as views; they stay."""
+        return SimpleNamespace(**{name: array[: self.count] for name, array in self._arrays.items()})
+
     def take(self) -> SimpleNamespace:
         """All rows there are; the buffer is empty afterwards."""
         taken = SimpleNamespace(**{name: array[: self.count].copy() for name, array in self._arrays.items()})

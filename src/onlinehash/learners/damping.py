@@ -18,6 +18,7 @@ import numpy as np
 
 from onlinehash.errors import FormatError
 from onlinehash.format import like
+from onlinehash.learners.smooth_kernels import move
 
 #: Leading directions that are kept.
 N_DIRECTIONS = 32
@@ -72,8 +73,17 @@ class Damping:
 
     def lengths(self, G: np.ndarray) -> np.ndarray:
         """|P g|² of each column g."""
+        return self.shortened(G, (G * G).sum(axis=0))
+
+    def shortened(self, G: np.ndarray, squares: np.ndarray) -> np.ndarray:
+        """The same where |g|² is known."""
         along = self._Q.T @ G
-        return np.maximum(self._q0 * ((G * G).sum(axis=0) - self._D @ (along * along)), 0.0)
+        return np.maximum(self._q0 * (squares - self._D @ (along * along)), 0.0)
+
+    def step(self, W: np.ndarray, M: np.ndarray, scale: np.ndarray, keep: float) -> None:
+        """W = keep (W - P² M scale), in place."""
+        damped = self._Q @ (self._D[:, None] * (self._Q.T @ M))
+        move(W, M, damped, (self._q0 * scale).astype(W.dtype), keep)
 
     def squared(self, G: np.ndarray) -> np.ndarray:
         """P² G."""

@@ -13,6 +13,7 @@ Readings taken:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,10 @@ from onlinehash.format import like
 from onlinehash.learners.batch import BatchLearner, Show
 from onlinehash.learners.hooks import Traits
 from onlinehash.numeric.tall import blocks, inner, signs, times
+
+
+#: Hears the number of an iteration and the loss after it.
+Tell = Callable[[int, float], None]
 
 
 class IterativeQuantization(BatchLearner):
@@ -68,29 +73,12 @@ class IterativeQuantization(BatchLearner):
         self.losses_ = np.ones(self.n_iterations)
 
     def _fit(self, X: np.ndarray, classes: np.ndarray | None, rng: np.random.Generator, show: Show) -> np.ndarray:
-        show(0.0, "principal directions")
-        if not X.any():
-            return rng.standard_normal((X.shape[1], self.n_bits))
-        X = X / np.abs(X).max()  # so that no square overflows
-        P = self._principal_directions(X)
-        V = times(X, P)
-        V *= np.sqrt(len(V) * self.n_bits) / np.linalg.norm(V)
-        R = np.linalg.qr(rng.standard_normal((self.n_bits, P.shape[1])))[0].T
-        for t in range(self.n_iterations):
-            VtB = sum(V[rows].T @ signs(V[rows] @ R) for rows in blocks(len(V)))
-            U_A, sigma, U_Bt = np.linalg.svd(VtB, full_matrices=False)
-            R = U_A @ U_Bt
-            # |B|² = |VR|² = n r, and the trace of RᵀVᵀB is the sum of the singular values.
-            self.losses_[t] = 2 - 2 * sigma.sum() / (len(V) * self.n_bits)
-            show((t + 1) / self.n_iterations, f"loss {self.losses_[t]:.4f}")
-        W: np.ndarray = P @ R
-        return W
+        def tell(t: int, loss: float) -> None:
+            self.losses_[t] = loss
+            show((t + 1) / self.n_iterations, f"loss {loss:.4f}")
 
-    def _principal_directions(self, X: np.ndarray) -> np.ndarray:
-        """At most `n_bits` of them, by falling variance; none without variance."""
-        variances, directions = np.linalg.eigh(inner(X, X))
-        rank = np.count_nonzero(variances > len(variances) * np.finfo(np.float64).eps * variances[-1])
-        return directions[:, ::-1][:, : min(rank, self.n_bits)]
+        show(0.0, "principal directions")
+        return rotated_directions(X, self.n_bits, self.n_iterations, rng, tell)
 
     def _get_method_state(self) -> dict[str, Any]:
         return super()._get_method_state() | {"losses": self.losses_}
@@ -98,3 +86,31 @@ class IterativeQuantization(BatchLearner):
     def _set_method_state(self, state: dict[str, Any]) -> None:
         super()._set_method_state(state)
         self.losses_ = like(state["losses"], self.losses_, "losses")
+
+
+def rotated_directions(
+    X: np.ndarray, n_bits: int, n_iterations: int, rng: np.random.Generator, tell: Tell = lambda t, loss: None
+) -> np.ndarray:
+    """W = P R of centred points, `(n_inputs, n_bits)`; `tell` hears the loss after each iteration."""
+    if not X.any():
+        return rng.standard_normal((X.shape[1], n_bits))
+    X = X / np.abs(X).max()  # so that no square overflows
+    P = principal_directions(X, n_bits)
+    V = times(X, P)
+    V *= np.sqrt(len(V) * n_bits) / np.linalg.norm(V)
+    R = np.linalg.qr(rng.standard_normal((n_bits, P.shape[1])))[0].T
+    for t in range(n_iterations):
+        VtB = sum(V[rows].T @ signs(V[rows] @ R) for rows in blocks(len(V)))
+        U_A, sigma, U_Bt = np.linalg.svd(VtB, full_matrices=False)
+        R = U_A @ U_Bt
+        # |B|² = |VR|² = n r, and the trace of RᵀVᵀB is the sum of the singular values.
+        tell(t, 2 - 2 * sigma.sum() / (len(V) * n_bits))
+    W: np.ndarray = P @ R
+    return W
+
+
+def principal_directions(X: np.ndarray, n_bits: int) -> np.ndarray:
+    """At most `n_bits` of them, by falling variance; none without variance."""
+    variances, directions = np.linalg.eigh(inner(X, X))
+    rank = np.count_nonzero(variances > len(variances) * np.finfo(np.float64).eps * variances[-1])
+    return directions[:, ::-1][:, : min(rank, n_bits)]

@@ -31,6 +31,7 @@ class Method:
 RECOMMENDED = "SmoothPairHashing"
 
 METHODS = (
+    Method("BlendedPairHashing", "onlinehash.learners.blended_pairs", ("BlendedPairs",)),
     Method("SmoothPairHashing", "onlinehash.learners.smooth_pairs", ("SmoothPairs",)),
     Method("OnlineHashing", "onlinehash.learners.online_hashing", ("OH",)),
     Method("MultiModelOnlineHashing", "onlinehash.learners.multi_model", ("MMOH",)),

@@ -137,14 +137,14 @@ class SmoothPairHashing(ChunkLearner):
     def _learn_chunk(self, chunk: Any) -> np.ndarray:
         if not chunk.weights.any():
             return np.zeros(self.n_bits, np.bool_)
-        X = _unit_rows(np.concatenate([chunk.A, chunk.B]))
+        X = unit_rows(np.concatenate([chunk.A, chunk.B]))
         weights = self._relative(chunk.weights)
         self._follow(X, weights, chunk.similar > 0)
         if not self._damping.has_directions:  # all points are the mean itself
             return np.zeros(self.n_bits, np.bool_)
         if self._n_chunks == 0:
             W = self._damping.once(self._learning)
-            self._learning = W * (FIRST_SCALE / max(_rms(X @ W), 1e-30))
+            self._learning = W * (FIRST_SCALE / max(rms(X @ W), 1e-30))
         F = np.tanh(X @ self._learning)
         loss, G = self._gradient(X, F, chunk.similar > 0, weights)
         self._n_chunks += 1
@@ -211,11 +211,15 @@ class SmoothPairHashing(ChunkLearner):
         """Publish these columns; which of them differ."""
         if not columns.any():
             return columns
-        shown = self._W[:, : self._n_inputs]
-        changed = columns & (shown != self._learning.T).any(axis=1)
-        shown[changed] = self._learning.T[changed]
+        shown, functions = self._W[:, : self._n_inputs], self._to_publish().T
+        changed = columns & (shown != functions).any(axis=1)
+        shown[changed] = functions[changed]
         self._flip_rates[columns] = 0.0
         return np.asarray(changed)
+
+    def _to_publish(self) -> np.ndarray:
+        """The functions that codes should show now, `(n_inputs, n_bits)`."""
+        return self._learning
 
     def _settle(self, updates: Updates) -> None:
         if self._n_chunks:
@@ -252,11 +256,11 @@ class SmoothPairHashing(ChunkLearner):
             raise FormatError(f"expected a mean weight of at least 0, got {self._mean_weight}.")
 
 
-def _unit_rows(X: np.ndarray) -> np.ndarray:
+def unit_rows(X: np.ndarray) -> np.ndarray:
     """Rows of unit length; a zero row stays."""
     lengths = np.sqrt(np.einsum("nd,nd->n", X, X))
     return X / np.where(lengths > 0, lengths, 1).astype(X.dtype)[:, None]
 
 
-def _rms(values: np.ndarray) -> float:
+def rms(values: np.ndarray) -> float:
     return float(np.sqrt(np.mean(values * values)))

@@ -1,0 +1,284 @@
+"""Blended pair hashing: codes that begin from the data, and go as far towards the pairs as further pairs confirm.
+
+Embeddings know much before anybody teaches them: after a few hundred pairs, functions learned from scratch are worse
+than Iterative Quantization (ITQ) without a single pair. And how far pairs should move codes depends on the data: with
+ten classes a few hundred pairs say a lot, with 150 classes they say little, and a bold step destroys what was there.
+
+- *The beginning*: the first points, observed or in pairs, are kept, and W₀ is ITQ's rotation of their principal
+  directions. It is found again as the points become more (at 1/16, at 1/4 and at all of `burn_in`), each time the pairs
+  so far are learned again from it, and then the points are forgotten.
+- *Learning* is that of `SmoothPairHashing`, from W₀ scaled so that the first steps turn functions less.
+- *Blending*: codes are those of W₀ + α (W - W₀). Each pair is first a question: how well does the distance of codes
+  tell similar from dissimilar pairs (AUC), for α of 0, 0.3, 0.6 and 1? Only then it is learned. α is the mean of the
+  four, weighted by the exponential of how many pairs each told right, older pairs being gradually forgotten. So it
+  begins in the middle, needs evidence to leave it, and returns when evidence does.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from onlinehash.errors import FormatError
+from onlinehash.format import like
+from onlinehash.learners.buffer import Buffer
+from onlinehash.learners.damping import Damping
+from onlinehash.learners.iterative_quantization import rotated_directions
+from onlinehash.learners.smooth_kernels import count_distances, enter_gradient, move, pulls
+from onlinehash.learners.smooth_pairs import (
+    AGREE,
+    DECAY,
+    DIFFER,
+    FIRST_STEP,
+    LEAST_STEP,
+    MOMENTUM,
+    OF_FLIPS,
+    OF_SQUARES,
+    SHARPNESS,
+    STEADY,
+    SmoothPairHashing,
+    rms,
+    unit_rows,
+)
+from onlinehash.learners.surprise import Surprise
+from onlinehash.learners.update import Updates
+from onlinehash.numeric.threads import one_thread
+
+#: Root mean square of the first projections. Larger ones turn less with each step.
+FIRST_SCALE = 1.5
+
+#: α's candidates, and the number of pairs of a kind in which the weight of an older answer halves.
+SHARES, HALF_LIFE = np.array([0.0, 0.3, 0.6, 1.0]), 500
+
+#: The most points that are kept; at which parts of them a beginning is found; ITQ's iterations.
+MOST_POINTS, PARTS, N_ITERATIONS = 2000, (16, 4, 1), 50
+
+
+class BlendedPairHashing(SmoothPairHashing):
+    """The recommended learner from pairs: begins with ITQ's codes, and trusts what it learns as far as it proves true.
+
+    With W₀ from the first points alone, and W learned from pairs beginning there (see `SmoothPairHashing`),
+
+        h(x) = sgn((W₀ + α (W - W₀))ᵀ x)
+        α = Σ_i α_i exp(T AUC_i) / Σ_i exp(T AUC_i)      α_i = 0, 0.3, 0.6, 1;  T = 4 n₊n₋ / (n₊ + n₋)
+
+    AUC_i is the probability that under α_i a similar pair's codes are nearer than a dissimilar pair's, over pairs that
+    were not learned yet; n₊ and n₋ are how many of either kind it rests on. The weight of a pair halves with every 500
+    of its kind that follow.
+
+    Parameters
+    ----------
+    n_bits : int, default=64
+        Length r of a code.
+    chunk_size : int, default=32
+        Pairs learned at one time.
+    stale_share : float, default=0.05
+        A bit is published when so large a share of recent points would change theirs; with 0, when any would.
+    burn_in : int, default=2000
+        Points after which the mean is frozen, and the beginning final; at most 2,000 points are kept until then.
+    features, centre, similar_share, reservoir_size, random_state
+        As for every learner: see `Learner`.
+
+    Attributes
+    ----------
+    blend_ : float
+        α: 0 shows the beginning, 1 all that was learned.
+    """
+
+    def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
+        super()._begin(n_inputs, rng)
+        self._points: Buffer | None = self._room()
+        self._begun_with = 0
+        self._start_from(self._learning)
+
+    def _room(self) -> Buffer:
+        """For the points of the last beginning, and one more, which a pair may bring."""
+        point = ((self._n_inputs,), self.dtype_)
+        return Buffer(self._n_points + 1, {"X": point, "kind": ((), np.int8), "weight": ((), np.float64)})
+
+    def _start_from(self, W: np.ndarray) -> None:
+        """Functions from which nothing has been learned yet."""
+        self._first = W.astype(self.dtype_)  # W₀
+        self._learning = self._first.copy()  # W
+        self._momentum = np.zeros_like(self._learning)
+        self._squares = np.zeros(self.n_bits)
+        self._surprise = Surprise()
+        self._share = np.array([0.5, 2.0])
+        self._mean_weight = 1.0
+        self._n_chunks = self._n_learned = self._directions_at = 0
+        self._n_whole = 0.0  # chunks learned, where one that was ended early counts by its part
+        self._distances = np.zeros((len(SHARES), 2, self.n_bits + 1))  # dissimilar, similar
+
+    # ------------------------------------------------------------------ the beginning
+
+    def _observe(self, X: np.ndarray, updates: Updates) -> None:
+        start = 0
+        while self._points is not None and start < len(X):
+            rows = X[start : start + self._target() - self._points.count, : self._n_inputs]
+            self._points.put(X=rows, kind=np.zeros(len(rows)), weight=np.zeros(len(rows)))
+            start += len(rows)
+            if self._is_due():
+                with one_thread():
+                    updates.moved[start - 1] |= self._begin_from_points().any()
+
+    @property
+    def _n_points(self) -> int:
+        """Points of the last beginning."""
+        return max(min(self.burn_in, MOST_POINTS), 2)
+
+    def _target(self) -> int:
+        """With how many points W₀ is found next."""
+        return next(n for n in (self._n_points // part for part in PARTS) if n > max(self._begun_with, 1))
+
+    def _is_due(self) -> bool:
+        return self._points is not None and self._points.count >= self._target()
+
+    def _keep(self, chunk: Any) -> int:
+        """Keep the points of as many pairs as there is room for; how many that were."""
+        if self._points is None:
+            return 0
+        n = min(len(chunk.A), self._points.room // 2)
+        X = np.stack([chunk.A[:n], chunk.B[:n]], axis=1).reshape(-1, self._n_inputs)
+        kind, weight = (np.repeat(values[:n], 2) for values in (chunk.similar, chunk.weights))
+        self._points.put(X=X, kind=kind, weight=weight)
+        return n
+
+    def _begin_from_points(self) -> np.ndarray:
+        """Find W₀ from the points kept and learn the pairs among them again: the columns that changed."""
+        assert self._points is not None
+        kept, is_last = self._points.rows(), self._points.count >= self._n_points
+        X = unit_rows(kept.X)
+        damping = Damping(self._n_inputs, np.random.default_rng([self._seed, 3]), self.dtype_)
+        damping.enter(X)
+        damping.find_directions()
+        if not damping.has_directions:  # all points are the mean itself: wait for others
+            if is_last:
+                self._points = self._room()
+            return np.zeros(self.n_bits, np.bool_)
+        W = rotated_directions(kept.X, self.n_bits, N_ITERATIONS, np.random.default_rng([self._seed, 2]))
+        self._damping, self._begun_with = damping, len(X)
+        self._start_from(W * (FIRST_SCALE / max(rms(X @ W), 1e-30)))
+        A, B = (rows := np.flatnonzero(kept.kind))[0::2], rows[1::2]
+        for start in range(0, len(A), self.chunk_size):
+            a, b = A[start : start + self.chunk_size], B[start : start + self.chunk_size]
+            self._descend(np.concatenate([X[a], X[b]]), kept.kind[a] > 0, kept.weight[a])
+        if is_last:
+            self._points = None
+        return self._show(np.ones(self.n_bits, np.bool_))
+
+    # ------------------------------------------------------------------ a chunk
+
+    def _learn_chunk(self, chunk: Any) -> np.ndarray:
+        n_kept = self._keep(chunk)
+        changed = np.zeros(self.n_bits, np.bool_)
+        if self._is_due():
+            changed = self._begin_from_points()  # which learns what was kept
+        else:
+            n_kept = 0
+        if self._begun_with and n_kept < len(chunk.A):
+            X = unit_rows(np.concatenate([chunk.A[n_kept:], chunk.B[n_kept:]]))
+            projections = self._descend(X, chunk.similar[n_kept:] > 0, chunk.weights[n_kept:])
+            if projections is not None:
+                changed |= self._publish(X, projections)
+        return changed
+
+    def _descend(self, X: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
+        """Ask the pairs (first their points a, then their points b) for α, then learn them: their projections before.
+
+        None where no pair has any weight.
+        """
+        if not weights.any():
+            return None
+        weights = self._relative(weights)
+        self._follow(X, weights, similar)
+        first, learned = X @ self._first, X @ self._learning
+        self._ask(first, learned, similar, weights)
+        F, pull = np.tanh(learned), np.empty_like(learned)
+        p = self._share[0]
+        rare = math.sqrt((1 - p) / p)
+        weights = weights / (len(weights) * (p * rare + 1 - p))
+        loss = pulls(F, similar, weights, rare, AGREE, DIFFER, SHARPNESS, pull)
+        self._n_chunks += 1
+        self._surprise.enter(loss, len(similar))
+        self._advance(X.T @ pull, len(similar) / self.chunk_size)
+        return np.asarray(first + self.dtype_.type(self._blend()) * (learned - first))
+
+    def _ask(self, first: np.ndarray, learned: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
+        """Distances of codes under each α enter the histograms, in which older pairs of the same kind fade."""
+        for kind in (0, 1):
+            self._distances[:, kind] *= 0.5 ** (weights @ (similar == kind) / HALF_LIFE)
+        count_distances(first, learned, SHARES.astype(self.dtype_), similar, weights, self._distances)
+
+    def _blend(self) -> float:
+        """α: the mean of its candidates, weighted by what they told right of pairs before these were learned."""
+        n_differ, n_agree = self._distances[0].sum(axis=1)
+        if not n_differ * n_agree > 0:
+            return float(SHARES.mean())
+        differ, agree = self._distances[:, 0] / n_differ, self._distances[:, 1] / n_agree
+        auc = (agree * (1 - np.cumsum(differ, axis=1) + differ / 2)).sum(axis=1)
+        weights = np.exp(4 * n_differ * n_agree / (n_differ + n_agree) * (auc - auc.max()))
+        return float(weights @ SHARES / weights.sum())
+
+    def _advance(self, G: np.ndarray, part: float) -> None:
+        """Move W as `SmoothPairHashing` does; a chunk that was ended early counts by its part everywhere."""
+        self._n_whole += part
+        keep, squares = OF_SQUARES**part, np.empty(self.n_bits, self.dtype_)
+        enter_gradient(G, MOMENTUM**part, self._momentum, squares)
+        self._squares = keep * self._squares + (1 - keep) * self._damping.shortened(G, squares)
+        lengths = np.sqrt(self._squares / (1 - OF_SQUARES**self._n_whole))
+        eta = part * max(LEAST_STEP, FIRST_STEP / math.sqrt(1 + self._surprise.n_since / STEADY))
+        scale = eta / (1 - MOMENTUM**self._n_whole) / np.maximum(lengths, 1e-30)
+        self._damping.step(self._learning, self._momentum, scale, 1 - DECAY * eta)
+
+    # ------------------------------------------------------------------ what codes show of it
+
+    @property
+    def blend_(self) -> float:
+        """α: 0 shows the beginning, 1 all that was learned."""
+        self._check_ready()
+        return self._blend()
+
+    def _publish(self, X: np.ndarray, projections: np.ndarray) -> np.ndarray:
+        """Bits of which too many points would change theirs."""
+        flips = ((projections >= 0) != (X @ self._W[:, : self._n_inputs].T >= 0)).mean(axis=0)
+        self._flip_rates = OF_FLIPS * self._flip_rates + (1 - OF_FLIPS) * flips
+        return self._show(self._flip_rates > self.stale_share)
+
+    def _to_publish(self) -> np.ndarray:
+        return np.asarray(self._first + self.dtype_.type(self._blend()) * (self._learning - self._first))
+
+    def _settle(self, updates: Updates) -> None:
+        """Begin from the points there are, if they are twice as many as the last time; then show all bits."""
+        changed = np.zeros(self.n_bits, np.bool_)
+        if self._points is not None and self._points.count >= 2 * max(self._begun_with, 1):
+            with one_thread():
+                changed = self._begin_from_points()
+        super()._settle(updates)
+        updates.flips[0] |= changed
+        updates.n_moved[0] = np.count_nonzero(updates.flips[0])
+
+    # ------------------------------------------------------------------ state
+
+    def _get_method_state(self) -> dict[str, Any]:
+        return super()._get_method_state() | {
+            "first": self._first,
+            "distances": self._distances,
+            "n_whole": self._n_whole,
+            "begun_with": self._begun_with,
+            "points": None if self._points is None else self._points.get_state(),
+        }
+
+    def _set_method_state(self, state: dict[str, Any]) -> None:
+        super()._set_method_state(state)
+        self._first = like(state["first"], self._first, "first")
+        self._distances = like(state["distances"], self._distances, "distances")
+        self._n_whole, self._begun_with = float(state["n_whole"]), int(state["begun_with"])
+        if state["points"] is None:
+            self._points = None
+        else:
+            assert self._points is not None
+            self._points.set_state(state["points"])
+        if self._distances.min() < 0 or not (0 <= self._n_whole < math.inf and self._begun_with >= 0):
+            raise FormatError("expected counts of at least 0, got others.")

@@ -1,0 +1,88 @@
+"""The loops of smooth pair hashing that NumPy would make in many passes.
+
+Each works on one chunk as a whole, and a chunk holds the same pairs however the stream is cut. Products with matrices
+are left to BLAS.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+
+@njit(nogil=True, cache=True)
+def pulls(
+    F: np.ndarray,
+    similar: np.ndarray,
+    weights: np.ndarray,
+    rare: float,
+    agree: float,
+    differ: float,
+    sharpness: float,
+    pull: np.ndarray,
+) -> float:
+    """The gradient of the loss by the projections, but for a factor, into `pull`; returns the mean loss.
+
+    Rows of F = tanh(projections) are first the points a of all pairs, then their points b.
+    """
+    n, r = similar.shape[0], F.shape[1]
+    total = losses = 0.0
+    for t in range(n):
+        c = 0.0
+        for k in range(r):
+            c += F[t, k] * F[n + t, k]
+        c /= r
+        wrong = sharpness * (agree - c if similar[t] else c - differ)
+        weight = weights[t] * (rare if similar[t] else 1.0)
+        total += weight
+        losses += weight * (max(wrong, 0.0) + math.log1p(math.exp(-abs(wrong))))  # softplus
+        slope = F.dtype.type((-weight if similar[t] else weight) / (1.0 + math.exp(-wrong)))
+        for k in range(r):
+            a, b = F[t, k], F[n + t, k]
+            pull[t, k] = slope * b * (1 - a * a)
+            pull[n + t, k] = slope * a * (1 - b * b)
+    return losses / total
+
+
+@njit(nogil=True, cache=True)
+def enter_gradient(G: np.ndarray, keep: float, M: np.ndarray, squares: np.ndarray) -> None:
+    """G enters its running mean M; the squared length of each column of G."""
+    old, new = M.dtype.type(keep), M.dtype.type(1 - keep)
+    squares[:] = 0
+    for i in range(G.shape[0]):
+        for k in range(G.shape[1]):
+            M[i, k] = old * M[i, k] + new * G[i, k]
+            squares[k] += G[i, k] * G[i, k]
+
+
+@njit(nogil=True, cache=True)
+def move(W: np.ndarray, M: np.ndarray, damped: np.ndarray, scale: np.ndarray, keep: float) -> None:
+    """W = keep (W - scale (M - damped)), column by column of its own scale."""
+    factor = W.dtype.type(keep)
+    for i in range(W.shape[0]):
+        for k in range(W.shape[1]):
+            W[i, k] = factor * (W[i, k] - scale[k] * (M[i, k] - damped[i, k]))
+
+
+@njit(nogil=True, cache=True)
+def count_distances(
+    first: np.ndarray,
+    learned: np.ndarray,
+    shares: np.ndarray,
+    similar: np.ndarray,
+    weights: np.ndarray,
+    histograms: np.ndarray,
+) -> None:
+    """The Hamming distance of each pair enters `histograms[share, is similar]`, for codes that go each share of the
+    way from the first to the learned projections (rows as in `pulls`)."""
+    n, r = similar.shape[0], first.shape[1]
+    for t in range(n):
+        for i in range(shares.shape[0]):
+            share, distance = shares[i], 0
+            for k in range(r):
+                a = first[t, k] + share * (learned[t, k] - first[t, k])
+                b = first[n + t, k] + share * (learned[n + t, k] - first[n + t, k])
+                distance += (a >= 0) != (b >= 0)
+            histograms[i, 1 if similar[t] else 0, distance] += weights[t]

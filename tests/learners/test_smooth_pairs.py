@@ -10,7 +10,7 @@ import pytest
 
 from onlinehash import LSH, OnlineHashing, SmoothPairHashing
 from onlinehash.learners.damping import WINDOW
-from onlinehash.learners.smooth_pairs import _unit_rows
+from onlinehash.learners.smooth_pairs import unit_rows
 from tests.reference.smooth_pairs import ReferenceSmoothPairs, mean_loss
 from tests.support import as_bytes, state_bytes
 
@@ -120,7 +120,7 @@ def test_the_gradient_by_finite_differences(share: float) -> None:
     A, B, similar = stream(48)
     learner = small().partial_fit_pairs(A, B, similar)
     learner._share[0] = share
-    X = _unit_rows(np.concatenate([A, B]))
+    X = unit_rows(np.concatenate([A, B]))
     weights = np.random.default_rng(0).choice([0.0, 0.5, 2.0], 48)
     W = learned(learner)
     _, G = learner._gradient(X, np.tanh(X @ W), similar, weights)
@@ -139,7 +139,7 @@ def test_the_gradient_by_finite_differences(share: float) -> None:
 def test_the_loss_is_that_of_the_docstring() -> None:
     A, B, similar = stream(30)
     learner = small().partial_fit_pairs(A, B, similar)
-    X, weights = _unit_rows(np.concatenate([A, B])), np.random.default_rng(0).random(30)
+    X, weights = unit_rows(np.concatenate([A, B])), np.random.default_rng(0).random(30)
     loss, _ = learner._gradient(X, np.tanh(X @ learned(learner)), similar, weights)
     expected = mean_loss(learned(learner), X[:30], X[30:], similar, weights, learner._share[0])
     assert loss / 8 == pytest.approx(expected, rel=1e-12)
@@ -147,7 +147,7 @@ def test_the_loss_is_that_of_the_docstring() -> None:
 
 def test_steps_lower_the_loss() -> None:
     A, B, similar = stream(4000)
-    X, n = _unit_rows(np.concatenate([A, B])), 500
+    X, n = unit_rows(np.concatenate([A, B])), 500
     learner, losses = small(chunk_size=32), []
     for start in range(0, 4000, n):
         learner.partial_fit_pairs(A[start : start + n], B[start : start + n], similar[start : start + n])
@@ -193,9 +193,9 @@ def test_the_length_of_a_point_does_not_matter() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_unit_rows(dtype: Any) -> None:
+def testunit_rows(dtype: Any) -> None:
     X = np.array([[3.0, 4.0], [0.0, 0.0], [-1e-5, 0.0], [1e10, 1e10]], dtype)
-    unit = _unit_rows(X)
+    unit = unit_rows(X)
     assert unit.dtype == dtype
     np.testing.assert_allclose(unit, [[0.6, 0.8], [0, 0], [-1, 0], [0.5**0.5, 0.5**0.5]], rtol=1e-6)
 
@@ -205,7 +205,7 @@ def test_points_have_unit_length_in_the_damped_coordinates(d: int) -> None:
     rng = np.random.default_rng(0)
     A, B = rng.standard_normal((2, 64, d)) * np.geomspace(1, 0.05, d)
     learner = small(chunk_size=64).partial_fit_pairs(A, B, np.arange(64) % 2 == 0)
-    X = _unit_rows(np.concatenate([A, B]))
+    X = unit_rows(np.concatenate([A, B]))
     assert np.mean(np.sum(learner._damping.once(X.T) ** 2, axis=0)) == pytest.approx(1, rel=1e-9)
 
 
@@ -276,7 +276,7 @@ def test_pairs_without_weight_change_nothing() -> None:
 def test_weights_scale_the_pull_of_a_pair() -> None:
     A, B, similar = stream(16)
     learner = small().partial_fit_pairs(A, B, similar)
-    X = _unit_rows(np.concatenate([A, B]))
+    X = unit_rows(np.concatenate([A, B]))
     F = np.tanh(X @ learned(learner))
 
     def gradient(*weights: float) -> np.ndarray:

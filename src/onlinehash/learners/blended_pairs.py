@@ -9,14 +9,15 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
   so far are learned again from it, and then the points are forgotten.
 - *Learning* is that of `SmoothPairHashing`, from W₀ scaled so that the first steps turn functions less.
 - *Blending*: codes are those of W₀ + α (W - W₀). Each pair is first a question: how well does the distance of codes
-  tell similar from dissimilar pairs (AUC), for α of 0, 0.3, 0.6 and 1? Only then it is learned. α is the mean of the
-  four, weighted by the exponential of how many pairs each told right, older pairs being gradually forgotten. So it
-  begins in the middle, needs evidence to leave it, and returns when evidence does.
+  tell similar from dissimilar pairs (AUC), for α of 0, 0.15, 0.3, 0.6 and 1? Only then it is learned. α is the mean
+  of the five, weighted by the exponential of how many pairs each told right, older pairs being gradually forgotten. So
+  it begins in the middle, needs evidence to leave it, and comes back when there is evidence for that.
 """
 
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,14 @@ from onlinehash.format import like
 from onlinehash.learners.buffer import Buffer
 from onlinehash.learners.damping import Damping
 from onlinehash.learners.iterative_quantization import rotated_directions
-from onlinehash.learners.smooth_kernels import count_distances, enter_gradient, move, pulls
+from onlinehash.learners.smooth_kernels import blend_of, count_distances, enter_gradient, pulls, scale_to_unit_length
 from onlinehash.learners.smooth_pairs import (
     AGREE,
     DECAY,
     DIFFER,
     FIRST_STEP,
     LEAST_STEP,
+    MANY_PAIRS,
     MOMENTUM,
     OF_FLIPS,
     OF_SQUARES,
@@ -50,7 +52,10 @@ from onlinehash.numeric.threads import one_thread
 FIRST_SCALE = 1.5
 
 #: α's candidates, and the number of pairs of a kind in which the weight of an older answer halves.
-SHARES, HALF_LIFE = np.array([0.0, 0.3, 0.6, 1.0]), 500
+SHARES, HALF_LIFE = np.array([0.0, 0.15, 0.3, 0.6, 1.0]), 500
+
+#: After `MANY_PAIRS`, one chunk in so many is asked for α, and tells which bits to publish.
+LOOKED_AT = 4
 
 #: The most points that are kept; at which parts of them a beginning is found; ITQ's iterations.
 MOST_POINTS, PARTS, N_ITERATIONS = 2000, (16, 4, 1), 50
@@ -62,10 +67,10 @@ class BlendedPairHashing(SmoothPairHashing):
     With W₀ from the first points alone, and W learned from pairs beginning there (see `SmoothPairHashing`),
 
         h(x) = sgn((W₀ + α (W - W₀))ᵀ x)
-        α = Σ_i α_i exp(T AUC_i) / Σ_i exp(T AUC_i)      α_i = 0, 0.3, 0.6, 1;  T = 4 n₊n₋ / (n₊ + n₋)
+        α = Σ_i α_i exp(T AUC_i) / Σ_i exp(T AUC_i)      α_i = 0, 0.15, 0.3, 0.6, 1
 
     AUC_i is the probability that under α_i a similar pair's codes are nearer than a dissimilar pair's, over pairs that
-    were not learned yet; n₊ and n₋ are how many of either kind it rests on. The weight of a pair halves with every 500
+    were not learned yet; T = 4 n₊n₋ / (n₊ + n₋), with n₊ and n₋ how many of either kind it rests on. The weight of a pair halves with every 500
     of its kind that follow.
 
     Parameters
@@ -86,6 +91,8 @@ class BlendedPairHashing(SmoothPairHashing):
     blend_ : float
         α: 0 shows the beginning, 1 all that was learned.
     """
+
+    _some = 16
 
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
         super()._begin(n_inputs, rng)
@@ -110,6 +117,8 @@ class BlendedPairHashing(SmoothPairHashing):
         self._n_chunks = self._n_learned = self._directions_at = 0
         self._n_whole = 0.0  # chunks learned, where one that was ended early counts by its part
         self._distances = np.zeros((len(SHARES), 2, self.n_bits + 1))  # dissimilar, similar
+        self._blend = blend_of(SHARES, self._distances)  # α
+        self._along = self._damping.along(self._momentum)
 
     # ------------------------------------------------------------------ the beginning
 
@@ -170,6 +179,13 @@ class BlendedPairHashing(SmoothPairHashing):
 
     # ------------------------------------------------------------------ a chunk
 
+    def _fill(self, updates: Updates, **rows: np.ndarray) -> None:
+        """A whole chunk need not wait, nor be copied."""
+        if self._chunk.count == 0 and len(updates) == self.chunk_size:
+            self._learn_rows(SimpleNamespace(**rows), updates.view(slice(len(updates) - 1, None)))
+        else:
+            super()._fill(updates, **rows)
+
     def _learn_chunk(self, chunk: Any) -> np.ndarray:
         n_kept = self._keep(chunk)
         changed = np.zeros(self.n_bits, np.bool_)
@@ -178,23 +194,30 @@ class BlendedPairHashing(SmoothPairHashing):
         else:
             n_kept = 0
         if self._begun_with and n_kept < len(chunk.A):
-            X = unit_rows(np.concatenate([chunk.A[n_kept:], chunk.B[n_kept:]]))
-            projections = self._descend(X, chunk.similar[n_kept:] > 0, chunk.weights[n_kept:])
-            if projections is not None:
-                changed |= self._publish(X, projections)
+            X = np.concatenate([chunk.A[n_kept:], chunk.B[n_kept:]])
+            scale_to_unit_length(X)
+            shown = self._descend(X, chunk.similar[n_kept:] > 0, chunk.weights[n_kept:])
+            if shown is not None:
+                changed |= self._publish(X, shown)
         return changed
 
     def _descend(self, X: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
-        """Ask the pairs (first their points a, then their points b) for α, then learn them: their projections before.
+        """Ask the pairs (first their points a, then their points b) for α, then learn them.
 
-        None where no pair has any weight.
+        Returns the projections that codes should show (before this step), or None where this chunk was not looked at.
         """
         if not weights.any():
             return None
         weights = self._relative(weights)
+        looked_at = self._directions_at
         self._follow(X, weights, similar)
-        first, learned = X @ self._first, X @ self._learning
-        self._ask(first, learned, similar, weights)
+        if self._directions_at != looked_at:
+            self._along = self._damping.along(self._momentum)
+        learned, shown = X @ self._learning, None
+        if self._n_learned <= MANY_PAIRS or self._n_chunks % LOOKED_AT == 0:
+            first = X @ self._first
+            self._ask(first, learned, similar, weights)
+            shown = first + self.dtype_.type(self._blend) * (learned - first)
         F, pull = np.tanh(learned), np.empty_like(learned)
         p = self._share[0]
         rare = math.sqrt((1 - p) / p)
@@ -203,34 +226,27 @@ class BlendedPairHashing(SmoothPairHashing):
         self._n_chunks += 1
         self._surprise.enter(loss, len(similar))
         self._advance(X.T @ pull, len(similar) / self.chunk_size)
-        return np.asarray(first + self.dtype_.type(self._blend()) * (learned - first))
+        return shown
 
     def _ask(self, first: np.ndarray, learned: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
         """Distances of codes under each α enter the histograms, in which older pairs of the same kind fade."""
         for kind in (0, 1):
             self._distances[:, kind] *= 0.5 ** (weights @ (similar == kind) / HALF_LIFE)
         count_distances(first, learned, SHARES.astype(self.dtype_), similar, weights, self._distances)
-
-    def _blend(self) -> float:
-        """α: the mean of its candidates, weighted by what they told right of pairs before these were learned."""
-        n_differ, n_agree = self._distances[0].sum(axis=1)
-        if not n_differ * n_agree > 0:
-            return float(SHARES.mean())
-        differ, agree = self._distances[:, 0] / n_differ, self._distances[:, 1] / n_agree
-        auc = (agree * (1 - np.cumsum(differ, axis=1) + differ / 2)).sum(axis=1)
-        weights = np.exp(4 * n_differ * n_agree / (n_differ + n_agree) * (auc - auc.max()))
-        return float(weights @ SHARES / weights.sum())
+        self._blend = blend_of(SHARES, self._distances)
 
     def _advance(self, G: np.ndarray, part: float) -> None:
         """Move W as `SmoothPairHashing` does; a chunk that was ended early counts by its part everywhere."""
         self._n_whole += part
         keep, squares = OF_SQUARES**part, np.empty(self.n_bits, self.dtype_)
         enter_gradient(G, MOMENTUM**part, self._momentum, squares)
-        self._squares = keep * self._squares + (1 - keep) * self._damping.shortened(G, squares)
+        along = self._damping.along(G)
+        self._along += self.dtype_.type(1 - MOMENTUM**part) * (along - self._along)  # Qᵀ of the momentum
+        self._squares = keep * self._squares + (1 - keep) * self._damping.shortened(squares, along)
         lengths = np.sqrt(self._squares / (1 - OF_SQUARES**self._n_whole))
         eta = part * max(LEAST_STEP, FIRST_STEP / math.sqrt(1 + self._surprise.n_since / STEADY))
         scale = eta / (1 - MOMENTUM**self._n_whole) / np.maximum(lengths, 1e-30)
-        self._damping.step(self._learning, self._momentum, scale, 1 - DECAY * eta)
+        self._damping.step(self._learning, self._momentum, self._along, scale, 1 - DECAY * eta)
 
     # ------------------------------------------------------------------ what codes show of it
 
@@ -238,16 +254,18 @@ class BlendedPairHashing(SmoothPairHashing):
     def blend_(self) -> float:
         """α: 0 shows the beginning, 1 all that was learned."""
         self._check_ready()
-        return self._blend()
+        return self._blend
 
     def _publish(self, X: np.ndarray, projections: np.ndarray) -> np.ndarray:
         """Bits of which too many points would change theirs."""
         flips = ((projections >= 0) != (X @ self._W[:, : self._n_inputs].T >= 0)).mean(axis=0)
-        self._flip_rates = OF_FLIPS * self._flip_rates + (1 - OF_FLIPS) * flips
+        keep = OF_FLIPS if self._n_learned <= MANY_PAIRS else OF_FLIPS**LOOKED_AT
+        self._flip_rates = keep * self._flip_rates + (1 - keep) * flips
         return self._show(self._flip_rates > self.stale_share)
 
-    def _to_publish(self) -> np.ndarray:
-        return np.asarray(self._first + self.dtype_.type(self._blend()) * (self._learning - self._first))
+    def _to_publish(self, columns: np.ndarray) -> np.ndarray:
+        first, learned = self._first[:, columns], self._learning[:, columns]
+        return np.asarray(first + self.dtype_.type(self._blend) * (learned - first))
 
     def _settle(self, updates: Updates) -> None:
         """Begin from the points there are, if they are twice as many as the last time; then show all bits."""
@@ -264,6 +282,7 @@ class BlendedPairHashing(SmoothPairHashing):
     def _get_method_state(self) -> dict[str, Any]:
         return super()._get_method_state() | {
             "first": self._first,
+            "along": self._along,
             "distances": self._distances,
             "n_whole": self._n_whole,
             "begun_with": self._begun_with,
@@ -274,6 +293,7 @@ class BlendedPairHashing(SmoothPairHashing):
         super()._set_method_state(state)
         self._first = like(state["first"], self._first, "first")
         self._distances = like(state["distances"], self._distances, "distances")
+        self._along = like(state["along"], self._along, "along")
         self._n_whole, self._begun_with = float(state["n_whole"]), int(state["begun_with"])
         if state["points"] is None:
             self._points = None
@@ -282,3 +302,4 @@ class BlendedPairHashing(SmoothPairHashing):
             self._points.set_state(state["points"])
         if self._distances.min() < 0 or not (0 <= self._n_whole < math.inf and self._begun_with >= 0):
             raise FormatError("expected counts of at least 0, got others.")
+        self._blend = blend_of(SHARES, self._distances)

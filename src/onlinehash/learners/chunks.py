@@ -6,6 +6,7 @@ ends a chunk early.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -55,11 +56,13 @@ class ChunkLearner(LinearLearner):
             super()._learn(A, B, similar, weights, updates)
             return
         start = 0
-        while start < len(A):
-            rows = slice(start, min(start + self._chunk.room, len(A)))
-            updates.loss[rows] = self._losses(A[rows], B[rows], similar[rows])
-            self._fill(updates.view(rows), A=A[rows], B=B[rows], similar=similar[rows], weights=weights[rows])
-            start = rows.stop
+        with one_thread() if len(A) >= self._chunk.room else nullcontext():  # once for all chunks
+            while start < len(A):
+                rows = slice(start, min(start + self._chunk.room, len(A)))
+                updates.loss[rows] = self._losses(A[rows], B[rows], similar[rows])
+                told = updates if rows == slice(0, len(updates)) else updates.view(rows)
+                self._fill(told, A=A[rows], B=B[rows], similar=similar[rows], weights=weights[rows])
+                start = rows.stop
 
     def _learn_labelled(self, X: np.ndarray, members: np.ndarray, updates: Updates) -> None:
         start = 0
@@ -86,12 +89,16 @@ class ChunkLearner(LinearLearner):
 
     def _end_chunk(self, updates: Updates) -> None:
         if self._chunk.count:
-            with one_thread():
-                changed = self._learn_chunk(self._chunk.take())
-            updates.flips[0] = changed
-            updates.n_moved[0] = np.count_nonzero(changed)
-            updates.step[0] = self._step_of_chunk() if changed.any() else 0.0
-            updates.loss[0] += self._loss_of_chunk()
+            self._learn_rows(self._chunk.take(), updates)
+
+    def _learn_rows(self, rows: Any, updates: Updates) -> None:
+        """The rows of a chunk, and what they did into the one row of `updates`."""
+        with one_thread():
+            changed = self._learn_chunk(rows)
+        updates.flips[0] = changed
+        updates.n_moved[0] = np.count_nonzero(changed)
+        updates.step[0] = self._step_of_chunk() if changed.any() else 0.0
+        updates.loss[0] += self._loss_of_chunk()
 
     def _step_of_chunk(self) -> float:
         """How far the last chunk moved the functions, in the method's own measure; not zero."""

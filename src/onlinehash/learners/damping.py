@@ -18,7 +18,7 @@ import numpy as np
 
 from onlinehash.errors import FormatError
 from onlinehash.format import like
-from onlinehash.learners.smooth_kernels import move
+from onlinehash.learners.smooth_kernels import fade_and_add, move
 
 #: Leading directions that are kept.
 N_DIRECTIONS = 32
@@ -52,8 +52,7 @@ class Damping:
         """Rows enter the average."""
         self._n_rows = min(self._n_rows + len(X), WINDOW)
         n = max(self._n_rows, len(X))
-        self._C *= 1 - len(X) / n
-        self._C += X.T @ X / n
+        fade_and_add(self._C, 1 - len(X) / n, np.dot(X.T, X.copy()), 1 / n)  # a copy: NumPy is slow where both are one
 
     def find_directions(self) -> None:
         """Take the leading directions of C as it is now."""
@@ -73,17 +72,19 @@ class Damping:
 
     def lengths(self, G: np.ndarray) -> np.ndarray:
         """|P g|² of each column g."""
-        return self.shortened(G, (G * G).sum(axis=0))
+        return self.shortened((G * G).sum(axis=0), self.along(G))
 
-    def shortened(self, G: np.ndarray, squares: np.ndarray) -> np.ndarray:
-        """The same where |g|² is known."""
-        along = self._Q.T @ G
+    def along(self, G: np.ndarray) -> np.ndarray:
+        """Qᵀ G."""
+        return np.asarray(self._Q.T @ G)
+
+    def shortened(self, squares: np.ndarray, along: np.ndarray) -> np.ndarray:
+        """|P g|² where |g|² and Qᵀg are known."""
         return np.maximum(self._q0 * (squares - self._D @ (along * along)), 0.0)
 
-    def step(self, W: np.ndarray, M: np.ndarray, scale: np.ndarray, keep: float) -> None:
-        """W = keep (W - P² M scale), in place."""
-        damped = self._Q @ (self._D[:, None] * (self._Q.T @ M))
-        move(W, M, damped, (self._q0 * scale).astype(W.dtype), keep)
+    def step(self, W: np.ndarray, M: np.ndarray, along: np.ndarray, scale: np.ndarray, keep: float) -> None:
+        """W = keep (W - P² M scale), in place, where `along` is QᵀM."""
+        move(W, M, self._Q @ (self._D[:, None] * along), (self._q0 * scale).astype(W.dtype), keep)
 
     def squared(self, G: np.ndarray) -> np.ndarray:
         """P² G."""

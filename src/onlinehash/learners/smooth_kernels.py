@@ -12,6 +12,28 @@ import numpy as np
 from numba import njit
 
 
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})  # a row is summed alike wherever it stands
+def scale_to_unit_length(X: np.ndarray) -> None:
+    """Rows of unit length, in place; a zero row stays."""
+    for n in range(X.shape[0]):
+        total = X.dtype.type(0)
+        for i in range(X.shape[1]):
+            total += X[n, i] * X[n, i]
+        if total > 0:
+            scale = X.dtype.type(1 / math.sqrt(total))
+            for i in range(X.shape[1]):
+                X[n, i] *= scale
+
+
+@njit(nogil=True, cache=True)
+def fade_and_add(C: np.ndarray, keep: float, new: np.ndarray, share: float) -> None:
+    """C = keep C + share new."""
+    old, factor = C.dtype.type(keep), C.dtype.type(share)
+    for i in range(C.shape[0]):
+        for j in range(C.shape[1]):
+            C[i, j] = old * C[i, j] + factor * new[i, j]
+
+
 @njit(nogil=True, cache=True)
 def pulls(
     F: np.ndarray,
@@ -86,3 +108,30 @@ def count_distances(
                 b = first[n + t, k] + share * (learned[n + t, k] - first[n + t, k])
                 distance += (a >= 0) != (b >= 0)
             histograms[i, 1 if similar[t] else 0, distance] += weights[t]
+
+
+@njit(nogil=True, cache=True)
+def blend_of(shares: np.ndarray, histograms: np.ndarray) -> float:
+    """The mean of the shares, weighted by exp(T AUC) of their histograms; the plain mean where a kind is missing.
+
+    T is the number of pairs behind them, as if the kinds were equally many.
+    """
+    n_shares, size = histograms.shape[0], histograms.shape[2]
+    n_differ, n_agree = histograms[0, 0].sum(), histograms[0, 1].sum()
+    auc = np.zeros(n_shares)
+    if n_differ > 0 and n_agree > 0:
+        for i in range(n_shares):
+            farther = n_differ
+            for distance in range(size):
+                differ = histograms[i, 0, distance]
+                farther -= differ
+                auc[i] += histograms[i, 1, distance] * (farther + differ / 2)
+            auc[i] /= n_differ * n_agree
+    evidence = 4 * n_differ * n_agree / max(n_differ + n_agree, 1e-300)
+    best = auc.max()
+    total = blend = 0.0
+    for i in range(n_shares):
+        weight = math.exp(evidence * (auc[i] - best))
+        total += weight
+        blend += weight * shares[i]
+    return blend / total

@@ -34,7 +34,7 @@ from onlinehash.learners.hooks import Traits
 from onlinehash.learners.pair_kernels import similarity_losses
 from onlinehash.learners.surprise import Surprise
 from onlinehash.learners.update import Updates
-from onlinehash.numeric.dots import pad_rows
+from onlinehash.numeric.dots import aligned_zeros
 
 #: A similar pair should agree at least so much, a dissimilar one at most so much (inner product of codes over r); how
 #: sharply the loss turns there.
@@ -83,6 +83,9 @@ class SmoothPairHashing(ChunkLearner):
 
     traits = Traits(learns_from="pairs", unit="chunk")
 
+    #: After many pairs, one chunk in how many enters the second moments.
+    _some = SOME
+
     def __init__(
         self,
         n_bits: int = 64,
@@ -130,8 +133,10 @@ class SmoothPairHashing(ChunkLearner):
     def _losses(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray) -> np.ndarray:
         """By how many bits the published codes miss the agreement they should have."""
         losses = np.empty(len(A))
-        X = pad_rows(np.stack([A, B], axis=1).reshape(-1, A.shape[1]))
-        similarity_losses(self._W, X, similar, (1 - AGREE) / 2 * self.n_bits, (1 - DIFFER) / 2 * self.n_bits, losses)
+        radius, distance = (1 - AGREE) / 2 * self.n_bits, (1 - DIFFER) / 2 * self.n_bits
+        X = aligned_zeros((2 * len(A), A.shape[1]), A.dtype)
+        X[0::2, : A.shape[1]], X[1::2, : A.shape[1]] = A, B
+        similarity_losses(self._W, X, similar, radius, distance, losses)
         return losses
 
     def _learn_chunk(self, chunk: Any) -> np.ndarray:
@@ -163,7 +168,7 @@ class SmoothPairHashing(ChunkLearner):
         n = min(self._share[1] + weights.sum(), WINDOW)
         p = self._share[0] + weights @ (similar - self._share[0]) / max(n, weights.sum())
         self._share[:] = min(max(p, 1 / WINDOW), 1 - 1 / WINDOW), n  # even where all pairs are of one kind
-        if self._n_learned < MANY_PAIRS or self._n_chunks % SOME == 0:
+        if self._n_learned < MANY_PAIRS or self._n_chunks % self._some == 0:
             self._damping.enter(X)
         self._n_learned += len(weights)
         if self._n_learned >= self._directions_at or not self._damping.has_directions:
@@ -211,15 +216,17 @@ class SmoothPairHashing(ChunkLearner):
         """Publish these columns; which of them differ."""
         if not columns.any():
             return columns
-        shown, functions = self._W[:, : self._n_inputs], self._to_publish().T
-        changed = columns & (shown != functions).any(axis=1)
-        shown[changed] = functions[changed]
+        shown, functions = self._W[:, : self._n_inputs], self._to_publish(columns).T
+        differ = (shown[columns] != functions).any(axis=1)
+        shown[columns] = functions
         self._flip_rates[columns] = 0.0
-        return np.asarray(changed)
+        changed = columns.copy()
+        changed[columns] = differ
+        return changed
 
-    def _to_publish(self) -> np.ndarray:
-        """The functions that codes should show now, `(n_inputs, n_bits)`."""
-        return self._learning
+    def _to_publish(self, columns: np.ndarray) -> np.ndarray:
+        """The functions that these columns should show now, `(n_inputs, n)`."""
+        return self._learning[:, columns]
 
     def _settle(self, updates: Updates) -> None:
         if self._n_chunks:

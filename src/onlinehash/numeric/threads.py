@@ -6,15 +6,28 @@ be the same on every machine, so learners that compute a chunk or a batch by BLA
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
+_inside = threading.local()
 
-def one_thread() -> AbstractContextManager[object]:
-    """BLAS and LAPACK use one thread inside."""
-    return _controller().limit(limits=1, user_api="blas")
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """BLAS and LAPACK use one thread inside; to enter again costs nothing."""
+    if getattr(_inside, "already", False):
+        yield
+        return
+    with _controller().limit(limits=1, user_api="blas"):
+        _inside.already = True
+        try:
+            yield
+        finally:
+            _inside.already = False
 
 
 @cache

@@ -3,6 +3,7 @@ what the paper's theorems say about the loss (`bounds`)."""
 
 from onlinehash.evaluate import bounds
 from onlinehash.evaluate.along import CodeChanges, Row, along, area
+from onlinehash.evaluate.cosine import cosine
 from onlinehash.evaluate.curves import PrecisionRecall, curve, precision_recall
 from onlinehash.evaluate.health import BitHealth, bit_health
 from onlinehash.evaluate.information import mutual_information
@@ -25,6 +26,7 @@ __all__ = [
     "area",
     "bit_health",
     "bounds",
+    "cosine",
     "curve",
     "mutual_information",
     "nearest",

@@ -9,7 +9,8 @@ from __future__ import annotations
 from onlinehash.demo import digits
 from onlinehash.demo.contest import N_ANCHORS, N_BITS
 from onlinehash.features import RbfAnchors
-from onlinehash.learners.online_hashing import OnlineHashing
+from onlinehash.learners import registry
+from onlinehash.learners.base import Learner
 from onlinehash.live import refresh
 from onlinehash.live.index import LiveIndex
 from onlinehash.serve.monitor import Monitor
@@ -29,7 +30,8 @@ def digits_service(limits: Limits | None = None, seed: int = 0) -> Service:
     """The service with all that accompanies it; nothing of that is started."""
     data = digits.load(seed, n_pairs=1)
     # The mean is that of all items, so that codes move only by what is learned.
-    learner = OnlineHashing(N_BITS, features=RbfAnchors(N_ANCHORS), burn_in=len(data.X_base), random_state=seed)
+    kind = registry.find(registry.RECOMMENDED)
+    learner: Learner = kind(N_BITS, features=RbfAnchors(N_ANCHORS), burn_in=len(data.X_base), random_state=seed)
     index = LiveIndex(learner, refresh=refresh.every(PAIRS_BETWEEN_REFRESHES))
     ids = index.add(None, data.X_base, [{LABEL: int(label)} for label in data.y_base])
     index.refresh()

@@ -4,16 +4,17 @@ import { glide } from "./glide.js";
 import { sparkline } from "./spark.js";
 import { say } from "./surface.js";
 
-const SHORT = {
-  OnlineHashing: "OH", MultiModelOnlineHashing: "MMOH", IterativeQuantization: "ITQ", BlendedPairHashing: "Blended pairs",
+const TITLES = {
+  IterativeQuantization: ["No feedback", "ITQ"],
+  BlendedPairHashing: ["Blended", "BlendedPairHashing"],
+  OnlineHashing: ["OH", "OnlineHashing"],
+  MultiModelOnlineHashing: ["MMOH", "MultiModelOnlineHashing"],
 };
 const COLOURS = {
   LSH: "--lsh", IterativeQuantization: "--lsh", OnlineHashing: "--oh", MultiModelOnlineHashing: "--mmoh",
   BlendedPairHashing: "--blended",
 };
 const KEPT = 60; // values of the line that shows how it went
-
-export const nameOf = (name) => SHORT[name] ?? name;
 
 /** One method: what it costs, how good it is, what it finds. */
 export class Column {
@@ -26,8 +27,8 @@ export class Column {
     this.bar = make("span.bar-fill");
     this.map = make("p.compare-map", {}, make("span"), make("span.bar", { "aria-hidden": "true" }, this.bar));
     this.hits = make("ol.compare-hits");
-    const title = make("h3", {}, nameOf(name), SHORT[name] ? make("span.soft", {}, name) : null);
-    const held = [title, this.facts, this.share, this.map, this.hits];
+    const [title, more] = TITLES[name] ?? [name, null];
+    const held = [make("h3", {}, title, more ? make("span.soft", {}, more) : null), this.facts, this.share, this.map, this.hits];
     this.element = make("section.compare-column", { "aria-label": name }, ...held);
     this.element.style.setProperty("--method", `var(${COLOURS[name] ?? "--plain"})`);
   }

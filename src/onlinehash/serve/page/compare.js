@@ -1,5 +1,5 @@
 /** Compare: one query under several methods, side by side, while they learn. */
-import { Column, nameOf } from "./column.js";
+import { Column } from "./column.js";
 import { count, make } from "./elements.js";
 import { whole } from "./json.js";
 import { say } from "./surface.js";
@@ -33,11 +33,10 @@ class Comparison {
     this.trouble = make("p.trouble", { role: "alert" });
     this.exact = make("p.compare-exact", { hidden: true });
     this.grid = make("div.compare-columns");
-    const names = this.about.compare.map(nameOf);
     section.append(
       make("p.view-lead", {},
-        `The same query, answered by ${inWords(names)}. `,
-        "One gets no feedback, the others learn from the same pairs: what differs is what feedback buys."),
+        "The same query under several methods. Those that get feedback learn from the same pairs: ",
+        "what differs from codes without any is what feedback buys."),
       make("div.compare-head", {},
         this.held,
         make("form.compare-pick", { submit: (event) => { event.preventDefault(); this.byId(); } },
@@ -157,8 +156,4 @@ class Comparison {
 function leaveOut(method, id) {
   const at = method.ids.indexOf(id);
   for (const list of [method.ids, method.distances]) list.splice(at < 0 ? SHOWN : at, 1);
-}
-
-function inWords(names) {
-  return names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names.join("");
 }

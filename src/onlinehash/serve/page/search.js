@@ -49,7 +49,7 @@ class SearchAndTeach {
       make("div.answers", {}, make("div.ways", {}, this.title, legend(this.teachable)),
         this.neighbours.list, ...handles(this.teachable)));
     section.classList.toggle("wordy", !about.pictures);
-    section.append(this.finder.element, make("div.told", {}, this.line, this.now), this.results);
+    section.append(this.finder.element, this.line, this.results);
   }
 
   async start() {
@@ -67,7 +67,7 @@ class SearchAndTeach {
   /** One quiet line; `unseen` is for those who hear the page and is on the page elsewhere. */
   say(text, unseen = "") {
     this.now.hidden = true;
-    this.line.replaceChildren(make("span", {}, text), make("span.unseen", {}, unseen && ` ${unseen}`));
+    this.line.replaceChildren(make("span", {}, text), make("span.unseen", {}, unseen && ` ${unseen}`), this.now);
   }
 
   /** Searches from an item or a picture: {id, payload} or {id: null, vector, url, name}. */

@@ -13,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 
 from onlinehash import evaluate
 from onlinehash.demo.digits import Digits
-from onlinehash.evaluate.cosine import unit
+from onlinehash.evaluate.exact import unit
 from onlinehash.features import RbfAnchors
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner

@@ -7,7 +7,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from onlinehash import evaluate
 from onlinehash.errors import InvalidInput
-from onlinehash.evaluate import cosine as module
+from onlinehash.evaluate import exact
 
 RNG = np.random.default_rng(0)
 QUERY, BASE = RNG.standard_normal((30, 8)), RNG.standard_normal((200, 8))
@@ -18,7 +18,7 @@ TRUTH = evaluate.same_label(Y_QUERY, Y_BASE)
 @pytest.mark.parametrize("block", [1, 1000, 1 << 22])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_it_is_that_of_scikit_learn(monkeypatch, block, dtype):
-    monkeypatch.setattr(module, "BLOCK", block)
+    monkeypatch.setattr(exact, "BLOCK", block)
     cosines = cosine_similarity(QUERY, BASE)
     relevant = Y_QUERY[:, None] == Y_BASE
     nearest = np.argsort(-cosines, axis=1)[:, :10]
@@ -29,8 +29,8 @@ def test_it_is_that_of_scikit_learn(monkeypatch, block, dtype):
 
 
 def test_lengths_do_not_matter_be_they_huge_or_tiny():
-    lengths = 10.0 ** RNG.integers(-150, 150, size=(200, 1))
-    assert evaluate.cosine(1e200 * QUERY, lengths * BASE, TRUTH) == evaluate.cosine(QUERY, BASE, TRUTH)
+    lengths = 10.0 ** RNG.integers(-300, 150, size=(200, 1))
+    assert evaluate.cosine(1e100 * QUERY, lengths * BASE, TRUTH) == evaluate.cosine(QUERY, BASE, TRUTH)
 
 
 def test_a_vector_of_zeros_lies_between_near_and_far():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -12,10 +13,11 @@ import numpy as np
 import pytest
 
 from onlinehash import LiveIndex, OnlineHashing, refresh
-from onlinehash.cli import offer
+from onlinehash.cli import offer, parameters
 from onlinehash.cli.app import run
 from onlinehash.cli.serve import _limits, _policy
 from onlinehash.errors import InvalidInput
+from onlinehash.learners import registry
 from onlinehash.serve.settings import Access
 
 
@@ -56,6 +58,18 @@ def test_a_folder_with_an_index_keeps_its_learner(tmp_path: Path, capsys: pytest
     LiveIndex(OnlineHashing(8, random_state=0), path=tmp_path / "items").close()
     assert run(["serve", str(tmp_path / "items"), "--bits", "16", "--port", "0"]) == 2
     assert "expected n_bits=8 as in" in capsys.readouterr().err
+
+
+def test_a_new_index_has_the_recommended_learner_and_an_older_one_its_own(tmp_path: Path) -> None:
+    folder, nothing = str(tmp_path / "items"), parameters.Choices(None, None, None, None, None)
+    few = replace(nothing, bits=8)
+    for where, kind in ((None, registry.RECOMMENDED), (folder, "OnlineHashing")):
+        LiveIndex(OnlineHashing(8, random_state=0), path=folder).close()
+        for choices in (nothing, few, replace(few, method=kind)):
+            with parameters.make_index(choices, where) as index:
+                assert type(index.learner).__name__ == kind
+    with pytest.raises(InvalidInput, match="expected a OnlineHashing as in"):
+        parameters.make_index(replace(few, method=registry.RECOMMENDED), folder)
 
 
 def test_a_port_that_is_taken_is_one_sentence(capsys: pytest.CaptureFixture[str]) -> None:
@@ -99,7 +113,7 @@ def test_an_index_on_a_disk_is_served_and_goes_on(tmp_path: Path) -> None:
             assert process.wait(60) == 0
     with LiveIndex.open(tmp_path / "items", read_only=True) as index:
         assert len(index) == 40
-        assert index.n_bits == 16
+        assert (type(index.learner).__name__, index.n_bits) == (registry.RECOMMENDED, 16)
         assert index.policy == refresh.when_changed(0.05)
 
 

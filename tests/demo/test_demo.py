@@ -9,12 +9,15 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 from rich.console import Console
+from sklearn.metrics import average_precision_score
+from sklearn.metrics.pairwise import cosine_similarity
 
-from onlinehash import LSH, RbfAnchors, demo
+from onlinehash import LSH, IterativeQuantization, RbfAnchors, demo
 from onlinehash.codes import fused_distances
 from onlinehash.demo import contest, digits, pictures
 from onlinehash.demo.charts import Axis, Line, line_chart
 from onlinehash.errors import InvalidInput
+from onlinehash.learners import registry
 
 
 def run_quietly(path, seed=0, **console_options):
@@ -35,30 +38,50 @@ def whole(tmp_path_factory):
 # ------------------------------------------------------------------ results
 
 
-def test_learning_helps_and_lsh_stays_where_it_is(whole):
-    lsh, oh, mmoh, wide, plain, smooth = whole[0]
-    assert (lsh.map_before, lsh.auc_before) == (lsh.map_after, lsh.auc_after)
+def test_learning_helps_and_what_gets_no_feedback_stays_where_it_is(whole):
+    floats, itq, blended, lsh, oh, mmoh, wide, plain = whole[0]
+    for still in (floats, itq, lsh):
+        assert (still.map_before, still.auc_before) == (still.map_after, still.auc_after)
+        assert still.microseconds_per_pair is None
+    assert abs(blended.map_before - itq.map_before) < 0.02  # where the recommended learner starts
     assert (oh.map_before, oh.auc_before) == (
         lsh.map_before,
         lsh.auc_before,
     )  # OH starts from the functions of LSH
-    for learner in (oh, mmoh, wide, plain, smooth):
-        assert learner.map_after > learner.map_before + 0.25
-        assert learner.auc_after > learner.auc_before + 0.08
+    for learner in (blended, oh, mmoh, wide, plain):
+        assert learner.map_after > learner.map_before + 0.2
+        assert learner.auc_after > learner.auc_before + 0.06
+        assert 0 < learner.microseconds_per_pair < 1500  # the paper's learner took 1500
+        assert learner.map_after > max(floats.map_after, itq.map_after)
     assert min(oh.map_after, mmoh.map_after, wide.map_after) > 0.9
-    assert smooth.map_after > wide.map_after  # with a quarter of its bits
-    assert smooth.cumulative_loss is None  # it counts another loss
+    assert blended.map_after > wide.map_after  # with a quarter of its bits
+    assert blended.cumulative_loss is None  # it counts another loss
     assert oh.cumulative_loss < lsh.cumulative_loss / 2
-    assert [r.bits_per_item for r in whole[0]] == [32, 32, 128, 128, 32, 32]
-    assert all(0 < r.microseconds_per_pair < 1500 for r in whole[0])  # the paper's learner took 1500
+    assert [r.bits_per_item for r in whole[0]] == [2048, 32, 32, 32, 32, 128, 128, 32]
 
 
-def test_the_loss_of_lsh_is_that_of_its_codes_on_the_stream(whole):
+def without_feedback(data):
+    """LSH and ITQ, which know the points alone."""
+    features = {"features": RbfAnchors(300), "random_state": 0}
+    lsh = LSH(32, burn_in=len(data.X_base), **features).observe(data.X_base)
+    return lsh, IterativeQuantization(32, **features).fit(data.X_base)
+
+
+def test_the_loss_of_what_learns_nothing_is_that_of_its_codes_on_the_stream(whole):
     data = digits.load(0, contest.N_PAIRS)
-    lsh = LSH(32, features=RbfAnchors(300), burn_in=len(data.X_base), random_state=0).observe(data.X_base)
-    distances = (lsh.transform(data.stream.A) != lsh.transform(data.stream.B)).sum(axis=1)
-    expected = np.where(data.stream.similar, distances, np.maximum(0, 0.4 * 32 - distances)).sum()
-    assert whole[0][0].cumulative_loss == pytest.approx(expected)
+    results = {r.name: r for r in whole[0]}
+    for name, learner in zip(("LSH", "no feedback"), without_feedback(data), strict=True):
+        distances = (learner.transform(data.stream.A) != learner.transform(data.stream.B)).sum(axis=1)
+        expected = np.where(data.stream.similar, distances, np.maximum(0, 0.4 * 32 - distances)).sum()
+        assert results[name].cumulative_loss == pytest.approx(expected)
+
+
+def test_the_float_reference_is_that_of_scikit_learn(whole):
+    data = digits.load(0, contest.N_PAIRS)
+    cosines = cosine_similarity(data.X_query, data.X_base)
+    pairs = zip(cosines, data.y_query[:, None] == data.y_base, strict=True)
+    expected = np.mean([average_precision_score(relevant, row) for row, relevant in pairs])
+    assert whole[0][0].map_after == pytest.approx(expected, abs=1e-5)
 
 
 def test_everything_but_the_timings_follows_from_the_seed(tmp_path, monkeypatch):
@@ -101,7 +124,7 @@ def test_the_console_shows_the_table_also_when_it_is_no_terminal(whole):
 def test_a_terminal_hears_of_the_compilation_and_sees_mean_average_precision_live(tmp_path, monkeypatch):
     monkeypatch.setattr(contest, "N_PAIRS", 200)
     monkeypatch.setattr(contest, "TIMED_PASSES", 1)
-    results, _, shown = run_quietly(tmp_path / "report.html", force_terminal=True)
+    (_, *results), _, shown = run_quietly(tmp_path / "report.html", force_terminal=True)
     assert "compiling kernels" in shown
     for r in results:
         assert f"mAP {r.map_after:.3f}" in shown
@@ -150,25 +173,27 @@ def test_the_report_tells_the_results(whole):
     for r in results:
         for number in (r.map_before, r.map_after, r.auc_before, r.auc_after):
             assert f"{number:.3f}" in html
+        assert r.name in html
         assert ("–" if r.cumulative_loss is None else f"{r.cumulative_loss:,.0f}") in html
     charts = [ET.fromstring(svg) for svg in re.findall(r'<svg class="chart".*?</svg>', html, re.DOTALL)]
     assert len(charts) == 4
     assert all(chart.find("title").text and chart.find("desc").text for chart in charts)
     names = [[text.text for text in chart.iter("text") if "name" in text.get("class")] for chart in charts]
     assert sorted(names[0]) == sorted(r.name for r in results)
-    left_out = ("OH, 128 bits", "Smooth pairs")  # whose losses are not comparable
+    left_out = ("float cosine", "Blended pairs", "OH, 128 bits")  # whose losses are not comparable
     assert sorted(names[1]) == sorted(r.name for r in results if r.name not in left_out)
     assert names[2] == names[3] == ["same digit", "different"]
 
 
 def test_neighbours_are_marked_wrong_exactly_when_they_are(whole):
     data = digits.load(0, contest.N_PAIRS)
-    lsh = LSH(32, features=RbfAnchors(300), burn_in=len(data.X_base), random_state=0).observe(data.X_base)
+    kind = registry.find(registry.RECOMMENDED)
+    learner = kind(32, features=RbfAnchors(300), burn_in=len(data.X_base), random_state=0).observe(data.X_base)
     rows = re.findall(r"<tr>(<td><span class=\"digit query.*?)</tr>", whole[1])
     assert len(rows) == 10
     for label, row in enumerate(rows):
         query = int(np.argmax(data.y_query == label))
-        distances = fused_distances(lsh.encode(data.X_query[query : query + 1]), lsh.encode(data.X_base))[0]
+        distances = fused_distances(learner.encode(data.X_query[query : query + 1]), learner.encode(data.X_base))[0]
         ranking = sorted(range(1500), key=lambda n: (distances[n], n))
         cells = re.findall(r'class="digit (right|wrong)"><img src="(.*?)" alt="place (\d+): a (\d)"', row)
         for (mark, uri, place, shown), at in zip(cells[:8], pictures.PLACES, strict=True):

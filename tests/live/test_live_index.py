@@ -20,6 +20,7 @@ from onlinehash import (
     refresh,
 )
 from onlinehash.errors import InvalidInput, InvalidParameter, NotReady, StorageError, UnknownId
+from onlinehash.learners import registry
 from onlinehash.live import follower, holdings
 from tests.live.model import pairs_of, ranked
 from tests.support import pairs, refused, state_bytes
@@ -53,6 +54,46 @@ def follows_the_law(index):
 @pytest.fixture
 def path(tmp_path):
     return tmp_path / "items"
+
+
+# ---------------------------------------------------------------------------------------------- without a learner
+
+
+def test_without_a_learner_it_has_the_recommended_one():
+    for index, n_bits in ((LiveIndex(), 64), (LiveIndex(n_bits=24), 24)):
+        assert (type(index.learner), index.n_bits) == (registry.find(registry.RECOMMENDED), n_bits)
+        other = LiveIndex(type(index.learner)(n_bits, random_state=0))
+        for one in (index, other):
+            one.add(None, rows(300))
+            teach(one, 100)
+            one.refresh()
+        assert index.codes == other.codes
+
+
+def test_without_a_learner_an_index_that_is_there_is_continued_whatever_its_learner(path):
+    with LiveIndex(n_bits=24, path=path) as index:
+        index.add(None, rows(10))
+        teach(index, 5)
+    for given in ({}, {"n_bits": 24}):
+        with LiveIndex(path=path, **given) as index:
+            assert (len(index), index.learner.n_pairs_seen_) == (10, 5)
+    with pytest.raises(InvalidInput, match=r"expected n_bits=24 as in .*items, got 64; leave it out"):
+        LiveIndex(path=path, n_bits=64)
+    LiveIndex(path=path).close()  # nothing is left open
+    with LiveIndex(learner(), path=path.with_name("others")) as index:
+        index.add(None, rows(10))
+    with LiveIndex(path=path.with_name("others"), n_bits=16) as index:
+        assert (type(index.learner), len(index)) == (OnlineHashing, 10)
+
+
+def test_a_learner_and_a_length_of_codes_are_one_too_many():
+    with pytest.raises(InvalidInput, match="expected a learner or n_bits, got both: a OnlineHashing has its length"):
+        LiveIndex(learner(), n_bits=16)
+    for wrong in (0, 5000, 1.5, "64"):
+        with pytest.raises(InvalidInput, match="n_bits"):
+            LiveIndex(n_bits=wrong)
+    with pytest.raises(InvalidInput, match="expected a learner, such as"):
+        LiveIndex(64)
 
 
 # ---------------------------------------------------------------------------------------------- items

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onlinehash import LSH, LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, refresh
+from onlinehash import (
+    LSH,
+    IterativeQuantization,
+    LiveIndex,
+    MultiModelOnlineHashing,
+    OnlineHashing,
+    RbfAnchors,
+    evaluate,
+    refresh,
+)
 from onlinehash.errors import InvalidInput, UnknownMethod
 from onlinehash.serve import rivals as module
 from onlinehash.serve.monitor import Monitor
@@ -101,8 +110,11 @@ def test_the_served_method_is_asked_in_the_served_index_and_no_other():
         service.rivals = Rivals(service)
         service.start()
         service.learn(X[:50], X[50:100], Y[:50] == Y[50:100]).result()
-        lsh, oh, mmoh = settled(service).compare(X[0], 5)
-        assert (lsh["bits"], oh["bits"], mmoh["bits"]) == (8, 8, 32)
+        itq, blended, oh, mmoh = settled(service).compare(X[0], 5)
+        assert [row["name"] for row in (itq, blended)] == ["IterativeQuantization", "BlendedPairHashing"]
+        assert [row["bits"] for row in (itq, blended, oh, mmoh)] == [8, 8, 8, 32]
+        assert [row["learns"] for row in (itq, blended, oh, mmoh)] == [False, True, True, True]
+        assert [row["n_pairs"] for row in (itq, blended, oh, mmoh)] == [0, 50, 50, 50]
         assert mmoh["ids"] == service.index.search(X[0], 5).ids.tolist()
         expected = LiveIndex(OnlineHashing(8, burn_in=120, random_state=0), refresh=refresh.by_hand())
         expected.add(None, X)
@@ -128,7 +140,7 @@ def test_they_refresh_when_the_served_index_does():
 def test_map_is_measured_when_somebody_asks_and_once_for_each_encoder():
     with serving() as service:
         service.monitor = monitor = Monitor(service, X_QUERY, names(Y_QUERY))
-        service.rivals = Rivals(service)
+        service.rivals = Rivals(service, ["LSH", "OH", "MMOH"])
         service.start()
         assert monitor.settled(SECONDS)
         settled(service)
@@ -156,16 +168,67 @@ def test_without_a_monitor_there_is_no_map():
     with serving() as service:
         service.rivals = Rivals(service)
         service.start()
-        assert [row["map"] for row in settled(service).compare(X[0], 3)] == [None] * 3
+        assert [row["map"] for row in settled(service).compare(X[0], 3)] == [None] * 4
+        assert service.rivals.exact() is None
 
 
 def test_before_there_are_items_nothing_is_found():
     with serving(0) as service:
         service.rivals = Rivals(service)
         service.start()
-        assert [row["ids"] for row in settled(service).compare(X[0], 3)] == [[]] * 3
+        assert [row["ids"] for row in settled(service).compare(X[0], 3)] == [[]] * 4
         service.add(["a", "b"], X[:2]).result()
-        assert [sorted(row["ids"]) for row in settled(service).compare(X[0], 3)] == [["a", "b"]] * 3
+        assert [sorted(row["ids"]) for row in settled(service).compare(X[0], 3)] == [["a", "b"]] * 4
+
+
+def test_codes_without_feedback_are_itqs_of_the_first_items(monkeypatch):
+    monkeypatch.setattr(module, "MOST_FITTED", 100)
+    features = {"features": RbfAnchors(40), "random_state": 3}
+    with serving(learner=OnlineHashing(16, burn_in=120, **features)) as service:
+        service.rivals = Rivals(service)
+        service.start()
+        service.learn(X[:50], X[50:100], Y[:50] == Y[50:100]).result()
+        service.remove([119]).result()
+        service.add([500], X_QUERY[:1]).result()
+        expected = LiveIndex(IterativeQuantization(16, **features).fit(X[:100]), refresh=refresh.by_hand())
+        expected.add(None, X[:119])
+        expected.add([500], X_QUERY[:1])
+        hits = expected.search(X_QUERY[1], 9)
+        found = settled(service).compare(X_QUERY[1], 9)[0]
+        assert (found["ids"], found["distances"]) == (hits.ids.tolist(), hits.distances.tolist())
+        assert (found["n"], found["n_pairs"], found["learns"]) == (120, 0, False)
+
+
+def test_codes_without_feedback_begin_again_when_items_have_doubled(monkeypatch):
+    monkeypatch.setattr(module, "MOST_FITTED", 90)
+    with serving(0) as service:
+        service.rivals = Rivals(service)
+        service.start()
+        fitted = []
+        for start in range(0, 120, 10):
+            service.add(None, X[start : start + 10]).result()
+            (itq,) = (index for index in settled(service)._others if index.learner.traits.unit == "batch")
+            fitted.append(itq.learner.n_points_seen_)
+        assert fitted == [10, 20, 20, 40, 40, 40, 40, 80, 90, 90, 90, 90]
+        assert np.array_equal(itq.codes.bits(), IterativeQuantization(16, random_state=0).fit(X[:90]).transform(X))
+
+
+def test_the_float_reference_is_measured_once_for_the_same_items(monkeypatch):
+    with serving() as service:
+        service.monitor = monitor = Monitor(service, X_QUERY, names(Y_QUERY))
+        service.rivals = Rivals(service)
+        service.start()
+        settled(service)
+        expected = evaluate.cosine(X_QUERY, X, evaluate.same_label(Y_QUERY, Y))["map"]
+        assert service.rivals.exact() == {"bits": 256, "map": pytest.approx(expected)}
+        monkeypatch.setattr(monitor, "measure_exact", None)  # it is not asked again
+        assert service.rivals.exact()["bits"] == 256
+        monkeypatch.undo()
+        monkeypatch.setattr(module, "SHARE", 1.0)
+        service.remove([0]).result()
+        settled(service)._exact_due = 0.0
+        expected = evaluate.cosine(X_QUERY, X[1:], evaluate.same_label(Y_QUERY, Y[1:]))["map"]
+        assert service.rivals.exact()["map"] == pytest.approx(expected)
 
 
 def test_of_many_items_they_hold_a_sample(monkeypatch):
@@ -176,7 +239,7 @@ def test_of_many_items_they_hold_a_sample(monkeypatch):
         settled(service)
         sample = set(service.rivals._others[0])
         assert len(sample) == 50
-        assert [row["n"] for row in service.rivals.compare(X[0], 3)] == [50, 120, 50]
+        assert [row["n"] for row in service.rivals.compare(X[0], 3)] == [50, 50, 120, 50]
         more = np.repeat(X, 10, axis=0)
         for start in range(0, len(more), 100):
             service.add(None, more[start : start + 100])
@@ -184,7 +247,7 @@ def test_of_many_items_they_hold_a_sample(monkeypatch):
         settled(service)
         now = set(service.rivals._others[0])
         assert 20 <= len(now) <= 60
-        assert now == set(service.rivals._others[1]) <= set(service.index)
+        assert now == set(service.rivals._others[1]) == set(service.rivals._others[2]) <= set(service.index)
         assert len(now - sample) > 20  # of ten times as many new items
 
 

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
+from onlinehash import evaluate
 from onlinehash.demo import digits
+from onlinehash.learners import registry
 from onlinehash.serve import monitor
 from onlinehash.serve.showcase import digits_service
 from tests.serve.companions import SECONDS, slow_map
@@ -44,9 +46,12 @@ def test_the_teacher_waits_and_search_gets_better_once_it_teaches(service):
     assert service.teacher.state() == {"running": False, "pairs_per_second": 20.0, "n_pairs": 0}
     before = service.monitor.latest["map"]
     assert before == slow_map(service.index.encoder, data.X_query, data.y_query, data.X_base, data.y_base)
-    lsh, oh, mmoh = service.rivals.compare(data.X_query[0], 10)
-    assert (lsh["ids"], lsh["distances"]) == (oh["ids"], oh["distances"])  # where OH starts
-    assert (lsh["bits"], oh["bits"], mmoh["bits"]) == (32, 32, 128)
+    itq, blended, oh, mmoh = service.rivals.compare(data.X_query[0], 10)
+    assert [row["bits"] for row in (itq, blended, oh, mmoh)] == [32, 32, 32, 128]
+    assert blended["name"] == registry.RECOMMENDED == type(service.index.learner).__name__
+    assert abs(itq["map"] - before) < 0.02  # where the recommended learner starts
+    exact = evaluate.cosine(data.X_query, data.X_base, evaluate.same_label(data.y_query, data.y_base))["map"]
+    assert service.rivals.exact() == {"bits": 2048, "map": pytest.approx(exact)}
 
     service.teacher.set_rate(2000)
     service.teacher.resume()
@@ -60,11 +65,11 @@ def test_the_teacher_waits_and_search_gets_better_once_it_teaches(service):
     assert service.rivals.settled(SECONDS)
     after = service.monitor.latest["map"]
     assert after == slow_map(service.index.encoder, data.X_query, data.y_query, data.X_base, data.y_base)
-    assert after > before + 0.15
-    lsh, oh, mmoh = service.rivals.compare(data.X_query[0], 10)
-    assert lsh["map"] == pytest.approx(before)
-    assert oh["map"] == after
-    assert mmoh["map"] > 0.7
+    assert after > before + 0.1
+    still, blended, oh, mmoh = service.rivals.compare(data.X_query[0], 10)
+    assert still == itq  # no feedback
+    assert blended["map"] == after > still["map"]
+    assert min(oh["map"], mmoh["map"]) > 0.65
     assert mmoh["n_pairs"] == service.teacher.state()["n_pairs"] == service.n_pairs
     assert service.rivals.n_lost == 0
 

@@ -13,6 +13,7 @@ import pytest
 
 from onlinehash import LiveIndex, OnlineHashing, RbfAnchors
 from onlinehash.errors import StorageError
+from onlinehash.learners import registry
 from tests.serve.services import IDS, SECONDS, post_json, rows, served
 
 
@@ -35,6 +36,29 @@ def test_learning_before_there_is_a_hash_function_can_ask_for_a_refresh() -> Non
         answered = post_json(url, "/v1/learn", {"id_a": 1, "id_b": 2, "similar": True, "refresh": True})
         assert answered.status_code == 200
         assert answered.json()["encoder"] is None
+
+
+def test_an_answer_says_how_many_pairs_wait_for_their_chunk() -> None:
+    with served(LiveIndex(n_bits=8)) as (service, url):
+        service.add(IDS, rows(len(IDS))).result()
+        told = httpx.get(url + "/v1/about", timeout=SECONDS).json()
+        assert (told["method"], told["chunk"]) == (registry.RECOMMENDED, 32)
+        lessons = [1, 30, 1, 70, 3]
+        waiting = [post_json(url, "/v1/learn", lesson(n)).json()["waiting"] for n in lessons]
+        assert waiting == [1, 31, 0, 6, 9]
+        assert httpx.get(url + "/v1/stats", timeout=SECONDS).json()["waiting"] == 9
+        nothing = post_json(url, "/v1/learn/clicks", {"query": IDS[0], "shown": [IDS[1]], "clicked": []})
+        assert nothing.json()["waiting"] in (9, 10)  # what was passed over may teach
+        post_json(url, "/v1/flush", {})
+        assert httpx.get(url + "/v1/stats", timeout=SECONDS).json()["waiting"] == 0
+    with served() as (_, url):  # OH
+        assert post_json(url, "/v1/learn", lesson(3)).json()["waiting"] == 0
+        assert httpx.get(url + "/v1/about", timeout=SECONDS).json()["chunk"] == 1
+
+
+def lesson(n: int) -> dict[str, Any]:
+    """Some pairs of items."""
+    return {"id_a": [IDS[0]] * n, "id_b": [IDS[1]] * n, "similar": [True] * n}
 
 
 def test_clicks_by_vector_are_answered_again_when_their_items_are_gone() -> None:

@@ -4,11 +4,14 @@ import io
 import re
 
 import numpy as np
+import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
 from onlinehash import LiveIndex, OnlineHashing, RbfAnchors
+from onlinehash.demo import digits
 from onlinehash.serve import background
+from onlinehash.serve.pictures import Pixels
 from tests.serve.browser import PHONE, overflow, visiting, wait_until
 
 N_SHOWN = 12
@@ -67,8 +70,68 @@ def middle(element):
     return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
 
-def test_a_mark_changes_the_ranking(browser, demo):
-    with visiting(browser, demo, reduced_motion="no-preference") as page:
+@pytest.fixture(scope="module")
+def paper():
+    """Where digits are served with the paper's learner, which learns from each mark at once."""
+    data = digits.load(0, n_pairs=1)
+    learner = OnlineHashing(32, features=RbfAnchors(300), burn_in=len(data.X_base), random_state=0)
+    index = LiveIndex(learner)
+    index.add(None, data.X_base, [{"digit": int(label)} for label in data.y_base])
+    with background(index, label="digit", pictures=Pixels(8, 8, scale=1)) as url:
+        yield url
+
+
+def test_a_mark_waits_for_others_and_counts_when_it_is_told_to(browser, demo):
+    with visiting(browser, demo) as page:
+        page.wait_for_selector(".offered img[src]")
+        search_from(page, 3)
+        found(page)
+        waiting = page.request.get(f"{demo}/v1/stats").json()["waiting"]
+        for n in (1, 2):
+            page.click(f".neighbours li:nth-child({n}) [data-similar=false]")
+            story = marked(page, n)
+            assert f"noted, pair {waiting + n} of the 32 that are learned together" in story
+            assert "nothing to learn" not in story
+        assert [text.strip() for text in texts(page, ".said li .soft")] == ["noted"] * 2
+        before = page.request.get(f"{demo}/v1/stats").json()
+        page.click("text=Learn now")
+        expect(page.locator(".line")).to_contain_text("Learned: no pair waits any more")
+        expect(page.locator(".line .now")).to_be_hidden()
+        after = page.request.get(f"{demo}/v1/stats").json()
+        assert (before["waiting"], after["waiting"]) == (waiting + 2, 0)
+        assert after["serial"] > before["serial"]  # the codes are those of what was learned
+        assert (before["n_pairs"], after["behind"]["bits"]) == (after["n_pairs"], 0)
+
+
+def test_the_mark_that_fills_a_chunk_says_so(browser, demo):
+    with visiting(browser, demo) as page:
+        search_from(page, 5)
+        found(page)
+        page.request.post(f"{demo}/v1/flush")
+        ids_a, ids_b = list(range(31)), list(range(31, 62))
+        page.request.post(f"{demo}/v1/learn", data={"id_a": ids_a, "id_b": ids_b, "similar": [False] * 31})
+        page.click(".neighbours li:nth-child(2) [data-similar=true]")
+        story = marked(page, 1)
+        assert re.search(r"learned together with the pairs before it, moved \d+ of 32 bits|no bit has moved", story)
+        expect(page.locator(".line .now")).to_be_hidden()
+
+
+def test_that_codes_agree_is_said_where_they_do(browser, paper):
+    with visiting(browser, paper) as page:
+        search_from(page, 3)
+        found(page)
+        vector = page.request.post(f"{paper}/v1/items/get", data={"ids": [3], "vectors": True}).json()["items"][0][
+            "vector"
+        ]
+        twin = page.request.post(f"{paper}/v1/items", data={"vectors": [vector]}).json()["ids"][0]
+        search_from(page, 3)
+        expect(page.locator(f".neighbours .card[data-id='{twin}']")).to_have_count(1)
+        page.click(f".neighbours li:has(.card[data-id='{twin}']) [data-similar=true]")
+        assert "nothing to learn: the codes already agree" in marked(page, 1)
+
+
+def test_a_mark_changes_the_ranking(browser, paper):
+    with visiting(browser, paper, reduced_motion="no-preference") as page:
         page.wait_for_selector(".offered img[src]")
         page.click(".offered li:nth-child(3) .pick")
         found(page)
@@ -91,8 +154,8 @@ def test_how_many_show_the_same_digit(browser, demo):
         assert page.text_content(".agreement") == f"{same} of {N_SHOWN} show the same digit"
 
 
-def test_by_keys_alone(browser, demo):
-    with visiting(browser, demo) as page:
+def test_by_keys_alone(browser, paper):
+    with visiting(browser, paper) as page:
         page.wait_for_selector(".offered img[src]")
 
         def focused(selector):

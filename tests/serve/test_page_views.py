@@ -170,17 +170,22 @@ def test_without_labels_clusters_have_the_colours(browser):
         wait_until(page, lambda: picture(page, ".map-canvas") is not None)
 
 
-def test_compare_shows_three_methods_that_differ_and_follows_the_teacher(browser, demo):
+def test_compare_shows_four_methods_that_differ_and_follows_the_teacher(browser, demo):
     unknown = "Failed to load resource"
     with visiting(browser, f"{demo}/#compare", allowed=unknown) as page:
         columns = page.locator(".compare-column")
-        expect(columns).to_have_count(3)
-        assert page.eval_on_selector_all("h3", "all => all.map((one) => one.firstChild.data)") == ["LSH", "OH", "MMOH"]
-        expect(page.locator(".compare-hit")).to_have_count(36)
+        expect(columns).to_have_count(4)
+        titles = page.eval_on_selector_all("h3", "all => all.map((one) => one.firstChild.data)")
+        assert titles == ["No feedback", "Blended", "OH", "MMOH"]
+        expect(page.locator(".compare-hit")).to_have_count(48)
+        expect(columns.first.locator(".compare-facts")).to_have_text("32 bits an item · no feedback")
+        expect(page.locator(".compare-exact")).to_have_text(
+            re.compile(r"exact cosine: 2,048 bits an item, mAP 0\.\d{3}$")
+        )
         for text in columns.locator(".compare-share").all_inner_texts():
             assert re.match(r"\d+ of 12 same digit", text.replace("\n", " "))
         post(demo, "/v1/teacher", {"running": True, "pairs_per_second": 200})
-        wait_until(page, lambda: len({tuple(found(column)) for column in columns.all()}) == 3, 20)
+        wait_until(page, lambda: len({tuple(found(column)) for column in columns.all()}) == 4, 20)
         post(demo, "/v1/teacher", {"running": False, "pairs_per_second": 50})
         query = page.input_value("#compare-id")
         page.click("text=Next")

@@ -11,6 +11,7 @@ import typer
 
 from onlinehash.cli import experiment_app, output, postgres_app
 from onlinehash.errors import InvalidInput, OnlineHashError
+from onlinehash.learners.registry import RECOMMENDED
 
 #: What typer raises for a command line that it cannot understand; it has no public name for the base class.
 USAGE_ERROR = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
@@ -37,7 +38,7 @@ NewMethod = Annotated[
     str | None,
     typer.Option(
         help="For a new index: a name from `onlinehash methods`.",
-        show_default="OnlineHashing",
+        show_default=RECOMMENDED,
         autocompletion=_method_names,
     ),
 ]
@@ -89,9 +90,7 @@ def learn(
     output: Annotated[str, typer.Option("--output", "-o", help="Where to save the model.", show_default=False)],
     method: Annotated[
         str | None,
-        typer.Option(
-            help="A name from `onlinehash methods`.", show_default="SmoothPairHashing", autocompletion=_method_names
-        ),
+        typer.Option(help="A name from `onlinehash methods`.", show_default=RECOMMENDED, autocompletion=_method_names),
     ] = None,
     bits: Annotated[int | None, typer.Option(help="Length of a code.", show_default="64")] = None,
     features: Annotated[

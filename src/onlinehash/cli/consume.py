@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 #: Where a password is read from that the address does not have: a command line can be seen by all on the machine.
 PASSWORD = "ONLINEHASH_SOURCE_PASSWORD"
 
-#: As for `serve`: each pair teaches at once.
-METHOD = "OnlineHashing"
-
 
 @dataclass(frozen=True)
 class Options:
@@ -92,14 +89,7 @@ def _open(target: str, schema: str | None, choices: parameters.Choices) -> Any:
         raise InvalidInput("expected --schema with an address postgresql://..., got a folder.")
     if "://" in target:
         raise InvalidInput("expected a folder or an address postgresql://... to write to, got another address.")
-    from onlinehash.live.index import LiveIndex
-    from onlinehash.live.store import Store
-
-    if not typed and Store.exists(target):
-        return LiveIndex.open(target, background=True)
-    # One that is there is continued if it has this very learner, so that the same command starts it again.
-    learner = parameters.make_learner(replace(choices, method=choices.method or METHOD))
-    return LiveIndex(learner, path=target, background=True)
+    return parameters.make_index(choices, target)
 
 
 @contextmanager

@@ -1,16 +1,20 @@
-"""From what was typed to a learner."""
+"""From what was typed to a learner, or to an index with one."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import onlinehash
 from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.features import RbfAnchors
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
+
+if TYPE_CHECKING:
+    from onlinehash.live.index import LiveIndex
+    from onlinehash.live.policy import Policy
 
 #: Parameters that have an option of their own.
 OWN_OPTIONS = {"n_bits": "--bits", "features": "--features", "random_state": "--seed"}
@@ -46,6 +50,22 @@ def make_learner(choices: Choices) -> Learner:
             )
     learner: Learner = learner_class(**params | settings)
     return learner
+
+
+def make_index(choices: Choices, folder: str | None, policy: Policy | None = None, sync: str = "full") -> LiveIndex:
+    """The index in a folder, or a new one there; without a folder, one in memory.
+
+    One that is there is continued if it has this very learner, so that the same command starts it again. Where no
+    method was typed, its own is meant, which may be another than that of a new index.
+    """
+    from onlinehash.live.index import LiveIndex
+    from onlinehash.live.keeper import Keeper
+
+    if folder is not None and choices.method is None and Keeper.exists(folder):
+        if all(value is None for value in vars(choices).values()):
+            return LiveIndex.open(folder, policy, background=True, sync=sync)
+        choices = replace(choices, method=Keeper.method(folder))
+    return LiveIndex(make_learner(choices), policy, path=folder, background=True, sync=sync)
 
 
 def resume(path: str, choices: Choices) -> Learner:

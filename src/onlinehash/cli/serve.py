@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from onlinehash.cli import output, parameters
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
 
 #: Where the token is read from: a command line can be seen by everybody on the machine.
 TOKEN = "ONLINEHASH_TOKEN"
-
-#: People teach pair by pair and want to see what each did; the recommended learner learns from chunks.
-METHOD = "OnlineHashing"
 
 
 @dataclass(frozen=True)
@@ -168,18 +164,11 @@ def _held_out(path: str) -> tuple[Any, Any]:
 def _index(options: Options, choices: parameters.Choices) -> LiveIndex:
     """The index in the folder, or a new one."""
     from onlinehash.live.index import LiveIndex
-    from onlinehash.live.store import Store
 
-    policy = None if options.refresh is None else _policy(options.refresh)
     if options.read_only:
         return LiveIndex.open(options.folder, read_only=True)
-    is_told = any(value is not None for value in vars(choices).values())
-    if not options.memory and not is_told and Store.exists(options.folder):
-        return LiveIndex.open(options.folder, policy, background=True, sync=options.sync)
-    # One that is there is continued if it has this very learner, so that a service starts again by the same command.
-    learner = parameters.make_learner(replace(choices, method=choices.method or METHOD))
-    path = None if options.memory else Path(options.folder)
-    return LiveIndex(learner, policy, path=path, background=True, sync=options.sync)
+    policy = None if options.refresh is None else _policy(options.refresh)
+    return parameters.make_index(choices, None if options.memory else options.folder, policy, options.sync)
 
 
 def _policy(text: str) -> Policy:

@@ -35,8 +35,9 @@ def run(report: str | Path = "report.html", seed: int = 0, console: Console | No
     data = digits.load(seed, contest.N_PAIRS)
     console.print(f"Learning to hash handwritten digits from {contest.N_PAIRS:,} pairs.")
     outcomes = display.watch(contest.contenders(seed, len(data.X_base)), data, console)
-    results = [outcome.result for outcome in outcomes]
-    report.write_text(page(outcomes, data, seed), encoding="utf-8")
+    floats = contest.floats(data)
+    results = [floats.result, *(outcome.result for outcome in outcomes)]
+    report.write_text(page(floats, outcomes, data, seed), encoding="utf-8")
     console.print(display.table(results))
     console.print(f"Report with plots and pictures: {report}", soft_wrap=True)
     return results

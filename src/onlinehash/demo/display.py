@@ -50,6 +50,6 @@ def table(results: list[contest.Result]) -> Table:
     for r in results:
         values = (f"{value:.3f}" for value in (r.map_before, r.map_after, r.auc_before, r.auc_after))
         loss = "–" if r.cumulative_loss is None else f"{r.cumulative_loss:,.0f}"
-        time = f"{r.microseconds_per_pair:.1f}"
+        time = "–" if r.microseconds_per_pair is None else f"{r.microseconds_per_pair:.1f}"
         out.add_row(r.name, str(r.bits_per_item), *values, loss, time)
     return out

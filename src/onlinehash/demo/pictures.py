@@ -16,10 +16,10 @@ from onlinehash.learners.encoder import Encoder
 PLACES = (1, 2, 5, 10, 20, 40, 80, 120)
 
 
-def neighbours(oh: Outcome, digits: Digits) -> str:
+def neighbours(outcome: Outcome, digits: Digits) -> str:
     """A row for the first query of each digit: itself, then what it finds before learning and after."""
     _, queries = np.unique(digits.y_query, return_index=True)
-    before, after = (_nearest(encoder, digits, queries) for encoder in (oh.before, oh.after))
+    before, after = (_nearest(encoder, digits, queries) for encoder in (outcome.before, outcome.after))
     rows = []
     for query, *rankings in zip(queries, before, after, strict=True):
         label = digits.y_query[query]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from string import Template
 
@@ -10,15 +10,16 @@ import numpy as np
 
 from onlinehash import __version__
 from onlinehash.demo.charts import Line, line_chart
-from onlinehash.demo.contest import N_ANCHORS, N_BITS, N_MODELS, Outcome, Point
+from onlinehash.demo.contest import N_ANCHORS, N_BITS, N_MODELS, Curve, Outcome, Point
 from onlinehash.demo.digits import Digits
 from onlinehash.demo.pictures import PLACES, neighbours
 from onlinehash.evaluate.pairs import pair_distances
 
 
-def page(outcomes: list[Outcome], digits: Digits, seed: int) -> str:
+def page(floats: Curve, outcomes: list[Outcome], digits: Digits, seed: int) -> str:
     """The whole page as HTML."""
-    lsh, oh, mmoh, wide, plain, smooth = outcomes
+    itq, blended, lsh, oh, mmoh, wide, plain = outcomes
+    curves = [floats, *outcomes]
     template = Template(files("onlinehash.demo").joinpath("page.html").read_text(encoding="utf-8"))
     classes = np.bincount(digits.y_base)
     return template.substitute(
@@ -35,28 +36,28 @@ def page(outcomes: list[Outcome], digits: Digits, seed: int) -> str:
         n_pairs=f"{len(digits.stream.similar):,}",
         n_held_out=f"{len(digits.held_out.similar):,}",
         chance=f"{classes @ classes / classes.sum() ** 2:.2f}",
-        tiles=_tiles(oh, digits),
-        table=_table(outcomes),
-        map_text=_map_text(oh, plain, smooth),
-        map_chart=_curves(outcomes, lambda point: point.map, "mAP along the stream", "mAP"),
+        tiles=_tiles(itq, blended, digits),
+        table=_table(curves),
+        map_text=_map_text(floats, itq, blended, oh, plain),
+        map_chart=_curves(curves, lambda point: point.map, "mAP along the stream", "mAP"),
         loss_text=_loss_text(lsh, oh),
         loss_chart=_curves(
-            [lsh, oh, mmoh, plain],
+            [itq, lsh, oh, mmoh, plain],
             lambda point: point.loss,
             "Cumulative similarity loss along the stream",
             "cumulative loss R, bits",
         ),
-        distance_charts=_distance_charts(oh, digits),
-        neighbours=neighbours(oh, digits),
+        distance_charts=_distance_charts(blended, digits),
+        neighbours=neighbours(blended, digits),
         fair_text=f"mAP {wide.result.map_after:.3f}, where MMOH has {mmoh.result.map_after:.3f}.",
     )
 
 
-def _tiles(oh: Outcome, digits: Digits) -> str:
+def _tiles(itq: Outcome, blended: Outcome, digits: Digits) -> str:
     """The figures to remember."""
-    r = oh.result
+    r = blended.result
     tiles = {
-        "mAP of OH": f"{r.map_before:.2f} → {r.map_after:.2f}",
+        "mAP by feedback": f"{itq.result.map_after:.2f} → {r.map_after:.2f}",
         "bytes per picture": f"{digits.X_base[0].nbytes} → {r.bits_per_item // 8}",
         "pairs learned": f"{len(digits.stream.similar):,}",
         "time per pair": f"{r.microseconds_per_pair:.1f} µs",
@@ -64,17 +65,17 @@ def _tiles(oh: Outcome, digits: Digits) -> str:
     return "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles.items())
 
 
-def _table(outcomes: list[Outcome]) -> str:
+def _table(curves: Sequence[Curve]) -> str:
     rows = []
-    for outcome in outcomes:
-        r = outcome.result
+    for curve in curves:
+        r = curve.result
         cells = [
-            _swatch(outcome.contender.style) + r.name,
-            f"{r.bits_per_item}",
+            _swatch(curve.style) + r.name,
+            f"{r.bits_per_item:,}",
             f"<span>{r.map_before:.3f} →</span> <b>{r.map_after:.3f}</b>",
             f"<span>{r.auc_before:.3f} →</span> <b>{r.auc_after:.3f}</b>",
             "–" if r.cumulative_loss is None else f"{r.cumulative_loss:,.0f}",
-            f"{r.microseconds_per_pair:.1f}",
+            "–" if r.microseconds_per_pair is None else f"{r.microseconds_per_pair:.1f}",
         ]
         rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
     headings = ("learner", "bits per item", "mAP", "pair AUC", "cumulative loss", "µs per pair")
@@ -91,32 +92,32 @@ def _swatch(style: str) -> str:
 # ------------------------------------------------------------------ curves
 
 
-def _curves(outcomes: list[Outcome], value: Callable[[Point], float], title: str, y_label: str) -> str:
-    lines = [
-        Line(o.contender.name, o.contender.style, [p.n_pairs for p in o.curve], [value(p) for p in o.curve])
-        for o in outcomes
-    ]
+def _curves(curves: Sequence[Curve], value: Callable[[Point], float], title: str, y_label: str) -> str:
+    lines = [Line(c.result.name, c.style, [p.n_pairs for p in c.points], [value(p) for p in c.points]) for c in curves]
     ends = "; ".join(f"{line.name} goes from {line.y[0]:.4g} to {line.y[-1]:.4g}" for line in lines)
     return line_chart(lines, title=title, description=f"{ends}.", x_label="pairs learned", y_label=y_label)
 
 
-def _map_text(oh: Outcome, plain: Outcome, smooth: Outcome) -> str:
-    start, end = oh.curve[0].map, oh.curve[-1].map
-    half = next(p.n_pairs for p in oh.curve if p.map >= (start + end) / 2)
+def _map_text(floats: Curve, itq: Outcome, blended: Outcome, oh: Outcome, plain: Outcome) -> str:
+    without, start, end = itq.result.map_after, blended.points[0].map, blended.points[-1].map
+    half = next(p.n_pairs for p in blended.points if p.map >= (start + end) / 2)
+    ahead = next((p.n_pairs for p in oh.points if p.map >= without), None)
+    when = "does not get as far" if ahead is None else f"is as far after {ahead:,} pairs"
     return (
-        f"OH starts from the random hash functions of LSH, so both begin at {start:.3f}; LSH stays there. "
-        f"Half of what OH gains in the end, it has gained after {half:,} pairs. Smooth pairs, the recommended "
-        f"learner, which takes them 32 at a time, ends at {smooth.curve[-1].map:.3f}. All but one learn on kernel "
-        f"features: what is hashed are a picture's similarities to {N_ANCHORS} others. On the plain pixels, "
-        f"OH ends at {plain.curve[-1].map:.3f}."
+        f"The pictures themselves, compared by their cosine, find each other with mAP {floats.result.map_after:.3f}; "
+        f"codes without any feedback, those of Iterative Quantization, with {without:.3f}. Blended pairs, the "
+        f"recommended learner, begins with such codes ({start:.3f}), has half of its gain after {half:,} pairs, and "
+        f"ends at {end:.3f}. OH begins with the random functions of LSH ({oh.points[0].map:.3f}) and {when} as codes "
+        f"without feedback. All but one learn on kernel features: what is hashed are a picture's similarities to "
+        f"{N_ANCHORS} others. On the plain pixels, OH ends at {plain.points[-1].map:.3f}."
     )
 
 
 def _loss_text(lsh: Outcome, oh: Outcome) -> str:
-    tenth = max(1, len(oh.curve) // 10)
-    n = oh.curve[tenth].n_pairs
-    first, last = oh.curve[tenth].loss / n, (oh.curve[-1].loss - oh.curve[-1 - tenth].loss) / n
-    never = lsh.curve[-1].loss / lsh.curve[-1].n_pairs
+    tenth = max(1, len(oh.points) // 10)
+    n = oh.points[tenth].n_pairs
+    first, last = oh.points[tenth].loss / n, (oh.points[-1].loss - oh.points[-1 - tenth].loss) / n
+    never = lsh.points[-1].loss / lsh.points[-1].n_pairs
     return (
         "A pair costs its similarity loss R: the bits by which the same digit is too far apart, or different "
         f"ones too near. LSH pays {never:.2f} bits a pair all along; OH {first:.2f} over the first {n:,} "
@@ -124,12 +125,12 @@ def _loss_text(lsh: Outcome, oh: Outcome) -> str:
     )
 
 
-def _distance_charts(oh: Outcome, digits: Digits) -> str:
+def _distance_charts(outcome: Outcome, digits: Digits) -> str:
     """The distribution of held-out distances under the first and the last encoder, on the same scale."""
     similar = digits.held_out.similar
-    bits = np.arange(oh.after.n_bits + 1)
+    bits = np.arange(outcome.after.n_bits + 1)
     shares = {}
-    for when, encoder in (("before", oh.before), ("after", oh.after)):
+    for when, encoder in (("before", outcome.before), ("after", outcome.after)):
         distances = pair_distances(encoder, digits.held_out.A, digits.held_out.B)[:, 0]
         for kind, chosen in (("same digit", similar), ("different", ~similar)):
             shares[when, kind] = np.bincount(distances[chosen], minlength=len(bits)) / chosen.sum()

@@ -4,6 +4,7 @@ what the paper's theorems say about the loss (`bounds`)."""
 from onlinehash.evaluate import bounds
 from onlinehash.evaluate.along import CodeChanges, Row, along, area
 from onlinehash.evaluate.curves import PrecisionRecall, curve, precision_recall
+from onlinehash.evaluate.exact import cosine
 from onlinehash.evaluate.health import BitHealth, bit_health
 from onlinehash.evaluate.information import mutual_information
 from onlinehash.evaluate.neighbours import are_neighbours, neighbour_radii
@@ -25,6 +26,7 @@ __all__ = [
     "area",
     "bit_health",
     "bounds",
+    "cosine",
     "curve",
     "mutual_information",
     "nearest",

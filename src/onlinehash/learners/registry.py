@@ -27,8 +27,8 @@ class Method:
         return getattr(importlib.import_module(self.module), self.name)
 
 
-#: What the command line takes where no method is named: the best there is for pairs, with nothing to tune.
-RECOMMENDED = "SmoothPairHashing"
+#: What is taken wherever no method is named: the best there is for pairs, with nothing to tune.
+RECOMMENDED = "BlendedPairHashing"
 
 METHODS = (
     Method("BlendedPairHashing", "onlinehash.learners.blended_pairs", ("BlendedPairs",)),

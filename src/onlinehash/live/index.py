@@ -11,6 +11,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, NotReady, UnknownId
+from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 from onlinehash.live.asking import listed
 from onlinehash.live.holdings import KINDS, Holdings
@@ -29,9 +30,9 @@ class LiveIndex(Reloading):
     neither. A refresh replaces both in one step; the policy says when. Searches need no lock: they see the state
     before a change or the one after it.
 
-    learner : Learner
+    learner : Learner or None, default=None
         A durable index owns it, and alone may teach it. In memory it may also learn elsewhere; the policy is then
-        asked at the next call.
+        asked at the next call. None is the recommended one, with the seed 0; an index that is continued has its own.
     refresh : policy, default=refresh.when_changed(0.05)
         Any object with `due(index) -> bool`.
     index : {"auto", "flat", "multi"} or None, default=None
@@ -39,7 +40,9 @@ class LiveIndex(Reloading):
         what an index that is continued has been.
     path : folder or None, default=None
         Where everything is kept. An index that is there already is continued, if this learner has the same
-        parameters and has learned nothing.
+        parameters and has learned nothing, or if none is given.
+    n_bits : int or None, default=None
+        In place of a learner: the length of a code, where None is 64, or that of an index that is continued.
     background : bool, default=False
         Let the policy's refreshes run in a thread of their own.
     sync : {"full", "batch"}, default="full"
@@ -51,17 +54,18 @@ class LiveIndex(Reloading):
 
     def __init__(
         self,
-        learner: Learner,
+        learner: Learner | None = None,
         refresh: Policy | None = None,
         index: str | None = None,
         path: str | os.PathLike[str] | None = None,
         *,
+        n_bits: int | None = None,
         background: bool = False,
         sync: str = "full",
         n_jobs: int = 1,
     ) -> None:
-        if not isinstance(learner, Learner):
-            raise InvalidInput(f"expected a learner, such as OnlineHashing(n_bits=64), got {checks.shown(learner)}.")
+        is_given = learner is not None
+        learner = learner_for(learner, n_bits)
         if learner.traits.unit == "batch" and path is not None and not hasattr(learner, "n_features_in_"):
             raise InvalidInput(
                 f"expected a fitted {type(learner).__name__} for an index on a disk, which then owns it, got one that "
@@ -72,7 +76,7 @@ class LiveIndex(Reloading):
         if path is None:
             self._take_over(Contents.of_nothing(learner))
         elif Keeper.exists(path):
-            self._open(path, False, sync, learner)
+            self._open(path, False, sync, learner if is_given else None, n_bits)
         else:
             learner.check_free()
             self._take_over(Contents.of_nothing(learner))
@@ -186,3 +190,21 @@ class LiveIndex(Reloading):
                     raise
                 self._keep_note(self._note())
             self._follow()
+
+
+def learner_for(learner: Learner | None, n_bits: int | None) -> Learner:
+    """The learner of a new index: the one that is given, or the recommended one with codes of this length."""
+    if learner is None:
+        given = {} if n_bits is None else {"n_bits": n_bits}
+        checks.parameters("LiveIndex", given, {name: checks.integer(1, 4096) for name in given})
+        found: Learner = registry.find(registry.RECOMMENDED)(**given, random_state=0)
+        return found
+    if not isinstance(learner, Learner):
+        raise InvalidInput(
+            f"expected a learner, such as OnlineHashing(n_bits=64), or none and n_bits, got {checks.shown(learner)}."
+        )
+    if n_bits is not None:
+        raise InvalidInput(
+            f"expected a learner or n_bits, got both: a {type(learner).__name__} has its length of codes already."
+        )
+    return learner

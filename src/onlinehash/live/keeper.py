@@ -162,7 +162,7 @@ class Keeper:
                 f"expected a learner that has learned nothing to go on with {self.store.path}, whose own has, "
                 f"got one that has; open it with LiveIndex.open, or give the index another path."
             )
-        stored = files.from_bytes(self.store.learner()[0], f"learner in {self.store.path}")
+        stored = self._stored_learner()
         params, known = learner.get_params(deep=False), stored.get_params(deep=False)
         if type(learner) is not type(stored):
             raise InvalidInput(
@@ -174,6 +174,30 @@ class Keeper:
                     f"expected {name}={checks.shown(value)} as in {self.store.path}, got "
                     f"{checks.shown(params[name])}; open it with LiveIndex.open, or give the index another path."
                 )
+
+    def check_bits(self, n_bits: int) -> None:
+        """The length of codes that is given to go on with must be the stored learner's."""
+        stored: int = self._stored_learner().shape_of_codes[0]
+        if n_bits != stored:
+            raise InvalidInput(
+                f"expected n_bits={stored} as in {self.store.path}, got {checks.shown(n_bits)}; leave it out, or give "
+                "the index another path."
+            )
+
+    @classmethod
+    def method(cls, path: str | os.PathLike[str]) -> str:
+        """The name of the method that the learner at this path is of."""
+        keeper = cls.open(path, read_only=True, sync="full")
+        try:
+            return type(keeper._stored_learner()).__name__
+        finally:
+            keeper.close()
+
+    def _stored_learner(self) -> Learner:
+        """The learner as of its last checkpoint."""
+        name = f"learner in {self.store.path}"
+        learner: Learner = expect(files.from_bytes(self.store.learner()[0], name), Learner, name)
+        return learner
 
     # ------------------------------------------------------------------------------------------------ writing
 

@@ -54,12 +54,21 @@ class Lasting(Following, Teaching):
         self._set_up_receipts()
         self._set_up_positions()
 
-    def _open(self, path: str | os.PathLike[str], read_only: bool, sync: str, learner: Learner | None) -> None:
-        """Go on with what is at a path; with this learner, if one is given."""
+    def _open(
+        self,
+        path: str | os.PathLike[str],
+        read_only: bool,
+        sync: str,
+        learner: Learner | None,
+        n_bits: int | None = None,
+    ) -> None:
+        """Go on with what is at a path; with this learner, or this length of codes, if one is given."""
         self._keeper = Keeper.open(path, read_only, sync)
         try:
             if learner is not None:
                 self._keeper.check_same(learner)
+            elif n_bits is not None:
+                self._keeper.check_bits(n_bits)
             self._read_back(learner)
             if not read_only and self._settings() != self._keeper.store.settings:  # another policy or kind was given
                 with self._keeper.store.transaction():

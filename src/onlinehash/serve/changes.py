@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
 from onlinehash.live.index import LiveIndex
 from onlinehash.serve.errors import KeyReused
@@ -42,10 +43,12 @@ class Retry(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The outcome of a change; was it that of an earlier request with the same key?"""
+    """The outcome of a change; was it that of an earlier request with the same key? And how many pairs waited, right
+    after it, for their chunk to fill?"""
 
     outcome: Any
     replayed: bool = False
+    n_waiting: int = 0
 
 
 class Changes(ABC):
@@ -63,19 +66,22 @@ class Changes(ABC):
     def change(self, work: Callable[[LiveIndex], Any], request: Retry | None = None, n_bytes: int = 0) -> Future[Done]:
         """Let the writer do this, once for each key."""
 
+        def made() -> Done:
+            return Done(work(self.index), n_waiting=pairs_waiting(self.index.learner))
+
         def run() -> Done:
             if request is None:
-                return Done(work(self.index))
+                return made()
             receipt = self.index.receipt(request.key)
             if receipt is None:
                 with self.index.once(request.key, request.digest):
-                    return Done(work(self.index))
+                    return made()
             if receipt.digest != request.digest:
                 raise KeyReused(
                     f"expected a new Idempotency-Key for a new request, got {request.key!r}, which belongs to another "
                     "one; use a key for one request and its retries."
                 )
-            return Done(receipt.outcome, replayed=True)
+            return Done(receipt.outcome, True, pairs_waiting(self.index.learner))
 
         return self.writer.submit(run, n_bytes)
 
@@ -153,3 +159,14 @@ class Changes(ABC):
     def _pass_on(self, what: str, *arguments: Any) -> None:
         for companion in self.companions:
             getattr(companion, what)(*arguments)
+
+
+def pairs_at_a_time(learner: Learner) -> int:
+    """Pairs that it learns at one time."""
+    in_chunks = learner.traits.unit == "chunk" and learner.traits.learns_from == "pairs"
+    return int(learner.get_params(deep=False)["chunk_size"]) if in_chunks else 1
+
+
+def pairs_waiting(learner: Learner) -> int:
+    """Pairs that wait until there are as many as it learns at one time."""
+    return int(getattr(learner, "n_rows_waiting_", 0)) if pairs_at_a_time(learner) > 1 else 0

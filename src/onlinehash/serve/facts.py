@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onlinehash.live.index import LiveIndex
+from onlinehash.serve.changes import pairs_at_a_time, pairs_waiting
 from onlinehash.serve.follower import Follower
 from onlinehash.serve.news import News
 from onlinehash.serve.settings import Limits
@@ -74,6 +75,7 @@ class Facts:
             "searches": self.searches,
             "searches_per_second": self.searches_per_second,
             "learned": self.news.n_learned,
+            "waiting": pairs_waiting(index.learner),
             "updated": self.news.n_updated,
             "uptime": round(seconds, 3),
             "measured": None if self.monitor is None else self.monitor.latest,
@@ -111,6 +113,7 @@ class Facts:
             "method": type(self.index.learner).__name__,
             "n_bits": n_bits,
             "n_models": n_models,
+            "chunk": pairs_at_a_time(self.index.learner),
             "n_features": self.n_features,
             "pictures": None if self.pictures is None else self.pictures.about(),
             "label": self.label,

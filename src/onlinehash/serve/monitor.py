@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onlinehash import checks, evaluate
-from onlinehash.errors import InvalidInput
+from onlinehash.errors import InvalidInput, UnknownId
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import filters
 from onlinehash.live.index import LiveIndex
@@ -80,6 +80,18 @@ class Monitor(Background):
         codes, truth = items.at(positions[y >= 0]), evaluate.same_label(self._y, y[y >= 0])
         found = evaluate.rank(encoder.encode(self._X), codes, truth, ["map"], fusion=encoder.fusion)
         return found["map"], encoder
+
+    def measure_exact(self, index: LiveIndex) -> float | None:
+        """The mAP of the vectors of an index with these items, ranked by their cosine; None where it has none."""
+        ids = index.ids
+        y = self._labels_of(ids.tolist())
+        if not np.isin(self._y, y).any():
+            return None
+        try:
+            vectors = index.vectors_of(ids[y >= 0])
+        except UnknownId:  # removed since
+            return None
+        return evaluate.cosine(self._X, vectors, evaluate.same_label(self._y, y[y >= 0]))["map"]
 
     def _pairs_of(self, encoder: Encoder) -> int:
         """Pairs that the learner had seen when it was this encoder."""

@@ -95,12 +95,13 @@ class Map(Encoded, kw_only=True):
 
 class Learned(Answer, kw_only=True):
     """What each pair did: its loss before the step, the step (one for each model), the bits whose function changed,
-    and how many pairs are kept back until a feature map has its anchors."""
+    and how many pairs are kept back until a feature map has its anchors; and how many wait for their chunk to fill."""
 
     loss: list[float]
     step: list[list[float]]
     bits: list[list[int]]
     pending: list[int]
+    waiting: int
     n_pairs: int
 
 
@@ -163,15 +164,24 @@ class Compared(Struct, kw_only=True):
     bits: int
     ids: list[Id]
     distances: list[int]
+    learns: bool
     n_pairs: int
     n: int
     map: float | None
 
 
+class Exact(Struct):
+    """The vectors themselves, by their exact cosine."""
+
+    bits: int
+    map: float
+
+
 class ComparedMethods(Answer, kw_only=True):
-    """The same query under several methods."""
+    """The same query under several methods; `exact` is null where no queries are held out."""
 
     methods: list[Compared]
+    exact: Exact | None
 
 
 class Teacher(Answer, kw_only=True):

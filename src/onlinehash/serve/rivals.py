@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -27,6 +28,16 @@ MOST_ITEMS = 50_000
 MOST_BYTES = 64 << 20
 
 AT_ONCE = 1_000
+#: Methods beside the served one: without feedback, the recommended, the paper's two.
+NO_FEEDBACK = "IterativeQuantization"
+METHODS = (NO_FEEDBACK, registry.RECOMMENDED, "OnlineHashing", "MultiModelOnlineHashing")
+
+#: Items that a batch method is fitted to, at most; as many as the recommended learner begins from.
+MOST_FITTED = 2_000
+
+#: The share of the time that ranking floats may take.
+SHARE = 0.05
+
 #: What a rival has in common with the served learner, where it has such a parameter.
 COMMON = ("n_bits", "features", "centre", "burn_in", "C", "similar_radius", "dissimilar_ratio")
 
@@ -54,11 +65,10 @@ class Rivals(Background):
     They follow in a thread of their own, a moment later, and refresh when the served index does. A method of several
     models has these bits in each. The served method itself is asked in the served index. What the service learned
     before it was started, they have not. Of more than 50,000 items they hold a sample, so that their hits are fewer.
+    A batch method, which gets no feedback, is fitted to the first items, again whenever they have doubled.
     """
 
-    def __init__(
-        self, service: Service, names: Iterable[str] = ("LSH", "OnlineHashing", "MultiModelOnlineHashing")
-    ) -> None:
+    def __init__(self, service: Service, names: Iterable[str] = METHODS) -> None:
         super().__init__()
         self._service = service
         served = service.index.learner
@@ -66,7 +76,10 @@ class Rivals(Background):
             Rival(kind.__name__, service.index if type(served) is kind else _beside(served, kind))
             for kind in map(registry.find, names)
         ]
-        self._others = [rival.index for rival in self._all if rival.index is not service.index]
+        others = (rival.index for rival in self._all if rival.index is not service.index)
+        self._others = sorted(others, key=_is_batch)  # the first has all items at any time
+        self._exact: dict[str, Any] | None = None
+        self._exact_of, self._exact_due = -1, 0.0
         self._waiting: deque[Waiting] = deque()
         self._n_bytes = 0
         self._wants_refresh = False
@@ -105,6 +118,7 @@ class Rivals(Background):
             "bits": index.n_bits * index.n_models,
             "ids": ids.tolist(),
             "distances": distances.tolist(),
+            "learns": index.learner.traits.learns_from != "nothing",
             "n_pairs": int(getattr(index.learner, "n_pairs_seen_", 0)),
             "map": self._map_of(rival),
             "n": len(index),
@@ -122,16 +136,33 @@ class Rivals(Background):
             rival.measured = now, None if found is None else found[0]
         return rival.measured[1]
 
+    def exact(self) -> dict[str, Any] | None:
+        """The float reference: the mAP of the vectors themselves by their exact cosine, and the bits that one takes.
+
+        None where no queries are held out. While items change it may be of a moment ago.
+        """
+        monitor = self._service.monitor
+        if monitor is None or not self._others:
+            return None
+        start = time.monotonic()
+        if self._exact_of != self._n_changes and start >= self._exact_due:
+            index, changes = self._others[0], self._n_changes
+            found = monitor.measure_exact(index)
+            bits = 0 if found is None else 8 * index.vectors_of(index.ids[:1]).nbytes
+            self._exact, self._exact_of = None if found is None else {"bits": bits, "map": found}, changes
+            self._exact_due = time.monotonic() + (time.monotonic() - start) * (1 / SHARE - 1)
+        return self._exact
+
     # ------------------------------------------------------------------------------------------------ following
 
     def added(self, ids: Any, X: Any) -> None:
         """They get them too."""
-        self._note(lambda: self._put(ids, X), X)
+        self._note(lambda: self._take(ids, X), X)
 
     def updated(self, ids: Any, X: Any) -> None:
         """Payloads are not their concern."""
         if X is not None:
-            self._note(lambda: self._put(ids, X), X)
+            self._note(lambda: self._take(ids, X), X)
 
     def removed(self, ids: Any) -> None:
         """They lose them too."""
@@ -141,7 +172,7 @@ class Rivals(Background):
         """They learn them too, in the same order."""
 
         def learn() -> None:
-            for index in self._others:
+            for index in filter(lambda index: not _is_batch(index), self._others):
                 index.learn_pairs(np.atleast_2d(A), np.atleast_2d(B), similar, weight)
 
         self._note(learn, A, B, n_pairs=len(np.atleast_2d(A)))
@@ -199,13 +230,18 @@ class Rivals(Background):
                 except UnknownId:  # removed since
                     some = [id for id in some if id in served]
         self._refresh()
+        self._fit()
+
+    def _take(self, ids: Any, X: Any) -> None:
+        self._put(ids, X)
+        self._fit()
 
     def _put(self, ids: Any, X: Any) -> None:
         """New items, or other vectors for known ones."""
         names, rows = np.atleast_1d(np.asarray(ids)), np.atleast_2d(np.asarray(X))
         names = names if names.dtype.kind == "i" else names.astype(object)
         chosen = np.flatnonzero(hashes(names) <= self._highest)
-        for index in self._others:
+        for index in filter(_takes_items, self._others):
             known = np.array([id in index for id in names[chosen].tolist()], np.bool_)
             if known.any():
                 index.update(names[chosen[known]], rows[chosen[known]])
@@ -221,6 +257,30 @@ class Rivals(Background):
         for index in self._others:
             index.remove([id for id in ids if id in index])
         self._n_changes += 1
+
+
+    def _fit(self) -> None:
+        """Let batch methods begin from the items there are, where these have doubled."""
+        for index in filter(_is_batch, self._others):
+            every = self._others[0]
+            n, known = min(len(every), MOST_FITTED), getattr(index.learner, "n_points_seen_", 0)
+            is_due = n >= max(2 * known, 1) or known < n == MOST_FITTED
+            if every is index or every.encoder is None or not is_due:
+                continue
+            index.learner.fit(every.vectors_of(every.ids[:n]))
+            missing = [id for id in every if id not in index]
+            if missing:
+                index.add(missing, every.vectors_of(missing))
+            index.refresh()
+
+
+def _is_batch(index: LiveIndex) -> bool:
+    return index.learner.traits.unit == "batch"
+
+
+def _takes_items(index: LiveIndex) -> bool:
+    """Has it hash functions to make codes by, or will it have them by taking items?"""
+    return not _is_batch(index) or hasattr(index.learner, "n_features_in_")
 
 
 def _bound(ids: np.ndarray) -> np.uint64:

@@ -4,14 +4,21 @@ import { glide } from "./glide.js";
 import { sparkline } from "./spark.js";
 import { say } from "./surface.js";
 
-const SHORT = { OnlineHashing: "OH", MultiModelOnlineHashing: "MMOH" };
+const TITLES = {
+  IterativeQuantization: ["No feedback", "ITQ"],
+  BlendedPairHashing: ["Blended", "BlendedPairHashing"],
+  OnlineHashing: ["OH", "OnlineHashing"],
+  MultiModelOnlineHashing: ["MMOH", "MultiModelOnlineHashing"],
+};
+const COLOURS = {
+  LSH: "--lsh", IterativeQuantization: "--lsh", OnlineHashing: "--oh", MultiModelOnlineHashing: "--mmoh",
+  BlendedPairHashing: "--blended",
+};
 const KEPT = 60; // values of the line that shows how it went
-
-export const nameOf = (name) => SHORT[name] ?? name;
 
 /** One method: what it costs, how good it is, what it finds. */
 export class Column {
-  constructor(name, place) {
+  constructor(name) {
     this.name = name;
     this.cards = new Map();
     this.past = [];
@@ -20,14 +27,14 @@ export class Column {
     this.bar = make("span.bar-fill");
     this.map = make("p.compare-map", {}, make("span"), make("span.bar", { "aria-hidden": "true" }, this.bar));
     this.hits = make("ol.compare-hits");
-    const title = make("h3", {}, nameOf(name), SHORT[name] ? make("span.soft", {}, name) : null);
-    const held = [title, this.facts, this.share, this.map, this.hits];
+    const [title, more] = TITLES[name] ?? [name, null];
+    const held = [make("h3", {}, title, more ? make("span.soft", {}, more) : null), this.facts, this.share, this.map, this.hits];
     this.element = make("section.compare-column", { "aria-label": name }, ...held);
-    this.element.style.setProperty("--method", `var(${["--lsh", "--oh", "--mmoh"][place] ?? "--plain"})`);
+    this.element.style.setProperty("--method", `var(${COLOURS[name] ?? "--plain"})`);
   }
 
-  update({ bits, ids, distances, n_pairs, map }, view) {
-    const learned = this.name === "LSH" ? "never learns" : `${count(n_pairs, "pair")} learned`;
+  update({ bits, ids, distances, learns, n_pairs, map }, view) {
+    const learned = learns ? `feedback: ${count(n_pairs, "pair")}` : "no feedback";
     say(this.facts, `${count(bits, "bit")} an item · ${learned}`);
     this.map.hidden = map === null;
     if (map !== null) {

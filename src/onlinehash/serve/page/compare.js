@@ -1,6 +1,6 @@
 /** Compare: one query under several methods, side by side, while they learn. */
-import { Column, nameOf } from "./column.js";
-import { make } from "./elements.js";
+import { Column } from "./column.js";
+import { count, make } from "./elements.js";
 import { whole } from "./json.js";
 import { say } from "./surface.js";
 import "./style.js";
@@ -31,12 +31,12 @@ class Comparison {
     this.field = make("input", { id: "compare-id", type: "text", autocomplete: "off", spellcheck: "false" });
     this.held = make("div.compare-query");
     this.trouble = make("p.trouble", { role: "alert" });
+    this.exact = make("p.compare-exact", { hidden: true });
     this.grid = make("div.compare-columns");
-    const names = this.about.compare.map(nameOf);
     section.append(
       make("p.view-lead", {},
-        `The same query, answered by ${inWords(names)}. `,
-        "LSH never learns, the others learn from the same pairs: what differs is what learning brings."),
+        "The same query under several methods. Those that get feedback learn from the same pairs: ",
+        "what differs from codes without any is what feedback buys."),
       make("div.compare-head", {},
         this.held,
         make("form.compare-pick", { submit: (event) => { event.preventDefault(); this.byId(); } },
@@ -45,6 +45,7 @@ class Comparison {
           make("label", { for: "compare-id" }, "or id"), this.field,
           make("button", { type: "submit" }, "Show"))),
       this.trouble,
+      this.exact,
       this.grid,
     );
   }
@@ -118,7 +119,9 @@ class Comparison {
       if (!this.query) return;
       const { id } = this.query;
       // Every method finds the query itself first; what counts comes after it.
-      const { methods } = await this.api.post("/v1/compare", { id, k: SHOWN + 1 });
+      const { methods, exact } = await this.api.post("/v1/compare", { id, k: SHOWN + 1 });
+      this.exact.hidden = exact === null;
+      if (exact) say(this.exact, `The vectors themselves, by exact cosine: ${count(exact.bits, "bit")} an item, mAP ${exact.map.toFixed(3)}`);
       methods.forEach((method) => leaveOut(method, id));
       await this.know(methods.flatMap((method) => method.ids));
       if (turn === this.asked) methods.forEach((method) => this.column(method.name).update(method, this));
@@ -138,7 +141,7 @@ class Comparison {
 
   column(name) {
     if (!this.columns.has(name)) {
-      const column = new Column(name, this.columns.size);
+      const column = new Column(name);
       this.columns.set(name, column);
       this.grid.append(column.element);
     }
@@ -153,8 +156,4 @@ class Comparison {
 function leaveOut(method, id) {
   const at = method.ids.indexOf(id);
   for (const list of [method.ids, method.distances]) list.splice(at < 0 ? SHOWN : at, 1);
-}
-
-function inWords(names) {
-  return names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names.join("");
 }

@@ -25,7 +25,7 @@ function mountFigures(list, live, showServed) {
     list.append(held);
     return (text) => { held.hidden = text === null; value.textContent = text ?? ""; };
   };
-  const pairs = figure("pairs learned", "how many pairs the model has learned from");
+  const pairs = figure("pairs taught", "how many pairs the model was told of");
   const behind = figure("bits behind", "bits whose hash function has moved since the codes were made");
   const map = figure("mAP", "mean average precision on held-out queries");
   const showMap = (measured) => map(measured ? measured.map.toFixed(3) : null);

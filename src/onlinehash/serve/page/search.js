@@ -8,7 +8,7 @@ import { Finder, takeDrops, takesImages } from "./finder.js";
 import { handles, legend } from "./help.js";
 import { Neighbours } from "./neighbours.js";
 import { Said } from "./said.js";
-import { briefly, movedBits, outcome, pairKey, teachPair } from "./teach.js";
+import { briefly, learnNow, movedBits, outcome, pairKey, teachPair } from "./teach.js";
 
 const SHOWN = 12;
 const CALM = 2500; // milliseconds without a hand on the cards before they follow the teacher again
@@ -41,6 +41,7 @@ class SearchAndTeach {
     this.agreement = new Agreement(about);
     this.said = new Said((subject) => this.card(subject, { onPick: subject.id === null ? null : onPick }));
     this.line = make("p.line", { role: "status", "aria-live": "polite" });
+    this.now = make("button.now", { type: "button", hidden: true, click: () => this.learnNow() }, "Learn now");
     this.stand = make("div.stand");
     this.title = make("h2");
     this.results = make("div.results", { hidden: true },
@@ -65,7 +66,8 @@ class SearchAndTeach {
 
   /** One quiet line; `unseen` is for those who hear the page and is on the page elsewhere. */
   say(text, unseen = "") {
-    this.line.replaceChildren(make("span", {}, text), make("span.unseen", {}, unseen && ` ${unseen}`));
+    this.now.hidden = true;
+    this.line.replaceChildren(make("span", {}, text), make("span.unseen", {}, unseen && ` ${unseen}`), this.now);
   }
 
   /** Searches from an item or a picture: {id, payload} or {id: null, vector, url, name}. */
@@ -114,16 +116,34 @@ class SearchAndTeach {
   }
 
   /** Says what two subjects are to each other and shows what that changed. */
-  async mark(a, b, similar) {
+  mark(a, b, similar) {
+    return this.teaching(async () => {
+      const update = await teachPair(this.api, a, b, similar);
+      const story = `You said ${similar ? "similar" : "not similar"}: ${outcome(update, this.about)}`;
+      this.said.add(pairKey(a, b), a, b, similar, briefly(update, this.about));
+      if (this.query) await this.search(movedBits(update, this.about), story);
+      else this.say(story);
+      this.now.hidden = !update.pending && !update.waiting;
+    });
+  }
+
+  /** For who does not want to wait until there are as many pairs as are learned together. */
+  learnNow() {
+    return this.teaching(async () => {
+      await learnNow(this.api);
+      const story = "Learned: no pair waits any more";
+      if (this.query) await this.search(null, story);
+      else this.say(story);
+    });
+  }
+
+  /** One thing at a time. */
+  async teaching(action) {
     if (this.busy) return;
     this.busy = true;
     this.section.classList.add("busy");
     try {
-      const update = await teachPair(this.api, a, b, similar);
-      const story = `You said ${similar ? "similar" : "not similar"}: ${outcome(update, this.about)}`;
-      this.said.add(pairKey(a, b), a, b, similar, briefly(update));
-      if (this.query) await this.search(movedBits(update, this.about), story);
-      else this.say(story);
+      await action();
     } catch (error) {
       this.say(error.message);
     } finally {

@@ -76,7 +76,7 @@ function chartsOf(records) {
     }),
     pairsBehind: new Chart([refreshes, part("pairsBehind", "steps", "--oh")], {
       ...overTime, title: "Codes behind, in pairs", value: count, whole: true,
-      note: "pairs learned since the codes were made; ticks: refreshes",
+      note: "pairs taught since the codes were made; ticks: refreshes",
     }),
     bitsBehind: new Chart([refreshes, part("bitsBehind", "steps", "--oh")], {
       ...overTime, title: "Codes behind, in bits", value: count, whole: true,

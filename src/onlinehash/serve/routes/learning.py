@@ -17,6 +17,7 @@ from onlinehash.live.index import LiveIndex
 from onlinehash.serve import logs, results
 from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes
+from onlinehash.serve.changes import pairs_waiting
 from onlinehash.serve.documents import described
 from onlinehash.serve.errors import Busy, Unavailable
 from onlinehash.serve.exchange import REPLAYED_HEADER, done, parsed, retry_of
@@ -30,12 +31,13 @@ def routes(service: Service) -> APIRouter:
     """The routes that teach."""
     router, index = APIRouter(tags=["learning"]), service.index
 
-    def learned(updates: Updates) -> dict[str, Any]:
+    def learned(updates: Updates, n_waiting: int) -> dict[str, Any]:
         return {
             "loss": updates.loss,
             "step": updates.step,
             "bits": [updates.bits(t).tolist() for t in range(len(updates))],
             "pending": updates.pending,
+            "waiting": n_waiting,
             "n_pairs": service.n_pairs,
         }
 
@@ -56,7 +58,7 @@ def routes(service: Service) -> APIRouter:
         if body.refresh:
             await asyncio.shield(asyncio.wrap_future(change))
             await refreshed_when_there_is_room()
-        return await done(change, service, learned)
+        return await done(change, service, lambda updates: learned(updates, change.result().n_waiting))
 
     @router.post("/v1/learn/labelled", **described("Learn labels", shapes.Labelled, results.Taught, changes=True))
     async def labelled(request: Request) -> Response:
@@ -77,15 +79,17 @@ def routes(service: Service) -> APIRouter:
             body.query, body.shown, body.clicked, skip_weight=body.skip_weight, position_bias=body.position_bias
         )
         shown = [list(pair) for pair in zip(pairs.ids_a, pairs.ids_b, pairs.similar, pairs.weight, strict=True)]
-        nothing = {"loss": [], "step": [], "bits": [], "pending": [], "n_pairs": service.n_pairs, "pairs": []}
         if not shown:
-            return answer(nothing, index.encoder)
+            nothing = dict.fromkeys(("loss", "step", "bits", "pending", "pairs"), list[Any]())
+            return answer(nothing | {"waiting": pairs_waiting(index.learner), "n_pairs": service.n_pairs}, index.encoder)
         retry = retry_of(request, data)
         if body.vector is None:
             change = service.learn_by_id(pairs.ids_a, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
         else:
             change = service.learn_with_items(body.vector, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
-        return await done(change, service, lambda updates: learned(updates) | {"pairs": shown})
+        return await done(
+            change, service, lambda updates: learned(updates, change.result().n_waiting) | {"pairs": shown}
+        )
 
     @router.post("/v1/flush", **described("Flush", None, results.Taught, changes=True))
     async def flush(request: Request) -> Response:

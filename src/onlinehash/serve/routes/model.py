@@ -11,6 +11,7 @@ from starlette.responses import Response, StreamingResponse
 import onlinehash
 from onlinehash import files
 from onlinehash.errors import NotReady
+from onlinehash.learners.registry import RECOMMENDED
 from onlinehash.serve import results
 from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes
@@ -53,7 +54,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         """Everything that is counted."""
         return answer(await service.waited(service.stats), index.encoder)
 
-    @router.get("/v1/about", **described("Get facts", None, example({"name": "onlinehash", "method": "OnlineHashing"})))
+    @router.get("/v1/about", **described("Get facts", None, example({"name": "onlinehash", "method": RECOMMENDED})))
     async def about() -> Response:
         """What is served, and how much a request may hold."""
         return answer(service.about() | {"version": onlinehash.__version__}, index.encoder)
@@ -74,17 +75,17 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
 
     @router.post("/v1/compare", **described("Compare methods", shapes.Comparison, results.ComparedMethods))
     async def compare(request: Request) -> Response:
-        """The same query under other methods, which have the same items and learned the same pairs."""
+        """The same query under other methods, with the same items; those that learn have learned the same pairs."""
         body, _ = await parsed(request, service, shapes.Comparison)
         if service.rivals is None:
             raise NotFound("expected a service that compares methods, got one that does not; start it with --compare.")
 
-        def find() -> list[dict[str, Any]]:
+        def find() -> dict[str, Any]:
             assert service.rivals is not None
             vector = index.vectors_of([body.id])[0] if body.vector is None else body.vector
-            return service.rivals.compare(vector, body.k)
+            return {"methods": service.rivals.compare(vector, body.k), "exact": service.rivals.exact()}
 
-        return answer({"methods": await asyncio.to_thread(find)}, index.encoder)
+        return answer(await asyncio.to_thread(find), index.encoder)
 
     @router.get("/v1/teacher", **described("Get the teacher", None, results.Teacher))
     async def teacher() -> Response:

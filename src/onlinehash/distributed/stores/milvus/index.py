@@ -10,6 +10,7 @@ from onlinehash.distributed.stores.milvus.engine import Engine
 from onlinehash.distributed.stores.milvus.shelf import MilvusShelf
 from onlinehash.distributed.stores.shelf import Layout
 from onlinehash.learners.base import Learner
+from onlinehash.live.index import learner_for
 from onlinehash.live.policy import Policy
 
 
@@ -25,9 +26,10 @@ class MilvusIndex(StoreIndex):
     def create(
         cls,
         address: str,
-        learner: Learner,
+        learner: Learner | None = None,
         refresh: Policy | None = None,
         *,
+        n_bits: int | None = None,
         name: str = "onlinehash",
         token: str | None = None,
         background: bool = False,
@@ -36,11 +38,13 @@ class MilvusIndex(StoreIndex):
 
         address : the path of a file that ends in .db, in which this process runs an engine of its own, or
             `http://host:port` of a cluster.
-        learner : a learner, which may have learned already; the index has a copy of its own.
+        learner : a learner, which may have learned already; the index has a copy of its own. None: the recommended.
+        n_bits : in place of a learner: the length of a code, where None is 64.
         name : what the names of its collections begin with.
         token : `user:password` or a key, for a cluster that asks for one.
         """
         cls._check_options(refresh, background)
+        learner = learner_for(learner, n_bits)
         head, blobs = beginning.first(learner, refresh)
         engine = Engine(address, token)
         try:

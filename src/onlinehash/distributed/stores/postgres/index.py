@@ -10,6 +10,7 @@ from onlinehash.distributed.stores.index import StoreIndex
 from onlinehash.distributed.stores.postgres import creating
 from onlinehash.distributed.stores.postgres.shelf import PostgresShelf
 from onlinehash.learners.base import Learner
+from onlinehash.live.index import learner_for
 from onlinehash.live.policy import Policy
 
 
@@ -24,9 +25,10 @@ class PostgresIndex(StoreIndex):
     def create(
         cls,
         address: str,
-        learner: Learner,
+        learner: Learner | None = None,
         refresh: Policy | None = None,
         *,
+        n_bits: int | None = None,
         schema: str = "onlinehash",
         shards: Sequence[str] = (),
         role: str | None = None,
@@ -36,13 +38,15 @@ class PostgresIndex(StoreIndex):
         """A new index in a schema that is not there yet, or is empty; whoever connects owns its tables.
 
         address : what PostgreSQL's own programs take: `postgresql://user@host:port/database`, or `host=... user=...`.
-        learner : a learner, which may have learned already; the index has a copy of its own.
+        learner : a learner, which may have learned already; the index has a copy of its own. None: the recommended.
+        n_bits : in place of a learner: the length of a code, where None is 64.
         shards : addresses of servers that hold the rows, each a part of them; none, and the first server does.
         role : one that is there already and may then open, search and change the index, but not its tables.
         search : `multi` (tables of parts of codes), `scan` (all codes), or with pgvector `pgvector` (all codes), `hnsw`
             or `ivfflat` (which may miss some of the nearest).
         """
         cls._check_options(refresh, background)
+        learner = learner_for(learner, n_bits)
         head, blobs = first(learner, refresh)
         creating.create(address, schema, layout_of(learner), head, blobs, search=search, shards=shards, role=role)
         return cls.open(address, refresh, schema=schema, background=background)

@@ -1,0 +1,56 @@
+"""How good a search by the exact cosine of the vectors themselves is: the float reference for codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onlinehash import checks
+from onlinehash.errors import InvalidInput
+from onlinehash.evaluate.measures import Counts, measure_of
+from onlinehash.evaluate.ranking import mean
+from onlinehash.evaluate.truth import Truth
+
+#: Values of a block of cosines.
+BLOCK = 1 << 22
+
+
+def cosine(X_query: Any, X_base: Any, truth: Truth, metrics: Sequence[str] = ("map",)) -> dict[str, float]:
+    """Rank the base by the cosine of its vectors with each query, and say how good that is, a value for each metric.
+
+    The metrics are those of `retrieval` but for a radius, which is one of Hamming distances. Items of the same cosine
+    are ranked as they come in the base; a vector of zeros has the cosine 0 with all.
+    """
+    if radii := [name for name in metrics if "@r" in name]:
+        raise InvalidInput(f"expected metrics without a radius for cosines, got {radii[0]!r}.")
+    measures = {name: measure_of(name) for name in metrics}
+    queries, base = (unit(checks.vectors(X, name)) for X, name in ((X_query, "X_query"), (X_base, "X_base")))
+    checks.width(queries, base.shape[1], "X_base", "X_query")
+    checks.same_length("the truth", truth.n_queries, len(queries), "X_query")
+    checks.same_length("the truth", truth.n_base, len(base), "X_base")
+    values: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in measures}
+    n_rows = max(1, BLOCK // len(base))
+    for start in range(0, len(queries), n_rows):
+        rows = slice(start, min(start + n_rows, len(queries)))
+        order = np.argsort(-(queries[rows] @ base.T), axis=1, kind="stable")
+        hits = np.take_along_axis(truth.block(rows), order, axis=1).astype(np.int64)
+        one_each = np.ones_like(hits)
+        counts = Counts(one_each, hits, one_each, hits, "zero")
+        for name, measure in measures.items():
+            values[name].append(np.where(counts.n_relevant > 0, measure(counts), np.nan))
+    found = {name: np.concatenate(parts) for name, parts in values.items()}
+    if all(np.isnan(value).all() for value in found.values()):
+        raise InvalidInput("expected something relevant in the base for at least one query, got nothing.")
+    return {name: mean(value) for name, value in found.items()}
+
+
+def unit(X: np.ndarray) -> np.ndarray:
+    """A copy with rows of length one; rows of zeros stay."""
+    X = X.copy()
+    largest = np.abs(X).max(axis=1, keepdims=True)
+    X /= np.where(largest > 0, largest, 1)  # so that no square overflows
+    lengths = np.linalg.norm(X, axis=1, keepdims=True)
+    X /= np.where(lengths > 0, lengths, 1)
+    return X

@@ -14,6 +14,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 from tests.distributed.servers import free_port, wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -60,12 +62,12 @@ class Processes:
 
 def kill_session(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL to a process and all that it started: what the death of a machine looks like."""
-    for entry in Path("/proc").iterdir():
+    for pid in psutil.pids():
         try:
-            if entry.name.isdecimal() and os.getsid(int(entry.name)) == process.pid:
-                os.kill(int(entry.name), signal.SIGKILL)
-        except ProcessLookupError:
-            continue  # gone meanwhile
+            if os.getsid(pid) == process.pid:
+                os.kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue  # gone meanwhile, or somebody else's
     process.wait()
 
 

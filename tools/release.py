@@ -3,7 +3,8 @@
     make release               on main, before the tag: print how to set it
     make release TAG=v1.2.3    where the tag is checked out, as the release workflow does
 
-First everything that is quick is looked at, and all that is wrong is said at once; then `make lint test long dist` runs.
+First everything that is quick is looked at, and all that is wrong is said at once; then `make lint test long dist`
+runs.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ BLOCK_PAIRS = 4096
 
 
 def plain(X: np.ndarray) -> np.ndarray:
-    """X itself if C-contiguous, aligned and writable, else a copy, so that each kernel is compiled for one layout only."""
+    """X itself if C-contiguous, aligned and writable, else a copy, so that a kernel is compiled for one layout only."""
     return X if X.flags.carray else X.copy()
 
 

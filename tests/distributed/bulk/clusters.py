@@ -117,7 +117,7 @@ def ray_cluster() -> Iterator[RayCluster]:
     Parts of Ray listen on all addresses whatever they are told, so only who knows the token is let in. This process
     knows it as long as the cluster is there.
     """
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    token = ray_token()
     memory = ["--num-cpus=1", "--object-store-memory=80000000", "--block"]
     with ExitStack() as at_the_end, processes(**token, RAY_USAGE_STATS_ENABLED="0") as started:
         os.environ.update(token)
@@ -131,6 +131,11 @@ def ray_cluster() -> Iterator[RayCluster]:
         started.wait_for(address)
         wait_until(lambda: started.log().count("Ray runtime started") == 2, "the second node", started.log)
         yield RayCluster(address, node)
+
+
+def ray_token() -> dict[str, str]:
+    """What lets in nobody but those who have it; Ray reads it when it is imported."""
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
 
 def _low_port() -> int:

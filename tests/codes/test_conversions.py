@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import platform
 from typing import Any
 
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from onlinehash import Codes
 from onlinehash.codes import fused_distances
 from tests.codes.drawn import Drawn, drawn
+from tests.needs import must_run
 
 #: Machines on which FAISS (1.15) counts a distance in one byte: 256 comes back as 0.
 FAISS_WRAPS_ON = ("aarch64", "arm64")
@@ -22,10 +22,10 @@ FAISS_WRAPS_ON = ("aarch64", "arm64")
 
 @pytest.fixture(scope="module")
 def others() -> Any:
-    """Imports a library; where it cannot be installed its tests are skipped, but never in CI."""
+    """Imports a library; where it cannot be installed its tests are skipped, unless they must run."""
 
     def find(name: str) -> Any:
-        return importlib.import_module(name) if os.environ.get("CI") else pytest.importorskip(name)
+        return importlib.import_module(name) if must_run() else pytest.importorskip(name)
 
     return find
 

@@ -23,6 +23,13 @@ from tests.needs import missing
 #: Seconds that a server may take to answer, on a machine with other things to do.
 PATIENCE = 60
 
+#: Where Debian and Homebrew put PostgreSQL.
+NOT_ON_PATH = (
+    "/usr/local/opt/postgresql@*/bin",
+    "/opt/homebrew/opt/postgresql@*/bin",
+    "/usr/lib/postgresql/*/bin",
+)
+
 
 def unprivileged() -> dict[str, Any]:
     """What `Popen` needs to run a server as somebody who is not root: most refuse to be."""
@@ -168,12 +175,11 @@ def _new_cluster(bin_folder: str) -> Path:
 
 
 def _stock() -> str:
-    found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb")) or [
-        shutil.which("initdb")
-    ]  # Debian's are not on PATH
-    if found[-1] is None:
+    found = [path for place in NOT_ON_PATH for path in sorted(glob.glob(f"{place}/initdb"))]
+    last = found[-1] if found else shutil.which("initdb")
+    if last is None:
         missing("PostgreSQL")
-    return str(Path(str(found[-1])).parent)
+    return str(Path(last).parent)
 
 
 @cache

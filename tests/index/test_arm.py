@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import llvmlite.binding as llvm
 import pytest
 
+from onlinehash.codes.lanes import AHEAD
 from tests.assembly import SPILL, TRIPLE, Loops, arm_kernels
 
 
@@ -56,6 +59,20 @@ def test_reading_in_order_compares_once_a_group(kernels):
     assert count(loops.lines(least_depth=1), "uminv") == 2  # for bytes, and for shorts
     assert count(loops.lines(least_depth=2), "uminv") == 0  # which is where blocks are taken
     assert count(loops.lines(least_depth=1), "cmhi") == count(loops.lines(least_depth=1), "cmhs") == 0
+
+
+@pytest.mark.parametrize("name", ["nearest", "within"])
+def test_the_whole_scan_compares_once_a_group(kernels, name):
+    assert count(kernels[name].lines(least_depth=0), "uminv") == 2  # for bytes, and for shorts
+
+
+@pytest.mark.parametrize("name", ["in order", "nearest", "within"])
+def test_memory_is_asked_for_as_far_ahead_as_measured(kernels, name):
+    """On a Neoverse N1, 1 to 2 KiB ahead come close to what memory can give; 4 KiB and none halve it."""
+    assert 1024 <= AHEAD <= 2048
+    asked = [line for lines in plane_loops(kernels[name]) for line in lines if line.split()[0] == "prfm"]
+    assert asked
+    assert all(re.search(rf"pldl1keep, \[x\d+, #{AHEAD}\]$", line) for line in asked)
 
 
 @pytest.mark.parametrize("name", ["nearest", "within"])

@@ -27,6 +27,7 @@ from onlinehash.serve.rivals import Rivals
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Access, Limits
 from onlinehash.serve.teacher import Teacher
+from tests.processes import children
 
 #: Vectors are as wide as those in the examples of the OpenAPI document, whose ids are there, too.
 N_FEATURES = 2
@@ -136,25 +137,7 @@ class Process:
 
     def children(self) -> list[int]:
         """The processes it started and that still run."""
-        with suppress(FileNotFoundError):
-            text = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
-            return [int(pid) for pid in text.split()] + self._of_threads()
-        return []
-
-    def _of_threads(self) -> list[int]:
-        found = []
-        for task in Path(f"/proc/{self.pid}/task").iterdir():
-            if task.name != str(self.pid):
-                found += [int(pid) for pid in (task / "children").read_text().split()]
-        return found
-
-
-def is_alive(pid: int) -> bool:
-    """Does a process run?"""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
+        return children(self.pid)
 
 
 # ------------------------------------------------------------------ bytes

@@ -17,11 +17,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from onlinehash import LiveIndex, OnlineHashing
 from onlinehash.serve import facts, follower, processes, running
 from onlinehash.serve.service import Service
+from tests.processes import is_alive, n_connections
 from tests.serve.services import (
     SECONDS,
     Process,
     connected,
-    is_alive,
     post_json,
     request_bytes,
     rest_of,
@@ -37,24 +37,13 @@ KNOWN = {"Authorization": f"Bearer {TOKEN}"}
 N_CONNECTIONS = 12
 
 
-def n_sockets(pid: int) -> int:
-    """Sockets that a process has open."""
-    found = 0
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            found += os.readlink(link).startswith("socket:")
-        except FileNotFoundError:
-            continue
-    return found
-
-
 class Everybody:
     """Clients whose connections stay open, so many that each process has some of them."""
 
     def __init__(self, url: str, pids: list[int]) -> None:
-        before = {pid: n_sockets(pid) for pid in pids}
+        before = {pid: n_connections(pid) for pid in pids}
         self.clients: list[httpx.Client] = []
-        until(lambda: self._one_more(url) and all(n_sockets(pid) > n for pid, n in before.items()), 60)
+        until(lambda: self._one_more(url) and all(n_connections(pid) > n for pid, n in before.items()), 60)
         while len(self.clients) < N_CONNECTIONS:
             self._one_more(url)
 

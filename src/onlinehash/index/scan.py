@@ -244,4 +244,4 @@ IN_STREAMS, IN_ORDER = (Kernels(_make_nearest(streams), _make_within(streams)) f
 #: The order for this machine. Four streams are faster on x86-64, where one load of a query's byte then serves four
 #: blocks. ARM cores fetch a single stream ahead much better, and their 32 registers of 16 bytes do not hold the sums of
 #: four blocks.
-kernels = IN_STREAMS if platform.machine() in ("x86_64", "AMD64") else IN_ORDER
+kernels = IN_STREAMS if platform.machine().lower() in ("x86_64", "amd64") else IN_ORDER

@@ -28,7 +28,7 @@ BLOCK_PAIRS = 512
 
 
 def plain(X: np.ndarray) -> np.ndarray:
-    """X, or a copy where it is read-only or lies in memory in another way than most: kernels are compiled for each."""
+    """X itself if C-contiguous, aligned and writable, else a copy, so that a kernel is compiled for one layout only."""
     return X if X.flags.carray else X.copy()
 
 

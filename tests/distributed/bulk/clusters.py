@@ -14,6 +14,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import psutil
+
 from tests.distributed.servers import free_port, wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -60,12 +62,12 @@ class Processes:
 
 def kill_session(process: subprocess.Popen[bytes]) -> None:
     """SIGKILL to a process and all that it started: what the death of a machine looks like."""
-    for entry in Path("/proc").iterdir():
+    for pid in psutil.pids():
         try:
-            if entry.name.isdecimal() and os.getsid(int(entry.name)) == process.pid:
-                os.kill(int(entry.name), signal.SIGKILL)
-        except ProcessLookupError:
-            continue  # gone meanwhile
+            if os.getsid(pid) == process.pid:
+                os.kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue  # gone meanwhile, or somebody else's
     process.wait()
 
 
@@ -115,7 +117,7 @@ def ray_cluster() -> Iterator[RayCluster]:
     Parts of Ray listen on all addresses whatever they are told, so only who knows the token is let in. This process
     knows it as long as the cluster is there.
     """
-    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    token = ray_token()
     memory = ["--num-cpus=1", "--object-store-memory=80000000", "--block"]
     with ExitStack() as at_the_end, processes(**token, RAY_USAGE_STATS_ENABLED="0") as started:
         os.environ.update(token)
@@ -129,6 +131,11 @@ def ray_cluster() -> Iterator[RayCluster]:
         started.wait_for(address)
         wait_until(lambda: started.log().count("Ray runtime started") == 2, "the second node", started.log)
         yield RayCluster(address, node)
+
+
+def ray_token() -> dict[str, str]:
+    """What lets in nobody but those who have it; Ray reads it when it is imported."""
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
 
 
 def _low_port() -> int:

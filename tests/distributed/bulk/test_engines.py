@@ -22,9 +22,9 @@ from onlinehash.distributed.bulk.engine import attempt
 from onlinehash.distributed.bulk.on_processes import Processes
 from onlinehash.errors import InvalidInput, MissingExtra, ServiceUnavailable, StorageError
 from tests.cli.running import done, refused
-from tests.distributed.bulk.clusters import ROOT, dask_cluster, kill_session, ray_cluster
+from tests.distributed.bulk.clusters import ROOT, dask_cluster, kill_session, processes, ray_cluster, ray_token
 from tests.distributed.bulk.data import QUERIES, X, Y, learned, readers, same_parts, table, waiting, written
-from tests.distributed.servers import free_port, wait_until
+from tests.distributed.servers import PATIENCE, free_port, wait_until
 
 #: What Dask and Ray leave behind or say when workers are killed.
 pytestmark = [
@@ -140,6 +140,33 @@ def test_dask(work: Work) -> None:
             bulk.encode(encoder, waiting(source, folder / "more notes"), folder / "unfinished", engine)
     bulk.encode(encoder, source, folder / "unfinished", "local://1")
     assert same_parts(folder / "unfinished", folder / "expected")
+
+
+ON_RAY = """
+import sys
+from pathlib import Path
+import onlinehash, pytest, ray
+from onlinehash.distributed import bulk
+from tests.distributed.bulk.test_engines import raise_it
+
+model, vectors, target, folder = map(Path, sys.argv[1:])
+memory = {"num_cpus": 1, "object_store_memory": 80_000_000}
+ray.init("local", **memory, include_dashboard=False, _node_ip_address="127.0.0.1", _temp_dir=str(folder))
+with bulk.engine_of("ray://") as engine:
+    bulk.encode(onlinehash.load(model), bulk.open_source(vectors, partition_rows=130), target, engine)
+    with pytest.raises(onlinehash.errors.ServiceUnavailable, match="ZeroDivisionError: by what"):
+        list(engine.map(raise_it, [ZeroDivisionError("by what")], "trying"))
+assert ray.is_initialized()  # the engine was not the one who connected
+"""
+
+
+def test_ray_of_one_process(work: Work) -> None:
+    folder, *_ = work
+    with processes(**ray_token(), RAY_USAGE_STATS_ENABLED="0") as started:
+        files = [folder / "model.oh", folder / "x.parquet", folder / "codes", started.folder]
+        driver = started.start("python", "-c", ON_RAY, *map(str, files))
+        assert driver.wait(5 * PATIENCE) == 0, started.log()
+    assert same_parts(folder / "codes", folder / "expected")
 
 
 @pytest.mark.long

@@ -61,11 +61,12 @@ def case(seed: int) -> tuple[dict, list[tuple[np.ndarray, ...]]]:
     return params, batches
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("n_processes", [2, 3])
 def test_bytes_and_updates_are_those_of_one_process(n_processes):
     moved_by: set[int] = set()
     with crew_of(n_processes) as crew:
-        for seed in range(thorough(10, 400)):
+        for seed in range(thorough(10, 50)):
             params, batches = case(seed)
             alone, shared = MultiModelOnlineHashing(**params), MultiModelOnlineHashing(**params)
             teacher = teacher_of(shared, crew)

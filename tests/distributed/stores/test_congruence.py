@@ -15,6 +15,7 @@ from tests.support import thorough
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # a stream of few similar pairs warns, in both
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_same_program_has_the_same_results(world: str) -> None:
     def small_batches(learner: Any, policy: Any) -> StoreIndex:
@@ -25,5 +26,5 @@ def test_the_same_program_has_the_same_results(world: str) -> None:
     def whole(learner: Any, policy: Any) -> StoreIndex:
         return StoreIndex(MemoryShelf(Tables.create(learner, policy)))
 
-    for seed in range(thorough(2, 60)):
-        check(small_batches if seed % 4 < 2 else whole, world, seed, thorough(50, 150))
+    for seed in range(thorough(2, 6)):
+        check(small_batches if seed % 4 < 2 else whole, world, seed, thorough(50, 100))

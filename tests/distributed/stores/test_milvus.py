@@ -51,11 +51,12 @@ def ranking(layout: Layout, codes: np.ndarray, code: np.ndarray) -> list[Found]:
 # ------------------------------------------------------------------ searching
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("layout", [ONE, SEVERAL, Layout(20, 3, "sum")], ids=str)
 def test_it_finds_what_a_look_at_all_codes_finds(engine: Engine, layout: Layout) -> None:
     codes = clustered(layout, 600)
     shelf = filled(engine, f"found_{layout.n_models}_{layout.fusion}", layout, codes)
-    for code in codes[:: 600 // thorough(3, 50)] ^ np.uint8(5):
+    for code in codes[:: 600 // thorough(3, 20)] ^ np.uint8(5):
         expected = ranking(layout, codes, code)
         for k in (1, 10, 47, 600, 1000):  # 12 and more are at one distance: ties go on behind the k-th
             assert shelf.nearest(code, k, 1) == expected[:k]
@@ -144,11 +145,12 @@ def read(shelf: Shelf, epoch: int) -> Any:
     )
 
 
+@pytest.mark.thorough
 def test_changes_cut_off_or_not_leave_what_the_slow_obvious_shelf_has(engine: Engine) -> None:
     here, there = pair(engine, "changes", SEVERAL)
     rng = np.random.default_rng(0)
     next_place = 0
-    for step in range(thorough(30, 600)):
+    for step in range(thorough(30, 90)):
         seed, is_cut_off, now = [step], rng.random() < 0.25, next_place
         for shelf in (here, there):
             try:

@@ -27,6 +27,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     engine.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_same_program_has_the_same_results(world: str, file: Path) -> None:
     numbers = itertools.count()
@@ -36,5 +37,5 @@ def test_the_same_program_has_the_same_results(world: str, file: Path) -> None:
         index.batch_rows = 3
         return index
 
-    for seed in range(thorough(1, 20)):
-        check(make, world, seed + list(WORLDS).index(world) % 2, thorough(30, 120))
+    for seed in range(thorough(1, 2)):
+        check(make, world, seed + list(WORLDS).index(world) % 2, thorough(30, 60))

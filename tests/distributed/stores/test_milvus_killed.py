@@ -113,6 +113,7 @@ def test_all_or_nothing_of_each_change_and_all_that_was_told(tmp_path: Path) -> 
 
     rng = np.random.default_rng(0)
     done = kills = 0
+    # Not more lives: each starts a process and the embedded engine twice, which takes nearly all of the time.
     for _ in range(thorough(3, 12)):
         fatal, in_the_midst = int(rng.integers(1, 80)), bool(rng.integers(2))
         script = f"from {__name__} import write; write({address!r}, {done}, {fatal}, {in_the_midst})"

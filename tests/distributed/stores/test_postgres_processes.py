@@ -72,6 +72,7 @@ def check_all(index: PostgresIndex) -> None:
     assert np.array_equal(index.vectors, vectors_of(index.ids.tolist()))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["stock", "sharded"])
 def test_processes_that_write_at_the_same_time(kind: str, request: pytest.FixtureRequest) -> None:
     home: Home = request.getfixturevalue(f"{kind}_home")

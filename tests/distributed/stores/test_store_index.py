@@ -152,6 +152,7 @@ def test_writers_by_turns_are_one_writer(policy: Any, least_log: int, monkeypatc
         assert everything(index) == everything(model)
 
 
+@pytest.mark.thorough
 @BOTH
 def test_writers_at_the_same_time_are_one_writer_in_some_order(is_atomic: bool) -> None:
     tables, model = new_tables(refresh.every(6)), LiveIndex(learner(), refresh.by_hand())

@@ -76,9 +76,10 @@ class Crew:
         if done is None or done.stopped_at == STOPPED:
             code = self._exit_code()
             self.close()
+            fate = "did not answer" if code is None else f"ended with exit code {code}"
             raise OnlineHashError(
-                f"one of the processes that share the models ended with exit code {code}; the learner is as it was "
-                "before the call: give the pairs to a new ParallelModels."
+                f"one of the processes that share the models {fate}; the learner is as it was before the call: "
+                "give the pairs to a new ParallelModels."
             )
         return done
 

@@ -11,7 +11,7 @@ from onlinehash.learners import registry
 from tests.cli.running import done
 
 NAMES = [method.name for method in registry.METHODS]
-OURS = ("SmoothPairHashing", "MiniBatchOnlineHashing")
+OURS = ("BlendedPairHashing", "SmoothPairHashing", "MiniBatchOnlineHashing")
 
 
 def fields_of(text):

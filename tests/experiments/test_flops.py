@@ -129,6 +129,8 @@ def test_chunks_by_hand():
     assert flops_per_pair(taught("BSODH", n_bits=4, chunk_size=100)) == pytest.approx(balanced)
     smooth = 6 * 8 + 16 * 32 + 4 * 64 / 8 + 6 * 8 * 8 * 4 / 10
     assert flops_per_pair(taught("SmoothPairs", n_bits=4, chunk_size=10)) == pytest.approx(smooth)
+    blended = 6 * 8 + 14 * 32 + 4 * 64 / 16 + 4 * 8 * 8 * 4 / 10
+    assert flops_per_pair(taught("BlendedPairs", n_bits=4, chunk_size=10)) == pytest.approx(blended)
     mini = taught("MBOH", n_bits=4, chunk_size=10)
     l = mini.cumulative_loss_ / 200
     assert flops_per_pair(mini) == pytest.approx(8 * 32 + 8 * 10 * 8 + (40 + 16) * l)

@@ -61,6 +61,7 @@ SOFTWARE = Entry(
 )
 
 ENTRIES: dict[str, Entry] = {
+    "BlendedPairHashing": SOFTWARE,
     "SmoothPairHashing": SOFTWARE,
     "OnlineHashing": PAPER,
     "MultiModelOnlineHashing": PAPER,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.features import RbfAnchors
-from onlinehash.learners import damping, smooth_pairs
+from onlinehash.learners import blended_pairs, damping, smooth_pairs
 from onlinehash.learners.base import Learner
 
 #: All eigenvalues and vectors of a symmetric n x n matrix take 9 n³, all singular ones of a square matrix 22 n³ (Golub
@@ -133,6 +133,16 @@ def _smooth_pairs(s: Shapes) -> float:
     return 6 * s.D + 16 * s.D * s.r + 4 * s.D**2 / smooth_pairs.SOME + 6 * s.D * k * s.r / c
 
 
+def _blended_pairs(s: Shapes) -> float:
+    """Three products of points with W or its gradient, 4Dr each, and two more of some chunks; then as smooth pairs.
+
+    The step takes two products with the k directions; the beginning happens so seldom that it does not count.
+    """
+    k, c = min(damping.N_DIRECTIONS, s.D), s.learner.chunk_size
+    products = 4 * s.D * s.r * (3 + 2 / blended_pairs.LOOKED_AT)
+    return 6 * s.D + products + 4 * s.D**2 / blended_pairs.BlendedPairHashing._some + 4 * s.D * k * s.r / c
+
+
 def _mini_batch(s: Shapes) -> float:
     """8Dr projections on arrival and in the chunk, 8cD products with its points, and l flips of 4c and 2D.
 
@@ -211,6 +221,7 @@ FORMULAS: dict[str, Callable[[Shapes], float]] = {
     "HadamardMatchingHashing": _hadamard_matching,
     "OnlineSupervisedHashing": _hadamard,
     "MutualInformationHashing": _mutual_information,
+    "BlendedPairHashing": _blended_pairs,
     "SmoothPairHashing": _smooth_pairs,
     "MiniBatchOnlineHashing": _mini_batch,
     "BalancedSimilarityHashing": _balanced_similarity,

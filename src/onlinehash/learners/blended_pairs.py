@@ -70,8 +70,8 @@ class BlendedPairHashing(SmoothPairHashing):
         α = Σ_i α_i exp(T AUC_i) / Σ_i exp(T AUC_i)      α_i = 0, 0.15, 0.3, 0.6, 1
 
     AUC_i is the probability that under α_i a similar pair's codes are nearer than a dissimilar pair's, over pairs that
-    were not learned yet; T = 4 n₊n₋ / (n₊ + n₋), with n₊ and n₋ how many of either kind it rests on. The weight of a pair halves with every 500
-    of its kind that follow.
+    were not learned yet; T = 4 n₊n₋ / (n₊ + n₋), with n₊ and n₋ how many of either kind it rests on. The weight of a
+    pair halves with every 500 of its kind that follow.
 
     Parameters
     ----------
@@ -162,12 +162,13 @@ class BlendedPairHashing(SmoothPairHashing):
         damping = Damping(self._n_inputs, np.random.default_rng([self._seed, 3]), self.dtype_)
         damping.enter(X)
         damping.find_directions()
+        self._begun_with = len(X)
         if not damping.has_directions:  # all points are the mean itself: wait for others
             if is_last:
-                self._points = self._room()
+                self._points, self._begun_with = self._room(), 0
             return np.zeros(self.n_bits, np.bool_)
         W = rotated_directions(kept.X, self.n_bits, N_ITERATIONS, np.random.default_rng([self._seed, 2]))
-        self._damping, self._begun_with = damping, len(X)
+        self._damping = damping
         self._start_from(W * (FIRST_SCALE / max(rms(X @ W), 1e-30)))
         A, B = (rows := np.flatnonzero(kept.kind))[0::2], rows[1::2]
         for start in range(0, len(A), self.chunk_size):
@@ -193,7 +194,7 @@ class BlendedPairHashing(SmoothPairHashing):
             changed = self._begin_from_points()  # which learns what was kept
         else:
             n_kept = 0
-        if self._begun_with and n_kept < len(chunk.A):
+        if self._damping.has_directions and n_kept < len(chunk.A):
             X = np.concatenate([chunk.A[n_kept:], chunk.B[n_kept:]])
             scale_to_unit_length(X)
             shown = self._descend(X, chunk.similar[n_kept:] > 0, chunk.weights[n_kept:])

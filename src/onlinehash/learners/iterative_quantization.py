@@ -24,7 +24,6 @@ from onlinehash.learners.batch import BatchLearner, Show
 from onlinehash.learners.hooks import Traits
 from onlinehash.numeric.tall import blocks, inner, signs, times
 
-
 #: Hears the number of an iteration and the loss after it.
 Tell = Callable[[int, float], None]
 

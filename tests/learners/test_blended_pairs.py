@@ -1,0 +1,179 @@
+"""Blended pair hashing: its beginning, what the next pairs decide, and the slow version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onlinehash import BlendedPairHashing, SmoothPairHashing
+from onlinehash.learners.iterative_quantization import rotated_directions
+from tests.learners.test_smooth_pairs import BITS, D, stream
+from tests.reference.blended_pairs import ReferenceBlendedPairs
+from tests.support import state_bytes
+
+
+def small(**settings: Any) -> BlendedPairHashing:
+    defaults = {"n_bits": BITS, "chunk_size": 16, "centre": "none", "burn_in": 64, "random_state": 3}
+    return BlendedPairHashing(**defaults | settings)
+
+
+def points(n: int, seed: int = 9) -> np.ndarray:
+    return np.concatenate(stream(n // 2, seed)[:2])
+
+
+def clusters(n: int, n_classes: int, noise: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Classes in the leading directions of 48; most of the others are noise."""
+    world, rng = np.random.default_rng(7), np.random.default_rng(seed)
+    scale = np.exp(-np.arange(48) / 12)
+    centres = world.standard_normal((n_classes, 48))
+    y = rng.integers(0, n_classes, n)
+    return ((centres[y] + noise * rng.standard_normal((n, 48))) * scale).astype(np.float32), y
+
+
+def drawn(X: np.ndarray, y: np.ndarray, n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs of which 30 % are similar."""
+    rng = np.random.default_rng(seed)
+    i, wished = rng.integers(0, len(X), n), rng.random(n) < 0.3
+    j = np.array([rng.choice(np.flatnonzero((y == y[a]) == same)) for a, same in zip(i, wished, strict=True)])
+    return X[i], X[j], wished
+
+
+# ------------------------------------------------------------------ the beginning
+
+
+def test_without_pairs_its_codes_are_those_of_itq() -> None:
+    X = points(64)
+    itq = rotated_directions(X, BITS, 50, np.random.default_rng([3, 2]))  # as IterativeQuantization with this seed
+    W = small().observe(X).projection_
+    np.testing.assert_allclose(W / np.linalg.norm(W, axis=0), itq / np.linalg.norm(itq, axis=0), atol=1e-9)
+
+
+def test_a_beginning_as_the_points_become_more_and_none_afterwards() -> None:
+    learner, begun = small(), []
+    for x in points(80):
+        learner.observe(x[None])
+        begun.append(learner._begun_with)
+    assert sorted(set(begun)) == [0, 4, 16, 64]
+    assert (begun[3], begun[15], begun[63]) == (4, 16, 64)
+    assert learner._points is None
+    assert learner.version_ == 3
+
+
+def test_pairs_learned_before_are_learned_again_from_the_new_beginning() -> None:
+    """A stream of pairs alone ends where it would have if its points had been there first."""
+    A, B, similar = stream(32)
+    straight = small().partial_fit_pairs(A, B, similar)
+    assert straight._points is None
+    reference = ReferenceBlendedPairs(straight._first, np.stack([A, B], axis=1).reshape(-1, D), 16)
+    for rows in (slice(0, 16), slice(16, 32)):
+        reference.learn(A[rows], B[rows], similar[rows], np.ones(16))
+    np.testing.assert_allclose(straight._learning, reference.W, atol=1e-8)
+
+
+def test_flush_begins_with_the_points_there_are() -> None:
+    learner = small(burn_in=2000).observe(points(40))
+    assert learner._begun_with == 0
+    learner.flush()
+    assert learner._begun_with == 40
+    version = learner.version_
+    learner.observe(points(20)).flush()
+    assert (learner._begun_with, learner.version_) == (40, version), "not for a few more"
+
+
+def test_points_that_are_all_zero_are_no_beginning() -> None:
+    learner = small().observe(np.zeros((200, D)))
+    assert learner.version_ == 0
+    learner.observe(points(80))
+    assert learner.version_ > 0
+    assert np.isfinite(learner.projection_).all()
+
+
+# ------------------------------------------------------------------ the slow version
+
+
+@pytest.mark.parametrize("ends", [[], [5, 50, 203]], ids=["whole chunks", "some ended early"])
+def test_against_the_slow_version(ends: list[int]) -> None:
+    X, (A, B, similar) = points(64), stream(480)
+    weights = np.random.default_rng(1).choice([0.3, 1.0, 4.0], 480)
+    learner = small().observe(X)
+    reference = ReferenceBlendedPairs(learner._first, X, 16)
+    start = 0
+    while start < 480:
+        stop = min([start + 16, 480, *(end for end in ends if end > start)])
+        rows = slice(start, stop)
+        learner.partial_fit_pairs(A[rows], B[rows], similar[rows], weights[rows])
+        if stop - start < 16:
+            learner.flush()
+        reference.learn(A[rows], B[rows], similar[rows], weights[rows])
+        np.testing.assert_allclose(learner._learning, reference.W, atol=1e-8)
+        start = stop
+    assert learner.blend_ == pytest.approx(reference.blend(), abs=0.02)  # which fades pair by pair, not by the chunk
+    V = reference.W0 + learner.blend_ * (reference.W - reference.W0)
+    np.testing.assert_allclose(learner.flush().projection_, V, atol=1e-7)
+
+
+# ------------------------------------------------------------------ what the next pairs decide
+
+
+def test_it_begins_in_the_middle() -> None:
+    assert small().observe(points(64)).blend_ == pytest.approx(0.41)
+
+
+def test_pairs_that_mean_something_make_it_bold() -> None:
+    assert small(n_bits=16).observe(points(64)).partial_fit_pairs(*stream(1600)).blend_ > 0.9
+
+
+def test_pairs_that_mean_nothing_do_not_make_search_worse() -> None:
+    """Answers by chance on data with clear classes."""
+    X, y = clusters(2000, 20, 0.7, seed=1)
+    rng = np.random.default_rng(0)
+    i, j = rng.integers(0, 2000, (2, 4000))
+    by_chance = rng.random(4000) < 0.3
+    taught = [cls(32, random_state=0).observe(X) for cls in (BlendedPairHashing, SmoothPairHashing)]
+    begun = BlendedPairHashing(32, random_state=0).observe(X).score(X[:600], y[:600])
+    for learner in taught:
+        learner.partial_fit_pairs(X[i], X[j], by_chance).flush()
+    scores = [learner.score(X[:600], y[:600]) for learner in taught]
+    assert scores[0] > 0.7 * begun
+    assert scores[0] > 1.5 * scores[1]
+
+
+def test_never_much_worse_than_its_beginning_with_many_classes() -> None:
+    X, y = clusters(4000, 80, 0.55, seed=1)
+    Q, z = clusters(800, 80, 0.55, seed=2)
+    A, B, similar = drawn(X, y, 1600, seed=3)
+    learner = BlendedPairHashing(32, random_state=0).observe(X[:2000])
+    smooth = SmoothPairHashing(32, random_state=0).observe(X[:2000])
+    begun, at = learner.score(Q, z), 0
+    for stop in (100, 300, 800, 1600):
+        for one in (learner, smooth):
+            one.partial_fit_pairs(A[at:stop], B[at:stop], similar[at:stop])
+        at = stop
+        assert learner.score(Q, z) > begun - 0.02
+        assert learner.score(Q, z) > smooth.score(Q, z) - 0.01
+    assert learner.flush().score(Q, z) > begun
+
+
+def test_a_blend_goes_on_after_loading() -> None:
+    A, B, similar = stream(640)
+    straight, goes_on = small().partial_fit_pairs(A, B, similar), small()
+    goes_on.set_state(small().partial_fit_pairs(A[:300], B[:300], similar[:300]).get_state())
+    goes_on.partial_fit_pairs(A[300:], B[300:], similar[300:])
+    assert state_bytes(goes_on) == state_bytes(straight)
+    assert goes_on.blend_ == straight.blend_
+
+
+def test_frequent_flushes_do_little_harm() -> None:
+    """A chunk that is ended early counts by its part, in the running means too."""
+    X, y = clusters(3000, 10, 0.8, seed=1)
+    A, B, similar = drawn(X, y, 960, seed=3)
+    scores = []
+    for every in (960, 5):
+        learner = BlendedPairHashing(32, random_state=0).observe(X[:2000])
+        for start in range(0, 960, every):
+            rows = slice(start, start + every)
+            learner.partial_fit_pairs(A[rows], B[rows], similar[rows]).flush()
+        scores.append(learner.score(X[:800], y[:800]))
+    assert scores[1] > scores[0] - 0.03

@@ -208,7 +208,7 @@ def test_codes_without_feedback_begin_again_when_items_have_doubled(monkeypatch)
         for start in range(0, 120, 10):
             service.add(None, X[start : start + 10]).result()
             (itq,) = (index for index in settled(service)._others if index.learner.traits.unit == "batch")
-            fitted.append(itq.learner.n_points_seen_)
+            fitted.append(service.rivals._n_fitted)
         assert fitted == [10, 20, 20, 40, 40, 40, 40, 80, 90, 90, 90, 90]
         assert np.array_equal(itq.codes.bits(), IterativeQuantization(16, random_state=0).fit(X[:90]).transform(X))
 

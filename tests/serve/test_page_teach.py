@@ -92,7 +92,7 @@ def test_a_mark_waits_for_others_and_counts_when_it_is_told_to(browser, demo):
             story = marked(page, n)
             assert f"noted, pair {waiting + n} of the 32 that are learned together" in story
             assert "nothing to learn" not in story
-        assert [text.strip() for text in texts(page, ".said li .soft")] == ["noted"] * 2
+        assert [text.strip() for text in texts(page, ".said li > span:last-child .soft")] == ["noted"] * 2
         before = page.request.get(f"{demo}/v1/stats").json()
         page.click("text=Learn now")
         expect(page.locator(".line")).to_contain_text("Learned: no pair waits any more")

@@ -78,6 +78,7 @@ class Rivals(Background):
         ]
         others = (rival.index for rival in self._all if rival.index is not service.index)
         self._others = sorted(others, key=_is_batch)  # the first has all items at any time
+        self._n_fitted = 0
         self._exact: dict[str, Any] | None = None
         self._exact_of, self._exact_due = -1, 0.0
         self._waiting: deque[Waiting] = deque()
@@ -258,15 +259,17 @@ class Rivals(Background):
             index.remove([id for id in ids if id in index])
         self._n_changes += 1
 
-
     def _fit(self) -> None:
         """Let batch methods begin from the items there are, where these have doubled."""
-        for index in filter(_is_batch, self._others):
-            every = self._others[0]
-            n, known = min(len(every), MOST_FITTED), getattr(index.learner, "n_points_seen_", 0)
-            is_due = n >= max(2 * known, 1) or known < n == MOST_FITTED
-            if every is index or every.encoder is None or not is_due:
-                continue
+        batch = [index for index in self._others[1:] if _is_batch(index)]
+        if not batch or self._others[0].encoder is None:
+            return
+        every = self._others[0]
+        n = min(len(every), MOST_FITTED)
+        if n < max(2 * self._n_fitted, 1) and not self._n_fitted < n == MOST_FITTED:
+            return
+        self._n_fitted = n
+        for index in batch:
             index.learner.fit(every.vectors_of(every.ids[:n]))
             missing = [id for id in every if id not in index]
             if missing:

@@ -93,11 +93,13 @@ class Comparison {
     if (text) this.trying(() => this.choose(id));
   }
 
-  async trying(action) {
+  /** A look that goes well takes back what an earlier look complained of, but not that a wish cannot be fulfilled. */
+  async trying(action, isLook = false) {
     try {
       await action();
-      say(this.trouble, "");
+      if (!isLook || this.lookFailed) say(this.trouble, "");
     } catch (error) {
+      this.lookFailed = isLook;
       say(this.trouble, error.message);
     }
   }
@@ -122,10 +124,11 @@ class Comparison {
       const { methods, exact } = await this.api.post("/v1/compare", { id, k: SHOWN + 1 });
       this.exact.hidden = exact === null;
       if (exact) say(this.exact, `The vectors themselves, by exact cosine: ${count(exact.bits, "bit")} an item, mAP ${exact.map.toFixed(3)}`);
+      if (methods.some(({ ids }) => !ids.length)) this.missed = true; // it has no items yet
       methods.forEach((method) => leaveOut(method, id));
       await this.know(methods.flatMap((method) => method.ids));
       if (turn === this.asked) methods.forEach((method) => this.column(method.name).update(method, this));
-    });
+    }, true);
     this.looking = false;
     if (this.missed && this.visible) this.stale();
   }

@@ -80,8 +80,9 @@ def routes(service: Service) -> APIRouter:
         )
         shown = [list(pair) for pair in zip(pairs.ids_a, pairs.ids_b, pairs.similar, pairs.weight, strict=True)]
         if not shown:
-            nothing = dict.fromkeys(("loss", "step", "bits", "pending", "pairs"), list[Any]())
-            return answer(nothing | {"waiting": pairs_waiting(index.learner), "n_pairs": service.n_pairs}, index.encoder)
+            nothing: dict[str, Any] = {name: [] for name in ("loss", "step", "bits", "pending", "pairs")}
+            counts = {"waiting": pairs_waiting(index.learner), "n_pairs": service.n_pairs}
+            return answer(nothing | counts, index.encoder)
         retry = retry_of(request, data)
         if body.vector is None:
             change = service.learn_by_id(pairs.ids_a, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))

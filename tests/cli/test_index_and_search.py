@@ -21,10 +21,10 @@ from onlinehash import (
     MultiIndex,
     MultiModelOnlineHashing,
     OnlineHashing,
-    SmoothPairHashing,
     container,
 )
 from onlinehash.cli import index as indexing
+from onlinehash.learners import registry
 from tests.cli.running import Data, done, refused
 
 DATA = Data.make(1100)  # more than a block
@@ -365,7 +365,7 @@ def test_learn_index_and_search_as_processes(tmp_path: Path) -> None:
         assert (ended.returncode, ended.stderr) == (0, "")
     found = process("search i.oh q.npy -k 5 --json")
     assert (found.returncode, found.stderr) == (0, "")
-    learner = SmoothPairHashing(24, random_state=0)
+    learner = registry.find(registry.RECOMMENDED)(24, random_state=0)
     for a, b, similar in onlinehash.streams.read(pairs):
         learner.learn_pair(a, b, similar)
     learner.flush()

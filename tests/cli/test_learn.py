@@ -317,7 +317,7 @@ def test_resume_keeps_the_parameters(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--method", "XYZ"], "expected a method among SmoothPairs, OH, MMOH, "),
+        (["--method", "XYZ"], "expected a method among BlendedPairs, SmoothPairs, OH, MMOH, "),
         (["--method", "OH", "--set", "D=1"], "OnlineHashing expects one of C, burn_in, centre, "),
         (["--set", "C"], "expected name=value, got 'C'."),
         (["--set", "n_bits=3"], "expected --bits for n_bits, got --set n_bits."),
@@ -329,7 +329,7 @@ def test_resume_keeps_the_parameters(tmp_path: Path) -> None:
             ["--features", "rbf:many"],
             "RbfAnchors expects n_anchors to be an integer of at least 1, got 'many'.",
         ),
-        (["--bits", "0"], "SmoothPairHashing expects n_bits to be an integer from 1 to 4096, got 0."),
+        (["--bits", "0"], "BlendedPairHashing expects n_bits to be an integer from 1 to 4096, got 0."),
         (["--bits", "x"], "Invalid value for '--bits'"),
         (["--limit", "0"], "Invalid value for '--limit'"),
         (["--format", "xml"], "expected a format among jsonl, csv, "),

@@ -18,6 +18,7 @@ from onlinehash.distributed.stores.milvus import searching
 from onlinehash.distributed.stores.milvus.engine import Engine
 from onlinehash.distributed.stores.milvus.shelf import MilvusShelf
 from onlinehash.distributed.stores.shelf import ERA, FOREVER, Change, Found, Head, Layout, Shelf
+from onlinehash.learners import registry
 from tests.distributed.servers import free_port
 from tests.distributed.stores.codes_of import away, clustered
 from tests.distributed.stores.memory_shelf import MemoryShelf, Tables
@@ -347,3 +348,11 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, modu
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(errors.MissingExtra, match=r"pip install 'onlinehash\[milvus\]'"):
         MilvusIndex.open(str(tmp_path / "items.db"))
+
+
+def test_without_a_learner_it_has_the_recommended_one(tmp_path: Path) -> None:
+    address = str(tmp_path / "default.db")
+    with pytest.raises(errors.InvalidInput, match="expected a learner or n_bits, got both"):
+        MilvusIndex.create(address, LSH(16), n_bits=16)
+    with MilvusIndex.create(address, n_bits=16) as index:
+        assert (type(index.learner).__name__, index.n_bits) == (registry.RECOMMENDED, 16)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 
 import pytest
 
 from onlinehash import LiveIndex
 from onlinehash.distributed.consuming import running
 from onlinehash.distributed.consuming.consumer import Consumer
-from onlinehash.errors import InvalidInput
+from onlinehash.errors import InvalidInput, ServiceUnavailable
 from tests.distributed.consuming.brokers import source_of
 from tests.distributed.consuming.program import MALFORMED, REFUSED, after, make, new_learner, policy, same
 from tests.distributed.servers import wait_until
@@ -55,6 +56,31 @@ def test_what_cannot_be_used_is_set_aside_with_the_reason(broker, stream):
         assert message == data
         assert 20 < len(reason) < 500
         assert reason.endswith(".")
+
+
+def test_what_was_kept_before_the_broker_went_away_is_counted(broker, stream):
+    """A batch that a dead letter interrupts: the messages before it are in the index, and Redis sends them again."""
+    data = [*make(30, 2, bad=0), next(iter(REFUSED.values())), *make(40, 2, bad=0)[30:]]
+    broker.send(stream, data)
+    source, failures = source_of(broker, stream), iter([True])
+    bury = source.bury
+
+    def bury_later(*args):
+        if next(failures, False):
+            raise ServiceUnavailable("the broker is away.")
+        bury(*args)
+
+    source.bury = bury_later
+    consumer = Consumer(LiveIndex(new_learner(), policy()), source)
+    wait_until(lambda: _step(consumer) and consumer.tally.messages >= len(data), "all messages")
+    assert consumer.tally.messages == len(data)
+    source.close()
+
+
+def _step(consumer):
+    with suppress(ServiceUnavailable):
+        consumer.step(0.1)
+    return True
 
 
 def test_going_on_repeats_nothing_and_leaves_nothing_out(broker, stream):

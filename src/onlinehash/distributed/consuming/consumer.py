@@ -76,8 +76,10 @@ class Consumer:
             entries = self.source.read(self.batch, wait)
             if entries:
                 new = [entry for entry in entries if not self.source.is_past(self._position, entry)]
-                self._take(new)
-                self.tally.messages += len(new)
+                try:
+                    self._take(new)
+                finally:
+                    self.tally.messages += self._n_kept  # some may be kept when the broker goes away in the middle
                 self.tally.repeats += len(entries) - len(new)
                 self.tally.last_message = time.monotonic()
                 self.source.acknowledge(entries)
@@ -113,7 +115,7 @@ class Consumer:
         if self._n_kept < len(entries):  # the last ones were buried
             position = self._after(len(entries))
             self.index.put_position(self.source.name, position)
-            self._position = position
+            self._n_kept, self._position = len(entries), position
 
     def _change(self, run: list[Taken]) -> None:
         """One call for all of them; if it is refused, one for each half, until those that are refused stand alone."""

@@ -91,6 +91,7 @@ ROOMS = ["datasets.load", "distributed.bulk.encode", "distributed.learning.avera
 ROOMS += ["evaluate.bounds.report", "refresh.when_changed", "serve.background", "streams.read"]
 
 
+@pytest.mark.long
 def test_a_room_is_there_without_another_import() -> None:
     """And with no other loaded before it."""
     for path in ROOMS:

@@ -165,6 +165,7 @@ def test_with_no_place_for_kernels_it_works_and_says_so_once(installed: Installe
     assert "NUMBA_CACHE_DIR" in done.stderr
 
 
+@pytest.mark.long
 def test_the_installed_package_learns_encodes_and_finds(installed: Installed) -> None:
     assert installed.run("python", "-c", USE).stdout.split() == ["0", "0", "0"]
 

@@ -149,6 +149,7 @@ def test_every_command_and_option_is_documented(command: str, option: str) -> No
     assert re.search(rf"`[^`\n]*(?<![\w-]){re.escape(option)}(?![\w-])", section(command))
 
 
+@pytest.mark.long
 def test_the_commands_of_the_document_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "Sizes", lambda: TINY)  # of `plan --measure`, which takes a minute as it is
     data = Data.make(200)
@@ -204,6 +205,7 @@ def test_a_pipeline_of_processes(tmp_path: Path) -> None:
     assert encoding.returncode == 1
 
 
+@pytest.mark.long
 def test_failing_and_interrupted_processes(tmp_path: Path) -> None:
     failing = process("learn", "-", "-o", tmp_path / "m.oh")
     out, err = failing.communicate("oops\n")

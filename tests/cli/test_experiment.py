@@ -129,6 +129,7 @@ main()
 """
 
 
+@pytest.mark.long
 def test_killed_and_run_again_it_goes_on_where_it_stopped(tmp_path, plan):
     many = tmp_path / "many.toml"
     many.write_text(PLAN.replace("seeds = 2", "seeds = 6"))

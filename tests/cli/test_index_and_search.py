@@ -351,6 +351,7 @@ def test_a_model_without_functions_cannot_index(folder: Path) -> None:
 # ------------------------------------------------------------------ as processes
 
 
+@pytest.mark.long
 def test_learn_index_and_search_as_processes(tmp_path: Path) -> None:
     pairs = DATA.write_pairs(tmp_path / "p.jsonl")
     np.save(tmp_path / "x.npy", DATA.X)

@@ -68,6 +68,7 @@ def test_costs_come_from_a_file(tmp_path: Path) -> None:
     assert "PostgresIndex" in told
 
 
+@pytest.mark.long
 def test_measuring_writes_a_file_to_plan_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measuring, "Sizes", lambda: TINY)
     file = tmp_path / "costs.toml"

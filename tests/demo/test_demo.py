@@ -84,6 +84,7 @@ def test_the_float_reference_is_that_of_scikit_learn(whole):
     assert whole[0][0].map_after == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.long
 def test_everything_but_the_timings_follows_from_the_seed(tmp_path, monkeypatch):
     monkeypatch.setattr(contest, "N_PAIRS", 200)
     monkeypatch.setattr(contest, "_microseconds_per_pair", lambda learner, digits: 1.0)

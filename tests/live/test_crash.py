@@ -244,6 +244,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_half_done_is_seen(
 ALWAYS = {"refresh": {"policy": "always"}, "background": False, "sync": "batch", "index": "auto"}
 
 
+@pytest.mark.long
 @pytest.mark.thorough
 def test_killed_after_a_transaction(writers: Writers, tmp_path: Path) -> None:
     """All of a call is in one: between any two, everything fits together."""
@@ -256,6 +257,7 @@ def test_killed_after_a_transaction(writers: Writers, tmp_path: Path) -> None:
         expected = verify(path, expected, notes, False)
 
 
+@pytest.mark.long
 @pytest.mark.thorough
 def test_killed_while_an_index_is_made(writers: Writers, tmp_path: Path) -> None:
     """There is no index, or a whole one; either way it can be made or gone on with."""

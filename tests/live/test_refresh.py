@@ -157,6 +157,7 @@ def test_when_changed_looks_ever_less_where_little_happens(points):
     assert index.looks < 40
 
 
+@pytest.mark.long
 def test_when_changed_notices_drift_after_a_long_calm():
     points = np.concatenate([clusters(1300, seed=9, concept=concept)[0] for concept in (0, 1)])
     index = StandIn(refresh.when_changed(0.05), points).learn(*clusters(6000))
@@ -194,6 +195,7 @@ def test_when_changed_follows_a_mean_that_moves_without_pairs():
     assert index.share_changed() == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("price", [0.05, 0.2])
 def test_when_changed_keeps_to_its_price(points, price):
     spent = []

@@ -31,6 +31,8 @@ from onlinehash.serve.service import Service
 from tests.serve.services import IDS, SECONDS, everything, rows, served_with_all
 from tests.support import thorough
 
+pytestmark = pytest.mark.long
+
 #: Every operation of the service but GET /events, whose answer never ends.
 OPERATIONS = [
     "GET /metrics", "GET /v1/about", "GET /v1/health", "GET /v1/items", "GET /v1/items/{id}",

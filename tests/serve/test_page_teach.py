@@ -154,6 +154,7 @@ def test_how_many_show_the_same_digit(browser, demo):
         assert page.text_content(".agreement") == f"{same} of {N_SHOWN} show the same digit"
 
 
+@pytest.mark.long
 def test_by_keys_alone(browser, paper):
     with visiting(browser, paper) as page:
         page.wait_for_selector(".offered img[src]")
@@ -186,6 +187,7 @@ def test_by_keys_alone(browser, paper):
         wait_until(page, lambda: ids(page, ".stand .card") == [nearest])
 
 
+@pytest.mark.long
 def test_two_cards_dragged_together(browser, demo):
     with visiting(browser, demo) as page:
         search_from(page, 7)
@@ -200,6 +202,7 @@ def test_two_cards_dragged_together(browser, demo):
         marked(page, 1)
 
 
+@pytest.mark.long
 def test_a_picture_finds_its_like_and_can_be_taught(browser, demo):
     with visiting(browser, demo) as page:
         page.wait_for_selector(".offered img[src]")
@@ -216,6 +219,7 @@ def test_a_picture_finds_its_like_and_can_be_taught(browser, demo):
         marked(page, 1)
 
 
+@pytest.mark.long
 def test_on_a_phone(browser, demo):
     with visiting(browser, demo, **PHONE) as page:
         page.wait_for_selector(".offered img[src]")
@@ -247,6 +251,7 @@ def test_dark(browser, demo):
             assert (max(map(int, re.findall(r"\d+", colour)[:3])) < 60) == is_dark
 
 
+@pytest.mark.long
 def test_the_cards_follow_the_teacher(browser, demo):
     with visiting(browser, demo) as page:
         search_from(page, 11)
@@ -265,6 +270,7 @@ def test_an_unknown_id_is_one_quiet_line(browser, demo):
         expect(page.locator(".line")).to_contain_text("99999999")
 
 
+@pytest.mark.long
 def test_payloads_are_text_and_a_token_is_asked_for(browser):
     index = LiveIndex(OnlineHashing(n_bits=12, random_state=0))
     names = [f"a/<b>{i}</b>?#%" for i in range(5)]
@@ -286,6 +292,7 @@ def test_payloads_are_text_and_a_token_is_asked_for(browser):
         expect(page.locator("#connection.open")).to_have_count(1)
 
 
+@pytest.mark.long
 def test_an_index_that_is_empty_and_then_not_ready(browser):
     index = LiveIndex(OnlineHashing(n_bits=8, features=RbfAnchors(20), random_state=0))
     with background(index) as url, visiting(browser, url, "409") as page:

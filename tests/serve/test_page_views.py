@@ -12,6 +12,8 @@ from onlinehash import LiveIndex, OnlineHashing
 from onlinehash.serve import background
 from tests.serve.browser import PHONE, overflow, visiting, wait_until
 
+pytestmark = pytest.mark.long
+
 N_ITEMS = 150
 
 

@@ -349,6 +349,7 @@ class Load:
                     self.n_learned += learned.status_code == 200
 
 
+@pytest.mark.long
 def test_what_was_acknowledged_survives_sigterm_and_sigkill(tmp_path: Path) -> None:
     small_index(tmp_path / "items").close()
     with Process(tmp_path / "items", log=tmp_path / "log") as process, Load(process.url, 1000) as first:

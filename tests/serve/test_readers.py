@@ -30,6 +30,8 @@ from tests.serve.services import (
     until,
 )
 
+pytestmark = pytest.mark.long
+
 TOKEN = "token-of-all-processes"
 KNOWN = {"Authorization": f"Bearer {TOKEN}"}
 

@@ -359,6 +359,7 @@ SLOW = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SLOW)
 def test_a_slow_client_is_cut_off(name: str) -> None:
     first, again = SLOW[name]
@@ -374,6 +375,7 @@ def test_a_body_that_does_not_come_is_answered_first() -> None:
         assert rest_of(connection).startswith(b"HTTP/1.1 408 ")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("and_asks_again", [False, True])
 def test_a_client_that_does_not_read_is_cut_off(and_asks_again: bool) -> None:
     with served(small_index(n=5000), idle_seconds=0.5) as (service, url):

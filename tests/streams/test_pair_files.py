@@ -366,6 +366,7 @@ def test_without_pyarrow_the_pip_line_is_named(tmp_path: Path, monkeypatch: pyte
         list(streams.read(tmp_path / "p.parquet"))
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     """Reading ten times the rows takes no more memory (the rows would be 3 MB and 30 MB as objects)."""
     import tracemalloc

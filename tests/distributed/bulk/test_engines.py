@@ -160,6 +160,7 @@ assert ray.is_initialized()  # the engine was not the one who connected
 """
 
 
+@pytest.mark.long
 def test_ray_of_one_process(work: Work) -> None:
     folder, *_ = work
     with processes(**ray_token(), RAY_USAGE_STATS_ENABLED="0") as started:

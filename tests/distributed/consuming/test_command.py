@@ -17,6 +17,8 @@ from tests.cli.running import done, refused
 from tests.distributed.consuming.program import MALFORMED, after, make, new_learner, policy, same
 from tests.distributed.servers import free_port, wait_until
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def folder(tmp_path):

@@ -14,6 +14,8 @@ from tests.distributed.consuming.brokers import source_of
 from tests.distributed.consuming.program import after, make, new_learner, policy, same
 from tests.distributed.servers import PostgresServer
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:

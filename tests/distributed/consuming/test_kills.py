@@ -21,6 +21,8 @@ from tests.distributed.consuming.consumer_process import DEATHS, STATEMENTS
 from tests.distributed.consuming.program import after, make, same
 from tests.support import thorough
 
+pytestmark = pytest.mark.long
+
 N_KILLS = thorough(10, 50)
 #: Messages that a life takes, about; so many more are left for the last one, which nobody ends.
 A_LIFE = 12

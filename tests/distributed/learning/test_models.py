@@ -61,6 +61,7 @@ def case(seed: int) -> tuple[dict, list[tuple[np.ndarray, ...]]]:
     return params, batches
 
 
+@pytest.mark.long
 @pytest.mark.thorough
 @pytest.mark.parametrize("n_processes", [2, 3])
 def test_bytes_and_updates_are_those_of_one_process(n_processes):

@@ -6,6 +6,7 @@ import os
 import signal
 
 import numpy as np
+import pytest
 
 from onlinehash import MultiModelOnlineHashing, OnlineHashing, RbfAnchors
 from onlinehash.distributed.learning import learn_on_shards, shards
@@ -18,6 +19,7 @@ def arrays(stream: Pairs) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return stream.A, stream.B, stream.similar
 
 
+@pytest.mark.long
 def test_they_learn_as_the_reference_on_processes():
     stream = pairs(1000, d=12, dtype=np.float64)
     learner = OnlineHashing(16, burn_in=12, random_state=0)
@@ -30,6 +32,7 @@ def test_they_learn_as_the_reference_on_processes():
     assert learner.n_points_seen_ == 2000
 
 
+@pytest.mark.long
 def test_models_and_anchors_go_on_where_a_learner_was():
     """MMOH on kernel features that has learned before: nothing has to be learned together any more."""
     stream, more = pairs(300, d=7), pairs(100, d=7, seed=1)

@@ -70,6 +70,7 @@ def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
     assert "--measure" in str(refused(unit_costs.read, str(tmp_path / "none.toml")))
 
 
+@pytest.mark.long
 def test_measuring_with_little(tmp_path: Path) -> None:
     steps: list[str] = []
     costs = measuring.measure(tmp_path, TINY, steps.append)
@@ -92,6 +93,7 @@ def test_measuring_with_little(tmp_path: Path) -> None:
         assert planning.make(design, Machine()).machines >= 1
 
 
+@pytest.mark.long
 def test_measuring_postgres() -> None:
     import psycopg
 

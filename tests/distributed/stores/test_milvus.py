@@ -24,6 +24,8 @@ from tests.distributed.stores.codes_of import away, clustered
 from tests.distributed.stores.memory_shelf import MemoryShelf, Tables
 from tests.support import thorough
 
+pytestmark = pytest.mark.long
+
 ONE, SEVERAL = Layout(20, 1, "min"), Layout(12, 3, "min")
 
 

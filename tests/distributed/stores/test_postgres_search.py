@@ -238,6 +238,7 @@ def test_a_ranking_has_all_that_pass_a_filter(
 # ------------------------------------------------------------------ approximate modes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("search", ["hnsw", "ivfflat"])
 @pytest.mark.parametrize("layout", [ONE, Layout(20, 3, "min")], ids=str)
 def test_approximate_modes_find_most_of_the_nearest(pgvector_home: Home, layout: Layout, search: str) -> None:

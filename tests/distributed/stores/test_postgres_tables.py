@@ -21,6 +21,8 @@ from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, Servic
 from tests.distributed.servers import PostgresServer, free_port
 from tests.distributed.stores.conftest import Home
 
+pytestmark = pytest.mark.long
+
 LAYOUT = Layout(20, 2, "min")
 PLACES, IDS = np.arange(4), ["a", "b", "c", "d"]
 VECTORS = np.arange(8, dtype=np.float32).reshape(4, 2)

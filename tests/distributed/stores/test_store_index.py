@@ -27,6 +27,8 @@ from tests.distributed.stores.memory_shelf import Failure, MemoryShelf, Tables
 from tests.programs import plain
 from tests.support import refused, state_bytes, thorough
 
+pytestmark = pytest.mark.long
+
 WIDTH = 6
 BOTH = pytest.mark.parametrize("is_atomic", [True, False], ids=["atomic", "not atomic"])
 

@@ -33,13 +33,6 @@ ALWAYS = {
     "IterativeQuantization",
     "LSH",
 }
-    "OnlineHashing",
-    "MultiModelOnlineHashing",
-    "BlendedPairHashing",
-    "HadamardHashing",
-    "IterativeQuantization",
-    "LSH",
-}
 
 
 def _case(check: Check, name: str) -> Any:

@@ -21,7 +21,10 @@ from tests.distributed.stores.conftest import Home
 from tests.distributed.stores.postgres_worker import ids_of, vectors_of
 from tests.support import state_bytes, thorough
 
-pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # a stream of few similar pairs warns
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+]  # a stream of few similar pairs warns
 
 FIRST = [f"first/{i}" for i in range(120)]
 #: Processes of their own, from one that has loaded all they need.

@@ -112,7 +112,7 @@ def verify(path: Path, before: Expected, notes: list[Call], background: bool) ->
             assert index.codes == index.encoder.encode(index.vectors)
             assert index.serial in [version.serial for version in index.versions]
         asynchronous = background or any(note.get("call") == "beside" for note in notes)
-        if perhaps is None and not asynchronous and "serial" in notes[-1]:
+        if notes and perhaps is None and not asynchronous and "serial" in notes[-1]:
             assert index.serial == notes[-1]["serial"]
             assert notes[-1]["done"] != "refresh" or index.behind.bits == 0
     return found

@@ -46,7 +46,8 @@ class Served:
 def service(folder: Path | None, *options: str) -> Iterator[Served]:
     """`onlinehash serve` while inside."""
     where = ["--memory"] if folder is None else [str(folder)]
-    with _stopping(Served([sys.executable, "-m", "onlinehash", "serve", *where, "--json", *options])) as served:
+    command = [sys.executable, "-m", "onlinehash", "serve", *where, "--method", "OnlineHashing", "--json", *options]
+    with _stopping(Served(command)) as served:
         yield served
 
 

@@ -62,7 +62,7 @@ _ROOMS = {
     "distributed": "onlinehash.distributed",
     "errors": "onlinehash.errors",
     "evaluate": "onlinehash.evaluate",
-    "refresh": "onlinehash.live.refresh",
+    "refresh": "onlinehash.live.policies",
     "serve": "onlinehash.serve",
     "streams": "onlinehash.streams",
 }
@@ -145,7 +145,7 @@ if TYPE_CHECKING:
     from onlinehash.learners.stream_spectral import StreamSpectralHashing
     from onlinehash.learners.supervised_discrete import SupervisedDiscreteHashing
     from onlinehash.learners.update import Update
-    from onlinehash.live import refresh
+    from onlinehash.live import policies as refresh
     from onlinehash.live.index import LiveIndex
 
 

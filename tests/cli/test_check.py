@@ -11,7 +11,7 @@ import pytest
 
 from onlinehash import LiveIndex, OnlineHashing
 from onlinehash.cli import check as command
-from onlinehash.live.checking import Report
+from onlinehash.live.check import Report
 from tests.cli.running import Data, done, onlinehash, refused
 
 DATA = Data.make(80)

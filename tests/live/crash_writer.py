@@ -26,10 +26,9 @@ import numpy as np
 
 from onlinehash import OnlineHashing
 from onlinehash.errors import OnlineHashError
-from onlinehash.live import keeper
-from onlinehash.live import refresh as policies
+from onlinehash.live import policies, storage
 from onlinehash.live.index import LiveIndex
-from onlinehash.live.store import sealing
+from onlinehash.live.sqlite import sealing
 
 WIDTH = 12
 MANY = 900  # items, of which most are then removed
@@ -130,7 +129,7 @@ def open_index(path: str, rng: np.random.Generator, options: dict[str, Any]) -> 
     """The index at a path, new or as it is, in one of the ways to open it."""
     policy = policies.from_specification(options["refresh"])
     common = {"background": options["background"], "sync": options["sync"]}
-    if keeper.Keeper.exists(path) and rng.random() < 0.5:
+    if storage.Keeper.exists(path) and rng.random() < 0.5:
         index = LiveIndex.open(path, policy, **common)
     else:
         index = LiveIndex(new_learner(), policy, options["index"], path, **common)
@@ -184,7 +183,7 @@ def warm_up() -> None:
 def main() -> None:
     """Fork a writer for each line that is read."""
     sealing.BLOCK_ROWS = 100
-    keeper.LEAST_LOG = 1 << 14
+    storage.LEAST_LOG = 1 << 14
     warm_up()
     print("ready", flush=True)
     for line in sys.stdin:

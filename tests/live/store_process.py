@@ -9,7 +9,7 @@ import sys
 import numpy as np
 
 from onlinehash.errors import StorageError
-from onlinehash.live.store import Store
+from onlinehash.live.sqlite import Store
 
 
 def rows_of(numbers: range, width: int = 8) -> np.ndarray:

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onlinehash.live.checking import check
+from onlinehash.live.check import check
 from onlinehash.live.index import LiveIndex
-from onlinehash.live.keeper import Keeper
+from onlinehash.live.storage import Keeper
 from tests.live import crash_writer
 from tests.live.crash_writer import Call, new_learner, pairs_of, payloads, read_journal, vectors
 from tests.support import state_bytes, thorough

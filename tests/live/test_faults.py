@@ -18,10 +18,10 @@ import pytest
 
 from onlinehash import OnlineHashing, refresh
 from onlinehash.errors import FormatError, StorageError
-from onlinehash.live import keeper
-from onlinehash.live.checking import check
+from onlinehash.live import storage
+from onlinehash.live.check import check
 from onlinehash.live.index import LiveIndex
-from onlinehash.live.store import sealing
+from onlinehash.live.sqlite import sealing
 from tests.support import refused, state_bytes, thorough
 
 WIDTH = 12
@@ -30,7 +30,7 @@ WIDTH = 12
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sealing, "BLOCK_ROWS", 40)
-    monkeypatch.setattr(keeper, "LEAST_LOG", 1 << 12)
+    monkeypatch.setattr(storage, "LEAST_LOG", 1 << 12)
 
 
 def vectors(n: int, seed: int) -> np.ndarray:
@@ -167,7 +167,7 @@ def test_a_refresh_by_policy_that_cannot_be_kept(index: LiveIndex, monkeypatch: 
     def full(*args: Any) -> None:
         raise StorageError("expected room, got none; make some.")
 
-    monkeypatch.setattr(keeper.Keeper, "refreshed", full)
+    monkeypatch.setattr(storage.Keeper, "refreshed", full)
     serial, pairs = index.serial, index.learner.n_pairs_seen_
     with pytest.warns(UserWarning, match="codes stay as they were"):
         index.learn_pairs(vectors(9, 30), vectors(9, 31), [False] * 9)

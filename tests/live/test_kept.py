@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from onlinehash import LiveIndex
-from onlinehash.live.checking import check
+from onlinehash.live.check import check
 
 KEPT = Path(__file__).parent.parent / "files"
 

@@ -21,7 +21,7 @@ from onlinehash import (
 )
 from onlinehash.errors import InvalidInput, InvalidParameter, NotReady, StorageError, UnknownId
 from onlinehash.learners import registry
-from onlinehash.live import follower, holdings
+from onlinehash.live import follower, table
 from tests.live.model import pairs_of, ranked
 from tests.support import pairs, refused, state_bytes
 
@@ -355,7 +355,7 @@ def test_background_refreshes_come_by_themselves():
 
 
 def test_auto_builds_tables_once_there_are_many_items(monkeypatch):
-    monkeypatch.setattr(holdings, "MANY_ITEMS", 150)
+    monkeypatch.setattr(table, "MANY_ITEMS", 150)
     index = filled()
     assert type(index._holdings.view) is FlatIndex
     index.add(None, rows(60, 1))

@@ -11,8 +11,8 @@ import pytest
 
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, OnlineHashError, UnknownId
-from onlinehash.live.checking import check
-from onlinehash.live.store import difference
+from onlinehash.live.check import check
+from onlinehash.live.sqlite import difference
 from tests.support import state_bytes
 
 WIDTH = 5

@@ -14,9 +14,9 @@ import pytest
 
 from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, format, refresh
 from onlinehash.errors import InvalidInput, InvalidParameter, NotReady, OnlineHashError, UnknownId
-from onlinehash.live.checking import check
+from onlinehash.live.check import check
 from onlinehash.live.receipts import bytes_of, outcome_of
-from onlinehash.live.store import receipts as table
+from onlinehash.live.sqlite import receipts as table
 
 KEPT = Path(__file__).parent.parent / "files" / "v1" / "live" / "items"
 WIDTH = 5
@@ -305,7 +305,7 @@ def test_a_store_of_the_first_format_is_read_as_it_is_and_upgraded_by_a_writer(t
 def test_an_upgrade_that_fails_leaves_the_first_format(tmp_path, monkeypatch):
     path = shutil.copytree(KEPT, tmp_path / "items")
     with monkeypatch.context() as patched:
-        patched.setattr("onlinehash.live.store.state.State.write", lambda *_: (_ for _ in ()).throw(OSError("full")))
+        patched.setattr("onlinehash.live.sqlite.state.State.write", lambda *_: (_ for _ in ()).throw(OSError("full")))
         with refused("expected a disk that takes"):
             LiveIndex.open(path)
     assert (check(path).ok, format_of(path)) == (True, 1)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, files, refresh
 from onlinehash.errors import FormatError
-from onlinehash.live import keeper
+from onlinehash.live import storage
 from onlinehash.live.index import Reloading
-from onlinehash.live.store import changes, contents, difference, sealing
-from onlinehash.live.store.store import Store
+from onlinehash.live.sqlite import changes, contents, difference, sealing
+from onlinehash.live.sqlite.store import Store
 from tests.support import state_bytes
 
 WIDTH = 5
@@ -55,7 +55,7 @@ def small(few=10**9):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(sealing, "BLOCK_ROWS", 20)
         patched.setattr(contents, "CODES_CHUNK", 16)
-        patched.setattr(keeper, "LEAST_LOG", 3000)
+        patched.setattr(storage, "LEAST_LOG", 3000)
         patched.setattr(difference, "FEW", few)
         yield patched
 

@@ -16,9 +16,9 @@ from onlinehash import LiveIndex, OnlineHashing, RbfAnchors, refresh
 from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.index.items import Items
 from onlinehash.live.following import Following
-from onlinehash.live.holdings import Holdings
 from onlinehash.live.interrupts import uninterrupted
-from onlinehash.live.keeper import Keeper
+from onlinehash.live.storage import Keeper
+from onlinehash.live.table import Holdings
 from tests.support import refused
 
 RNG = np.random.default_rng(0)
@@ -345,7 +345,7 @@ def test_numbers_of_removed_items_are_not_given_again(tmp_path):
 def test_an_interrupt_just_after_a_commit(tmp_path, monkeypatch):
     with made(tmp_path / "items") as index:
         store = index._keeper.store
-        monkeypatch.setattr("onlinehash.live.store.store.translated", interrupting_context)
+        monkeypatch.setattr("onlinehash.live.sqlite.store.translated", interrupting_context)
         with pytest.raises(KeyboardInterrupt), store.transaction():
             store.remove(np.array([0]))
         monkeypatch.undo()

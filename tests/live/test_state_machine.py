@@ -24,8 +24,8 @@ from sklearn.base import clone
 from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, refresh
 from onlinehash.errors import NotReady
 from onlinehash.index import costs, multi_index
-from onlinehash.live import keeper, searching, vectors
-from onlinehash.live.store import contents, row_reader, sealing
+from onlinehash.live import searching, storage, vectors
+from onlinehash.live.sqlite import contents, row_reader, sealing
 from tests.live.model import Model, pairs_of, same_functions
 from tests.strategies import TEXTURES, points
 from tests.support import refused, state_bytes, thorough
@@ -370,7 +370,7 @@ def _small(monkeypatch):
     monkeypatch.setattr(sealing, "BLOCK_ROWS", 16)
     monkeypatch.setattr(row_reader, "READ_ROWS", 64)
     monkeypatch.setattr(contents, "CODES_CHUNK", 8)
-    monkeypatch.setattr(keeper, "LEAST_LOG", 2000)
+    monkeypatch.setattr(storage, "LEAST_LOG", 2000)
     monkeypatch.setattr(vectors, "BLOCK_ROWS", 64)
     monkeypatch.setattr(searching, "BLOCK_ROWS", 16)
     monkeypatch.setattr(costs, "SCAN_ONE", 1e9)

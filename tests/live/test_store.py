@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from onlinehash.errors import FormatError, InvalidInput, StorageError
-from onlinehash.live.store import Store, contents, row_reader, sealing
-from onlinehash.live.store import folder as folders
+from onlinehash.live.sqlite import Store, contents, row_reader, sealing
+from onlinehash.live.sqlite import folder as folders
 from tests.live.store_process import rows_of
 
 
@@ -320,7 +320,7 @@ def test_ids_that_are_not_all_different(tmp_path: Path) -> None:
 def test_read_only_where_nothing_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Store.create(tmp_path / "s", {}) as store, store.transaction():
         store.add([1], rows_of(range(1)), [None])
-    monkeypatch.setattr("onlinehash.live.store.schema.os.access", lambda *_: False)
+    monkeypatch.setattr("onlinehash.live.sqlite.schema.os.access", lambda *_: False)
     with Store.open(tmp_path / "s", read_only=True) as reader:
         assert reader.load().ids == [1]
         assert sorted(p.name for p in (tmp_path / "s").iterdir()) == ["commits", "items.db", "lock"]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from onlinehash.errors import FormatError, OnlineHashError
-from onlinehash.live.store import Store, sealing
+from onlinehash.live.sqlite import Store, sealing
 from tests.live.store_process import rows_of
 
 

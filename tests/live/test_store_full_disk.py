@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from onlinehash.errors import StorageError
-from onlinehash.live.store import Store
+from onlinehash.live.sqlite import Store
 from tests.live.store_process import rows_of
 
 

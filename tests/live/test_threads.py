@@ -11,10 +11,10 @@ import pytest
 
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, UnknownId
-from onlinehash.live import keeper, vectors
-from onlinehash.live.holdings import Holdings
-from onlinehash.live.rehash import Refresh
-from onlinehash.live.store import contents, row_reader, sealing
+from onlinehash.live import storage, vectors
+from onlinehash.live.recode import Refresh
+from onlinehash.live.sqlite import contents, row_reader, sealing
+from onlinehash.live.table import Holdings
 from tests.live.model import pairs_of, ranked
 from tests.support import refused_without_a_trace, state_bytes, thorough
 
@@ -26,7 +26,7 @@ def _small_blocks(monkeypatch):
     monkeypatch.setattr(sealing, "BLOCK_ROWS", 32)
     monkeypatch.setattr(row_reader, "READ_ROWS", 64)
     monkeypatch.setattr(contents, "CODES_CHUNK", 16)
-    monkeypatch.setattr(keeper, "LEAST_LOG", 4000)
+    monkeypatch.setattr(storage, "LEAST_LOG", 4000)
     monkeypatch.setattr(vectors, "BLOCK_ROWS", 64)
 
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from onlinehash import LiveIndex
-from onlinehash.live.rehash import Rehash
+from onlinehash.live.recode import Rehash
 from onlinehash.serve import running
 from onlinehash.serve.errors import Busy, Unavailable
 from onlinehash.serve.service import Service

@@ -6,8 +6,8 @@ import time
 from pathlib import Path
 
 from onlinehash.cli import output
-from onlinehash.live.store import Store
-from onlinehash.live.store import folder as folders
+from onlinehash.live.sqlite import Store
+from onlinehash.live.sqlite import folder as folders
 from onlinehash.progress import progress_bar
 
 

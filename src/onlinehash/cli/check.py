@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from onlinehash.cli import output
 from onlinehash.errors import FormatError
-from onlinehash.live.checking import Report
-from onlinehash.live.checking import check as check_index
+from onlinehash.live.check import Report
+from onlinehash.live.check import check as check_index
 from onlinehash.progress import progress_bar
 
 #: Facts of a report for people; those of a database that cannot be read are missing.

@@ -11,8 +11,8 @@ from onlinehash.index.base import Index
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live.follower import Counters
-from onlinehash.live.keeper import Keeper
-from onlinehash.live.refresh import from_specification
+from onlinehash.live.policies import from_specification
+from onlinehash.live.storage import Keeper
 
 
 def learned(learner: Learner) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from onlinehash.evaluate import BitHealth, PairReport
 from onlinehash.index.base import Index
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live.store import folder as folders
+from onlinehash.live.sqlite import folder as folders
 from onlinehash.streams.from_files import read_tables
 from onlinehash.streams.pairs import PairReader
 

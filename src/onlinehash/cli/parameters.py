@@ -59,7 +59,7 @@ def make_index(choices: Choices, folder: str | None, policy: Policy | None = Non
     method was typed, its own is meant, which may be another than that of a new index.
     """
     from onlinehash.live.index import LiveIndex
-    from onlinehash.live.keeper import Keeper
+    from onlinehash.live.storage import Keeper
 
     if folder is not None and choices.method is None and Keeper.exists(folder):
         if all(value is None for value in vars(choices).values()):

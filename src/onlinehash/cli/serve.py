@@ -173,7 +173,7 @@ def _index(options: Options, choices: parameters.Choices) -> LiveIndex:
 
 def _policy(text: str) -> Policy:
     """`NAME` or `NAME:NUMBER[,NUMBER]`, as in when_changed:0.05 or every:50."""
-    from onlinehash.live import refresh
+    from onlinehash.live import policies as refresh
 
     name, _, numbers = text.partition(":")
     kinds = {"always", "by_hand", "every", "when_changed", "by_mutual_information", "budget"}

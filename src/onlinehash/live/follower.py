@@ -15,10 +15,10 @@ from onlinehash import checks
 from onlinehash.errors import InvalidInput, NotReady, OnlineHashError
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live.asking import Asking
-from onlinehash.live.keeper import Version
 from onlinehash.live.policy import Policy
-from onlinehash.live.rehash import Refresh
+from onlinehash.live.recode import Refresh
 from onlinehash.live.reservoir import Reservoir
+from onlinehash.live.storage import Version
 from onlinehash.numeric.views import read_only
 
 #: Encoders that are kept, the present one included.

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from onlinehash.errors import InvalidInput, OnlineHashError, StorageError
-from onlinehash.live import refresh as policies
+from onlinehash.live import policies
 from onlinehash.live.follower import VERSIONS_KEPT, Counters, Follower
 from onlinehash.live.interrupts import uninterrupted
-from onlinehash.live.keeper import Keeper, Version
 from onlinehash.live.notes import Note
 from onlinehash.live.positions import Positioning
 from onlinehash.live.receipts import Receipting
-from onlinehash.live.rehash import Refresh, Rehash
+from onlinehash.live.recode import Refresh, Rehash
 from onlinehash.live.searching import Searching
+from onlinehash.live.storage import Keeper, Version
 
 
 class Following(Searching, Follower, Receipting, Positioning):

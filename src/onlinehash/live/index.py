@@ -14,13 +14,13 @@ from onlinehash.errors import InvalidInput, NotReady, UnknownId
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 from onlinehash.live.asking import listed
-from onlinehash.live.holdings import KINDS, Holdings
 from onlinehash.live.interrupts import uninterrupted
-from onlinehash.live.keeper import Contents, Keeper
 from onlinehash.live.payloads import Payloads
 from onlinehash.live.policy import Policy
 from onlinehash.live.reloading import Reloading
-from onlinehash.live.store import Store
+from onlinehash.live.sqlite import Store
+from onlinehash.live.storage import Contents, Keeper
+from onlinehash.live.table import KINDS, Holdings
 
 
 class LiveIndex(Reloading):

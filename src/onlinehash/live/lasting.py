@@ -14,16 +14,16 @@ from onlinehash.codes import Codes
 from onlinehash.codes.layout import planes_per_model
 from onlinehash.errors import InvalidInput
 from onlinehash.learners.base import Learner
-from onlinehash.live import refresh as policies
+from onlinehash.live import policies
 from onlinehash.live.follower import PAIRS_HORIZON, PAIRS_SIZE
 from onlinehash.live.following import Following
-from onlinehash.live.holdings import KINDS, Holdings
-from onlinehash.live.keeper import Contents, Keeper
 from onlinehash.live.payloads import Payloads
 from onlinehash.live.policy import IS_POLICY, Policy
 from onlinehash.live.reservoir import Reservoir
-from onlinehash.live.store import Store
-from onlinehash.live.store.store import Loaded
+from onlinehash.live.sqlite import Store
+from onlinehash.live.sqlite.store import Loaded
+from onlinehash.live.storage import Contents, Keeper
+from onlinehash.live.table import KINDS, Holdings
 from onlinehash.live.teaching import Teaching
 from onlinehash.live.vectors import MemoryVectors
 

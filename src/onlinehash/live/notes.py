@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from onlinehash.errors import InvalidInput
-from onlinehash.live.keeper import Keeper
-from onlinehash.live.store import Store
+from onlinehash.live.sqlite import Store
+from onlinehash.live.storage import Keeper
 
 
 class Note(ABC):

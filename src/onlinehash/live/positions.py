@@ -15,7 +15,7 @@ from typing import Any
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
 from onlinehash.live.notes import Note, Noting
-from onlinehash.live.store import Store
+from onlinehash.live.sqlite import Store
 
 #: Characters that the name of a source may have, and bytes of JSON of a position.
 LONGEST_SOURCE, LONGEST_POSITION = 1024, 65536

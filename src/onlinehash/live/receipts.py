@@ -18,8 +18,8 @@ from onlinehash.index import keys as arrays
 from onlinehash.index.ids_kernels import Keys
 from onlinehash.learners.update import Updates
 from onlinehash.live.notes import Note, Noting
-from onlinehash.live.store import Store
-from onlinehash.live.store.receipts import Book, Stored, size
+from onlinehash.live.sqlite import Store
+from onlinehash.live.sqlite.receipts import Book, Stored, size
 
 #: Characters that a key and a digest may have.
 LONGEST = 256

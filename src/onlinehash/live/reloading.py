@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from onlinehash.errors import FormatError, InvalidInput
-from onlinehash.live.keeper import replay
 from onlinehash.live.lasting import Lasting
-from onlinehash.live.store.difference import Difference
+from onlinehash.live.sqlite.difference import Difference
+from onlinehash.live.storage import replay
 
 
 class Reloading(Lasting):

@@ -14,7 +14,7 @@ from onlinehash.index.hits import Hits
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live.asking import Asking
-from onlinehash.live.holdings import Holdings
+from onlinehash.live.table import Holdings
 
 #: Rows read at once where all vectors are asked for.
 BLOCK_ROWS = 4096

@@ -15,7 +15,7 @@ from onlinehash.errors import NotReady, UnknownId
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live import refresh
+from onlinehash.live import policies as refresh
 from onlinehash.live.index import LiveIndex
 from onlinehash.serve.companion import Background
 from onlinehash.serve.sampling import hashes

@@ -11,7 +11,7 @@ from onlinehash.demo.contest import N_ANCHORS, N_BITS
 from onlinehash.features import RbfAnchors
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
-from onlinehash.live import refresh
+from onlinehash.live import policies as refresh
 from onlinehash.live.index import LiveIndex
 from onlinehash.serve.monitor import Monitor
 from onlinehash.serve.pictures import Pixels

@@ -26,8 +26,8 @@ from onlinehash.distributed.consuming import running
 from onlinehash.distributed.consuming.address import Address
 from onlinehash.distributed.consuming.consumer import Consumer
 from onlinehash.distributed.consuming.source import Source
-from onlinehash.live import keeper
-from onlinehash.live.store import sealing
+from onlinehash.live import storage
+from onlinehash.live.sqlite import sealing
 from tests.distributed.consuming.program import after, make, new_learner, policy
 from tests.live.crash_writer import Mortal
 
@@ -58,7 +58,7 @@ def mortal(source: Source, death: str, after: int) -> None:
 
 def open_index(path: str) -> LiveIndex:
     """The index at a path, new or as it is."""
-    if keeper.Keeper.exists(path):
+    if storage.Keeper.exists(path):
         return LiveIndex.open(path, sync="batch")
     return LiveIndex(new_learner(), policy(), path=path, sync="batch")
 
@@ -79,7 +79,7 @@ def consume(task: dict[str, Any]) -> None:
 def main() -> None:
     """Fork a consumer for each line that is read."""
     sealing.BLOCK_ROWS = 20
-    keeper.LEAST_LOG = 1 << 12
+    storage.LEAST_LOG = 1 << 12
     after(make(100, 0))  # loads every kernel, so that no child has to
     print("ready", flush=True)
     for line in sys.stdin:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from onlinehash import LiveIndex
-from onlinehash.live.checking import check
+from onlinehash.live.check import check
 from tests.distributed.consuming.consumer_process import DEATHS, STATEMENTS
 from tests.distributed.consuming.program import after, make, same
 from tests.support import thorough

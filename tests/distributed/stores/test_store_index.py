@@ -22,7 +22,7 @@ from onlinehash.distributed.stores.shelf import ERA, Head
 from onlinehash.distributed.stores.state import State
 from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable
 from onlinehash.learners.iterative_quantization import IterativeQuantization
-from onlinehash.live import keeper
+from onlinehash.live import storage
 from tests.distributed.stores.memory_shelf import Failure, MemoryShelf, Tables
 from tests.programs import plain
 from tests.support import refused, state_bytes, thorough
@@ -140,7 +140,7 @@ def program(seed: int, n: int) -> list[Call]:
 @pytest.mark.parametrize("policy", [refresh.by_hand(), refresh.every(4), refresh.always()], ids=repr)
 @pytest.mark.parametrize("least_log", [1 << 18, 400], ids=["lessons", "checkpoints"])
 def test_writers_by_turns_are_one_writer(policy: Any, least_log: int, monkeypatch: Any) -> None:
-    monkeypatch.setattr(keeper, "LEAST_LOG", least_log)
+    monkeypatch.setattr(storage, "LEAST_LOG", least_log)
     tables, model = new_tables(policy), LiveIndex(learner(), policy)
     indexes = [open_index(tables) for _ in range(3)]
     rng = np.random.default_rng(3)
@@ -548,7 +548,7 @@ CHANGES: dict[str, Call] = {
 def test_a_change_that_fails_anywhere_changes_nothing(
     name: str, least_log: int, is_atomic: bool, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(keeper, "LEAST_LOG", least_log)
+    monkeypatch.setattr(storage, "LEAST_LOG", least_log)
     kept, call = filled(8), CHANGES[name]
     expected = open_index(copied(kept), is_atomic, batch_rows=100)
     before, held = everything(expected), state_bytes(expected.learner)

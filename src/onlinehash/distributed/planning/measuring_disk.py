@@ -12,7 +12,7 @@ import numpy as np
 
 from onlinehash.distributed.planning.costs import Disk, Encoding
 from onlinehash.learners.online_hashing import OnlineHashing
-from onlinehash.live import refresh
+from onlinehash.live import policies as refresh
 from onlinehash.live.index import LiveIndex
 
 BITS, BATCH, NARROW, WIDE = 64, 2000, 64, 512

@@ -16,7 +16,7 @@ import numpy as np
 
 from onlinehash.distributed.planning.costs import Encoding, Store
 from onlinehash.learners.online_hashing import OnlineHashing
-from onlinehash.live import refresh
+from onlinehash.live import policies as refresh
 
 BITS, BATCH, NARROW, WIDE, QUERIES = 64, 2000, 64, 512, 20
 ROWS = 20_000

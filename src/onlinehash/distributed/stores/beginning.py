@@ -7,9 +7,9 @@ from onlinehash.distributed.stores.shelf import Head, Layout
 from onlinehash.distributed.stores.state import Log, State
 from onlinehash.errors import InvalidInput
 from onlinehash.learners.base import Learner
-from onlinehash.live import refresh as policies
-from onlinehash.live.keeper import Contents
+from onlinehash.live import policies
 from onlinehash.live.policy import IS_POLICY, Policy
+from onlinehash.live.storage import Contents
 
 
 def first(learner: Learner, policy: Policy | None = None) -> tuple[Head, dict[str, bytes]]:

@@ -8,8 +8,8 @@ from onlinehash.distributed.stores.reading import Gone, matrix_of
 from onlinehash.distributed.stores.refreshing import Refreshing, Task
 from onlinehash.distributed.stores.state import Moment, Pending
 from onlinehash.live.follower import Counters
-from onlinehash.live.keeper import Version
-from onlinehash.live.rehash import Refresh
+from onlinehash.live.recode import Refresh
+from onlinehash.live.storage import Version
 
 #: Seconds without a step after which the worker of a refresh is taken to have left it.
 PATIENCE = 30.0

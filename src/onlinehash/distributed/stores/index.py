@@ -15,7 +15,7 @@ from onlinehash.distributed.stores.draft import Draft
 from onlinehash.distributed.stores.following import Following
 from onlinehash.distributed.stores.shelf import Shelf
 from onlinehash.errors import InvalidInput
-from onlinehash.live import refresh as policies
+from onlinehash.live import policies
 from onlinehash.live.asking import listed
 from onlinehash.live.payloads import Payloads
 from onlinehash.live.policy import IS_POLICY, Policy

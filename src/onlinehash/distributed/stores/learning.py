@@ -15,10 +15,10 @@ from onlinehash.distributed.stores.state import Log
 from onlinehash.errors import FormatError, InvalidInput, NotReady, UnknownId
 from onlinehash.learners.base import Learner
 from onlinehash.live.follower import PAIRS_HORIZON, PAIRS_SIZE
-from onlinehash.live.keeper import expect, replay, wants_checkpoint
 from onlinehash.live.notes import Note
 from onlinehash.live.positions import Positioning
 from onlinehash.live.reservoir import Reservoir
+from onlinehash.live.storage import expect, replay, wants_checkpoint
 from onlinehash.live.teaching import Teaching
 
 #: Lessons of a learner that has to be read anew.

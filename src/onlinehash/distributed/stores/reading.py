@@ -16,7 +16,7 @@ from onlinehash.distributed.stores.state import Kept, Moment, State
 from onlinehash.errors import InvalidInput, OnlineHashError, ServiceUnavailable
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live.asking import Asking
-from onlinehash.live.keeper import expect
+from onlinehash.live.storage import expect
 
 #: How often something is read anew because rows were cleared away while it was read.
 ATTEMPTS = 8

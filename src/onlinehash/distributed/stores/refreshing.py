@@ -24,9 +24,9 @@ from onlinehash.distributed.stores.state import Kept, Pending, State
 from onlinehash.errors import OnlineHashError
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live.follower import VERSIONS_KEPT, Counters, Follower
-from onlinehash.live.keeper import Version
 from onlinehash.live.notes import Note
-from onlinehash.live.rehash import Refresh
+from onlinehash.live.recode import Refresh
+from onlinehash.live.storage import Version
 
 #: Rows that may be dead before they are cleared away: so many, and this share of the items.
 LEAST_DEAD, DEAD_SHARE = 4096, 0.25

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from onlinehash.live.store.batch import checked_rows
-from onlinehash.live.store.ledger import damaged
-from onlinehash.live.store.state import State
+from onlinehash.live.sqlite.batch import checked_rows
+from onlinehash.live.sqlite.ledger import damaged
+from onlinehash.live.sqlite.state import State
 
 READ_ROWS = 4096
 READ_BYTES = 32 << 20  #: Fewer rows at a time, where they are so wide.

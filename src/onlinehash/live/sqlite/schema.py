@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, StorageError
-from onlinehash.live.store.folder import DATABASE
+from onlinehash.live.sqlite.folder import DATABASE
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "state": ("value",),  # one record: the numbers and counts of everything else

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from onlinehash import format
-from onlinehash.live.store.ledger import check_record, damaged, read_value
+from onlinehash.live.sqlite.ledger import check_record, damaged, read_value
 
 ONLY = 0  #: The key of a table's only record.
 POSITIONS = 1  #: The key of the positions in the table of settings; there is no such record where none was ever kept.

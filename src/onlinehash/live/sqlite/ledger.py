@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from onlinehash.errors import FormatError
-from onlinehash.live.store.schema import COLUMNS, OWN_SUMS, tables_of
+from onlinehash.live.sqlite.schema import COLUMNS, OWN_SUMS, tables_of
 
 Totals = dict[str, list[int]]  #: For each table, the number of records and the sum of their sums.
 

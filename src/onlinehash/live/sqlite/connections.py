@@ -9,7 +9,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from onlinehash.errors import InvalidInput
-from onlinehash.live.store.schema import connect
+from onlinehash.live.sqlite.schema import connect
 
 
 class Connections:

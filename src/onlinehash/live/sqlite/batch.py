@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinehash.live.store.ledger import check_record, damaged
-from onlinehash.live.store.state import State
-from onlinehash.live.store.sums import row_sums
+from onlinehash.live.sqlite.ledger import check_record, damaged
+from onlinehash.live.sqlite.state import State
+from onlinehash.live.sqlite.sums import row_sums
 
 
 class Batch(NamedTuple):

@@ -22,19 +22,19 @@ from onlinehash.codes.layout import planes_per_model
 from onlinehash.errors import FormatError, OnlineHashError
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live import refresh as policies
+from onlinehash.live import policies
 from onlinehash.live.follower import Counters
-from onlinehash.live.holdings import KINDS
-from onlinehash.live.keeper import expect, replay
 from onlinehash.live.receipts import outcome_of
-from onlinehash.live.store import folder as folders
-from onlinehash.live.store.contents import Contents, read_contents
-from onlinehash.live.store.ledger import check_record, check_total, damaged, read_value, summed_columns
-from onlinehash.live.store.receipts import Book, read_news
-from onlinehash.live.store.records import read_positions
-from onlinehash.live.store.row_reader import Reader
-from onlinehash.live.store.schema import check_tables, connect, tables_of, translated
-from onlinehash.live.store.state import State
+from onlinehash.live.sqlite import folder as folders
+from onlinehash.live.sqlite.contents import Contents, read_contents
+from onlinehash.live.sqlite.ledger import check_record, check_total, damaged, read_value, summed_columns
+from onlinehash.live.sqlite.receipts import Book, read_news
+from onlinehash.live.sqlite.records import read_positions
+from onlinehash.live.sqlite.row_reader import Reader
+from onlinehash.live.sqlite.schema import check_tables, connect, tables_of, translated
+from onlinehash.live.sqlite.state import State
+from onlinehash.live.storage import expect, replay
+from onlinehash.live.table import KINDS
 
 #: SQLite names at most so many of its own problems, which are counted.
 MOST_OF_SQLITE = 1_000_000

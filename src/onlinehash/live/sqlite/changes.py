@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from onlinehash.live.store.ledger import Ledger, check_record
-from onlinehash.live.store.state import State
+from onlinehash.live.sqlite.ledger import Ledger, check_record
+from onlinehash.live.sqlite.state import State
 
 #: When more transactions or more numbers are noted, the older half is forgotten.
 MOST_NOTES, MOST_NUMBERS = 1 << 14, 1 << 18

@@ -22,16 +22,16 @@ import numpy as np
 from onlinehash import format
 from onlinehash.checks import shown
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
-from onlinehash.live.store import folder as folders
-from onlinehash.live.store.batch import Batch
-from onlinehash.live.store.changes import note_changes, read_changes
-from onlinehash.live.store.connections import Connections
-from onlinehash.live.store.contents import Contents, read_contents, write_codes
-from onlinehash.live.store.difference import Difference, read_difference
-from onlinehash.live.store.ledger import Ledger, damaged
-from onlinehash.live.store.numbering import Numbering
-from onlinehash.live.store.receipts import Book, Stored, read_news, read_receipt, size
-from onlinehash.live.store.records import (
+from onlinehash.live.sqlite import folder as folders
+from onlinehash.live.sqlite.batch import Batch
+from onlinehash.live.sqlite.changes import note_changes, read_changes
+from onlinehash.live.sqlite.connections import Connections
+from onlinehash.live.sqlite.contents import Contents, read_contents, write_codes
+from onlinehash.live.sqlite.difference import Difference, read_difference
+from onlinehash.live.sqlite.ledger import Ledger, damaged
+from onlinehash.live.sqlite.numbering import Numbering
+from onlinehash.live.sqlite.receipts import Book, Stored, read_news, read_receipt, size
+from onlinehash.live.sqlite.records import (
     ONLY,
     POSITIONS,
     Encoders,
@@ -43,10 +43,10 @@ from onlinehash.live.store.records import (
     read_records,
     read_settings,
 )
-from onlinehash.live.store.row_reader import Reader
-from onlinehash.live.store.schema import COLUMNS, check_tables, create_tables, tables_of, translated, upgrade_tables
-from onlinehash.live.store.sealing import Sealing
-from onlinehash.live.store.state import State
+from onlinehash.live.sqlite.row_reader import Reader
+from onlinehash.live.sqlite.schema import COLUMNS, check_tables, create_tables, tables_of, translated, upgrade_tables
+from onlinehash.live.sqlite.sealing import Sealing
+from onlinehash.live.sqlite.state import State
 
 SYNCS = ("full", "batch")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from onlinehash.live.store.ledger import Totals, damaged, read_value, record_sum
-from onlinehash.live.store.schema import COLUMNS, STATE_KEY
+from onlinehash.live.sqlite.ledger import Totals, damaged, read_value, record_sum
+from onlinehash.live.sqlite.schema import COLUMNS, STATE_KEY
 
 
 @dataclass

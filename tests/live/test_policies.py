@@ -8,7 +8,7 @@ import pytest
 
 from onlinehash import MultiModelOnlineHashing, OnlineHashing, evaluate
 from onlinehash.errors import FormatError, InvalidInput
-from onlinehash.live import refresh
+from onlinehash.live import policies as refresh
 from onlinehash.live.reservoir import Reservoir
 from tests.evaluate.codes_as_vectors import distances_by_hand, identity, random_codes
 from tests.support import refused

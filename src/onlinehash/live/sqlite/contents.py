@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinehash.live.store.batch import block_contents
-from onlinehash.live.store.ledger import Ledger, check_record, check_totals, damaged, read_value
-from onlinehash.live.store.state import State
+from onlinehash.live.sqlite.batch import block_contents
+from onlinehash.live.sqlite.ledger import Ledger, check_record, check_totals, damaged, read_value
+from onlinehash.live.sqlite.state import State
 
 CODES_CHUNK = 512  #: Numbers whose codes lie in one record.
 

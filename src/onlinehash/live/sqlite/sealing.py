@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from onlinehash.live.store.batch import Batch, block_record, joined, read_block, read_singles, single_records
-from onlinehash.live.store.ledger import Ledger
-from onlinehash.live.store.state import State
+from onlinehash.live.sqlite.batch import Batch, block_record, joined, read_block, read_singles, single_records
+from onlinehash.live.sqlite.ledger import Ledger
+from onlinehash.live.sqlite.state import State
 
 BLOCK_ROWS = 2000
 BLOCK_BYTES = 32 << 20  #: Fewer rows, where they are so wide.

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinehash.live.store.changes import read_changes
-from onlinehash.live.store.contents import Contents, read_codes, read_from, read_some
-from onlinehash.live.store.numbering import Numbering
-from onlinehash.live.store.receipts import Book, News, read_news
-from onlinehash.live.store.records import (
+from onlinehash.live.sqlite.changes import read_changes
+from onlinehash.live.sqlite.contents import Contents, read_codes, read_from, read_some
+from onlinehash.live.sqlite.numbering import Numbering
+from onlinehash.live.sqlite.receipts import Book, News, read_news
+from onlinehash.live.sqlite.records import (
     Encoders,
     LearnerAndLog,
     read_encoders,
@@ -21,8 +21,8 @@ from onlinehash.live.store.records import (
     read_positions,
     read_settings,
 )
-from onlinehash.live.store.schema import check_tables, tables_of
-from onlinehash.live.store.state import State
+from onlinehash.live.sqlite.schema import check_tables, tables_of
+from onlinehash.live.sqlite.state import State
 
 #: A difference of more items than this share of them, and than so many, is no gain over reading everything.
 LARGE_SHARE, FEW = 0.5, 1000

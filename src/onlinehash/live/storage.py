@@ -22,9 +22,9 @@ from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.features.maps import same_parameters
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live.store import Store
-from onlinehash.live.store.records import Encoders, LearnerAndLog
-from onlinehash.live.store.store import Loaded
+from onlinehash.live.sqlite import Store
+from onlinehash.live.sqlite.records import Encoders, LearnerAndLog
+from onlinehash.live.sqlite.store import Loaded
 
 #: The log may always have so many bytes before the learner is written whole.
 LEAST_LOG = 1 << 18

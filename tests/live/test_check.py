@@ -18,9 +18,9 @@ import pytest
 
 from onlinehash import OnlineHashing, refresh
 from onlinehash.errors import InvalidInput
-from onlinehash.live.checking import check
+from onlinehash.live.check import check
 from onlinehash.live.index import LiveIndex
-from onlinehash.live.store import Store, sealing
+from onlinehash.live.sqlite import Store, sealing
 
 
 @pytest.fixture(autouse=True)

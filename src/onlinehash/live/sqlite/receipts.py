@@ -10,8 +10,8 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import NamedTuple
 
-from onlinehash.live.store.ledger import check_record, damaged
-from onlinehash.live.store.schema import tables_of
+from onlinehash.live.sqlite.ledger import check_record, damaged
+from onlinehash.live.sqlite.schema import tables_of
 
 #: So many receipts are kept, and so many bytes of them; the newest is kept however long it is.
 MOST, MOST_BYTES = 10_000, 64 << 20

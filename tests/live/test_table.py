@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from onlinehash import LiveIndex, MultiIndex, OnlineHashing
-from onlinehash.live import holdings
+from onlinehash.live import table
 
 
 def test_opened_and_reloaded_indexes_have_tables_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holdings, "MANY_ITEMS", 50)
+    monkeypatch.setattr(table, "MANY_ITEMS", 50)
     X = np.random.default_rng(0).normal(size=(80, 6)).astype(np.float32)
     with LiveIndex(OnlineHashing(16, random_state=0), path=tmp_path / "items") as writer:
         writer.add(None, X[:40])

@@ -16,9 +16,9 @@ from onlinehash.learners.encoder import Encoder
 from onlinehash.live import filters
 from onlinehash.live.margins import Margins
 from onlinehash.live.payloads import Payloads
-from onlinehash.live.rehash import Rehash
-from onlinehash.live.store import Store
-from onlinehash.live.store.difference import Difference
+from onlinehash.live.recode import Rehash
+from onlinehash.live.sqlite import Store
+from onlinehash.live.sqlite.difference import Difference
 from onlinehash.live.vectors import MemoryVectors
 
 #: With the kind "auto", so many items are the first for which tables are built.

@@ -111,7 +111,7 @@ def parts(index: LiveIndex, bodies: list[bytes], n_bytes: int, totals: dict[str,
 
     served, bodies = Service(index), bodies[:20]  # so few at a time that some go through without a disturbance
     vectors = [np.array(orjson.loads(body)["vector"], np.float32) for body in bodies]
-    view, encoder = index._holdings.view, index.encoder
+    view, encoder = index.view, index.encoder
     assert encoder is not None
     codes = [encoder.encode(vector[None]) for vector in vectors]
     hits = [index.search(vector, K) for vector in vectors]

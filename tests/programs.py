@@ -10,11 +10,11 @@ import numpy as np
 
 from onlinehash import Hits, LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, refresh
 from onlinehash.codes import Codes
+from onlinehash.index.api import Policy
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.hadamard import HadamardHashing
 from onlinehash.learners.update import Update, Updates
-from onlinehash.live.policy import Policy
 
 WIDTH = 5
 COLOURS = ("red", "green", "blue")

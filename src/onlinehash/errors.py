@@ -4,7 +4,8 @@
     ├── InvalidInput       (ValueError)   data that cannot be used: shape, type, NaN, overflow, labels
     │   ├── InvalidType    (TypeError)    values that are no numbers at all
     │   ├── InvalidParameter              a constructor argument outside its rule
-    │   └── NotIncremental (AttributeError)  `partial_fit` of a batch method; to scikit-learn, it is missing
+    │   ├── NotIncremental (AttributeError)  `partial_fit` of a batch method; to scikit-learn, it is missing
+    │   └── NotSupported   (AttributeError)  a method that this kind of index does not have; `index.supports` tells
     ├── UnknownMethod      (KeyError)     a learner's name that the registry does not hold
     ├── UnknownId          (KeyError)     an id that no item of the index has
     ├── NotReady           (ValueError)   nothing learned yet, or a feature map still collects its anchors
@@ -44,6 +45,10 @@ class InvalidParameter(InvalidInput):
 
 class NotIncremental(InvalidInput, AttributeError):
     """A batch method cannot go on learning. Nothing was changed."""
+
+
+class NotSupported(InvalidInput, AttributeError):
+    """This kind of index cannot do that. Nothing was changed."""
 
 
 class UnknownMethod(OnlineHashError, KeyError):

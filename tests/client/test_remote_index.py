@@ -14,7 +14,7 @@ import pytest
 
 import onlinehash
 from onlinehash import LiveIndex, OnlineHashing, refresh
-from onlinehash.client import connection, items
+from onlinehash.client import connection, remote_index
 from onlinehash.client.remote_index import RemoteIndex
 from onlinehash.errors import InvalidInput, ServiceUnavailable, Unauthorized
 from onlinehash.serve import background
@@ -150,7 +150,7 @@ def test_what_exceeds_the_limits_is_refused_whole_and_the_rest_is_read_in_pages(
 
 
 def test_pages_that_do_not_fit_together_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(items, "PAGE", 10)
+    monkeypatch.setattr(remote_index, "PAGE", 10)
     index = live()
     index.add(None, X)
     changes = iter([lambda: index.remove(3), lambda: index.remove(50), lambda: index.add(None, X[:1])])
@@ -168,7 +168,7 @@ def test_pages_that_do_not_fit_together_are_read_again(monkeypatch: pytest.Monke
 
 
 def test_an_index_that_never_rests_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(items, "PAGE", 10)
+    monkeypatch.setattr(remote_index, "PAGE", 10)
     index = live()
     index.add(None, X)
     version = iter(range(10**6))

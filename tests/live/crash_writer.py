@@ -129,12 +129,12 @@ def open_index(path: str, rng: np.random.Generator, options: dict[str, Any]) -> 
     """The index at a path, new or as it is, in one of the ways to open it."""
     policy = policies.from_specification(options["refresh"])
     common = {"background": options["background"], "sync": options["sync"]}
-    if storage.Keeper.exists(path) and rng.random() < 0.5:
+    if storage.Storage.exists(path) and rng.random() < 0.5:
         index = LiveIndex.open(path, policy, **common)
     else:
         index = LiveIndex(new_learner(), policy, options["index"], path, **common)
     # So that the log is emptied into the database often, and not only after megabytes.
-    index._keeper.store._connections.writer.execute("PRAGMA wal_autocheckpoint = 8")  # type: ignore[union-attr]
+    index._storage.store._connections.writer.execute("PRAGMA wal_autocheckpoint = 8")  # type: ignore[union-attr]
     return index
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from onlinehash.errors import NotReady
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live.follower import VERSIONS_KEPT
+from onlinehash.live.refresher import VERSIONS_KEPT
 from tests.reference.search import distances
 
 Admits = Callable[[dict[str, Any] | None], bool]

@@ -18,7 +18,7 @@ import pytest
 
 from onlinehash.live.check import check
 from onlinehash.live.index import LiveIndex
-from onlinehash.live.storage import Keeper
+from onlinehash.live.storage import Storage
 from tests.live import crash_writer
 from tests.live.crash_writer import Call, new_learner, pairs_of, payloads, read_journal, vectors
 from tests.support import state_bytes, thorough
@@ -95,7 +95,7 @@ def after(before: Expected, notes: list[Call]) -> tuple[Expected, Expected | Non
 def verify(path: Path, before: Expected, notes: list[Call], background: bool) -> Expected:
     """The index is one of those that it may be; which of them is returned."""
     acknowledged, perhaps = after(before, notes)
-    if not Keeper.exists(path):
+    if not Storage.exists(path):
         assert not any("done" in note for note in notes)
         return before
     report = check(path)
@@ -134,7 +134,7 @@ def verify_receipts(index: LiveIndex, notes: list[Call], last_was_made: bool) ->
     if running["call"] == "refresh":
         assert not has_receipt or index.behind.bits == 0
     elif running["call"] == "roll back":
-        assert not has_receipt or index._paused
+        assert not has_receipt or index.paused
     else:
         assert has_receipt == last_was_made
 

@@ -69,7 +69,7 @@ def everything(index: LiveIndex) -> tuple[Any, ...]:
     assert index.codes == index.encoder.encode(index.vectors)
     hits, nearer = index.search(vectors(4, 3), 7), index.within(vectors(1, 4)[0], 6)
     items = [list(index), index.vectors.tobytes(), [index.get(id) for id in list(index)[::40]]]
-    texts = [index._holdings.payloads.text(i) for i in index._holdings.view.items.positions().tolist()]
+    texts = [index._table.payloads.text(i) for i in index.view.items.positions().tolist()]
     known = [(v.serial, v.n_pairs, v.encoder.weights.tobytes()) for v in index.versions]
     plain = (hits.ids.tolist(), hits.distances.tolist(), nearer.ids.tolist(), str(items), texts, known, index.serial)
     return (*plain, index.refreshes, index.bits_flipped, index.behind, state_bytes(index.learner))
@@ -110,7 +110,7 @@ def files_that_cannot_grow(index: LiveIndex) -> Iterator[None]:
 @contextmanager
 def read_only_database(index: LiveIndex) -> Iterator[None]:
     """As for a disk that became read-only, also for those whom no permissions stop."""
-    writer = index._keeper.store._connections.writer  # type: ignore[union-attr]
+    writer = index._storage.store._connections.writer  # type: ignore[union-attr]
     writer.execute("PRAGMA query_only = 1")
     yield
     writer.execute("PRAGMA query_only = 0")
@@ -149,7 +149,7 @@ def fill_up(index: LiveIndex, n: int) -> int:
 
 
 def test_a_database_that_is_full(index: LiveIndex, tmp_path: Path) -> None:
-    writer = index._keeper.store._connections.writer  # type: ignore[union-attr]
+    writer = index._storage.store._connections.writer  # type: ignore[union-attr]
     (pages,) = writer.execute("PRAGMA page_count").fetchone()
     writer.execute(f"PRAGMA max_page_count = {pages + 4}")
     first = fill_up(index, 100)
@@ -167,7 +167,7 @@ def test_a_refresh_by_policy_that_cannot_be_kept(index: LiveIndex, monkeypatch: 
     def full(*args: Any) -> None:
         raise StorageError("expected room, got none; make some.")
 
-    monkeypatch.setattr(storage.Keeper, "refreshed", full)
+    monkeypatch.setattr(storage.Storage, "refreshed", full)
     serial, pairs = index.serial, index.learner.n_pairs_seen_
     with pytest.warns(UserWarning, match="codes stay as they were"):
         index.learn_pairs(vectors(9, 30), vectors(9, 31), [False] * 9)
@@ -341,7 +341,7 @@ def test_a_log_that_is_cut_or_flipped(index: LiveIndex, tmp_path: Path) -> None:
 def test_damage_under_an_open_index(index: LiveIndex, tmp_path: Path) -> None:
     """Codes are in memory, and answer as before; vectors come from the disk, and are right or refused."""
     path = tmp_path / "index"
-    index._keeper.store._connections.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[union-attr]
+    index._storage.store._connections.writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # type: ignore[union-attr]
     before = index.search(vectors(4, 3), 7)
     items = [index.get(id) for id in index]
     data = bytearray((path / "items.db").read_bytes())

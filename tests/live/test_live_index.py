@@ -21,7 +21,7 @@ from onlinehash import (
 )
 from onlinehash.errors import InvalidInput, InvalidParameter, NotReady, StorageError, UnknownId
 from onlinehash.learners import registry
-from onlinehash.live import follower, table
+from onlinehash.live import refresher, table
 from tests.live.model import pairs_of, ranked
 from tests.support import pairs, refused, state_bytes
 
@@ -349,7 +349,7 @@ def test_a_refresh_waits_until_held_out_pairs_are_no_worse():
 def test_background_refreshes_come_by_themselves():
     index = filled(refresh.every(5), background=True)
     teach(index, 5)
-    index._job.wait()
+    index._refresher.job.wait()
     assert (index.refreshes, index.behind) == (1, (0, 0))
     assert follows_the_law(index)
 
@@ -357,16 +357,16 @@ def test_background_refreshes_come_by_themselves():
 def test_auto_builds_tables_once_there_are_many_items(monkeypatch):
     monkeypatch.setattr(table, "MANY_ITEMS", 150)
     index = filled()
-    assert type(index._holdings.view) is FlatIndex
+    assert type(index.view) is FlatIndex
     index.add(None, rows(60, 1))
-    assert type(index._holdings.view) is MultiIndex
+    assert type(index.view) is MultiIndex
     teach(index)
     index.refresh()
-    assert type(index._holdings.view) is MultiIndex
+    assert type(index.view) is MultiIndex
     assert follows_the_law(index)
-    assert type(filled(index="multi", n=5)._holdings.view) is MultiIndex
+    assert type(filled(index="multi", n=5).view) is MultiIndex
     flat = filled(index="flat", n=200)
-    assert type(flat._holdings.view) is FlatIndex
+    assert type(flat.view) is FlatIndex
 
 
 @pytest.mark.parametrize("fusion", ["min", "sum"])
@@ -394,7 +394,7 @@ def test_the_last_few_encoders_are_kept_and_can_be_returned_to(durable, path):
             seen[index.serial] = index.encoder
         assert index.serial == 8
         assert [version.serial for version in index.versions] == [4, 5, 6, 7, 8]
-        assert len(index.versions) == follower.VERSIONS_KEPT
+        assert len(index.versions) == refresher.VERSIONS_KEPT
         assert all(version.encoder is seen[version.serial] for version in index.versions)
         assert [version.n_pairs for version in index.versions] == [6, 8, 10, 12, 14]
 
@@ -432,7 +432,7 @@ def test_the_pause_after_roll_back_is_remembered(path):
 
 
 def everything(index):
-    facts = index.serial, [version[:2] for version in index.versions], index._counters, index.policy
+    facts = index.serial, [version[:2] for version in index.versions], index.counters, index.policy
     items = [(item.id, item.vector.tobytes(), item.payload) for item in map(index.get, index)]
     return facts, items, index.codes.rows().tobytes(), state_bytes(index.learner)
 

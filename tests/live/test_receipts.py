@@ -191,7 +191,7 @@ def test_a_change_that_fails_when_it_is_made_has_one_exactly_if_it_is_there(inde
         raise MemoryError
 
     with monkeypatch.context() as patched:
-        patched.setattr(type(index._holdings.payloads), "append", fail)
+        patched.setattr(type(index._table.payloads), "append", fail)
         with pytest.raises(MemoryError), index.once("k", "d"):
             index.add([3], rows(1))
     assert (index.receipt("k") is not None) == (3 in index)
@@ -342,7 +342,7 @@ def test_a_receipt_of_something_else_is_a_problem(tmp_path):
     path = tmp_path / "items"
     with LiveIndex(OnlineHashing(16, random_state=0), path=path) as index:
         index.add(None, rows(2))
-        store = index._keeper.store
+        store = index._storage.store
         with store.transaction():
             store.put_receipt("k", "d", json.dumps({}).encode())
     assert any("receipt 0 in" in problem for problem in check(path).problems)

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, files, refresh
 from onlinehash.errors import FormatError
 from onlinehash.live import storage
-from onlinehash.live.index import Reloading
 from onlinehash.live.sqlite import changes, contents, difference, sealing
 from onlinehash.live.sqlite.store import Store
 from tests.support import state_bytes
@@ -128,7 +127,7 @@ class Program:
         self.writer = LiveIndex.open(self.path, sync="batch")
 
     def reload(self):
-        behind = self.reader._keeper.store._state.commit != self.writer._keeper.store._state.commit
+        behind = self.reader._storage.store._state.commit != self.writer._storage.store._state.commit
         assert self.reader.reload() == behind
         assert self.reader.reload() is False
         with LiveIndex.open(self.path, read_only=True) as fresh:
@@ -180,7 +179,7 @@ steps = st.lists(st.sampled_from([name for name, weight in STEPS.items() for _ i
 def test_it_equals_an_index_that_is_opened_then(tmp_path_factory, steps, kind, learner, seed):
     with small() as patched:
         program = Program(tmp_path_factory.mktemp("index") / "items", kind, learner, seed)
-        patched.setattr(Reloading, "_recover", None)  # no reload may need it
+        patched.setattr(LiveIndex, "_recover", None)  # no reload may need it
         for step in [*steps, "reload"]:
             program.step(step)
         program.close()
@@ -244,7 +243,7 @@ def test_everything_is_read_where_changes_were_forgotten(tmp_path):
                 assert program.reader.reload()
                 assert bool(calls) == (n > 4) or n in (3, 4)
             program.reload()
-        assert program.writer._keeper.store._state.totals["changes"][0] <= 4
+        assert program.writer._storage.store._state.totals["changes"][0] <= 4
         program.close()
 
 

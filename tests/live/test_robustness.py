@@ -15,10 +15,9 @@ import pytest
 from onlinehash import LiveIndex, OnlineHashing, RbfAnchors, refresh
 from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.index.items import Items
-from onlinehash.live.following import Following
 from onlinehash.live.interrupts import uninterrupted
-from onlinehash.live.storage import Keeper
-from onlinehash.live.table import Holdings
+from onlinehash.live.storage import Storage
+from onlinehash.live.table import ItemTable
 from tests.support import refused
 
 RNG = np.random.default_rng(0)
@@ -55,7 +54,7 @@ CALLS = {
     "learn": lambda index: index.learn_pair(X[0], X[1], True),
     "refresh": lambda index: index.refresh(),
 }
-STEPS = ((Holdings, "add"), (Holdings, "update"), (Holdings, "remove"), (Holdings, "publish"), (Keeper, "learned"))
+STEPS = ((ItemTable, "add"), (ItemTable, "update"), (ItemTable, "remove"), (ItemTable, "publish"), (Storage, "learned"))
 
 
 def interrupting(whole):
@@ -150,13 +149,13 @@ def test_a_background_refresh_that_failed_is_told_at_the_next_call(monkeypatch):
     def fails(*args):
         raise ZeroDivisionError("in the background")
 
-    monkeypatch.setattr(Following, "_finish", fails)
+    monkeypatch.setattr(LiveIndex, "_publish", fails)
     index.learn_pair(X[0], X[1], True)
-    index._job.join()
+    index._refresher.job.join()
     monkeypatch.undo()
     with pytest.warns(UserWarning, match="ZeroDivisionError: in the background"):
         index.learn_pair(X[2], X[3], True)
-    index._job.wait()
+    index._refresher.job.wait()
     assert index.behind.pairs == 0
 
 
@@ -168,9 +167,9 @@ def test_a_policy_that_is_given_is_kept_and_a_kind_too(tmp_path):
     with LiveIndex.open(path) as index:
         assert index.policy == refresh.every(10)
     with LiveIndex(OnlineHashing(8, burn_in=10, random_state=0), path=path, index="multi") as index:
-        assert (type(index._holdings.view).__name__, index.policy) == ("MultiIndex", refresh.every(10))
+        assert (type(index.view).__name__, index.policy) == ("MultiIndex", refresh.every(10))
     with LiveIndex.open(path) as index:
-        assert type(index._holdings.view).__name__ == "MultiIndex"
+        assert type(index.view).__name__ == "MultiIndex"
         assert is_sound(index)
     with LiveIndex.open(path, Raises()):
         pass
@@ -344,7 +343,7 @@ def test_numbers_of_removed_items_are_not_given_again(tmp_path):
 
 def test_an_interrupt_just_after_a_commit(tmp_path, monkeypatch):
     with made(tmp_path / "items") as index:
-        store = index._keeper.store
+        store = index._storage.store
         monkeypatch.setattr("onlinehash.live.sqlite.store.translated", interrupting_context)
         with pytest.raises(KeyboardInterrupt), store.transaction():
             store.remove(np.array([0]))

@@ -24,7 +24,8 @@ from sklearn.base import clone
 from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, refresh
 from onlinehash.errors import NotReady
 from onlinehash.index import costs, multi_index
-from onlinehash.live import searching, storage, vectors
+from onlinehash.live import index as live_index
+from onlinehash.live import storage, vectors
 from onlinehash.live.sqlite import contents, row_reader, sealing
 from tests.live.model import Model, pairs_of, same_functions
 from tests.strategies import TEXTURES, points
@@ -300,29 +301,34 @@ class Beside(RuleBasedStateMachine):
                 lambda: index.learn_pair_by_id(known, nobody, True),
             ]
         self.settle()
-        before = self.index.serial, self.index.versions, self.index._counters
+        before = self.index.serial, self.index.versions, self.index.counters
         for call in calls:
             refused(call)
             assert state_bytes(index.learner) == state_bytes(self.model.learner)
             assert index.ids.tolist() == self.model.ids
-        assert (self.index.serial, self.index.versions, self.index._counters) == before
+        assert (self.index.serial, self.index.versions, self.index.counters) == before
 
     # ------------------------------------------------------------------ the law
 
     def settle(self):
         """Wait for refreshes that the policy began; each must be to what the learner is now."""
+        refresher = self.index._refresher
         while True:
-            if self.index._job is not None:
-                self.index._job.wait()
+            if refresher.job is not None:
+                refresher.job.wait()
             if (self.index.serial, self.index.refreshes) != (self.model.serial, self.model.refreshes):
                 assert not self.model.paused
                 newest = self.model.newest()
                 assert newest is not None
                 self.model.refresh(newest)
-            asked, done = self.index._asked_at, (self.index.serial, self.index.refreshes)
+            asked, done = refresher._asked_at, (self.index.serial, self.index.refreshes)
             self.index._before_reading()
-            running = self.index._job is not None and not self.index._job.done
-            if not running and (asked, *done) == (self.index._asked_at, self.index.serial, self.index.refreshes):
+            running = refresher.job is not None and not refresher.job.done
+            if not running and (asked, *done) == (
+                refresher._asked_at,
+                self.index.serial,
+                self.index.refreshes,
+            ):
                 return
 
     @invariant()
@@ -372,7 +378,7 @@ def _small(monkeypatch):
     monkeypatch.setattr(contents, "CODES_CHUNK", 8)
     monkeypatch.setattr(storage, "LEAST_LOG", 2000)
     monkeypatch.setattr(vectors, "BLOCK_ROWS", 64)
-    monkeypatch.setattr(searching, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(live_index, "BLOCK_ROWS", 16)
     monkeypatch.setattr(costs, "SCAN_ONE", 1e9)
     monkeypatch.setattr(multi_index, "FEW_BLOCKS", 2)
 

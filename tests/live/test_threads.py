@@ -12,9 +12,9 @@ import pytest
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, UnknownId
 from onlinehash.live import storage, vectors
-from onlinehash.live.recode import Refresh
+from onlinehash.live.refresher import Refresh, newest_version
 from onlinehash.live.sqlite import contents, row_reader, sealing
-from onlinehash.live.table import Holdings
+from onlinehash.live.table import ItemTable
 from tests.live.model import pairs_of, ranked
 from tests.support import refused_without_a_trace, state_bytes, thorough
 
@@ -64,7 +64,7 @@ def published(monkeypatch) -> list[Published]:
     """All that any index publishes, in order, each noted just before it can be seen."""
     found: list[Published] = []
 
-    def note(holdings: Holdings, name: str, value: Any) -> None:
+    def note(holdings: ItemTable, name: str, value: Any) -> None:
         if name == "view" and value.encoder is not None:
             positions = value.items.positions()
             texts = [holdings.payloads.text(position) or "" for position in positions.tolist()]
@@ -72,7 +72,7 @@ def published(monkeypatch) -> list[Published]:
             found.append(Published(value.encoder, value.ids.tolist(), value.items.at(positions).bits(), red))
         object.__setattr__(holdings, name, value)
 
-    monkeypatch.setattr(Holdings, "__setattr__", note)
+    monkeypatch.setattr(ItemTable, "__setattr__", note)
     return found
 
 
@@ -261,14 +261,14 @@ def test_a_cancelled_refresh_leaves_everything_as_it_was(monkeypatch):
         index.learn_pairs(rows(20, seed), rows(20, seed + 5), np.arange(20) % 2 == 0)
         index.refresh()
     index.roll_back()
-    before = index.serial, index.versions, index._counters, index.encoder, index.codes.rows().tobytes(), index.behind
+    before = index.serial, index.versions, index.counters, index.encoder, index.codes.rows().tobytes(), index.behind
     there, go_on = held_up(monkeypatch)
     job = index.refresh(wait=False)
     assert there.wait(10)
     job.cancel()
     go_on.set()
     assert job.wait(10) is False
-    after = index.serial, index.versions, index._counters, index.encoder, index.codes.rows().tobytes(), index.behind
+    after = index.serial, index.versions, index.counters, index.encoder, index.codes.rows().tobytes(), index.behind
     assert after == before
     index.policy = refresh.always()
     index.learn_pair(*rows(2, 9), True)
@@ -296,15 +296,15 @@ def test_a_refresh_that_another_thread_begins_at_the_wrong_moment_is_ended_too(m
     index.add(None, rows(300))
     _, go_on = held_up(monkeypatch)
     index.learn_pairs(rows(20, 1), rows(20, 2), np.arange(20) % 2 == 0)
-    stop, jobs = index._stop, []
+    stop, jobs = index._refresher.stop, []
 
     def stopped_but_begun_again() -> None:
         stop()
         if not jobs:
-            jobs.append(index._begin(index._newest_version(), wait=False))
+            jobs.append(index._begin(newest_version(index), wait=False))
             threading.Timer(0.05, go_on.set).start()
 
-    monkeypatch.setattr(index, "_stop", stopped_but_begun_again)
+    monkeypatch.setattr(index._refresher, "stop", stopped_but_begun_again)
     index.refresh()
     assert (jobs[0].wait(), index.refreshes) == (False, 1)
     assert follows_the_law(index)
@@ -336,7 +336,7 @@ def test_positions_stay_until_a_refresh_is_over(durable, tmp_path):
         assert job.wait()
         assert follows_the_law(index)
         index.remove([1])
-        assert index._holdings.view.items.n_positions == len(index) == 199
+        assert index.view.items.n_positions == len(index) == 199
         assert follows_the_law(index)
 
 

@@ -18,7 +18,7 @@ from PIL import Image, ImageDraw
 from onlinehash import png
 from onlinehash.datasets import gist
 from onlinehash.errors import InvalidInput, OnlineHashError
-from onlinehash.live.searching import Item
+from onlinehash.index.api import Item
 from onlinehash.serve.errors import NotFound, TooLarge
 from onlinehash.serve.pictures import MEDIA_TYPES, FromPayload, Gist, Pixels, decoded, parse
 from tests.serve.hostile import blamed, mutated, peak

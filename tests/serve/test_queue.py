@@ -250,9 +250,9 @@ def test_searches_and_changes_go_on_during_a_long_refresh(monkeypatch: pytest.Mo
         assert post_json(url, "/v1/learn", {"id_a": 1, "id_b": 2, "similar": False}).status_code == 200
         monkeypatch.setattr(Rehash, "compute", slowly)
         waiting = [pool.submit(post_json, url, "/v1/refresh", {"wait": True}) for _ in range(1)]
-        until(lambda: service.index._job is not None)
+        until(lambda: service.index._refresher.job is not None)
         # More of them than there are threads to work in.
-        job = service.index._job
+        job = service.index._refresher.job
         service.index.refresh = lambda wait: job  # type: ignore[method-assign]
         waiting += [pool.submit(post_json, url, "/v1/refresh", {"wait": True}) for _ in range(39)]
         time.sleep(0.3)
@@ -280,8 +280,8 @@ def test_an_item_that_goes_while_it_is_found_is_no_error(path: str, monkeypatch:
                 taken.append(index.remove([3]))
             return real(ids)
 
-        real = index._holdings.take
-        monkeypatch.setattr(index._holdings, "take", take)
+        real = index._table.take
+        monkeypatch.setattr(index._table, "take", take)
         answered = (
             httpx.get(url + path, timeout=SECONDS)
             if path == "/v1/map"

@@ -7,12 +7,12 @@ from typing import Any
 
 from onlinehash.distributed.stores.index import StoreIndex
 from onlinehash.features import make_map
+from onlinehash.index.api import Counters
 from onlinehash.index.base import Index
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live.follower import Counters
 from onlinehash.live.policies import from_specification
-from onlinehash.live.storage import Keeper
+from onlinehash.live.storage import Storage
 
 
 def learned(learner: Learner) -> dict[str, Any]:
@@ -162,8 +162,8 @@ def _encoder_in_words(numbers: dict[str, Any]) -> str:
 
 def live(path: str) -> dict[str, Any]:
     """What a live index holds and how far its codes are behind; all but its vectors is read, and nothing changed."""
-    with closing(Keeper.open(path, read_only=True, sync="full")) as keeper:
-        learner, versions, ids, _, _, settings, _ = keeper.load()
+    with closing(Storage.open(path, read_only=True, sync="full")) as storage:
+        learner, versions, ids, _, _, settings, _ = storage.load()
     present = next((version for version in versions if version.serial == settings["serial"]), None)
     n_bits, n_models, fusion = learner.shape_of_codes
     seen = int(getattr(learner, "n_pairs_seen_", 0))

@@ -13,8 +13,8 @@ from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 
 if TYPE_CHECKING:
+    from onlinehash.index.api import Policy
     from onlinehash.live.index import LiveIndex
-    from onlinehash.live.policy import Policy
 
 #: Parameters that have an option of their own.
 OWN_OPTIONS = {"n_bits": "--bits", "features": "--features", "random_state": "--seed"}
@@ -59,12 +59,12 @@ def make_index(choices: Choices, folder: str | None, policy: Policy | None = Non
     method was typed, its own is meant, which may be another than that of a new index.
     """
     from onlinehash.live.index import LiveIndex
-    from onlinehash.live.storage import Keeper
+    from onlinehash.live.storage import Storage
 
-    if folder is not None and choices.method is None and Keeper.exists(folder):
+    if folder is not None and choices.method is None and Storage.exists(folder):
         if all(value is None for value in vars(choices).values()):
             return LiveIndex.open(folder, policy, background=True, sync=sync)
-        choices = replace(choices, method=Keeper.method(folder))
+        choices = replace(choices, method=Storage.method(folder))
     return LiveIndex(make_learner(choices), policy, path=folder, background=True, sync=sync)
 
 

@@ -96,7 +96,8 @@ def _answers(
 
 def _search(index: Index | LiveIndex, codes: Codes, k: int | None, radius: int | None) -> Iterator[Hits]:
     if radius is not None:
-        return iter(index.within(codes, radius))
+        found = index.within(codes, radius)
+        return iter(found if isinstance(found, list) else [found])
     hits = index.search(codes, NEIGHBOURS if k is None else k)
     return (Hits(*row) for row in zip(*hits, strict=True))
 

@@ -11,8 +11,8 @@ from onlinehash.cli import output, parameters
 from onlinehash.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
+    from onlinehash.index.api import Policy
     from onlinehash.live.index import LiveIndex
-    from onlinehash.live.policy import Policy
     from onlinehash.serve.service import Service
     from onlinehash.serve.settings import Access, Limits
 

@@ -15,10 +15,8 @@ from onlinehash import checks
 from onlinehash.codes import Codes, check_same_width
 from onlinehash.errors import InvalidInput
 from onlinehash.index import keys
-from onlinehash.index.hits import Hits
 from onlinehash.live import filters
 from onlinehash.live.payloads import Payloads
-from onlinehash.live.searching import Searching
 
 
 def listed(ids: Any) -> list[int] | list[str]:
@@ -139,24 +137,3 @@ def codes_of(texts: list[str], n_bits: int, n_models: int) -> Codes:
     """What `texts_of` was given."""
     data = np.frombuffer(bytes.fromhex("".join(texts)), np.uint8)
     return Codes.from_rows(data.reshape(len(texts), no_codes(n_bits, n_models).n_planes), n_bits, n_models)
-
-
-class Rehearsal(Searching):
-    """`rerank` of an index that finds all items where they are, to hear what `LiveIndex` would refuse."""
-
-    def __init__(self, n_features: int, dtype: str) -> None:
-        self._model = n_features, np.dtype(dtype)
-
-    @property
-    def _n_features(self) -> int:
-        return self._model[0]
-
-    @property
-    def _dtype(self) -> np.dtype:
-        return self._model[1]
-
-    def _before_reading(self) -> None:
-        """A rehearsal is always open."""
-
-    def _ranked(self, query: np.ndarray, ids: np.ndarray, k: int | None) -> Hits:
-        return Hits(ids[:k], np.zeros(len(ids))[:k])

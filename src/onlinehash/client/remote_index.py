@@ -1,18 +1,43 @@
-"""`RemoteIndex`: the live index of a service, with the methods of `LiveIndex`."""
+"""`RemoteIndex`: the index of a service, over HTTP."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from onlinehash import checks
+from onlinehash import checks, files
 from onlinehash.client import answers, arguments
 from onlinehash.client.connection import Connection
-from onlinehash.client.following import Following
-from onlinehash.errors import InvalidInput, OnlineHashError
+from onlinehash.codes import Codes
+from onlinehash.codes.layout import planes_per_model
+from onlinehash.errors import InvalidInput, NotReady, OnlineHashError, ServiceUnavailable, UnknownId
+from onlinehash.index.api import Behind, Counters, Id, Item, Payload, VectorIndex
+from onlinehash.index.hits import Hits
 from onlinehash.learners import registry
-from onlinehash.learners.update import Update, Updates
+from onlinehash.learners.base import Learner
+from onlinehash.learners.encoder import Encoder
+from onlinehash.learners.update import Updates
+from onlinehash.live.queries import VectorKind, to_rerank
+
+#: How often what takes several requests is begun anew, because others changed the index between them.
+ATTEMPTS = 8
+#: Ids, codes or vectors of one answer, if the service does not allow fewer.
+PAGE = 10_000
+#: Seconds between two looks at a refresh that goes on.
+LOOK_EVERY = 0.05
+
+T = TypeVar("T")
+
+
+class RemoteVersion(NamedTuple):
+    """An encoder that the service keeps: its serial number, the pairs it was learned from, and its version."""
+
+    serial: int
+    n_pairs: int
+    version: int
 
 
 class Clicks(NamedTuple):
@@ -22,25 +47,53 @@ class Clicks(NamedTuple):
     updates: Updates
 
 
-class RemoteIndex(Following):
-    """A live index that a service keeps; `onlinehash.connect` gives it.
+class RemoteRefresh:
+    """A refresh that goes on in the service."""
+
+    def __init__(self, index: RemoteIndex, before: tuple[int, int], longest: float) -> None:
+        self._index, self._before, self._longest = index, before, longest
+        self._cancelled = False
+
+    @property
+    def done(self) -> bool:
+        """Is it over, one way or another?"""
+        return self._cancelled or self._finished
+
+    @property
+    def _finished(self) -> bool:
+        return self._index._refreshed_so_far() != self._before
+
+    def cancel(self) -> None:
+        """Stop it, as if it had never begun."""
+        self._index.cancel()
+        self._cancelled = True
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end; True if the new codes are there, False if it was cancelled or still runs.
+
+        Without a timeout of its own this waits as long as any call of the connection.
+        """
+        end = time.monotonic() + (self._longest if timeout is None else min(timeout, self._longest))
+        while not (finished := self._finished) and not self._cancelled and time.monotonic() < end:
+            time.sleep(LOOK_EVERY)
+        return finished
+
+
+class RemoteIndex(VectorIndex):
+    """An index that a service keeps; `onlinehash.connect` gives it.
 
     Methods, results and errors are those of `LiveIndex`. What cannot be sent is refused here; all else is refused, or
-    done wholly, by the service. Any number of threads may use it. `backup`, `reload`, `path` and what policies look at
-    are the service's own business, and not offered.
+    done wholly, by the service. Any number of threads may use it. It has none of the capabilities that an index may
+    lack: backups, receipts, positions, the learner and its policy are the service's own business.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._are_texts: bool | None = None  # the ids; None as long as none were seen
 
     # ------------------------------------------------------------------------------------------------ items
 
     def add(self, ids: Any, X: Any, payloads: Any = None) -> np.ndarray:
-        """New items: ids (integers or strings; None numbers them on), vectors, and JSON payloads or None.
-
-        The learner observes the vectors. Ids that are known already are refused; `update` changes items. Returns the
-        ids.
-        """
         rows = arguments.rows(X)
         body: dict[str, Any] = {"vectors": rows}
         try:
@@ -52,7 +105,6 @@ class RemoteIndex(Following):
         return self._as_ids(self._connection.change("POST", "/v1/items", body, len(rows))["ids"])
 
     def update(self, ids: Any, X: Any = None, payloads: Any = None) -> None:
-        """New vectors or payloads, or both, for known items, which keep their place in the order of insertion."""
         if X is None and payloads is None:
             raise InvalidInput("expected vectors or payloads to update, got neither.")
         rows = None if X is None else arguments.rows(X)
@@ -75,21 +127,257 @@ class RemoteIndex(Following):
             checks.width(rows, model["n_features"], "this index")
 
     def remove(self, ids: Any) -> None:
-        """Forget known items."""
         self._connection.change("POST", "/v1/items/remove", {"ids": arguments.listed(ids)})
+
+    def get(self, id: Id) -> Item:
+        return self._items(arguments.listed([id]))[0]
+
+    def get_many(self, ids: Any) -> list[Item]:
+        return self._items(arguments.listed(ids))
+
+    def _items(self, ids: list[Any]) -> list[Item]:
+        answer = self._connection.ask("/v1/items/get", {"ids": ids, "vectors": True}, len(ids), binary=True)
+        return [Item(*item) for item in zip(answer["ids"], answer["vectors"], answer["payloads"], strict=True)]
+
+    def __contains__(self, id: object) -> bool:
+        if not isinstance(id, str | int | np.integer):
+            return False
+        try:
+            ids = arguments.listed(id)
+        except InvalidInput:  # no id at all
+            return False
+        try:
+            self._connection.ask("/v1/items/get", {"ids": ids, "vectors": False})
+        except UnknownId:
+            return False
+        return True
+
+    def __len__(self) -> int:
+        return int(self._connection.get("/v1/items", limit=1)["n"])
+
+    @property
+    def ids(self) -> np.ndarray:
+        return self._at_one_moment(self._all_ids)
+
+    @property
+    def codes(self) -> Codes:
+        self._check_ready()
+        return self._at_one_moment(self._all_codes)
+
+    @property
+    def vectors(self) -> np.ndarray:
+        return self._at_one_moment(self._all_vectors)
+
+    @property
+    def encoder(self) -> Encoder | None:
+        try:
+            return self._download("encoder")
+        except NotReady:
+            return None
+
+    @property
+    def newest(self) -> Encoder:
+        learner: Learner = self._download("learner")
+        return learner.snapshot()
+
+    @property
+    def n_bits(self) -> int:
+        return int(self._connection.about["n_bits"])
+
+    @property
+    def n_models(self) -> int:
+        return int(self._connection.about["n_models"])
+
+    @property
+    def _model(self) -> dict[str, Any]:
+        model: dict[str, Any] = self._connection.get("/v1/model")
+        return model
+
+    def _download(self, what: str) -> Any:
+        data = self._connection.download("/v1/model/download", what=what)
+        return files.from_bytes(data, f"the {what} of {self._connection.url}")
+
+    def vectors_of(self, ids: Any) -> np.ndarray:
+        names = arguments.listed(ids)
+        if not names:
+            return np.empty((0, self._model["n_features"]), self._model["dtype"])
+        return np.array([item.vector for item in self._items(names)])
+
+    def payloads_of(self, ids: Sequence[Id]) -> list[Payload | None]:
+        try:
+            return [item.payload for item in self._items(arguments.listed(list(ids)))]
+        except (UnknownId, InvalidInput):  # some are gone, or are no ids: one by one
+            return [self.get(id).payload if id in self else None for id in ids]
+
+    @property
+    def ids_kind(self) -> str:
+        """`"integers"` or `"strings"`; the service does not tell whether integers count the items."""
+        return "strings" if self._as_ids([]).dtype == object else "integers"
+
+    def _check_ready(self, where: Any = None) -> None:
+        self._connection.ask("/v1/search", {"ids": [], "k": 0, "where": where})
+
+    def _as_ids(self, ids: Any) -> np.ndarray:
+        """Ids as an index gives them: int64, or str objects. An index has one kind of them, for ever."""
+        found = np.array(ids, object)
+        if found.size:
+            self._are_texts = isinstance(found.flat[0], str)
+        elif self._are_texts is None:
+            first = self._connection.get("/v1/items", limit=1)["ids"]
+            if first:
+                self._as_ids(first)
+        return found if self._are_texts else found.astype(np.int64)
+
+    def _at_one_moment(self, read: Callable[[], T | None]) -> T:
+        """What several requests tell together; None says that they do not fit together."""
+        for _ in range(ATTEMPTS):
+            found = read()
+            if found is not None:
+                return found
+        raise ServiceUnavailable(
+            f"expected an index that stays as it is while it is read, got one that changed {ATTEMPTS} times; try "
+            "again when there is less to do."
+        )
+
+    def _all_ids(self) -> np.ndarray | None:
+        ids: list[Any] = []
+        numbers = set()
+        while True:
+            answer = self._connection.get("/v1/items", offset=len(ids), limit=self._page("ids"))
+            ids += answer["ids"]
+            numbers.add(answer["n"])
+            if len(numbers) > 1:
+                return None
+            if len(ids) >= answer["n"]:
+                return self._as_ids(ids)
+
+    def _all_codes(self) -> Codes | None:
+        texts: list[str] = []
+        versions = set()
+        for page in self._pages("ids"):
+            answer = self._connection.ask("/v1/codes", {"ids": page})
+            texts += answer["codes"]
+            versions.add(answer["encoder"])
+        return arguments.codes_of(texts, self.n_bits, self.n_models) if len(versions) <= 1 else None
+
+    def _all_vectors(self) -> np.ndarray | None:
+        model = self._model
+        try:
+            found = [item.vector for page in self._pages("batch") for item in self._items(page)]
+        except UnknownId:  # which was removed a moment ago
+            return None
+        return np.array(found, model["dtype"]).reshape(len(found), model["n_features"])
+
+    def _pages(self, limit: str) -> Iterator[list[Any]]:
+        ids, size = self.ids.tolist(), self._page(limit)
+        return (ids[start : start + size] for start in range(0, len(ids), size))
+
+    def _page(self, limit: str) -> int:
+        return min(PAGE, int(self._connection.limits.get(limit, PAGE)))
+
+    # ------------------------------------------------------------------------------------------------ searching
+
+    def search(self, queries: Any, k: int, where: Any = None) -> Hits:
+        return self._hits(self._search(queries, k, where))
+
+    def searched(self, queries: Any, k: int, where: Any = None) -> tuple[Hits, Encoder]:
+        return self._with_encoder(lambda: self._search(queries, k, where), self._hits)
+
+    def within(self, queries: Any, radius: int, where: Any = None) -> Any:
+        return self._hits_or_list(self._within(queries, radius, where))
+
+    def found_within(self, queries: Any, radius: int, where: Any = None) -> tuple[Any, Encoder]:
+        return self._with_encoder(lambda: self._within(queries, radius, where), self._hits_or_list)
+
+    def _search(self, queries: Any, k: int, where: Any) -> dict[str, Any]:
+        def checked() -> arguments.Asked:
+            checks.parameters("search", {"k": k}, {"k": checks.integer(0)})
+            return arguments.queries(queries, self.n_bits, self.n_models)
+
+        where = arguments.where(where)
+        asked = self._unless_not_ready(checked, where)
+        most = self._connection.limits.get("k", k)
+        if k > most and len(self) <= most:
+            k = most  # which finds all, and is within the limits
+        answer = self._find("/v1/search", asked, {"k": int(k), "where": where})
+        if asked.n == 0:
+            nothing = np.empty((0, len(answer["ids"])), object)
+            answer |= {"ids": nothing, "distances": nothing}
+        return answer
+
+    def _within(self, queries: Any, radius: int, where: Any) -> dict[str, Any]:
+        def checked() -> arguments.Asked:
+            checks.parameters("within", {"radius": radius}, {"radius": checks.integer(0)})
+            return arguments.queries(queries, self.n_bits, self.n_models)
+
+        where = arguments.where(where)
+        asked = self._unless_not_ready(checked, where)
+        farthest = self.n_bits * self.n_models
+        answer = self._find("/v1/within", asked, {"radius": min(int(radius), farthest), "where": where})
+        if asked.n == 0:
+            answer |= {"ids": [], "distances": []}
+        return answer | {"one": asked.one}
+
+    def _find(self, path: str, asked: arguments.Asked, options: dict[str, Any]) -> dict[str, Any]:
+        """The answer for these queries; where there are none, for a code that only serves to be refused or not."""
+        body = {asked.field: asked.value} if asked.n else {"code": self._zeros}
+        try:
+            found: dict[str, Any] = self._connection.ask(path, body | options, asked.n)
+        except NotReady:
+            self._check_ready(options["where"])  # which tells what the index waits for
+            raise
+        return found
+
+    def _hits(self, answer: dict[str, Any], distance: Any = np.int32) -> Hits:
+        """Hits of one query, or of several that found as many each."""
+        return Hits(self._as_ids(answer["ids"]), np.array(answer["distances"], distance))
+
+    def _hits_or_list(self, answer: dict[str, Any]) -> Any:
+        """Hits of one query, or a list of Hits of several, which found as many as there are."""
+        if answer["one"]:
+            return self._hits(answer)
+        rows = zip(answer["ids"], answer["distances"], strict=True)
+        return [self._hits({"ids": ids, "distances": distances}) for ids, distances in rows]
+
+    def _unless_not_ready(self, checked: Callable[[], T], where: Any = None) -> T:
+        """Checked arguments; an index that has no codes yet says so before it looks at them."""
+        try:
+            return checked()
+        except OnlineHashError:
+            self._check_ready(where)
+            raise
+
+    @property
+    def _zeros(self) -> str:
+        return "00" * self.n_models * planes_per_model(self.n_bits)
+
+    def _with_encoder(
+        self, ask: Callable[[], dict[str, Any]], result: Callable[[dict[str, Any]], T]
+    ) -> tuple[T, Encoder]:
+        """A result with the encoder that it rests on, which takes two requests."""
+
+        def both() -> tuple[T, Encoder] | None:
+            answer, encoder = ask(), self.encoder
+            return (result(answer), encoder) if encoder is not None and encoder.version == answer["encoder"] else None
+
+        return self._at_one_moment(both)
+
+    def rerank(self, queries: Any, hits: Hits, k: int | None = None) -> Hits:
+        model = self._model
+        asked = to_rerank(queries, hits, k, VectorKind(model["n_features"], np.dtype(model["dtype"])))
+        if asked.ids.size == 0:
+            nothing = hits.ids[..., :k]
+            return Hits(nothing, np.zeros(nothing.shape))
+        rows = checks.matrix(np.atleast_2d(np.asarray(queries)), "queries")
+        body: dict[str, Any] = {"vector": rows[0]} if asked.is_one else {"vectors": rows}
+        ids = [arguments.listed(row) for row in asked.ids]
+        body["ids"] = ids[0] if asked.is_one else ids
+        answer = self._connection.ask("/v1/rerank", body | {"k": None if k is None else int(k)}, len(rows))
+        return self._hits(answer, np.float64)
 
     # ------------------------------------------------------------------------------------------------ learning
 
-    def learn_pair(self, a: Any, b: Any, similar: Any, sample_weight: float = 1.0) -> Update:
-        """Teach the learner one pair of vectors, and whether they are similar (a bool, or +1 / -1)."""
-        return self.learn_pairs(checks.row(a, "a"), checks.row(b, "b"), similar, sample_weight)[0]
-
-    def learn_pair_by_id(self, id_a: int | str, id_b: int | str, similar: Any, sample_weight: float = 1.0) -> Update:
-        """Teach the learner a pair of items."""
-        return self.learn_pairs_by_id([id_a], [id_b], similar, sample_weight)[0]
-
     def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Updates:
-        """Teach the learner many pairs, row t of A with row t of B; the policy is asked once, after the last."""
         try:
             body = arguments.pairs(A, B, similar, sample_weight)
         except OnlineHashError:
@@ -98,7 +386,6 @@ class RemoteIndex(Following):
         return self._updates(self._connection.change("POST", "/v1/learn", body, len(body["a"])))
 
     def learn_pairs_by_id(self, ids_a: Any, ids_b: Any, similar: Any, sample_weight: Any = None) -> Updates:
-        """Teach the learner many pairs of items."""
         ids = {"id_a": arguments.listed(ids_a), "id_b": arguments.listed(ids_b)}
         n = len(ids["id_a"])
         if n == 0:
@@ -112,7 +399,6 @@ class RemoteIndex(Following):
         return self._updates(self._connection.change("POST", "/v1/learn", ids | labels, n))
 
     def learn_labelled(self, X: Any, y: Any) -> None:
-        """Teach the learner points with labels: one each, or a 0/1 column for each class where it takes several."""
         rows = checks.matrix(X)
         try:
             body = {"vectors": rows, "y": arguments.labels(y, len(rows))}
@@ -140,7 +426,6 @@ class RemoteIndex(Following):
         return Clicks([tuple(pair) for pair in answer["pairs"]], self._updates(answer))
 
     def flush(self) -> None:
-        """Let a feature map that still waits start with the anchors there are; learn a chunk that still fills."""
         self._connection.change("POST", "/v1/flush", {})
 
     def _updates(self, answer: dict[str, Any]) -> Updates:
@@ -151,17 +436,57 @@ class RemoteIndex(Following):
         """The learner's class; one that is installed only there cannot be used from here."""
         return registry.find(self._connection.about["method"])
 
+    # ------------------------------------------------------------------------------------------------ refreshing
+
+    def refresh(self, wait: bool = True) -> RemoteRefresh | None:
+        before = self._refreshed_so_far()
+        self._connection.change("POST", "/v1/refresh", {"wait": bool(wait)})
+        return None if wait else RemoteRefresh(self, before, self._connection.timeout)
+
+    def _refreshed_so_far(self) -> tuple[int, int]:
+        stats = self._stats
+        return int(stats["refreshes"]), int(stats["serial"])
+
+    def cancel(self) -> None:
+        self._connection.change("POST", "/v1/refresh/cancel", {})
+
+    def roll_back(self, serial: int | None = None) -> None:
+        if serial is None:  # by its number, so that it does no harm if the request arrives twice
+            model = self._model
+            serial = max((v["serial"] for v in model["versions"] if v["serial"] < model["serial"]), default=None)
+        self._connection.change("POST", "/v1/rollback", {"serial": serial})
+
+    @property
+    def versions(self) -> list[RemoteVersion]:
+        return [RemoteVersion(v["serial"], v["n_pairs"], v["version"]) for v in self._model["versions"]]
+
+    @property
+    def _stats(self) -> dict[str, Any]:
+        stats: dict[str, Any] = self._connection.get("/v1/stats")
+        return stats
+
+    @property
+    def behind(self) -> Behind:
+        behind = self._stats["behind"]
+        return Behind(behind["bits"], behind["pairs"])
+
+    @property
+    def serial(self) -> int:
+        return int(self._stats["serial"])
+
+    @property
+    def paused(self) -> bool:
+        return bool(self._model["paused"])
+
+    @property
+    def counters(self) -> Counters:
+        stats = self._stats
+        return Counters(*(int(stats[name]) for name in Counters._fields))
+
     # ------------------------------------------------------------------------------------------------ the connection
 
     def close(self) -> None:
-        """Let go of the connection; the index and its service go on."""
         self._connection.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         about = self._connection.about

@@ -20,10 +20,10 @@ import numpy as np
 from onlinehash import checks, files, format
 from onlinehash.codes.layout import planes_per_model
 from onlinehash.errors import FormatError, OnlineHashError
+from onlinehash.index.api import Counters
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import policies
-from onlinehash.live.follower import Counters
 from onlinehash.live.receipts import outcome_of
 from onlinehash.live.sqlite import folder as folders
 from onlinehash.live.sqlite.contents import Contents, read_contents

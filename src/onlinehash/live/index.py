@@ -2,28 +2,51 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.errors import InvalidInput, NotReady, UnknownId
+from onlinehash.codes import Codes
+from onlinehash.codes.layout import planes_per_model
+from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, StorageError
+from onlinehash.index.api import Behind, Capability, Counters, Id, Item, Payload, Policy, Receipt, VectorIndex, Version
+from onlinehash.index.base import Index
+from onlinehash.index.hits import Hits
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
-from onlinehash.live.asking import listed
+from onlinehash.learners.encoder import Encoder
+from onlinehash.learners.update import Updates
+from onlinehash.live import policies, receipts
+from onlinehash.live.attachments import Attachment, Attachments
 from onlinehash.live.interrupts import uninterrupted
 from onlinehash.live.payloads import Payloads
-from onlinehash.live.policy import Policy
-from onlinehash.live.reloading import Reloading
-from onlinehash.live.sqlite import Store
-from onlinehash.live.storage import Contents, Keeper
-from onlinehash.live.table import KINDS, Holdings
+from onlinehash.live.policies import IS_POLICY
+from onlinehash.live.positions import Reached
+from onlinehash.live.queries import VectorKind, check_searchable, listed, queries_of, rerank
+from onlinehash.live.receipts import MemoryReceipts, Once
+from onlinehash.live.recode import Rehash
+from onlinehash.live.refresher import History, Refresh, Refresher, older_version, pairs_behind
+from onlinehash.live.sqlite.difference import Difference
+from onlinehash.live.sqlite.receipts import Stored
+from onlinehash.live.sqlite.store import Loaded
+from onlinehash.live.storage import Contents, Storage, replay
+from onlinehash.live.table import KINDS, ItemTable
+from onlinehash.live.transaction import REFUSALS, LiveTransaction
+from onlinehash.live.vectors import MemoryVectors
+
+#: Rows read at once where all vectors are asked for.
+BLOCK_ROWS = 4096
 
 
-class LiveIndex(Reloading):
+class LiveIndex(VectorIndex):
     """An index of vectors whose codes follow a learner.
 
     After every call, `codes` are what `encoder` makes of `vectors`, and queries are encoded with it. Learning changes
@@ -52,6 +75,28 @@ class LiveIndex(Reloading):
         Threads that share a search; -1 is one for each CPU.
     """
 
+    # Two locks, always taken in this order:
+    #   _lock   changes, learning, and the end of a refresh, one at a time. A refresh computes without it. Whoever waits
+    #           for a background refresh must not hold it, as the refresh needs it to finish (see `Refresher.alone`).
+    #   _gate   held for moments, while a change is published: taken by those who read more than the published index of
+    #           codes (payloads, vectors, positions). Searches without a filter take no lock at all: `_table.view` is
+    #           replaced by one assignment and never changed.
+    # The locks of `Payloads` and of the store are taken inside these, and nothing else is taken inside them.
+    #
+    # What the index consists of. A failed change is undone by reading all of it from the disk again (`_recover`), so
+    # `_table`, `_history` and the refresher's state may be replaced; the learner of a writer stays the same object.
+    #   _storage      the folder, in terms of learners and encoders; None in memory
+    #   _table        code, id, vector, payload and margin at each position
+    #   _history      the encoders that are kept, and totals over all refreshes
+    #   _refresher    when to refresh, and the job in the background
+    #   _attachments  what threads want to have stored with their next change: receipts and positions
+
+    capabilities = frozenset(Capability)
+
+    _storage: Storage | None
+
+    # ------------------------------------------------------------------------------------------------ opening
+
     def __init__(
         self,
         learner: Learner | None = None,
@@ -75,13 +120,13 @@ class LiveIndex(Reloading):
         self._set_up(refresh, index, background, sync, n_jobs)
         if path is None:
             self._take_over(Contents.of_nothing(learner))
-        elif Keeper.exists(path):
+        elif Storage.exists(path):
             self._open(path, False, sync, learner if is_given else None, n_bits)
         else:
             learner.check_free()
             self._take_over(Contents.of_nothing(learner))
-            self._keeper = Keeper.create(path, learner, self._settings(), sync)
-            self._holdings.vectors = self._keeper.store
+            self._storage = Storage.create(path, learner, self._settings(), sync)
+            self._table.vectors = self._storage.store
             learner.owned_by(self)
 
     @classmethod
@@ -105,91 +150,578 @@ class LiveIndex(Reloading):
         index._open(path, read_only, sync, None)
         return index
 
+    def _set_up(self, refresh: Policy | None, kind: str | None, background: bool, sync: str, n_jobs: int) -> None:
+        checks.parameters(
+            "LiveIndex",
+            {"refresh": refresh, "background": background, "sync": sync, "n_jobs": n_jobs},
+            {
+                "refresh": IS_POLICY,
+                "background": ("True or False", lambda b: isinstance(b, bool)),
+                "sync": checks.one_of("full", "batch"),
+                "n_jobs": checks.either(checks.integer(1), checks.integer(-1, -1)),
+            },
+        )
+        self.background, self._n_jobs = background, int(n_jobs)
+        self._given_policy, self._given_kind = refresh, kind  # None: the stored ones
+        self._storage = None
+        self._lock, self._gate = threading.RLock(), threading.RLock()
+        self._closed, self._broken, self._teacher = False, False, 0
+        self._refresher, self._attachments = Refresher(self._lock), Attachments()
+        self._receipts, self._positions = MemoryReceipts(), dict[str, str]()  # where there is no store
+
+    def _open(
+        self,
+        path: str | os.PathLike[str],
+        read_only: bool,
+        sync: str,
+        learner: Learner | None,
+        n_bits: int | None = None,
+    ) -> None:
+        """Go on with what is at a path; with this learner, or this length of codes, if one is given."""
+        self._storage = Storage.open(path, read_only, sync)
+        try:
+            if learner is not None:
+                self._storage.check_same(learner)
+            elif n_bits is not None:
+                self._storage.check_bits(n_bits)
+            self._read_back(learner)
+            if not read_only and self._settings() != self._storage.store.settings:  # another policy or kind was given
+                with self._storage.store.transaction():
+                    self._storage.store.put_settings(self._settings())
+        except BaseException:
+            self._storage.close()
+            raise
+
+    def _read_back(self, learner: Learner | None) -> None:
+        """Be what the store says: after opening, and after a change that could not be kept."""
+        assert self._storage is not None
+        loaded = self._storage.store.read()
+        contents = self._storage.contents(loaded)
+        policy = self._policy_for(contents.settings)
+        if learner is not None:
+            learner.set_state(contents.learner.get_state())
+            contents = contents._replace(learner=learner)
+        self._take_over(contents, policy, loaded)
+        if not self._is_read_only:
+            self.learner.owned_by(self)
+
+    def _take_over(self, contents: Contents, policy: Policy | None = None, loaded: Loaded | None = None) -> None:
+        """Make everything in memory from what an index consists of; all that is large, before anybody has to wait."""
+        learner, settings = contents.learner, contents.settings
+        kind = self._given_kind or settings["index"]
+        present = [version.encoder for version in contents.versions if version.serial == settings["serial"]]
+        n_bits, n_models, fusion = learner.shape_of_codes
+        width = n_models * planes_per_model(n_bits)
+        codes = Codes.from_rows(contents.codes.reshape(len(contents.ids), width), n_bits, n_models)
+        encoder = present[0] if present else None
+        view = KINDS[kind](codes, contents.ids, self._n_jobs, fusion=fusion, encoder=encoder)
+        view.items.ids.number_from(contents.next_id)
+        vectors = MemoryVectors() if self._storage is None else self._storage.store
+        table = ItemTable(view, kind, vectors, Payloads(contents.payloads), self._gate)
+        with self._gate:  # positions are counted anew
+            if self._storage is not None and loaded is not None:
+                self._storage.store.adopt(loaded)
+            self._learner, self.policy, self._kind = learner, policy or self._policy_for(settings), kind
+            self._table = table
+            self._refresher.forget_pairs()
+            self._begin_history(settings, contents.versions)
+
+    def _begin_history(self, settings: dict[str, Any], versions: list[Version]) -> None:
+        """What is known of refreshes when an index begins, or is read back; the counterpart of `_settings`."""
+        counters = Counters(*settings["counters"])
+        self._history = History(versions, settings["serial"], settings["paused"], counters)
+        self._refresher.restart(self.learner)
+
+    def _settings(self) -> dict[str, Any]:
+        """What else an index must know when it is opened."""
+        return {
+            "index": self._kind,
+            "refresh": policies.specification(self.policy),
+            "serial": self._history.serial,
+            "paused": self._history.paused,
+            "counters": list(self._history.counters),
+        }
+
+    def _policy_for(self, settings: dict[str, Any]) -> Policy:
+        """The policy that was given, or else the stored one."""
+        if self._given_policy is not None:
+            return self._given_policy
+        if settings["refresh"] is None:
+            if self._is_read_only:
+                return policies.by_hand()  # it is never asked
+            raise InvalidInput(
+                "expected a policy, as the one that this index was made with cannot be kept in a file, got none; "
+                "give it again by refresh=."
+            )
+        return policies.from_specification(settings["refresh"])
+
+    @property
+    def _is_read_only(self) -> bool:
+        return self._storage is not None and self._storage.store.read_only
+
+    def _check_open(self, writing: bool = False) -> None:
+        """Refuse what cannot be done now."""
+        if self._closed:
+            raise InvalidInput("expected an index that is open, got one that was closed; open it again.")
+        encoder = self.encoder
+        if encoder is not None and self._vector_kind.n_features != encoder.n_features:
+            raise InvalidInput(
+                f"expected the learner of this index to stay with vectors of {encoder.n_features} values, got one "
+                f"that was fitted to {self._vector_kind.n_features}; give it an index of its own."
+            )
+        if self._broken and not writing:
+            raise StorageError("expected an index that agrees with its disk, but a failed change could not be undone.")
+        if writing and self._is_read_only:
+            raise InvalidInput("expected an index that may be changed, got one that was opened read-only.")
+        if writing:
+            self._attachments.check_unused()
+
     # ------------------------------------------------------------------------------------------------ items
 
     def add(self, ids: Any, X: Any, payloads: Any = None) -> np.ndarray:
-        """New items: ids (integers or strings; None numbers them on), vectors, and JSON payloads or None.
-
-        The learner observes the vectors. Ids that are known already are refused; `update` changes items. Returns the
-        ids.
-        """
-        with self._changing() as holdings:
-            ids, rows = self._given(ids, X)
-            names = holdings.view.items.ids.new(ids, len(rows))
-            texts = Payloads.checked(payloads, len(rows))
-            codes, marks = holdings.encode(rows)
-            self.learner.observe(rows)
-            with self._kept({"what": "points", "X": rows}, names) as store:
-                if store is not None:
-                    store.add(names.tolist(), rows, texts)
-                    store.put_codes(np.arange(len(store) - len(rows), len(store)), codes.rows())
-            holdings.add(names, rows, texts, codes, marks)
-            self._n_changes += len(rows)
-        return names
+        with self._transaction() as change:
+            return change.add(ids, X, payloads)
 
     def update(self, ids: Any, X: Any = None, payloads: Any = None) -> None:
-        """New vectors or payloads, or both, for known items, which keep their place in the order of insertion."""
-        with self._changing() as holdings, ExitStack() as held:
-            if X is None and payloads is None:
-                raise InvalidInput("expected vectors or payloads to update, got neither.")
-            ids, rows = (listed(ids), None) if X is None else self._given(ids, X)
-            positions = holdings.find(ids)
-            texts = None if payloads is None else Payloads.checked(payloads, len(positions))
-            codes, marks = None, None
-            if rows is not None:
-                checks.same_length("ids", len(positions), len(rows), "X")
-                codes, marks = holdings.encode(rows)
-                self.learner.observe(rows)
-            with self._kept(None if rows is None else {"what": "points", "X": rows}) as store:
-                if store is not None:
-                    self._rewrite(store, positions, rows, texts)
-                    if codes is not None:
-                        store.put_codes(positions, codes.rows())
-                held.enter_context(self._gate)  # nobody may see what is on the disk before the rest has changed
-            holdings.update(positions, rows, texts, codes, marks)
-            self._n_changes += len(positions)
-
-    def _rewrite(
-        self, store: Store, positions: np.ndarray, rows: np.ndarray | None, texts: list[str | None] | None
-    ) -> None:
-        """Some items as they are to be, where what the caller does not change stays."""
-        payloads = self._holdings.payloads
-        store.update(
-            positions,
-            self._holdings.view.items.ids.at(positions).tolist(),
-            store.take(positions) if rows is None else rows,
-            [payloads.text(position) for position in positions.tolist()] if texts is None else texts,
-        )
+        with self._transaction() as change:
+            change.update(ids, X, payloads)
 
     def remove(self, ids: Any) -> None:
-        """Forget known items."""
-        with self._changing() as holdings, ExitStack() as held:
-            ids = listed(ids)
-            positions = holdings.find(ids)
-            with self._kept(None) as store:
-                if store is not None:
-                    store.remove(positions)
-                held.enter_context(self._gate)  # as above
-            holdings.remove(ids)
-            self._n_changes += len(positions)
+        with self._transaction() as change:
+            change.remove(ids)
+
+    def get(self, id: Id) -> Item:
+        self._before_reading()
+        with self._gate:
+            positions = self._table.find([id])
+            (vector,) = self._table.vectors.take(positions)
+            (stored,) = self._table.view.items.ids.at(positions).tolist()
+            return Item(stored, vector, self._table.payloads.at(int(positions[0])))
+
+    def get_many(self, ids: Any) -> list[Item]:
+        self._before_reading()
+        with self._gate:
+            positions = self._table.view.items.ids.find(ids, repeated=True)
+            names = self._table.view.items.ids.at(positions).tolist()
+            payloads = [self._table.payloads.at(position) for position in positions.tolist()]
+            vectors: Any = self._table.take(ids) if len(positions) else []
+        return [Item(*item) for item in zip(names, vectors, payloads, strict=True)]
+
+    def vectors_of(self, ids: Any) -> np.ndarray:
+        self._before_reading()
+        return self._take(ids)
+
+    def _take(self, ids: Any) -> np.ndarray:
+        rows = self._table.take(ids)
+        return rows if len(rows) else np.empty((0, self._vector_kind.n_features), self._vector_kind.dtype)
+
+    def payloads_of(self, ids: Sequence[Id]) -> list[Payload | None]:
+        with self._gate:
+            index, payloads = self._table.view.items.ids, self._table.payloads
+            return [payloads.at(int(index.find([id])[0])) if id in self._table.view else None for id in ids]
+
+    def __contains__(self, id: object) -> bool:
+        with self._gate:
+            return id in self._table.view
+
+    def __len__(self) -> int:
+        return len(self._table.view)
+
+    @property
+    def ids(self) -> np.ndarray:
+        return self._table.view.ids
+
+    @property
+    def ids_kind(self) -> str:
+        return self._table.view.ids_kind
+
+    @property
+    def vectors(self) -> np.ndarray:
+        self._before_reading()
+        with self._gate:
+            living = self._table.view.items.positions()
+            out = np.empty((len(living), self._vector_kind.n_features), self._vector_kind.dtype)
+            for start in range(0, len(living), BLOCK_ROWS):
+                out[start : start + BLOCK_ROWS] = self._table.vectors.take(living[start : start + BLOCK_ROWS])
+        return out
+
+    @property
+    def codes(self) -> Codes:
+        self._before_reading()
+        self._check_searchable(self.encoder)
+        with self._gate:
+            return self._table.view.codes
+
+    @property
+    def view(self) -> Index:
+        return self._table.view
+
+    @property
+    def encoder(self) -> Encoder | None:
+        return self._table.view.encoder
+
+    @property
+    def n_bits(self) -> int:
+        return self._table.view.n_bits
+
+    @property
+    def n_models(self) -> int:
+        return self._table.view.n_models
+
+    @property
+    def _vector_kind(self) -> VectorKind:
+        return VectorKind.of(self._learner)
+
+    # ------------------------------------------------------------------------------------------------ searching
+
+    def searched(self, queries: Any, k: int, where: Any = None) -> tuple[Hits, Encoder]:
+        view, encoder, asked, among = self._to_search(queries, where)
+        return view.search(asked, k, among), encoder
+
+    def found_within(self, queries: Any, radius: int, where: Any = None) -> tuple[Any, Encoder]:
+        view, encoder, asked, among = self._to_search(queries, where)
+        return view.within(asked, radius, among), encoder
+
+    def _to_search(self, queries: Any, where: Any) -> tuple[Index, Encoder, Any, np.ndarray | None]:
+        """The published index with its encoder, what to look for in it, and which items a filter admits."""
+        self._before_reading()
+        view, among = self._table.chosen(where)
+        encoder = self._check_searchable(view.encoder)
+        return view, encoder, queries_of(queries, self._vector_kind), among
+
+    def _check_searchable(self, encoder: Encoder | None) -> Encoder:
+        return check_searchable(encoder, self._vector_kind, lambda: self._learner)
+
+    def rerank(self, queries: Any, hits: Hits, k: int | None = None) -> Hits:
+        self._before_reading()
+        return rerank(queries, hits, k, self._vector_kind, self._take)
+
+    # ------------------------------------------------------------------------------------------------ learning
+
+    def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Updates:
+        with self._transaction() as change:
+            return change.learn_pairs(A, B, similar, sample_weight)
+
+    def learn_pairs_by_id(self, ids_a: Any, ids_b: Any, similar: Any, sample_weight: Any = None) -> Updates:
+        with self._lock:
+            self._check_open(writing=True)
+            A, B = (self._take(listed(ids)) for ids in (ids_a, ids_b))
+            return self.learn_pairs(A, B, similar, sample_weight)
+
+    def learn_labelled(self, X: Any, y: Any) -> None:
+        with self._transaction() as change:
+            change.learn_labelled(X, y)
+
+    def flush(self) -> None:
+        with self._transaction() as change:
+            change.flush()
+
+    @property
+    def learner(self) -> Learner:
+        return self._learner
+
+    @property
+    def is_learning(self) -> bool:
+        return self._teacher == threading.get_ident()
 
     @contextmanager
-    def _changing(self) -> Iterator[Holdings]:
+    def _teaching(self) -> Iterator[None]:
+        """The learner may be taught by this thread."""
+        before, self._teacher = self._teacher, threading.get_ident()
+        try:
+            yield
+        finally:
+            self._teacher = before
+
+    # ------------------------------------------------------------------------------------------------ transactions
+
+    @contextmanager
+    def _transaction(self) -> Iterator[LiveTransaction]:
         """One change at a time, whole or not at all; afterwards the policy is asked."""
         with self._lock:
             self._check_open(writing=True)
             if self._broken:
                 self._recover()
             with uninterrupted(), self._teaching():
+                change = self._new_transaction()
                 try:
-                    yield self._holdings
-                except (InvalidInput, UnknownId, NotReady):  # which come before anything changes
+                    yield change
+                except REFUSALS:
                     raise
                 except BaseException:
                     self._recover()
                     raise
-                self._keep_note(self._note())
+                change.finish()
+            self._refresher.items_changed(change.n_changed)
             self._follow()
+
+    def _new_transaction(self) -> LiveTransaction:
+        attachment = self._attachments.of_this_thread()
+        return LiveTransaction(self._learner, self._refresher.pairs, attachment, self._table, self._storage)
+
+    def _recover(self) -> None:
+        """After a change that failed halfway: be what is on the disk or, in memory, what is published."""
+        if self._storage is None:
+            self._table.heal()
+            return
+        self._broken = True
+        with self._teaching():
+            self._read_back(None if self._is_read_only else self._learner)
+        self._broken = False
+
+    @contextmanager
+    def once(self, key: str, digest: str) -> Iterator[None]:
+        receipts.checked(key, digest)
+        self._check_open(writing=True)
+        if self._stored_receipt(key) is not None:
+            raise InvalidInput(
+                f"expected a key of a change that was not made yet, got {checks.shown(key)}; "
+                "receipt(key) tells what came of it."
+            )
+        with self._attachments.announced(Once(self._receipts, key, digest)):
+            yield
+
+    def receipt(self, key: str) -> Receipt | None:
+        self._check_open()
+        stored = self._stored_receipt(key)
+        if stored is None:
+            return None
+        return Receipt(stored[0], receipts.outcome_of(stored[1], f"receipt {checks.shown(key)}"))
+
+    def _stored_receipt(self, key: str) -> Stored | None:
+        return self._receipts.get(key) if self._storage is None else self._storage.store.receipt(key)
+
+    @property
+    def positions(self) -> dict[str, Any]:
+        self._check_open()
+        if self._storage is not None:
+            return self._storage.store.sources
+        return {source: json.loads(text) for source, text in self._positions.items()}
+
+    @contextmanager
+    def reached(self, source: str, position: Any) -> Iterator[None]:
+        attachment = Reached(self._positions, source, position)
+        self._check_open(writing=True)
+        with self._attachments.announced(attachment):
+            yield
+
+    def put_position(self, source: str, position: Any) -> None:
+        with self.reached(source, position), self._lock:
+            self._check_open(writing=True)
+            change = self._new_transaction()
+            change.write(None)
+            change.finish()
+
+    # ------------------------------------------------------------------------------------------------ refreshing
+
+    def refresh(self, wait: bool = True) -> Refresh | None:
+        with self._refresher.alone():
+            self._check_open(writing=True)
+            return self._begin(self._refresher.newest_version(self), wait)
+
+    def roll_back(self, serial: int | None = None) -> None:
+        with self._refresher.alone():
+            self._check_open(writing=True)
+            self._begin(older_version(self, serial), wait=True, pause=True)
+
+    def cancel(self) -> None:
+        self._refresher.stop()
+
+    def _before_reading(self) -> None:
+        """Refuse if the index was closed; ask the policy about what the learner learned elsewhere.
+
+        Not if somebody is changing the index right now, who asks it then.
+        """
+        self._check_open()
+        if (self._refresher.has_learned(self._learner) or self.encoder is None) and self._lock.acquire(blocking=False):
+            try:
+                self._follow()
+            finally:
+                self._lock.release()
+
+    def _follow(self) -> None:
+        """Refresh if the policy says so."""
+        if not (self._history.paused or self._closed or self._is_read_only):
+            self._refresher.attempt(self.policy, lambda: self._refresher.begin_if_due(self, self._begin))
+
+    def _begin(self, version: Version, wait: bool, *, pause: bool = False, by_policy: bool = False) -> Refresh | None:
+        """Replace codes and encoder by those of this version, here or in the background."""
+        attachment = None if by_policy else self._attachments.of_this_thread()
+        rehash = self._table.begin(version.encoder, self._learner.mean_)
+        return self._refresher.launch(lambda stop: self._run(rehash, version, pause, attachment, stop), wait)
+
+    def _run(
+        self, rehash: Rehash, version: Version, pause: bool, attachment: Attachment | None, stop: Callable[[], bool]
+    ) -> bool:
+        """Compute beside everything else, then publish. Returns whether it was done."""
+        table = self._table
+        try:
+            if not rehash.compute(stop):
+                return False
+            with self._lock:
+                if stop() or table is not self._table:  # which was read back from the disk meanwhile
+                    return False
+                with uninterrupted():
+                    self._publish(rehash, version, pause, attachment)
+            return True
+        finally:
+            with self._lock:
+                table.end()
+
+    def _publish(self, rehash: Rehash, version: Version, pause: bool, attachment: Attachment | None) -> None:
+        """Write the new codes and their encoder in one transaction, then publish them by one assignment."""
+        view, margins = rehash.finish(self._table.view)
+        before, storage = self._history, self._storage
+        self._history = before.after(version, pause, None if self.encoder is None else rehash.work)
+        kept = {v.serial for v in self._history.versions}
+        forgotten = sorted(({v.serial for v in before.versions} | {version.serial}) - kept)
+        try:
+            with nullcontext() if storage is None else storage.store.transaction():
+                if storage is not None:
+                    storage.refreshed(version, view.items.all_codes(), self._settings(), forgotten)
+                if attachment is not None:
+                    attachment.record(None, None if storage is None else storage.store)
+        except BaseException as error:
+            self._history = before
+            if not isinstance(error, OnlineHashError):  # it may be on the disk nonetheless
+                self._recover()
+            raise
+        self._table.publish(view, margins)
+        if attachment is not None:
+            attachment.settle(in_memory=storage is None)
+
+    @property
+    def versions(self) -> list[Version]:
+        return list(self._history.versions)
+
+    @property
+    def serial(self) -> int:
+        return self._history.serial
+
+    @property
+    def paused(self) -> bool:
+        return self._history.paused
+
+    @property
+    def counters(self) -> Counters:
+        return self._history.counters
+
+    @property
+    def newest(self) -> Encoder:
+        return self._refresher.newest(self)
+
+    @property
+    def behind(self) -> Behind:
+        return self._refresher.behind(self)
+
+    @property
+    def pairs_behind(self) -> int:
+        return pairs_behind(self)
+
+    @property
+    def sample(self) -> np.ndarray:
+        with self._lock:
+            return self._refresher.sample(len(self), self._draw)
+
+    def _draw(self, size: int) -> np.ndarray:
+        chosen = np.random.default_rng(len(self)).choice(self._table.view.items.positions(), size, replace=False)
+        return self._table.vectors.take(np.sort(chosen))
+
+    @property
+    def recent_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self._refresher.recent_pairs()
+
+    def clock(self) -> float:
+        return time.monotonic()
+
+    # ------------------------------------------------------------------------------------------------ reloading
+
+    def reload(self) -> bool:
+        with self._lock:
+            if self._storage is None:
+                raise InvalidInput("expected an index with a path to read again, got one in memory.")
+            if self._broken:
+                self._recover()
+                return True
+            self._check_open()
+            store = self._storage.store
+            if store.read_only and not store.is_behind:
+                return False
+            found = self._difference() if store.read_only else None
+            if found is None:
+                with self._teaching():
+                    self._read_back(None if store.read_only else self._learner)
+                return store.read_only
+            try:
+                self._apply(found)
+            except BaseException as error:  # nothing is known of what is in memory now, and the disk has everything
+                self._recover()
+                if not isinstance(error, Exception):
+                    raise
+            return True
+
+    def _difference(self) -> Difference | None:
+        """What is new, if it can be told, and this index can go on from what it has."""
+        assert self._storage is not None
+        try:
+            found = self._storage.store.difference()
+        except FormatError:
+            return None  # to read everything tells better what is wrong
+        other_kind = found is not None and found.settings is not None and found.settings["index"] != self._kind
+        return None if other_kind else found
+
+    def _apply(self, found: Difference) -> None:
+        """Be as the disk was when this was read; what takes long comes before anybody has to wait for the gate."""
+        assert self._storage is not None
+        learner, recoded = self._learner, None
+        settings, versions, policy = self._settings(), self._history.versions, self.policy
+        if found.settings is not None and found.encoders is not None:
+            settings, versions = found.settings, self._storage.versions(found.encoders)
+            policy = self._policy_for(settings)
+            present = [version.encoder for version in versions if version.serial == settings["serial"]]
+            recoded = self._table.recoded(found, present[0]) if present else None
+        if found.learner is not None:
+            learner = self._storage.learner(found.learner)
+        with self._teaching():
+            replay(learner, found.events)
+        with self._gate:
+            self._table.follow(self._storage.store, found, recoded)
+            self._learner, self.policy = learner, policy
+            self._begin_history(settings, versions)
+
+    # ------------------------------------------------------------------------------------------------ life
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        with self._lock:
+            self._check_open()
+            if self._storage is None:
+                view, payloads = self._table.view, self._table.payloads
+                texts = [payloads.text(position) for position in view.items.positions().tolist()]
+                codes, settings = view.codes.rows(), self._settings()
+                contents = Contents(self._learner, self._history.versions, list(self), texts, codes, settings)
+                Storage.write(path, contents, self.vectors, self._receipts.all(), self.positions)
+                return
+            store = self._storage.store
+        store.backup(path)
+
+    def close(self) -> None:
+        with self._refresher.alone():
+            if self._storage is not None and not self._closed:
+                with self._teaching():
+                    self._learner.owned_by(None)
+                self._storage.close()
+            self._closed = True
+
+    @property
+    def path(self) -> Path | None:
+        return None if self._storage is None else self._storage.store.path
+
+    def __repr__(self) -> str:
+        where = "" if self.path is None else f", path={str(self.path)!r}"
+        return f"LiveIndex({type(self._learner).__name__}, n={len(self)}, refresh={self.policy!r}{where})"
+
+    def __reduce__(self) -> Any:
+        raise InvalidInput("cannot copy or pickle a LiveIndex: backup(path) writes a copy, which LiveIndex.open opens.")
 
 
 def learner_for(learner: Learner | None, n_bits: int | None) -> Learner:

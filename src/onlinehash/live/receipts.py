@@ -6,32 +6,22 @@ same transaction as the change, so that there is a receipt exactly if the change
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from onlinehash import checks, format
-from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.errors import FormatError
 from onlinehash.index import keys as arrays
 from onlinehash.index.ids_kernels import Keys
 from onlinehash.learners.update import Updates
-from onlinehash.live.notes import Note, Noting
-from onlinehash.live.sqlite import Store
+from onlinehash.live.attachments import Attachment
 from onlinehash.live.sqlite.receipts import Book, Stored, size
 
 #: Characters that a key and a digest may have.
 LONGEST = 256
 
 _TEXT = (f"a text of 1 to {LONGEST} characters", lambda text: isinstance(text, str) and 0 < len(text) <= LONGEST)
-
-
-class Receipt(NamedTuple):
-    """What was asked for, as a digest, and what came of it: the ids of `add`, the `Updates` of learning, or None."""
-
-    digest: str
-    outcome: Any
 
 
 class MemoryReceipts:
@@ -58,55 +48,26 @@ class MemoryReceipts:
         return [(name, *stored) for name, stored in self._stored.items()]
 
 
-class Once(Note):
+class Once(Attachment):
     """The receipt of a change that is to be made once."""
 
     def __init__(self, receipts: MemoryReceipts, key: str, digest: str) -> None:
+        super().__init__(f"once({checks.shown(key)})")
         self._receipts, self._key, self._digest, self._value = receipts, key, digest, b""
-        self.call = f"once({checks.shown(key)})"
 
     def prepare(self, outcome: Any) -> None:
         self._value = bytes_of(outcome)
 
-    def write(self, store: Store) -> None:
+    def write(self, store: Any) -> None:
         store.put_receipt(self._key, self._digest, self._value)
 
     def keep(self) -> None:
         self._receipts.put(self._key, self._digest, self._value)
 
 
-class Receipting(Noting):
-    """An index that gives receipts."""
-
-    def _set_up_receipts(self) -> None:
-        self._receipts = MemoryReceipts()
-
-    @contextmanager
-    def once(self, key: str, digest: str) -> Iterator[None]:
-        """The one change that is made inside is kept together with this key, so that it need not be made again.
-
-        `digest` stands for what is asked for, to tell whether the same key comes with something else. Who tries a
-        change again asks for its `receipt` first: a key that has one is refused. A refused change leaves none. Of
-        receipts, the last 10,000 are kept, and at most 64 MB of them.
-        """
-        checks.parameters("once", {"key": key, "digest": digest}, {"key": _TEXT, "digest": _TEXT})
-        self._check_open(writing=True)
-        if self._stored(key) is not None:
-            raise InvalidInput(
-                f"expected a key of a change that was not made yet, got {checks.shown(key)}; "
-                "receipt(key) tells what came of it."
-            )
-        with self._noted(Once(self._receipts, key, digest)):
-            yield
-
-    def receipt(self, key: str) -> Receipt | None:
-        """What came of the change that was made `once` with this key; None if there was none, or long ago."""
-        self._check_open()
-        stored = self._stored(key)
-        return None if stored is None else Receipt(stored[0], outcome_of(stored[1], f"receipt {checks.shown(key)}"))
-
-    def _stored(self, key: str) -> Stored | None:
-        return self._receipts.get(key) if self._keeper is None else self._keeper.store.receipt(key)
+def checked(key: Any, digest: Any) -> None:
+    """Refuse keys and digests that are no short texts."""
+    checks.parameters("once", {"key": key, "digest": digest}, {"key": _TEXT, "digest": _TEXT})
 
 
 # ------------------------------------------------------------------------------------------------ outcomes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -95,48 +94,6 @@ class Rehash:
                 self._margins.append(marks[:, n_changed:])
             self._view.follow(newest, late, codes)
         return self._view, self._margins
-
-
-class Refresh:
-    """A refresh in a thread of its own."""
-
-    def __init__(self, run: Callable[[Callable[[], bool]], bool]) -> None:
-        self._stopped, self._finished = threading.Event(), False
-        self.error: Exception | None = None
-        self.was_waited_for = False
-        self._run = run
-        self._thread = threading.Thread(target=self._work, name="onlinehash refresh", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def _work(self) -> None:
-        try:
-            self._finished = self._run(self._stopped.is_set)
-        except Exception as error:
-            self.error = error
-
-    @property
-    def done(self) -> bool:
-        """Is it over, one way or another?"""
-        return not self._thread.is_alive()
-
-    def cancel(self) -> None:
-        """Stop at the next block, as if it had never begun."""
-        self._stopped.set()
-
-    def join(self) -> None:
-        """Wait for the end, whatever it is."""
-        self._thread.join()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end; True if the new codes are there, False if it was cancelled or still runs."""
-        self._thread.join(timeout)
-        self.was_waited_for = self.done
-        if self.error is not None:
-            raise self.error
-        return self._finished
 
 
 def _differing(old: np.ndarray, new: np.ndarray, alive: np.ndarray) -> int:

@@ -20,6 +20,7 @@ from onlinehash.atomic import sync_folder
 from onlinehash.codes import Codes
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.features.maps import same_parameters
+from onlinehash.index.api import Version
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live.sqlite import Store
@@ -28,14 +29,6 @@ from onlinehash.live.sqlite.store import Loaded
 
 #: The log may always have so many bytes before the learner is written whole.
 LEAST_LOG = 1 << 18
-
-
-class Version(NamedTuple):
-    """An encoder that the index has, or had: its number among them, and the pairs it was learned from."""
-
-    serial: int
-    n_pairs: int
-    encoder: Encoder
 
 
 class Contents(NamedTuple):
@@ -57,7 +50,7 @@ class Contents(NamedTuple):
         return cls(learner, [], [], [], np.empty((0, 0), np.uint8), settings)
 
 
-class Keeper:
+class Storage:
     """One open store, in terms of learners and encoders."""
 
     def __init__(self, store: Store) -> None:
@@ -65,12 +58,12 @@ class Keeper:
         self._checkpoint_bytes = 0  # none yet, or one of a learner that may draw another seed when it is taught again
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], learner: Learner, settings: dict[str, Any], sync: str) -> Keeper:
+    def create(cls, path: str | os.PathLike[str], learner: Learner, settings: dict[str, Any], sync: str) -> Storage:
         """A new store, with a learner that may have learned already."""
         blob = files.to_bytes(learner)  # refuses learners that could not be read back
-        keeper = cls(Store.create(path, settings, blob, sync))
-        keeper._note_checkpoint(learner, blob)
-        return keeper
+        storage = cls(Store.create(path, settings, blob, sync))
+        storage._note_checkpoint(learner, blob)
+        return storage
 
     @classmethod
     def write(
@@ -87,21 +80,21 @@ class Keeper:
             raise InvalidInput(f"expected a new or empty folder, got {target}; give another path.")
         unfinished = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
         try:
-            keeper = cls.create(unfinished, contents.learner, contents.settings, "full")
+            storage = cls.create(unfinished, contents.learner, contents.settings, "full")
             try:
-                with keeper.store.transaction():
+                with storage.store.transaction():
                     if contents.ids:
-                        keeper.store.add(contents.ids, vectors, contents.payloads)
-                        keeper.store.put_codes(None, contents.codes)
+                        storage.store.add(contents.ids, vectors, contents.payloads)
+                        storage.store.put_codes(None, contents.codes)
                     for version in contents.versions:
-                        keeper._put(version)
+                        storage._put(version)
                     for source, position in positions.items():
-                        keeper.store.put_position(source, position)
+                        storage.store.put_position(source, position)
                 for receipt in receipts:
-                    with keeper.store.transaction():
-                        keeper.store.put_receipt(*receipt)
+                    with storage.store.transaction():
+                        storage.store.put_receipt(*receipt)
             finally:
-                keeper.close()
+                storage.close()
             os.replace(unfinished, target)
             sync_folder(target.parent)
         finally:
@@ -113,7 +106,7 @@ class Keeper:
         return Store.exists(path)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], read_only: bool, sync: str) -> Keeper:
+    def open(cls, path: str | os.PathLike[str], read_only: bool, sync: str) -> Storage:
         """A store that is there."""
         return cls(Store.open(path, read_only=read_only, sync=sync))
 
@@ -187,11 +180,11 @@ class Keeper:
     @classmethod
     def method(cls, path: str | os.PathLike[str]) -> str:
         """The name of the method that the learner at this path is of."""
-        keeper = cls.open(path, read_only=True, sync="full")
+        storage = cls.open(path, read_only=True, sync="full")
         try:
-            return type(keeper._stored_learner()).__name__
+            return type(storage._stored_learner()).__name__
         finally:
-            keeper.close()
+            storage.close()
 
     def _stored_learner(self) -> Learner:
         """The learner as of its last checkpoint."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,10 +24,18 @@ from onlinehash.live.vectors import MemoryVectors
 #: With the kind "auto", so many items are the first for which tables are built.
 MANY_ITEMS = 1_000_000
 
+
+class Encoded(NamedTuple):
+    """The codes of new vectors and, where margins are kept, their marks."""
+
+    codes: Codes
+    marks: np.ndarray | None
+
+
 KINDS: dict[str, type[Index]] = {"flat": FlatIndex, "multi": MultiIndex, "auto": FlatIndex}
 
 
-class Holdings:
+class ItemTable:
     """All items of a live index, changed by one thread and read by many.
 
     `view` is the published index of codes. It is never changed: a change makes a fork of it, and puts that in its
@@ -75,21 +83,28 @@ class Holdings:
 
     # ------------------------------------------------------------------------------------------------ changes
 
-    def encode(self, rows: np.ndarray) -> tuple[Codes, np.ndarray | None]:
-        """The codes of new vectors and, where they are kept, the marks of their margins."""
-        if self.encoder is None:  # places for codes to come
-            width = self.view.n_models * planes_per_model(self.view.n_bits)
-            return Codes.from_planes(
-                aligned_planes(len(rows), width), len(rows), self.view.n_bits, self.view.n_models
-            ), None
+    def encode(self, rows: np.ndarray) -> Encoded:
+        """The codes of new vectors; zeros while there is no encoder."""
+        if self.encoder is None:
+            n_bits, n_models = self.view.n_bits, self.view.n_models
+            planes = aligned_planes(len(rows), n_models * planes_per_model(n_bits))
+            return Encoded(Codes.from_planes(planes, len(rows), n_bits, n_models), None)
         if self.margins is None:
-            return self.encoder.codes_of(rows), None
-        return self.margins.encode(self.encoder, rows)
+            return Encoded(self.encoder.codes_of(rows), None)
+        return Encoded(*self.margins.encode(self.encoder, rows))
 
-    def add(
-        self, ids: np.ndarray, rows: np.ndarray, texts: list[str | None], codes: Codes, marks: np.ndarray | None
-    ) -> None:
+    def contents(
+        self, positions: np.ndarray, rows: np.ndarray | None, texts: list[str | None] | None
+    ) -> tuple[list[Any], np.ndarray, list[str | None]]:
+        """Ids, vectors and payloads that items will have, where what is not given stays as it is."""
+        ids = self.view.items.ids.at(positions).tolist()
+        vectors = self.vectors.take(positions) if rows is None else rows
+        payloads = [self.payloads.text(position) for position in positions.tolist()] if texts is None else texts
+        return ids, vectors, payloads
+
+    def add(self, ids: np.ndarray, rows: np.ndarray, texts: list[str | None], encoded: Encoded) -> None:
         """New items."""
+        codes, marks = encoded
         with self.gate:
             if isinstance(self.vectors, MemoryVectors):
                 self.vectors.append(rows)
@@ -110,10 +125,10 @@ class Holdings:
         positions: np.ndarray,
         rows: np.ndarray | None,
         texts: list[str | None] | None,
-        codes: Codes | None,
-        marks: np.ndarray | None,
+        encoded: Encoded | None,
     ) -> None:
         """Other vectors or payloads, or both, of known items."""
+        codes, marks = (None, None) if encoded is None else encoded
         with self.gate:
             fork = self.view.fork()
             if codes is not None:

@@ -24,7 +24,7 @@ from onlinehash.serve.errors import NotFound, TooLarge
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from onlinehash.live.searching import Item
+    from onlinehash.index.api import Item
 
 #: Pixels a side, and bytes, of a picture that somebody sends.
 LARGEST = 4096

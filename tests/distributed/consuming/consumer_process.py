@@ -58,7 +58,7 @@ def mortal(source: Source, death: str, after: int) -> None:
 
 def open_index(path: str) -> LiveIndex:
     """The index at a path, new or as it is."""
-    if storage.Keeper.exists(path):
+    if storage.Storage.exists(path):
         return LiveIndex.open(path, sync="batch")
     return LiveIndex(new_learner(), policy(), path=path, sync="batch")
 

@@ -16,13 +16,15 @@ import numpy as np
 import pytest
 
 from onlinehash import LSH, LiveIndex, OnlineHashing, RbfAnchors, refresh
-from onlinehash.distributed.stores import beginning, following, naming, refreshing
+from onlinehash.distributed.stores import beginning, naming
+from onlinehash.distributed.stores import index as module
 from onlinehash.distributed.stores.index import StoreIndex
 from onlinehash.distributed.stores.shelf import ERA, Head
 from onlinehash.distributed.stores.state import State
 from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable
 from onlinehash.learners.iterative_quantization import IterativeQuantization
 from onlinehash.live import storage
+from onlinehash.live.refresher import VERSIONS_KEPT
 from tests.distributed.stores.memory_shelf import Failure, MemoryShelf, Tables
 from tests.programs import plain
 from tests.support import refused, state_bytes, thorough
@@ -58,7 +60,7 @@ def open_index(tables: Tables, is_atomic: bool = True, batch_rows: int = 4, **op
 
 
 def shelf_of(index: StoreIndex) -> MemoryShelf:
-    shelf = index._shelf
+    shelf = index._reader.shelf
     assert isinstance(shelf, MemoryShelf)
     return shelf
 
@@ -275,7 +277,7 @@ def test_a_refresh_beside_other_changes() -> None:
     rng = np.random.default_rng(0)
     for number in range(20):
         random_change((index, other)[number % 2], rng, number)
-        with other._pinning(other._fresh()):  # else the refresh may end between two looks
+        with other._reader.pinned(other._reader.fresh()):  # else the refresh may end between two looks
             assert law(other)
     assert job.wait(60)
     assert law(index)
@@ -322,17 +324,17 @@ def test_a_new_refresh_ends_the_one_that_another_process_works_on() -> None:
 def test_two_processes_refresh_at_the_same_time(monkeypatch: Any) -> None:
     tables = filled(20)
     index, other = open_index(tables), open_index(tables)
-    newest, called = index._newest_version, []
+    newest, called = index._refresher.newest_version, []
 
-    def meanwhile() -> Any:
-        version = newest()
+    def meanwhile(index: Any) -> Any:
+        version = newest(index)
         if not called:
             called.append(1)
             other.learn_pairs(*lesson(20, 9))
             other.refresh()
         return version
 
-    monkeypatch.setattr(index, "_newest_version", meanwhile)
+    monkeypatch.setattr(index._refresher, "newest_version", meanwhile)
     index.refresh()
     assert plain(index.encoder) == plain(other.newest)  # not what the learner was before that
     assert [version.serial for version in index.versions] == [1, 2, 3]
@@ -424,7 +426,7 @@ def test_a_refresh_that_was_left_is_finished_by_who_notices(is_atomic: bool, mon
     newest = plain(index.newest)
     done = tables_pending(tables)["done"]
     index.update([1, 15], rows(2, 7))
-    now[0] += following.PATIENCE - 1
+    now[0] += module.PATIENCE - 1
     index.remove([2])
     assert index.serial == 2  # its worker may still be there
     assert law(index)
@@ -562,7 +564,7 @@ def test_a_change_that_fails_anywhere_changes_nothing(
         with pytest.raises(Failure):
             call(index)
         shelf_of(index).before_write = lambda name: None
-        assert state_bytes(index._learner) == held  # without another look at the shelf
+        assert state_bytes(index._shared.learner) == held  # without another look at the shelf
         assert everything(index) == everything(open_index(tables, is_atomic)) == before
         assert call(index) is None or name in ("add", "learn_pairs", "learn_pair_by_id")
         assert everything(index) == everything(open_index(tables, is_atomic)) == after
@@ -612,7 +614,7 @@ def test_a_policy_whose_refresh_fails_is_no_fault_of_the_change() -> None:
 
 @pytest.mark.parametrize("what", ["head", "places", "rows", "ranked", "blobs"])
 def test_whoever_reads_while_all_is_replaced_and_cleared_away(what: str, monkeypatch: Any) -> None:
-    monkeypatch.setattr(refreshing, "LEAST_DEAD", 0)
+    monkeypatch.setattr(module, "LEAST_DEAD", 0)
     tables = filled(20)
     index, reader = open_index(tables), open_index(tables)
     X, ids, changes = index.vectors, index.ids, [0]
@@ -638,7 +640,7 @@ def test_whoever_reads_while_all_is_replaced_and_cleared_away(what: str, monkeyp
 
 
 def test_a_reader_who_never_comes_to_an_end_is_told(monkeypatch: Any) -> None:
-    monkeypatch.setattr(refreshing, "LEAST_DEAD", 0)
+    monkeypatch.setattr(module, "LEAST_DEAD", 0)
     tables = filled(8)
     index, reader = open_index(tables), open_index(tables)
 
@@ -652,7 +654,7 @@ def test_a_reader_who_never_comes_to_an_end_is_told(monkeypatch: Any) -> None:
 
 
 def test_dead_rows_are_cleared_away_but_none_that_anybody_needs(monkeypatch: Any) -> None:
-    monkeypatch.setattr(refreshing, "LEAST_DEAD", 10)
+    monkeypatch.setattr(module, "LEAST_DEAD", 10)
     tables = filled(20)
     index, reader = open_index(tables), open_index(tables)
     rng = np.random.default_rng(0)
@@ -664,10 +666,10 @@ def test_dead_rows_are_cleared_away_but_none_that_anybody_needs(monkeypatch: Any
             index.refresh()
         assert law(reader)
         largest = max(largest, len(tables.items) + len(tables.codes))
-    assert index._now.state.horizon > 0
+    assert index._state.horizon > 0
     assert largest < 200
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(refreshing, "LEAST_DEAD", 0)
+        patch.setattr(module, "LEAST_DEAD", 0)
         index.remove(index.ids[:10])
     alive = len(index)
     assert (len(tables.items), len(tables.codes)) == (alive, alive)
@@ -675,7 +677,7 @@ def test_dead_rows_are_cleared_away_but_none_that_anybody_needs(monkeypatch: Any
 
 
 def test_what_cannot_be_cleared_away_is_no_fault_of_the_change(monkeypatch: Any) -> None:
-    monkeypatch.setattr(refreshing, "LEAST_DEAD", 0)
+    monkeypatch.setattr(module, "LEAST_DEAD", 0)
     index = open_index(filled())
 
     def fail(name: str) -> None:
@@ -691,13 +693,13 @@ def test_what_cannot_be_cleared_away_is_no_fault_of_the_change(monkeypatch: Any)
 
 def test_nothing_is_cleared_away_while_a_refresh_is_under_way(monkeypatch: Any) -> None:
     tables = left_halfway(True)
-    monkeypatch.setattr(refreshing, "LEAST_DEAD", 0)
+    monkeypatch.setattr(module, "LEAST_DEAD", 0)
     index = open_index(tables)
     index.update(list(range(12)), rows(12, 4))
-    assert index._now.state.horizon == 0
+    assert index._state.horizon == 0
     index.cancel()
     index.remove([1])
-    assert index._now.state.horizon > 0
+    assert index._state.horizon > 0
     assert law(index)
 
 
@@ -747,7 +749,7 @@ def test_any_text_can_be_an_id(id: str) -> None:
     assert index.get(id).id == id
     assert id in index
     assert index.ids.tolist() == [id, "other"]
-    assert naming.ids_of(naming.texts_of(index.ids), index._now.state).tolist() == [id, "other"]
+    assert naming.ids_of(naming.texts_of(index.ids), index._state).tolist() == [id, "other"]
     index.remove(id)
     assert id not in index
 
@@ -766,7 +768,7 @@ def test_the_kind_of_ids() -> None:
 
 
 def test_a_sample_out_of_many_places_most_of_which_are_empty(monkeypatch: Any) -> None:
-    monkeypatch.setattr(following, "MANY_ITEMS", 100)
+    monkeypatch.setattr(module, "MANY_ITEMS", 100)
     index = open_index(new_tables(), batch_rows=1000)
     index.add(None, rows(900))
     index.remove(list(range(20, 620)))
@@ -814,8 +816,8 @@ def test_policies_may_work_in_the_background() -> None:
     index = open_index(filled(policy=refresh.always()), background=True)
     for seed in range(5):
         index.learn_pairs(*lesson(5, seed))
-    while index._job is not None and not index._job.done:
-        index._job.join()
+    while index._refresher.job is not None and not index._refresher.job.done:
+        index._refresher.job.join()
         index.flush()  # asks the policy again
     assert index.behind.bits == 0
     assert law(index)
@@ -881,7 +883,7 @@ def test_others_refresh_while_one_begins_to_return_to_the_oldest_encoder(monkeyp
     for seed in range(30, 34):
         learn_and_refresh(seed)
     oldest, launch = index.versions[0], index._launch
-    assert len(index.versions) == refreshing.VERSIONS_KEPT
+    assert len(index.versions) == VERSIONS_KEPT
 
     def late(task: Any, wait: bool) -> Any:
         learn_and_refresh(40)
@@ -890,14 +892,14 @@ def test_others_refresh_while_one_begins_to_return_to_the_oldest_encoder(monkeyp
     monkeypatch.setattr(index, "_launch", late)
     index.roll_back(oldest.serial)
     assert (index.serial, plain(index.encoder)) == (oldest.serial, plain(oldest.encoder))
-    assert len(index.versions) == refreshing.VERSIONS_KEPT
+    assert len(index.versions) == VERSIONS_KEPT
     assert law(index)
 
 
 def test_a_refresh_that_was_left_is_given_up_just_when_one_would_finish_it(monkeypatch: Any) -> None:
     tables = left_halfway(True)
     index, other = open_index(tables), open_index(tables)
-    monkeypatch.setattr(following, "PATIENCE", 0.0)
+    monkeypatch.setattr(module, "PATIENCE", 0.0)
 
     def give_up() -> None:
         shelf_of(index).after_change = lambda: None
@@ -912,8 +914,8 @@ def test_a_refresh_that_was_left_is_given_up_just_when_one_would_finish_it(monke
 
 
 def test_a_sample_of_what_others_have_cleared_away_meanwhile(monkeypatch: Any) -> None:
-    monkeypatch.setattr(following, "MANY_ITEMS", 0)
-    monkeypatch.setattr(refreshing, "LEAST_DEAD", 0)
+    monkeypatch.setattr(module, "MANY_ITEMS", 0)
+    monkeypatch.setattr(module, "LEAST_DEAD", 0)
     tables = filled(20)
     index, other = open_index(tables), open_index(tables)
     other.remove([0])

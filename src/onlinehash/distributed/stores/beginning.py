@@ -6,9 +6,10 @@ from onlinehash import checks, files
 from onlinehash.distributed.stores.shelf import Head, Layout
 from onlinehash.distributed.stores.state import Log, State
 from onlinehash.errors import InvalidInput
+from onlinehash.index.api import Policy
 from onlinehash.learners.base import Learner
 from onlinehash.live import policies
-from onlinehash.live.policy import IS_POLICY, Policy
+from onlinehash.live.policies import IS_POLICY
 from onlinehash.live.storage import Contents
 
 

@@ -6,10 +6,13 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+
 from onlinehash import checks
 from onlinehash.distributed.stores.shelf import ERA, Head
 from onlinehash.errors import FormatError
-from onlinehash.live.follower import Counters
+from onlinehash.index.api import Counters
+from onlinehash.live.queries import VectorKind
 
 
 class Kept(NamedTuple):
@@ -86,6 +89,11 @@ class State:
     dead: int = 0  #: About how many rows have died and are still there.
     horizon: int = 0  #: Rows that died at this epoch or before may be gone.
     litter: tuple[str, ...] = ()  #: Blobs that no reader of this state needs; the next change drops them.
+
+    @property
+    def vector_kind(self) -> VectorKind:
+        """Width and type of the vectors."""
+        return VectorKind(self.n_features, np.dtype(self.dtype))
 
     def json(self) -> dict[str, Any]:
         """As plain values."""

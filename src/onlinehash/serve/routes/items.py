@@ -10,7 +10,7 @@ from msgspec import UNSET
 from starlette.responses import Response
 
 from onlinehash import format
-from onlinehash.live.searching import Item
+from onlinehash.index.api import Item
 from onlinehash.serve import results
 from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes

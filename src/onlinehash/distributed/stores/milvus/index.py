@@ -9,9 +9,9 @@ from onlinehash.distributed.stores.index import StoreIndex
 from onlinehash.distributed.stores.milvus.engine import Engine
 from onlinehash.distributed.stores.milvus.shelf import MilvusShelf
 from onlinehash.distributed.stores.shelf import Layout
+from onlinehash.index.api import Policy
 from onlinehash.learners.base import Learner
 from onlinehash.live.index import learner_for
-from onlinehash.live.policy import Policy
 
 
 class MilvusIndex(StoreIndex):

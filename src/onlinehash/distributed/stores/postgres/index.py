@@ -9,9 +9,9 @@ from onlinehash.distributed.stores.beginning import first, layout_of
 from onlinehash.distributed.stores.index import StoreIndex
 from onlinehash.distributed.stores.postgres import creating
 from onlinehash.distributed.stores.postgres.shelf import PostgresShelf
+from onlinehash.index.api import Policy
 from onlinehash.learners.base import Learner
 from onlinehash.live.index import learner_for
-from onlinehash.live.policy import Policy
 
 
 class PostgresIndex(StoreIndex):

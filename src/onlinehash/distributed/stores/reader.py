@@ -1,21 +1,20 @@
-"""How an index reads a shelf: everything as of one epoch, whatever is changed meanwhile."""
+"""`Reader`: reads a shelf as of one epoch, whatever is changed meanwhile."""
 
 from __future__ import annotations
 
 import threading
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from onlinehash import files
+from onlinehash.distributed.stores.naming import ShelfIds
 from onlinehash.distributed.stores.shelf import Rows, Shelf
 from onlinehash.distributed.stores.state import Kept, Moment, State
 from onlinehash.errors import InvalidInput, OnlineHashError, ServiceUnavailable
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live.asking import Asking
 from onlinehash.live.storage import expect
 
 #: How often something is read anew because rows were cleared away while it was read.
@@ -32,93 +31,98 @@ class Gone(Exception):
     """What belongs to a moment is there no more, as others changed the index since; to be read anew."""
 
 
-class Reading(Asking):
-    """Moments, and what can be read as of one. No call of these waits for a change, and any number of threads may."""
+class Pin(NamedTuple):
+    """The moment that a thread sees, and whether it holds the lock of changes, so that no row can go meanwhile."""
 
-    _shelf: Shelf
-    _closed: bool
+    thread: int
+    moment: Moment
+    is_changing: bool
 
-    def _begin_to_read(self, shelf: Shelf) -> None:
-        self._shelf, self._closed = shelf, False
-        self._pinned: tuple[int, Moment] | None = None
+
+class Reader:
+    """Moments, and what can be read as of one. Nothing here waits for a change, and any number of threads may read."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf, self.closed = shelf, False
+        self._pin: Pin | None = None
         self._encoders: dict[str, Encoder] = {}
         self._encoders_lock = threading.Lock()
 
-    def _check_open(self, writing: bool = False) -> None:
-        if self._closed:
+    def close(self) -> None:
+        """Let go of the database."""
+        if not self.closed:
+            self.shelf.close()
+        self.closed = True
+
+    def check_open(self) -> None:
+        """Refuse to read what was closed."""
+        if self.closed:
             raise InvalidInput("expected an index that is open, got one that was closed; open it again.")
 
     # ------------------------------------------------------------------------------------------------ moments
 
     @property
-    def _now(self) -> Moment:
-        """The present; inside a change, that of the change."""
-        return self._pin or self._fresh()
+    def now(self) -> Moment:
+        """The present; for a thread that is pinned, its moment."""
+        pin = self._pin_of_this_thread()
+        return self.fresh() if pin is None else pin.moment
 
-    @property
-    def _pin(self) -> Moment | None:
-        pinned = self._pinned
-        return pinned[1] if pinned is not None and pinned[0] == threading.get_ident() else None
-
-    def _fresh(self) -> Moment:
-        head = self._shelf.head()
-        return Moment(head.epoch, State.of(head, self._shelf.address))
+    def fresh(self) -> Moment:
+        """The present, whatever is pinned."""
+        head = self.shelf.head()
+        return Moment(head.epoch, State.of(head, self.shelf.address))
 
     @contextmanager
-    def _pinning(self, moment: Moment) -> Iterator[None]:
-        """For this thread, which has the lock of changes, time stands still."""
-        before, self._pinned = self._pinned, (threading.get_ident(), moment)
+    def pinned(self, moment: Moment, is_changing: bool = False) -> Iterator[None]:
+        """Let the calling thread, which has the index's lock, see this moment."""
+        before, self._pin = self._pin, Pin(threading.get_ident(), moment, is_changing)
         try:
             yield
         finally:
-            self._pinned = before
+            self._pin = before
 
-    def _read(self, ask: Callable[[Moment], T], rows: bool = True) -> T:
+    def _pin_of_this_thread(self) -> Pin | None:
+        pin = self._pin
+        return pin if pin is not None and pin.thread == threading.get_ident() else None
+
+    def read(self, ask: Callable[[Moment], T], rows: bool = True) -> T:
         """What is read as of one moment; again if rows of that moment were cleared away before all was read."""
-        self._check_open()
+        self.check_open()
         for attempt in range(ATTEMPTS):
-            moment = self._fresh() if attempt else self._now
+            moment = self.fresh() if attempt else self.now
             try:
                 found = ask(moment)
             except Gone:
                 continue
             except OnlineHashError:
-                if rows and not self._are_all_there(moment):  # an item is not found if it was cleared away
+                if rows and not self.are_all_there(moment):  # an item is not found if it was cleared away
                     continue
                 raise
-            if not rows or self._are_all_there(moment):
+            if not rows or self.are_all_there(moment):
                 return found
         raise ServiceUnavailable(
             f"expected an index that can be read while it is changed, got one that was cleared up {ATTEMPTS} times "
             "meanwhile; try again when there is less to do."
         )
 
-    def _are_all_there(self, moment: Moment) -> bool:
-        """Were all rows of a moment there until now? Inside a change they are, as nobody else makes one."""
-        return self._is_changing or self._fresh().state.horizon <= moment.epoch
-
-    @property
-    @abstractmethod
-    def _is_changing(self) -> bool:
-        """Is the calling thread inside a change?"""
+    def are_all_there(self, moment: Moment) -> bool:
+        """Whether all rows of a moment were there until now. Inside a change they are, as nobody else makes one."""
+        pin = self._pin_of_this_thread()
+        return (pin is not None and pin.is_changing) or self.fresh().state.horizon <= moment.epoch
 
     # ------------------------------------------------------------------------------------------------ encoders
 
-    @property
-    def encoder(self) -> Encoder | None:
-        """What made the codes; None until the learner has its first hash functions."""
-        return self._read(self._encoder_at, rows=False)
-
-    def _encoder_at(self, moment: Moment) -> Encoder | None:
+    def encoder_at(self, moment: Moment) -> Encoder | None:
+        """What made the codes of a moment."""
         present = moment.present
-        return None if present is None else self._loaded([present])[0]
+        return None if present is None else self.encoders([present])[0]
 
-    def _loaded(self, kept: Sequence[Kept]) -> list[Encoder]:
+    def encoders(self, kept: Sequence[Kept]) -> list[Encoder]:
         """Encoders by their names; the same object each time, as policies tell by it that nothing is new."""
         with self._encoders_lock:
             missing = [one.blob for one in kept if one.blob not in self._encoders]
             if missing:
-                blobs = self._shelf.blobs(missing)
+                blobs = self.shelf.blobs(missing)
                 for name in missing:
                     if name not in blobs:
                         raise Gone
@@ -128,8 +132,13 @@ class Reading(Asking):
                 self._hold(one.blob, encoder)
             return found
 
+    def hold(self, kept: Kept, encoder: Encoder) -> None:
+        """Keep an encoder in memory under its name."""
+        with self._encoders_lock:
+            self._hold(kept.blob, encoder)
+
     def _encoder_of(self, blob: bytes, name: str) -> Encoder:
-        name = f"{name} in {self._shelf.address}"
+        name = f"{name} in {self.shelf.address}"
         encoder: Encoder = expect(files.from_bytes(blob, name), Encoder, name)
         return encoder
 
@@ -142,23 +151,34 @@ class Reading(Asking):
 
     # ------------------------------------------------------------------------------------------------ rows
 
-    def _rows_at(self, moment: Moment, places: np.ndarray, *, vectors: bool = False) -> tuple[Rows, np.ndarray]:
+    def ids_at(self, moment: Moment) -> ShelfIds:
+        """Which id is at which place."""
+        return ShelfIds(self.shelf, moment)
+
+    def rows_at(self, moment: Moment, places: np.ndarray, *, vectors: bool = False) -> tuple[Rows, np.ndarray]:
         """The rows of some places, each once, and which of them is whose."""
         different, whose = np.unique(places, return_inverse=True)
-        rows = self._shelf.rows(moment.epoch, different, vectors=vectors)
+        rows = self.shelf.rows(moment.epoch, different, vectors=vectors)
         if len(rows.places) != len(different):
             raise Gone
         return rows, whose
 
-    def _pages(self, moment: Moment, *, vectors: bool = False, codes: bool = False) -> Iterator[Rows]:
+    def pages(self, moment: Moment, *, vectors: bool = False, codes: bool = False) -> Iterator[Rows]:
         """All items, in the order of insertion."""
         after = -1
         while True:
-            rows = self._shelf.rows(moment.epoch, after=after, limit=PAGE, vectors=vectors, codes=codes)
+            rows = self.shelf.rows(moment.epoch, after=after, limit=PAGE, vectors=vectors, codes=codes)
             yield rows
             if len(rows.places) < PAGE:
                 return
             after = int(rows.places[-1])
+
+    def contents(self, names: Sequence[str]) -> list[bytes]:
+        """The blobs of these names, all of them."""
+        found = self.shelf.blobs(names)
+        if len(found) < len(names):
+            raise Gone
+        return [found[name] for name in names]
 
 
 def matrix_of(vectors: Sequence[bytes], state: State) -> np.ndarray:

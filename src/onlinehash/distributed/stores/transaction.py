@@ -1,8 +1,10 @@
-"""A change of a shelf, in the terms of an index: items that come, change and go."""
+"""A change of a shelf: `Draft`, what it leaves behind, and `StoreTransaction`, its steps in the terms of an index."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -10,9 +12,14 @@ import numpy as np
 
 from onlinehash.codes import Codes
 from onlinehash.distributed.stores.naming import ShelfIds, texts_of
-from onlinehash.distributed.stores.reading import matrix_of
+from onlinehash.distributed.stores.reader import Reader, matrix_of
 from onlinehash.distributed.stores.shelf import Change, Head, Shelf
 from onlinehash.distributed.stores.state import Moment, State
+from onlinehash.learners.base import Learner
+from onlinehash.live.attachments import Attachment
+from onlinehash.live.queries import VectorKind
+from onlinehash.live.reservoir import Reservoir
+from onlinehash.live.transaction import Event, Texts, Transaction
 
 
 class Draft:
@@ -112,3 +119,65 @@ class Draft:
         self.after = Moment(self.born if epoch is None else epoch, self.state)
         self.change.put_head(Head(self.after.epoch, self.state.json()))
         self.is_put = True
+
+
+class StoreTransaction(Transaction[Codes | None]):
+    """A change of an index on a shelf; codes are None while there is no encoder.
+
+    log : function of the draft and an event
+        Writes what the learner was taught.
+    """
+
+    def __init__(
+        self,
+        learner: Learner,
+        pairs: Reservoir,
+        attachment: Attachment | None,
+        reader: Reader,
+        draft: Draft,
+        log: Callable[[Draft, Event], None],
+    ) -> None:
+        super().__init__(learner, pairs, attachment)
+        self._reader, self._draft, self._log = reader, draft, log
+
+    @property
+    def vector_kind(self) -> VectorKind:
+        return self._draft.before.state.vector_kind
+
+    @property
+    def ids(self) -> ShelfIds:
+        return self._draft.ids
+
+    def _encode(self, rows: np.ndarray) -> Codes | None:
+        encoder = self._reader.encoder_at(self._draft.before)
+        return None if encoder is None else encoder.codes_of(rows)
+
+    def _insert(self, names: np.ndarray, rows: np.ndarray, texts: Texts, encoded: Codes | None) -> None:
+        with self._written({"what": "points", "X": rows}, names) as draft:
+            draft.add(names, rows, texts, encoded)
+
+    def _replace(
+        self, positions: np.ndarray, rows: np.ndarray | None, texts: Texts | None, encoded: Codes | None
+    ) -> None:
+        with self._written(None if rows is None else {"what": "points", "X": rows}) as draft:
+            draft.update(positions, rows, texts, encoded)
+
+    def _delete(self, names: Any, positions: np.ndarray) -> None:
+        with self._written(None) as draft:
+            draft.remove(positions)
+
+    def write(self, event: Event | None, outcome: Any = None) -> None:
+        with self._written(event, outcome):
+            pass
+
+    @contextmanager
+    def _written(self, event: Event | None, outcome: Any = None) -> Iterator[Draft]:
+        """What is drafted inside, what the learner was taught, and the attachment, put together."""
+        draft = self._draft
+        draft.is_taught = event is not None
+        yield draft
+        if event is not None:
+            self._log(draft, event)
+        if self.attachment is not None:
+            self.attachment.record(outcome, draft)
+        draft.put()

@@ -1,0 +1,78 @@
+"""Attachments: what is stored together with a change, in the same transaction: a receipt, or a source's position."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from onlinehash.errors import InvalidInput
+
+
+class Attachment(ABC):
+    """Something about one change, stored exactly if the change is made.
+
+    call : str
+        How it is called in messages: the call that takes it.
+    """
+
+    def __init__(self, call: str) -> None:
+        self.call, self.is_used = call, False
+
+    def record(self, outcome: Any, store: Any | None) -> None:
+        """Note what came of the change and, inside its transaction, write it to the store, if there is one."""
+        self.prepare(outcome)
+        if store is not None:
+            self.write(store)
+
+    def settle(self, in_memory: bool) -> None:
+        """The change is made; nothing else can be stored with this."""
+        if in_memory and not self.is_used:
+            self.keep()
+        self.is_used = True
+
+    def prepare(self, outcome: Any) -> None:  # noqa: B027, most do not depend on it
+        """Take what came of the change, before it counts."""
+
+    @abstractmethod
+    def write(self, store: Any) -> None:
+        """Write to a store, inside the transaction of the change."""
+
+    @abstractmethod
+    def keep(self) -> None:
+        """Keep in memory, where there is no store."""
+
+
+class Attachments:
+    """The attachments that were announced and wait for the one change that their thread makes inside `with`.
+
+    A transaction asks for its thread's once, when it begins, and hands it on from there.
+    """
+
+    def __init__(self) -> None:
+        self._announced: dict[int, Attachment] = {}
+
+    @contextmanager
+    def announced(self, attachment: Attachment) -> Iterator[None]:
+        """The one change that this thread makes inside is stored together with the attachment."""
+        thread, present = threading.get_ident(), self.of_this_thread()
+        if present is not None:
+            around, name = (known.call.partition("(")[0] for known in (present, attachment))
+            raise InvalidInput(f"expected one change at a time inside {around}, got {name} inside {around}.")
+        self._announced[thread] = attachment
+        try:
+            yield
+        finally:
+            del self._announced[thread]
+
+    def of_this_thread(self) -> Attachment | None:
+        """What the calling thread wants to have stored with its change."""
+        return self._announced.get(threading.get_ident())
+
+    def check_unused(self) -> None:
+        """Refuse a second change."""
+        attachment = self.of_this_thread()
+        if attachment is not None and attachment.is_used:
+            raise InvalidInput(f"expected one change inside {attachment.call}, got another; make it after.")

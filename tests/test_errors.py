@@ -15,6 +15,7 @@ TREE = {
     "InvalidType": ("InvalidInput", TypeError),
     "InvalidParameter": ("InvalidInput", ValueError),
     "NotIncremental": ("InvalidInput", AttributeError),
+    "NotSupported": ("InvalidInput", AttributeError),
     "UnknownMethod": ("OnlineHashError", KeyError),
     "UnknownId": ("OnlineHashError", KeyError),
     "NotReady": ("OnlineHashError", ValueError),
@@ -47,7 +48,7 @@ def test_each_has_an_exit_code_and_a_status() -> None:
     for cls in classes().values():
         assert 1 <= cls.exit_code <= 125
         assert 400 <= cls.http_status < 600
-    of_input = ("InvalidType", "InvalidParameter", "NotIncremental")
+    of_input = ("InvalidType", "InvalidParameter", "NotIncremental", "NotSupported")
     codes = [cls.exit_code for name, cls in classes().items() if name not in of_input]
     assert len(set(codes)) == len(codes) - 2, "only bad input and unknown names share theirs"
 

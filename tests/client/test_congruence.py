@@ -1,4 +1,7 @@
-"""The same program, through a live index in memory and through a client: the same results and the same errors."""
+"""The same program, through a live index in memory and through a client: the same results and the same errors.
+
+The client's service has a live index, or one on a shelf of a database.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,9 @@ import numpy as np
 import pytest
 
 import onlinehash
+from onlinehash.distributed.stores.index import StoreIndex
 from onlinehash.serve import background
+from tests.distributed.stores.memory_shelf import MemoryShelf, Tables
 from tests.programs import FACTS, WORLDS, live_index, run
 from tests.support import thorough
 
@@ -21,3 +26,18 @@ def test_the_same_program_has_the_same_results(world: str, texts: bool) -> None:
         rng = np.random.default_rng([seed, *world.encode(), texts])
         with background(live_index(world)) as url, onlinehash.connect(url) as there:
             run(live_index(world), there, rng, texts, thorough(25, 75), FACTS, f"seed {seed}")
+
+
+#: No shelf keeps margins, so none skips a bit.
+STORE_FACTS = FACTS | {"counts": lambda index: (index.refreshes, index.bits_rehashed, index.bits_flipped)}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("world", WORLDS)
+def test_a_service_over_an_index_in_a_database_has_the_same_results(world: str) -> None:
+    learner, policy = WORLDS[world]
+    for seed in range(thorough(1, 2)):
+        rng = np.random.default_rng([seed, *world.encode()])
+        index = StoreIndex(MemoryShelf(Tables.create(learner(), policy())))
+        with background(index) as url, onlinehash.connect(url) as there:
+            run(live_index(world), there, rng, bool(seed % 2), thorough(15, 75), STORE_FACTS, f"seed {seed}")

@@ -21,6 +21,7 @@ import httpx
 import numpy as np
 
 from onlinehash import LiveIndex, OnlineHashing, files
+from onlinehash.index.api import VectorIndex
 from onlinehash.serve import running
 from onlinehash.serve.pictures import Pixels
 from onlinehash.serve.rivals import Rivals
@@ -50,7 +51,7 @@ def small_index(path: Path | None = None, n: int = len(IDS), **settings: Any) ->
 
 
 @contextmanager
-def served(index: LiveIndex | None = None, token: str | None = None, **limits: Any) -> Iterator[tuple[Service, str]]:
+def served(index: VectorIndex | None = None, token: str | None = None, **limits: Any) -> Iterator[tuple[Service, str]]:
     """A service in a thread, and where it is."""
     service = Service(small_index() if index is None else index, label="colour", limits=Limits(**limits))
     with running.background(service, Access(token=token)) as url:
@@ -67,7 +68,7 @@ def served_with_all(**limits: Any) -> Iterator[tuple[Service, str]]:
         yield service, url
 
 
-def everything(index: LiveIndex) -> str:
+def everything(index: VectorIndex) -> str:
     """A digest of all that can be seen of an index, and of what its learner will do next."""
     digest = hashlib.blake2b()
     items = [] if index.encoder is None else index.get_many(index.ids)

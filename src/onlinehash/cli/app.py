@@ -274,7 +274,12 @@ def backup(
 
 @app.command()
 def serve(
-    folder: Annotated[str, typer.Argument(help="The folder of a live index; it is made if it is not there.")] = "items",
+    target: Annotated[
+        str, typer.Argument(help="The folder of a live index, made if it is not there, or postgresql://...")
+    ] = "items",
+    schema: Annotated[
+        str | None, typer.Option(help="In PostgreSQL: where the index is.", show_default="onlinehash")
+    ] = None,
     memory: Annotated[bool, typer.Option("--memory", help="Keep everything in memory alone.")] = False,
     demo: Annotated[
         bool, typer.Option("--demo", help="Serve handwritten digits, with a simulated teacher to start and pause.")
@@ -337,8 +342,8 @@ def serve(
     from onlinehash.cli import parameters, serve
 
     options = serve.Options(
-        folder, memory, demo, read_only, readers, host, port, insecure, allow_host, refresh, sync, label, pictures,
-        held_out, compare, limit, log_requests,
+        target, schema, memory, demo, read_only, readers, host, port, insecure, allow_host, refresh, sync, label,
+        pictures, held_out, compare, limit, log_requests,
     )  # fmt: skip
     serve.serve(options, parameters.Choices(method, bits, features, seed, settings), as_json)
 

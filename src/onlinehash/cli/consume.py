@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from onlinehash.cli import output, parameters
 from onlinehash.errors import InvalidInput, MissingExtra
@@ -51,7 +51,7 @@ def consume(options: Options, choices: parameters.Choices, as_json: bool) -> Non
         source = running.open_source(address, _settings(options.setting), options.name)
         stack.callback(source.close)
         source.check()  # before the index: a broker that is not there leaves no folder behind
-        index = stack.enter_context(_open(options.target, options.schema, choices))
+        index = stack.enter_context(parameters.open_index(options.target, options.schema, choices))
         consumer = Consumer(index, source, options.batch)
         stop = stack.enter_context(_stopped_by_signals())
         port = stack.enter_context(metrics.served(consumer.tally, source.name, options.metrics_port))
@@ -74,22 +74,6 @@ def _settings(typed: list[str] | None) -> dict[str, str]:
             raise InvalidInput("expected KEY=VALUE after --setting, got something else.")
         found[key] = value
     return found
-
-
-def _open(target: str, schema: str | None, choices: parameters.Choices) -> Any:
-    """The index that is changed: in PostgreSQL, or in a folder, where a new one is made if there is none."""
-    typed = [name for name, value in vars(choices).items() if value is not None]
-    if target.startswith(("postgresql://", "postgres://")):
-        if typed:
-            raise InvalidInput(f"expected no --{typed[0]} here, as the index in PostgreSQL has its learner already.")
-        from onlinehash.distributed.stores.postgres.index import PostgresIndex
-
-        return PostgresIndex.open(target, schema=schema or "onlinehash", background=True)
-    if schema is not None:
-        raise InvalidInput("expected --schema with an address postgresql://..., got a folder.")
-    if "://" in target:
-        raise InvalidInput("expected a folder or an address postgresql://... to write to, got another address.")
-    return parameters.make_index(choices, target)
 
 
 @contextmanager

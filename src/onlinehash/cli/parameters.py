@@ -13,7 +13,7 @@ from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 
 if TYPE_CHECKING:
-    from onlinehash.index.api import Policy
+    from onlinehash.index.api import Policy, VectorIndex
     from onlinehash.live.index import LiveIndex
 
 #: Parameters that have an option of their own.
@@ -50,6 +50,29 @@ def make_learner(choices: Choices) -> Learner:
             )
     learner: Learner = learner_class(**params | settings)
     return learner
+
+
+def is_postgres(target: str) -> bool:
+    """Whether a target is an address of PostgreSQL rather than a folder."""
+    return target.startswith(("postgresql://", "postgres://"))
+
+
+def open_index(
+    target: str, schema: str | None, choices: Choices, policy: Policy | None = None, sync: str = "full"
+) -> VectorIndex:
+    """The index that a command changes: in PostgreSQL, or in a folder, where a new one is made if there is none."""
+    typed = [name for name, value in vars(choices).items() if value is not None]
+    if is_postgres(target):
+        if typed:
+            raise InvalidInput(f"expected no --{typed[0]} here, as the index in PostgreSQL has its learner already.")
+        from onlinehash.distributed.stores.postgres.index import PostgresIndex
+
+        return PostgresIndex.open(target, policy, schema=schema or "onlinehash", background=True)
+    if schema is not None:
+        raise InvalidInput("expected --schema with an address postgresql://..., got a folder.")
+    if "://" in target:
+        raise InvalidInput("expected a folder or an address postgresql://... to write to, got another address.")
+    return make_index(choices, target, policy, sync)
 
 
 def make_index(choices: Choices, folder: str | None, policy: Policy | None = None, sync: str = "full") -> LiveIndex:

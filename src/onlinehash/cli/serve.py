@@ -11,8 +11,7 @@ from onlinehash.cli import output, parameters
 from onlinehash.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
-    from onlinehash.index.api import Policy
-    from onlinehash.live.index import LiveIndex
+    from onlinehash.index.api import Policy, VectorIndex
     from onlinehash.serve.service import Service
     from onlinehash.serve.settings import Access, Limits
 
@@ -24,7 +23,8 @@ TOKEN = "ONLINEHASH_TOKEN"
 class Options:
     """What was typed, but for the learner."""
 
-    folder: str
+    target: str
+    schema: str | None
     memory: bool
     demo: bool
     read_only: bool
@@ -76,17 +76,19 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
             if is_reader:
                 logs.service.info("a reader takes requests")
             else:
-                _announce(running.address(listener), service, access, as_json)
+                _announce(running.address(listener), service, options.target, access, as_json)
 
         running.server(app, service, started, readers.retire).run(sockets)
 
 
-def _announce(url: str, service: Service, access: Access, as_json: bool) -> None:
+def _announce(url: str, service: Service, target: str, access: Access, as_json: bool) -> None:
+    from onlinehash.distributed.consuming.address import without_login
+
     if as_json:
         path = service.index.path
         output.print_json({"url": url, "items": len(service.index), "path": None if path is None else str(path)})
         return
-    where = service.index.path or "memory"
+    where = service.index.path or (without_login(target) if parameters.is_postgres(target) else "memory")
     print(f"onlinehash: {len(service.index):,} items in {where}, {'with' if access.token else 'no'} token")
     print(f"Open {url} in a browser; Ctrl-C stops.", flush=True)
 
@@ -99,6 +101,15 @@ def _check(options: Options, choices: parameters.Choices) -> None:
         )
     if options.memory and (options.read_only or options.readers):
         raise InvalidInput("expected a folder to read from, got --memory, which no other process can see.")
+    if parameters.is_postgres(options.target) and not (options.memory or options.demo):
+        for name, is_given in {
+            "--read-only": options.read_only,
+            "--readers": options.readers,
+            "--sync": options.sync != "full",
+            "--held-out": options.held_out,
+        }.items():
+            if is_given:
+                raise InvalidInput(f"expected a folder with {name}, got an address of PostgreSQL.")
     typed = [name for name, value in vars(choices).items() if value is not None]
     if typed and (options.demo or options.read_only):
         raise InvalidInput(f"expected no --{typed[0]} here, as the index has its learner already.")
@@ -161,14 +172,16 @@ def _held_out(path: str) -> tuple[Any, Any]:
     return found.X, found.y
 
 
-def _index(options: Options, choices: parameters.Choices) -> LiveIndex:
-    """The index in the folder, or a new one."""
+def _index(options: Options, choices: parameters.Choices) -> VectorIndex:
+    """The index in the folder or in PostgreSQL, or a new one."""
     from onlinehash.live.index import LiveIndex
 
     if options.read_only:
-        return LiveIndex.open(options.folder, read_only=True)
+        return LiveIndex.open(options.target, read_only=True)
     policy = None if options.refresh is None else _policy(options.refresh)
-    return parameters.make_index(choices, None if options.memory else options.folder, policy, options.sync)
+    if options.memory:
+        return parameters.make_index(choices, None, policy, options.sync)
+    return parameters.open_index(options.target, options.schema, choices, policy, options.sync)
 
 
 def _policy(text: str) -> Policy:
@@ -191,7 +204,7 @@ def _policy(text: str) -> Policy:
 
 def _for_readers(options: Options) -> list[str]:
     """The command line of a reader: what concerns the door, and that it only reads."""
-    made = ["serve", options.folder, "--read-only", "--host", options.host]
+    made = ["serve", options.target, "--read-only", "--host", options.host]
     made += ["--insecure"] if options.insecure else []
     made += ["--log-requests"] if options.log_requests else []
     for name, values in (("--allow-host", options.allow_host), ("--limit", options.limit)):

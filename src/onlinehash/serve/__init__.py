@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from onlinehash.errors import MissingExtra
 
 if TYPE_CHECKING:
-    from onlinehash.live.index import LiveIndex
+    from onlinehash.index.api import VectorIndex
 
 __all__ = ["background"]
 
 
 @contextmanager
-def background(index: LiveIndex, port: int = 0, *, token: str | None = None, **settings: Any) -> Iterator[str]:
+def background(index: VectorIndex, port: int = 0, *, token: str | None = None, **settings: Any) -> Iterator[str]:
     """Serve an index in a thread of this process while inside the `with`, on loopback; gives the address.
 
     Afterwards the index is closed. `settings` are those of the service: `limits`, `label`, `pictures`.

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from onlinehash.index.api import Capability, VectorIndex
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live.index import LiveIndex
 
 #: Items times queries up to which a search takes less time than handing it to a thread and back.
 MOST_AT_ONCE = 2_000_000
@@ -39,8 +39,9 @@ class _Waiting(NamedTuple):
 class Batches:
     """Searches of single vectors, for those who run in one event loop."""
 
-    def __init__(self, index: LiveIndex) -> None:
+    def __init__(self, index: VectorIndex) -> None:
         self._index = index
+        self._is_in_memory = index.supports(Capability.VIEW)  # others ask a database, which the loop must not wait for
         self._waiting: list[_Waiting] = []
         self._is_due = False  # the next batch is about to be taken, or is to wait for the one that is searched
 
@@ -60,7 +61,7 @@ class Batches:
             loop.call_soon(self._take, loop, len(self._waiting))
             return
         batch, self._waiting = self._waiting[:MOST_QUERIES], self._waiting[MOST_QUERIES:]
-        if len(self._index) * len(batch) <= MOST_AT_ONCE:
+        if self._is_in_memory and len(self._index) * len(batch) <= MOST_AT_ONCE:
             _settle(batch, self._search(batch))
             self._go_on(loop)
         else:

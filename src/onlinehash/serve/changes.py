@@ -9,9 +9,10 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from onlinehash.index.api import Capability, Receipt, VectorIndex
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
-from onlinehash.live.index import LiveIndex
+from onlinehash.live.receipts import MemoryReceipts, bytes_of, outcome_of
 from onlinehash.serve.errors import KeyReused
 from onlinehash.serve.news import News
 from onlinehash.serve.writer import Writer
@@ -51,19 +52,49 @@ class Done(NamedTuple):
     n_waiting: int = 0
 
 
+class Receipts:
+    """What came of changes that clients gave a key: kept by the index, in the transaction of the change, or here.
+
+    An index that keeps no receipts has them in the memory of the service: a retry after a restart is not recognised.
+    """
+
+    def __init__(self, index: VectorIndex) -> None:
+        self._index, self._here = index, MemoryReceipts()
+        self._are_kept = index.supports(Capability.RECEIPTS)
+
+    def receipt(self, key: str) -> Receipt | None:
+        """What came of the change with this key; None if there was none."""
+        if self._are_kept:
+            return self._index.receipt(key)
+        stored = self._here.get(key)
+        return None if stored is None else Receipt(stored[0], outcome_of(stored[1], f"receipt {key!r}"))
+
+    def made_once(self, request: Retry, make: Callable[[], Done]) -> Done:
+        """Make a change whose key has no receipt yet."""
+        if self._are_kept:
+            with self._index.once(request.key, request.digest):
+                return make()
+        done = make()
+        self._here.put(request.key, request.digest, bytes_of(done.outcome))
+        return done
+
+
 class Changes(ABC):
     """What clients change, through the writer."""
 
-    index: LiveIndex
+    index: VectorIndex
     writer: Writer
     news: News
+    _receipts: Receipts
 
     @property
     @abstractmethod
     def companions(self) -> list[Companion]:
         """Those who hear of changes."""
 
-    def change(self, work: Callable[[LiveIndex], Any], request: Retry | None = None, n_bytes: int = 0) -> Future[Done]:
+    def change(
+        self, work: Callable[[VectorIndex], Any], request: Retry | None = None, n_bytes: int = 0
+    ) -> Future[Done]:
         """Let the writer do this, once for each key."""
 
         def made() -> Done:
@@ -72,10 +103,9 @@ class Changes(ABC):
         def run() -> Done:
             if request is None:
                 return made()
-            receipt = self.index.receipt(request.key)
+            receipt = self._receipts.receipt(request.key)
             if receipt is None:
-                with self.index.once(request.key, request.digest):
-                    return made()
+                return self._receipts.made_once(request, made)
             if receipt.digest != request.digest:
                 raise KeyReused(
                     f"expected a new Idempotency-Key for a new request, got {request.key!r}, which belongs to another "
@@ -90,7 +120,7 @@ class Changes(ABC):
     ) -> Future[Done]:
         """New items; the outcome are their ids."""
 
-        def work(index: LiveIndex) -> Any:
+        def work(index: VectorIndex) -> Any:
             names = index.add(ids, X, payloads)
             self.news.note_items()
             self._pass_on("added", names, X)
@@ -101,7 +131,7 @@ class Changes(ABC):
     def update(self, ids: Any, X: Any, payloads: Any, request: Retry | None = None, n_bytes: int = 0) -> Future[Done]:
         """Other vectors or payloads."""
 
-        def work(index: LiveIndex) -> None:
+        def work(index: VectorIndex) -> None:
             index.update(ids, X, payloads)
             self.news.note_items()
             self._pass_on("updated", ids, X)
@@ -111,7 +141,7 @@ class Changes(ABC):
     def remove(self, ids: Any, request: Retry | None = None, n_bytes: int = 0) -> Future[Done]:
         """Items go."""
 
-        def work(index: LiveIndex) -> None:
+        def work(index: VectorIndex) -> None:
             index.remove(ids)
             self.news.note_items()
             self._pass_on("removed", ids)
@@ -141,13 +171,13 @@ class Changes(ABC):
 
     def _learn(
         self,
-        sides: Callable[[LiveIndex], tuple[Any, Any]],
+        sides: Callable[[VectorIndex], tuple[Any, Any]],
         similar: Any,
         weight: Any,
         request: Retry | None,
         n_bytes: int,
     ) -> Future[Done]:
-        def work(index: LiveIndex) -> Updates:
+        def work(index: VectorIndex) -> Updates:
             A, B = sides(index)
             updates = index.learn_pairs(A, B, similar, weight)
             self.news.note(updates)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onlinehash.live.index import LiveIndex
+from onlinehash.index.api import VectorIndex
 from onlinehash.serve.changes import pairs_at_a_time, pairs_waiting
 from onlinehash.serve.follower import Follower
 from onlinehash.serve.news import News
@@ -29,7 +29,7 @@ MOST_LAG = 5.0
 class Facts:
     """Everything here only looks."""
 
-    index: LiveIndex
+    index: VectorIndex
     limits: Limits
     writer: Writer
     news: News

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onlinehash import checks, evaluate
-from onlinehash.errors import InvalidInput, UnknownId
+from onlinehash.errors import InvalidInput, NotSupported, UnknownId
+from onlinehash.index.api import Capability, VectorIndex
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import filters
-from onlinehash.live.index import LiveIndex
 from onlinehash.serve.companion import Background
 from onlinehash.serve.sampling import hashes
 from onlinehash.streams.from_labels import key_of
@@ -42,6 +42,10 @@ class Monitor(Background):
         super().__init__()
         if service.label is None:
             raise InvalidInput("expected a service that knows which payload field is the label, got one without.")
+        if not service.index.supports(Capability.VIEW):
+            raise NotSupported(
+                f"measuring the search needs an index whose codes are in memory, got a {type(service.index).__name__}."
+            )
         self._service, self._field = service, service.label
         self._X = checks.vectors(X)
         self._numbers: dict[str, int] = {}
@@ -63,7 +67,7 @@ class Monitor(Background):
         cost, self._is_warm = time.thread_time() - start if self._is_warm else 0.0, True
         return cost * (1 / SHARE - 1)
 
-    def measure(self, index: LiveIndex) -> tuple[float, Encoder] | None:
+    def measure(self, index: VectorIndex) -> tuple[float, Encoder] | None:
         """The mAP of an index with these items, and the encoder that it is the mAP of; None where it has none."""
         view = index.view  # ids, codes and encoder of one moment, which never change
         encoder, items = view.encoder, view.items
@@ -81,7 +85,7 @@ class Monitor(Background):
         found = evaluate.rank(encoder.encode(self._X), codes, truth, ["map"], fusion=encoder.fusion)
         return found["map"], encoder
 
-    def measure_exact(self, index: LiveIndex) -> float | None:
+    def measure_exact(self, index: VectorIndex) -> float | None:
         """The mAP of the vectors of an index with these items, ranked by their cosine; None where it has none."""
         ids = index.ids
         y = self._labels_of(ids.tolist())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from onlinehash.errors import NotReady, UnknownId
+from onlinehash.index.api import VectorIndex
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
@@ -55,7 +56,7 @@ class Rival:
     """A method with its index, and the mAP of its codes, once somebody asked for it."""
 
     name: str
-    index: LiveIndex
+    index: VectorIndex
     measured: tuple[tuple[Encoder | None, int], float | None] | None = None
 
 
@@ -277,11 +278,11 @@ class Rivals(Background):
             index.refresh()
 
 
-def _is_batch(index: LiveIndex) -> bool:
+def _is_batch(index: VectorIndex) -> bool:
     return index.learner.traits.unit == "batch"
 
 
-def _takes_items(index: LiveIndex) -> bool:
+def _takes_items(index: VectorIndex) -> bool:
     """Has it hash functions to make codes by, or will it have them by taking items?"""
     return not _is_batch(index) or hasattr(index.learner, "n_features_in_")
 

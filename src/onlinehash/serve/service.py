@@ -1,4 +1,4 @@
-"""`Service`: a live index as many clients use it at once: searches at any moment, changes one after the other.
+"""`Service`: an index as many clients use it at once: searches at any moment, changes one after the other.
 
 Reading goes straight to the index. Changes and learning go through one `Writer`; what they did is counted, told to
 those who listen and passed on to companions (a monitor, rivals, a teacher).
@@ -12,9 +12,9 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
-from onlinehash.errors import InvalidInput
-from onlinehash.live.index import LiveIndex
-from onlinehash.serve.changes import Changes, Companion
+from onlinehash.errors import InvalidInput, NotSupported
+from onlinehash.index.api import Capability, VectorIndex
+from onlinehash.serve.changes import Changes, Companion, Receipts
 from onlinehash.serve.facts import Facts
 from onlinehash.serve.follower import Follower
 from onlinehash.serve.hub import Hub
@@ -35,11 +35,11 @@ T = TypeVar("T")
 
 
 class Service(Changes, Facts):
-    """A live index, what it counts, and who accompanies it."""
+    """An index, what it counts, and who accompanies it."""
 
     def __init__(
         self,
-        index: LiveIndex,
+        index: VectorIndex,
         *,
         limits: Limits | None = None,
         label: str | None = None,
@@ -47,7 +47,13 @@ class Service(Changes, Facts):
         read_only: bool = False,
         demo: bool = False,
     ) -> None:
-        self.index, self.limits = index, limits or Limits()
+        for needed in (Capability.LEARNER, *((Capability.RELOAD,) if read_only else ())):
+            if not index.supports(needed):
+                raise NotSupported(
+                    f"a {'read-only ' if read_only else ''}service needs an index that supports {needed.value}, "
+                    f"and {type(index).__name__} does not."
+                )
+        self.index, self.limits, self._receipts = index, limits or Limits(), Receipts(index)
         self.label, self.pictures, self.read_only, self.demo = label, pictures, read_only, demo
         self.hub, self.writer = Hub(self.limits.events), Writer(self.limits)
         self.monitor: Monitor | None = None

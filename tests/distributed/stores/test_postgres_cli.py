@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import psycopg
 import pytest
 
+import onlinehash
 from onlinehash import OnlineHashing, PostgresIndex, refresh, save
 from onlinehash.distributed.stores.postgres.migrating import FORMAT
 from tests.cli.running import Data, done, refused
 from tests.distributed.servers import PostgresServer
 from tests.distributed.stores.conftest import Home
+from tests.serve.services import Process
 
 DATA = Data.make(60)
 
@@ -105,3 +108,30 @@ def test_commands_that_are_refused(stock_home: Home, model: Path, tmp_path: Path
         assert "secret" not in message
     with psycopg.connect(stock_home.address) as connection:
         assert connection.execute("SELECT to_regnamespace(%s)", (stock_home.schema,)).fetchone() == (None,)
+
+
+def test_an_index_in_postgresql_is_served(stock_home: Home, model: Path, tmp_path: Path) -> None:
+    where = (stock_home.address, "--schema", stock_home.schema)
+    done("postgres", "create", *where, "--model", model)
+    with Process(*where, log=tmp_path / "log") as served:
+        with onlinehash.connect(served.url) as remote:
+            remote.add(None, DATA.X)
+            remote.learn_pairs(DATA.A, DATA.B, DATA.similar)
+            remote.refresh()
+            hits = remote.search(DATA.X[:5], 3)
+        assert served.stop() == 0
+    with PostgresIndex.open(stock_home.address, schema=stock_home.schema) as index:
+        assert len(index) == len(DATA.X)
+        assert index.learner.n_pairs_seen_ == 2 * len(DATA.A)
+        found = index.search(DATA.X[:5], 3)
+        assert np.array_equal(found.ids, hits.ids)
+        assert np.array_equal(found.distances, hits.distances)
+
+
+@pytest.mark.parametrize(
+    "option", [["--read-only"], ["--readers", "2"], ["--sync", "batch"], ["--label", "x", "--held-out", "x.npz"]]
+)
+def test_what_needs_a_folder_is_refused_before_anything_is_opened(option: list[str]) -> None:
+    code, message = refused("serve", "postgresql://nobody@127.0.0.1:1/none", "--port", "0", *option)
+    assert code == 2
+    assert f"expected a folder with {[word for word in option if word.startswith('--')][-1]}" in message

@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from onlinehash.distributed.consuming import messages
 from onlinehash.distributed.consuming.requests import Request
 from onlinehash.distributed.consuming.source import Entry, Source
-from onlinehash.errors import InvalidInput, NotReady, UnknownId
+from onlinehash.errors import InvalidInput, NotReady, NotSupported, UnknownId
+from onlinehash.index.api import Capability, VectorIndex
 from onlinehash.live import positions
 
 #: Messages that are read at once, unless told otherwise: few enough to be kept soon, enough to share a transaction.
@@ -54,14 +55,16 @@ class Taken(NamedTuple):
 
 
 class Consumer:
-    """One source into one index, which has `positions`, `reached` and `put_position`.
+    """One source into one index, which stores positions.
 
     No other consumer may read the same source under the same name into the same index at the same time.
     """
 
-    def __init__(self, index: Any, source: Source, batch: int = BATCH) -> None:
+    def __init__(self, index: VectorIndex, source: Source, batch: int = BATCH) -> None:
         if batch < 1:
             raise InvalidInput(f"expected a batch of at least one message, got {batch}.")
+        if not index.supports(Capability.POSITIONS):
+            raise NotSupported(f"a consumer needs an index that stores positions, and {type(index).__name__} does not.")
         self.index, self.source, self.batch = index, source, batch
         self.tally = Tally()
         self._is_under_way = False

@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from onlinehash import streams
 from onlinehash.errors import NotReady
+from onlinehash.index.api import VectorIndex
 from onlinehash.learners.update import Updates
-from onlinehash.live.index import LiveIndex
 from onlinehash.serve import logs, results
 from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes
@@ -95,7 +95,7 @@ def routes(service: Service) -> APIRouter:
     @router.post("/v1/flush", **described("Flush", None, results.Taught, changes=True))
     async def flush(request: Request) -> Response:
         """Let a feature map that still waits start with the anchors there are; learn a chunk that still fills."""
-        return await done(service.change(LiveIndex.flush, retry_of(request, b"")), service, taught)
+        return await done(service.change(VectorIndex.flush, retry_of(request, b"")), service, taught)
 
     # ------------------------------------------------------------------------------------------------ codes
 

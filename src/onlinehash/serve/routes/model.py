@@ -82,7 +82,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
 
         def find() -> dict[str, Any]:
             assert service.rivals is not None
-            vector = index.vectors_of([body.id])[0] if body.vector is None else body.vector
+            vector = body.vector if body.id is None else index.vectors_of([body.id])[0]
             return {"methods": service.rivals.compare(vector, body.k), "exact": service.rivals.exact()}
 
         return answer(await asyncio.to_thread(find), index.encoder)

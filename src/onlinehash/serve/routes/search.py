@@ -82,7 +82,7 @@ def routes(service: Service) -> APIRouter:
     async def rerank(request: Request) -> Response:
         """The same hits in the order of the distance of query and stored vector."""
         body, _ = await parsed(request, service, shapes.Rerank)
-        query = body.vector if body.vector is not None else body.vectors
+        query: Any = body.vector if body.vector is not None else body.vectors
         if len({type(id) for id in body.ids}) > 1:
             raise InvalidInput("expected ids of one kind, or a list of ids for each vector, got several kinds.")
         ids = np.array(body.ids, object)  # as NumPy would make strings of numbers beside a string
@@ -181,6 +181,7 @@ def _found_within(service: Service, query: Any, body: shapes.Within) -> tuple[An
     index = service.index
     if not isinstance(query, Codes) and np.ndim(query) == 1:
         hits, encoder = index.found_within(query, body.radius, body.where)
+        assert isinstance(hits, Hits)  # as it is one query
         _refuse_many(service, len(hits.ids))
         return hits, encoder
     step = max(1, HITS_AT_ONCE * service.limits.hits // max(len(index), 1))
@@ -189,6 +190,7 @@ def _found_within(service: Service, query: Any, body: shapes.Within) -> tuple[An
         encoders: set[Encoder] = set()
         for start in range(0, max(len(query), 1), step):
             some, encoder = index.found_within(query[start : start + step], body.radius, body.where)
+            assert isinstance(some, list)
             found += some
             encoders.add(encoder)
             _refuse_many(service, sum(len(hits.ids) for hits in found))

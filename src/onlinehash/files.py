@@ -251,5 +251,8 @@ def _scikit_learn(value: dict[str, Any]) -> Any:
         raise FormatError(f"expected {name} without memory, which would name a folder of pickles to trust.")
     transformer = cls(**params)
     for attribute, learned in _unpack(value["learned"]).items():
+        # Set this way a parameter would not be checked, and a method would be replaced.
+        if attribute in transformer.get_params(deep=False) or callable(getattr(cls, attribute, None)):
+            raise FormatError(f"expected learned attributes of {name}, got {checks.shown(attribute)}.")
         setattr(transformer, attribute, learned)
     return transformer

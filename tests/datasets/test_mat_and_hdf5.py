@@ -97,6 +97,30 @@ def test_hdf5_that_cannot_be_used(tmp_path):
             datasets.load(tmp_path / name)
 
 
+def test_hdf5_does_not_read_other_files(tmp_path):
+    """A file from a stranger must not bring the contents of files beside it."""
+    write_ann(tmp_path / "other.hdf5")
+    (tmp_path / "secret").write_bytes(BASE.tobytes())
+    with h5py.File(tmp_path / "link.hdf5", "w") as file:
+        file["train"] = h5py.ExternalLink(str(tmp_path / "other.hdf5"), "train")
+    with h5py.File(tmp_path / "external.hdf5", "w") as file:
+        file.create_dataset("train", BASE.shape, "f4", external=str(tmp_path / "secret"))
+    with h5py.File(tmp_path / "virtual.hdf5", "w") as file:
+        layout = h5py.VirtualLayout(BASE.shape, "f4")
+        layout[:] = h5py.VirtualSource(str(tmp_path / "other.hdf5"), "train", BASE.shape)
+        file.create_virtual_dataset("train", layout)
+    for name in ("link", "external", "virtual"):
+        with pytest.raises(FormatError, match="lies in another file"):
+            datasets.load(tmp_path / f"{name}.hdf5")
+
+
+def test_hdf5_of_a_huge_shape_is_one_sentence(tmp_path):
+    with h5py.File(tmp_path / "huge.hdf5", "w") as file:
+        file.create_dataset("train", (1 << 40, 1 << 10), "f4", chunks=(1, 1 << 10))
+    with pytest.raises(FormatError, match="bytes of memory; read fewer rows"):
+        datasets.load(tmp_path / "huge.hdf5")
+
+
 def test_without_h5py_the_message_names_the_extra(tmp_path, monkeypatch):
     write_ann(tmp_path / "a.hdf5")
     monkeypatch.setitem(sys.modules, "h5py", None)

@@ -120,7 +120,8 @@ def test_tokens_are_compared_in_constant_time() -> None:
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "evil.example:80", "[", "127.0.0.1@evil",
-                                  "0.0.0.0", "localhost.", "xn--lcalhost-", ""])  # fmt: skip
+                                  "0.0.0.0", "localhost.", "xn--lcalhost-", "", "evil.example@127.0.0.1",
+                                  "127.0.0.1/evil.example", "127.0.0.1:port", "127.0.0.1#", "127.0.0.1?"])  # fmt: skip
 def test_a_name_that_was_bound_to_loopback_is_refused(host: str) -> None:
     with served() as (_, url):
         for path in ("/", "/v1/stats", "/page/look.css"):
@@ -134,6 +135,30 @@ def test_names_of_this_machine_are_known(host: str) -> None:
         port = url.rpartition(":")[2]
         for name in (host, f"{host}:{port}"):
             assert httpx.get(url + "/v1/stats", headers={"Host": name}, timeout=SECONDS).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["Host", "Authorization", "Origin"])
+@pytest.mark.parametrize("other_first", [False, True])
+def test_headers_that_decide_who_may_come_in_are_sent_once(name: str, other_first: bool) -> None:
+    with served(token=TOKEN) as (service, url), connected(url) as connection:
+        before = everything(service.index)
+        right = {"Host": url.removeprefix("http://"), "Authorization": f"Bearer {TOKEN}", "Origin": url}
+        lines = [f"{key}: {value}" for key, value in right.items()]
+        other = f"{name}: evil.example"
+        lines = [other, *lines] if other_first else [*lines, other]
+        head = ["POST /v1/flush HTTP/1.1", *lines, "Content-Length: 0", "Connection: close"]
+        connection.sendall("\r\n".join(head).encode() + b"\r\n\r\n")
+        assert rest_of(connection).split()[1] == b"400"
+        assert everything(service.index) == before
+
+
+@pytest.mark.parametrize("target", ["/v1/items/0/../1", "/v1/items/./1", "/v1/items/..", "/page/../v1/items/1", "*"])
+def test_a_path_that_somebody_could_resolve_to_another_is_refused(target: str) -> None:
+    with served() as (service, url), connected(url) as connection:
+        before = everything(service.index)
+        connection.sendall(request_bytes("DELETE", target, url, Connection="close"))
+        assert rest_of(connection).split()[1] == b"400"
+        assert everything(service.index) == before
 
 
 def test_other_sites_may_not_change_anything() -> None:

@@ -36,6 +36,8 @@ def matrix(file: Any, name: str, path: Path) -> Any:
     found = file.get(name)
     if not isinstance(found, h5py.Dataset) or found.ndim != 2 or found.dtype.kind not in "biuf":
         raise FormatError(f"{path}: expected a matrix {name} of numbers, got {', '.join(file) or 'nothing'}.")
+    if found.external or found.is_virtual or found.file.filename != file.filename:
+        raise FormatError(f"{path}: {name} lies in another file, which is not read; store the numbers in one file.")
     return found
 
 
@@ -52,3 +54,6 @@ def mapped(array: Any, path: Path, rows: int | None = None) -> np.ndarray:
         return np.asarray(array[:n])
     except OSError as error:
         raise FormatError(f"{path}: expected a sound array {array.name}, got: {error}; get it anew.") from None
+    except MemoryError:
+        n_bytes = n * array.shape[1] * array.dtype.itemsize
+        raise FormatError(f"{path}: {array.name} needs {n_bytes:,} bytes of memory; read fewer rows.") from None

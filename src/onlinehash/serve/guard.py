@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+import re
 import time
 from collections import OrderedDict
 from functools import lru_cache
@@ -32,6 +33,12 @@ PAGE = "/page/"
 ENCODER_HEADER = b"onlinehash-encoder"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 MOST_CLIENTS = 10_000
+#: Headers that decide who may come in; of two it would matter which one is read.
+ONCE = (b"host", b"authorization", b"origin", b"content-length")
+
+_HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
+#: Whoever forwards a request may resolve such parts of a path, and then means another resource.
+_DOTS = re.compile(rb"/\.\.?(?:/|$)")
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -120,6 +127,7 @@ class Guard:
 
     def _check(self, scope: Scope, path: str, is_open: bool) -> None:
         headers = dict(scope["headers"])
+        _refuse_ambiguous(scope)
         given_host = headers.get(b"host", b"")
         if self._hosts is not None:
             host = _host(given_host)
@@ -163,13 +171,22 @@ def scope_pattern(scope: Scope) -> str:
     return getattr(route, "path", "none")
 
 
+def _refuse_ambiguous(scope: Scope) -> None:
+    """Refuse a request that two readers could understand in two ways: a proxy, or the process it is forwarded to."""
+    names = [name for name, _ in scope["headers"] if name in ONCE]
+    if len(names) > len(set(names)):
+        twice = max(names, key=names.count).decode().title()
+        raise errors.BadRequest(f"the header {twice} was sent more than once; send it once.")
+    target = scope.get("raw_path", b"").partition(b"?")[0]
+    if not target.startswith(b"/") or _DOTS.search(target):
+        raise errors.BadRequest("the path must begin with / and have no . or .. between slashes; send it resolved.")
+
+
 @lru_cache(64)
 def _host(value: bytes) -> str:
-    """A Host header without its port."""
-    try:
-        return urlsplit("//" + value.decode("latin-1")).hostname or ""
-    except ValueError:
-        return ""
+    """A Host header without its port; empty if it is not just a name or address and a port."""
+    found = _HOST.fullmatch(value)
+    return found[1].strip(b"[]").decode().lower() if found else ""
 
 
 def _origin(value: bytes) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 from typing import Any, ClassVar
 
 import redis
@@ -40,16 +42,27 @@ class RedisBroker:
 
 
 class KafkaBroker:
-    """The mock cluster of librdkafka, which lives in this process: Kafka's protocol on loopback, topics in memory."""
+    """librdkafka's mock cluster in a process of its own: Kafka's protocol on loopback, topics in memory."""
 
     def __init__(self) -> None:
         import confluent_kafka
 
         self._kafka, quiet = confluent_kafka, logging.getLogger("tests.kafka")
         quiet.propagate = False
-        self.producer = confluent_kafka.Producer({"test.mock.num.brokers": 1}, logger=quiet)
-        (broker,) = self.producer.list_topics(timeout=PATIENCE).brokers.values()
-        self.hosts = f"{broker.host}:{broker.port}"
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.distributed.consuming.kafka_process"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self._process.stdout is not None
+        self.hosts = self._process.stdout.readline().strip()
+        self.producer = confluent_kafka.Producer({"bootstrap.servers": self.hosts}, logger=quiet)
+
+    def close(self) -> None:
+        """End the cluster, as a power cut would."""
+        self._process.kill()
+        self._process.communicate()
 
     #: Of the client that reads: it learns sooner that a topic is at its end.
     settings: ClassVar[dict[str, str]] = {"fetch.wait.max.ms": "20"}

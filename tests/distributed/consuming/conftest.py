@@ -19,8 +19,10 @@ def redis_broker() -> Iterator[RedisBroker]:
 
 
 @pytest.fixture(scope="session")
-def kafka_broker() -> KafkaBroker:
-    return KafkaBroker()
+def kafka_broker() -> Iterator[KafkaBroker]:
+    broker = KafkaBroker()
+    yield broker
+    broker.close()
 
 
 @pytest.fixture(params=["redis", "kafka"])

@@ -111,7 +111,7 @@ def test_a_broker_that_goes_away_is_noticed(stream, monkeypatch):
     consumer = Consumer(LiveIndex(new_learner()), source)
     while consumer.tally.messages < 5:
         consumer.step()
-    del broker.producer  # with which the mock broker goes
+    broker.close()
     with pytest.raises(ServiceUnavailable):
         wait_until(lambda: consumer.step(0.1) < 0, "the consumer to notice")
     source.close()
@@ -125,7 +125,7 @@ def test_offsets_that_no_broker_takes_do_not_keep_the_source_from_closing(stream
     source.begin(None)
     while len(read) < 5:
         read += source.read(5, 1)
-    del broker.producer  # with which the mock broker goes
+    broker.close()
     source.acknowledge(read)
     source.close()
 

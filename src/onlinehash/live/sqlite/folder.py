@@ -114,12 +114,18 @@ class Lock:
             ) from None
 
     def release(self) -> None:
-        """Let another writer in, although a fork of this process may have the file open too."""
+        """Let another writer in, although a fork of this process may have the file open too.
+
+        A second call does nothing: by then the number of the descriptor may be somebody else's.
+        """
         import fcntl
 
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor < 0:
+            return
         with suppress(OSError):
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-        os.close(self._descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
 
 
 def read_commits(folder: Path) -> int:

@@ -28,7 +28,7 @@ from onlinehash import OnlineHashing
 from onlinehash.errors import OnlineHashError
 from onlinehash.live import policies, storage
 from onlinehash.live.index import LiveIndex
-from onlinehash.live.sqlite import sealing
+from onlinehash.live.sqlite import segments
 
 WIDTH = 12
 MANY = 900  # items, of which most are then removed
@@ -182,7 +182,7 @@ def warm_up() -> None:
 
 def main() -> None:
     """Fork a writer for each line that is read."""
-    sealing.BLOCK_ROWS = 100
+    segments.BLOCK_ROWS = 100
     storage.LEAST_LOG = 1 << 14
     warm_up()
     print("ready", flush=True)

@@ -20,12 +20,12 @@ from onlinehash import OnlineHashing, refresh
 from onlinehash.errors import InvalidInput
 from onlinehash.live.check import check
 from onlinehash.live.index import LiveIndex
-from onlinehash.live.sqlite import Store, sealing
+from onlinehash.live.sqlite import Store, segments
 
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealing, "BLOCK_ROWS", 50)
+    monkeypatch.setattr(segments, "BLOCK_ROWS", 50)
 
 
 def vectors(n: int, seed: int) -> np.ndarray:

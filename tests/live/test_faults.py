@@ -21,7 +21,7 @@ from onlinehash.errors import FormatError, StorageError
 from onlinehash.live import storage
 from onlinehash.live.check import check
 from onlinehash.live.index import LiveIndex
-from onlinehash.live.sqlite import sealing
+from onlinehash.live.sqlite import segments
 from tests.support import refused, state_bytes, thorough
 
 WIDTH = 12
@@ -29,7 +29,7 @@ WIDTH = 12
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealing, "BLOCK_ROWS", 40)
+    monkeypatch.setattr(segments, "BLOCK_ROWS", 40)
     monkeypatch.setattr(storage, "LEAST_LOG", 1 << 12)
 
 

@@ -12,7 +12,7 @@ import pytest
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, OnlineHashError, UnknownId
 from onlinehash.live.check import check
-from onlinehash.live.sqlite import difference
+from onlinehash.live.sqlite import changes
 from tests.support import state_bytes
 
 WIDTH = 5
@@ -172,7 +172,7 @@ def test_a_reader_sees_them_when_it_reads_again_and_reads_no_codes_for_them(tmp_
                 writer.learn_pairs(rows(40, 3), rows(40, 4), np.arange(40) % 2 == 0)
             assert reader.positions == {}
             with monkeypatch.context() as patched:
-                patched.setattr(difference, "read_codes", None)  # only a refresh makes new ones
+                patched.setattr(changes, "read_codes", None)  # only a refresh makes new ones
                 assert reader.reload()
             assert reader.positions == {"a": 5}
             assert state_bytes(reader.learner) == state_bytes(writer.learner)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, files, refresh
 from onlinehash.errors import FormatError
 from onlinehash.live import storage
-from onlinehash.live.sqlite import changes, contents, difference, sealing
+from onlinehash.live.sqlite import changes, records, segments
 from onlinehash.live.sqlite.store import Store
 from tests.support import state_bytes
 
@@ -52,10 +52,10 @@ def payloads(n, rng):
 def small(few=10**9):
     """Everything happens after a few items; a difference is never too large."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(sealing, "BLOCK_ROWS", 20)
-        patched.setattr(contents, "CODES_CHUNK", 16)
+        patched.setattr(segments, "BLOCK_ROWS", 20)
+        patched.setattr(records, "CODES_CHUNK", 16)
         patched.setattr(storage, "LEAST_LOG", 3000)
-        patched.setattr(difference, "FEW", few)
+        patched.setattr(changes, "FEW", few)
         yield patched
 
 

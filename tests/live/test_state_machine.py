@@ -26,7 +26,7 @@ from onlinehash.errors import NotReady
 from onlinehash.index import costs, multi_index
 from onlinehash.live import index as live_index
 from onlinehash.live import storage, vectors
-from onlinehash.live.sqlite import contents, row_reader, sealing
+from onlinehash.live.sqlite import records, segments
 from tests.live.model import Model, pairs_of, same_functions
 from tests.strategies import TEXTURES, points
 from tests.support import refused, state_bytes, thorough
@@ -373,9 +373,9 @@ class Beside(RuleBasedStateMachine):
 @pytest.fixture(autouse=True)
 def _small(monkeypatch):
     """So that a few items fill blocks, and tables are asked and built anew."""
-    monkeypatch.setattr(sealing, "BLOCK_ROWS", 16)
-    monkeypatch.setattr(row_reader, "READ_ROWS", 64)
-    monkeypatch.setattr(contents, "CODES_CHUNK", 8)
+    monkeypatch.setattr(segments, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(segments, "READ_ROWS", 64)
+    monkeypatch.setattr(records, "CODES_CHUNK", 8)
     monkeypatch.setattr(storage, "LEAST_LOG", 2000)
     monkeypatch.setattr(vectors, "BLOCK_ROWS", 64)
     monkeypatch.setattr(live_index, "BLOCK_ROWS", 16)

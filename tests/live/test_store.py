@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 from onlinehash.errors import FormatError, InvalidInput, StorageError
-from onlinehash.live.sqlite import Store, contents, row_reader, sealing
+from onlinehash.live.sqlite import Store, records, segments
 from onlinehash.live.sqlite import folder as folders
 from tests.live.store_process import rows_of
 
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealing, "BLOCK_ROWS", 16)
-    monkeypatch.setattr(row_reader, "READ_ROWS", 64)
-    monkeypatch.setattr(contents, "CODES_CHUNK", 8)
+    monkeypatch.setattr(segments, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(segments, "READ_ROWS", 64)
+    monkeypatch.setattr(records, "CODES_CHUNK", 8)
 
 
 class Model:

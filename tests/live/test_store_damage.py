@@ -13,13 +13,13 @@ import numpy as np
 import pytest
 
 from onlinehash.errors import FormatError, OnlineHashError
-from onlinehash.live.sqlite import Store, sealing
+from onlinehash.live.sqlite import Store, segments
 from tests.live.store_process import rows_of
 
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sealing, "BLOCK_ROWS", 50)
+    monkeypatch.setattr(segments, "BLOCK_ROWS", 50)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, UnknownId
 from onlinehash.live import storage, vectors
 from onlinehash.live.refresher import Refresh, newest_version
-from onlinehash.live.sqlite import contents, row_reader, sealing
+from onlinehash.live.sqlite import records, segments
 from onlinehash.live.table import ItemTable
 from tests.live.model import pairs_of, ranked
 from tests.support import refused_without_a_trace, state_bytes, thorough
@@ -23,9 +23,9 @@ WIDTH, N_READERS = 8, 4
 
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch):
-    monkeypatch.setattr(sealing, "BLOCK_ROWS", 32)
-    monkeypatch.setattr(row_reader, "READ_ROWS", 64)
-    monkeypatch.setattr(contents, "CODES_CHUNK", 16)
+    monkeypatch.setattr(segments, "BLOCK_ROWS", 32)
+    monkeypatch.setattr(segments, "READ_ROWS", 64)
+    monkeypatch.setattr(records, "CODES_CHUNK", 16)
     monkeypatch.setattr(storage, "LEAST_LOG", 4000)
     monkeypatch.setattr(vectors, "BLOCK_ROWS", 64)
 

@@ -26,12 +26,11 @@ from onlinehash.learners.encoder import Encoder
 from onlinehash.live import policies
 from onlinehash.live.receipts import outcome_of
 from onlinehash.live.sqlite import folder as folders
-from onlinehash.live.sqlite.contents import Contents, read_contents
-from onlinehash.live.sqlite.ledger import check_record, check_total, damaged, read_value, summed_columns
+from onlinehash.live.sqlite.checksums import check_record, check_total, damaged, read_value, summed_columns
 from onlinehash.live.sqlite.receipts import Book, read_news
-from onlinehash.live.sqlite.records import read_positions
-from onlinehash.live.sqlite.row_reader import Reader
+from onlinehash.live.sqlite.records import Contents, read_contents, read_positions
 from onlinehash.live.sqlite.schema import check_tables, connect, tables_of, translated
+from onlinehash.live.sqlite.segments import Reader
 from onlinehash.live.sqlite.state import State
 from onlinehash.live.storage import expect, replay
 from onlinehash.live.table import KINDS

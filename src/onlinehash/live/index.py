@@ -34,10 +34,10 @@ from onlinehash.live.queries import VectorKind, check_searchable, listed, querie
 from onlinehash.live.receipts import MemoryReceipts, Once
 from onlinehash.live.recode import Rehash
 from onlinehash.live.refresher import History, Refresh, Refresher, older_version, pairs_behind
-from onlinehash.live.sqlite.difference import Difference
+from onlinehash.live.sqlite.changes import Difference
 from onlinehash.live.sqlite.receipts import Stored
 from onlinehash.live.sqlite.store import Loaded
-from onlinehash.live.storage import Contents, Storage, replay
+from onlinehash.live.storage import Snapshot, Storage, replay
 from onlinehash.live.table import KINDS, ItemTable
 from onlinehash.live.transaction import REFUSALS, LiveTransaction
 from onlinehash.live.vectors import MemoryVectors
@@ -119,12 +119,12 @@ class LiveIndex(VectorIndex):
         checks.parameters("LiveIndex", {"index": index}, {"index": checks.one_of(None, *KINDS)})
         self._set_up(refresh, index, background, sync, n_jobs)
         if path is None:
-            self._take_over(Contents.of_nothing(learner))
+            self._take_over(Snapshot.of_nothing(learner))
         elif Storage.exists(path):
             self._open(path, False, sync, learner if is_given else None, n_bits)
         else:
             learner.check_free()
-            self._take_over(Contents.of_nothing(learner))
+            self._take_over(Snapshot.of_nothing(learner))
             self._storage = Storage.create(path, learner, self._settings(), sync)
             self._table.vectors = self._storage.store
             learner.owned_by(self)
@@ -205,7 +205,7 @@ class LiveIndex(VectorIndex):
         if not self._is_read_only:
             self.learner.owned_by(self)
 
-    def _take_over(self, contents: Contents, policy: Policy | None = None, loaded: Loaded | None = None) -> None:
+    def _take_over(self, contents: Snapshot, policy: Policy | None = None, loaded: Loaded | None = None) -> None:
         """Make everything in memory from what an index consists of; all that is large, before anybody has to wait."""
         learner, settings = contents.learner, contents.settings
         kind = self._given_kind or settings["index"]
@@ -698,7 +698,7 @@ class LiveIndex(VectorIndex):
                 view, payloads = self._table.view, self._table.payloads
                 texts = [payloads.text(position) for position in view.items.positions().tolist()]
                 codes, settings = view.codes.rows(), self._settings()
-                contents = Contents(self._learner, self._history.versions, list(self), texts, codes, settings)
+                contents = Snapshot(self._learner, self._history.versions, list(self), texts, codes, settings)
                 Storage.write(path, contents, self.vectors, self._receipts.all(), self.positions)
                 return
             store = self._storage.store

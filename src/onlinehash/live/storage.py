@@ -31,7 +31,7 @@ from onlinehash.live.sqlite.store import Loaded
 LEAST_LOG = 1 << 18
 
 
-class Contents(NamedTuple):
+class Snapshot(NamedTuple):
     """All of a durable index but the vectors."""
 
     learner: Learner
@@ -43,7 +43,7 @@ class Contents(NamedTuple):
     next_id: int = 0
 
     @classmethod
-    def of_nothing(cls, learner: Learner) -> Contents:
+    def of_nothing(cls, learner: Learner) -> Snapshot:
         """A new index, with the policy that is taken where none is given."""
         settings = {"index": "auto", "serial": 0, "paused": False, "counters": [0] * 4}
         settings["refresh"] = {"policy": "when_changed", "share": 0.05, "price": 0.1}
@@ -69,7 +69,7 @@ class Storage:
     def write(
         cls,
         path: str | os.PathLike[str],
-        contents: Contents,
+        contents: Snapshot,
         vectors: np.ndarray,
         receipts: Sequence[tuple[str, str, bytes]],
         positions: dict[str, Any],
@@ -116,18 +116,18 @@ class Storage:
 
     # ------------------------------------------------------------------------------------------------ reading
 
-    def load(self) -> Contents:
+    def load(self) -> Snapshot:
         """Everything as of the last change that was kept."""
         loaded = self.store.read()
         contents = self.contents(loaded)
         self.store.adopt(loaded)
         return contents
 
-    def contents(self, loaded: Loaded) -> Contents:
+    def contents(self, loaded: Loaded) -> Snapshot:
         """What was loaded, in terms of learners and encoders."""
         found, records = loaded.contents, loaded.records
         learner, versions = self.learner(records.learner), self.versions(records.encoders)
-        return Contents(
+        return Snapshot(
             learner, versions, found.ids, found.payloads, found.codes, records.settings, loaded.state.next_id
         )
 

@@ -18,7 +18,7 @@ from onlinehash.live.margins import Margins
 from onlinehash.live.payloads import Payloads
 from onlinehash.live.recode import Rehash
 from onlinehash.live.sqlite import Store
-from onlinehash.live.sqlite.difference import Difference
+from onlinehash.live.sqlite.changes import Difference
 from onlinehash.live.vectors import MemoryVectors
 
 #: With the kind "auto", so many items are the first for which tables are built.

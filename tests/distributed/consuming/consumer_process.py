@@ -27,7 +27,7 @@ from onlinehash.distributed.consuming.address import Address
 from onlinehash.distributed.consuming.consumer import Consumer
 from onlinehash.distributed.consuming.source import Source
 from onlinehash.live import storage
-from onlinehash.live.sqlite import sealing
+from onlinehash.live.sqlite import segments
 from tests.distributed.consuming.program import after, make, new_learner, policy
 from tests.live.crash_writer import Mortal
 
@@ -78,7 +78,7 @@ def consume(task: dict[str, Any]) -> None:
 
 def main() -> None:
     """Fork a consumer for each line that is read."""
-    sealing.BLOCK_ROWS = 20
+    segments.BLOCK_ROWS = 20
     storage.LEAST_LOG = 1 << 12
     after(make(100, 0))  # loads every kernel, so that no child has to
     print("ready", flush=True)

@@ -10,14 +10,14 @@ from onlinehash.index.api import Policy
 from onlinehash.learners.base import Learner
 from onlinehash.live import policies
 from onlinehash.live.policies import IS_POLICY
-from onlinehash.live.storage import Contents
+from onlinehash.live.storage import Snapshot
 
 
 def first(learner: Learner, policy: Policy | None = None) -> tuple[Head, dict[str, bytes]]:
     """Head and blobs of an index without items, with a learner that may have learned already."""
     layout_of(learner)
     checks.parameters("refresh", {"refresh": policy}, {"refresh": IS_POLICY})
-    kept = Contents.of_nothing(learner).settings["refresh"] if policy is None else policies.specification(policy)
+    kept = Snapshot.of_nothing(learner).settings["refresh"] if policy is None else policies.specification(policy)
     blob, is_fitted = files.to_bytes(learner), hasattr(learner, "n_features_in_")
     state = State(kept, Log(checkpoint_bytes=len(blob) if is_fitted else 0))
     if is_fitted:

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from pathlib import Path
 from typing import NamedTuple
 
-from onlinehash.live.sqlite.ledger import check_record, damaged
+from onlinehash.live.sqlite.checksums import check_record, damaged
 from onlinehash.live.sqlite.schema import tables_of
 
 #: So many receipts are kept, and so many bytes of them; the newest is kept however long it is.

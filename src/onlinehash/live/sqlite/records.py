@@ -1,14 +1,19 @@
-"""What a store holds besides items: settings, positions, the learner with its log, and encoders."""
+"""All that a store holds but vectors: settings, positions, the learner with its log, encoders, ids, payloads, codes."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
+from bisect import bisect_left
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from onlinehash import format
-from onlinehash.live.sqlite.ledger import check_record, damaged, read_value
+from onlinehash.live.sqlite.checksums import Ledger, check_record, check_totals, damaged, read_value
+from onlinehash.live.sqlite.segments import block_contents
+from onlinehash.live.sqlite.state import State
 
 ONLY = 0  #: The key of a table's only record.
 POSITIONS = 1  #: The key of the positions in the table of settings; there is no such record where none was ever kept.
@@ -75,3 +80,124 @@ def read_encoders(connection: sqlite3.Connection, folder: Path) -> Encoders:
     for key, total, *values in found:
         check_record(folder, "encoders", key, total, values)
     return [(key, json.loads(facts), value) for key, _, facts, value in found]
+
+
+CODES_CHUNK = 512  #: Numbers whose codes lie in one record.
+
+
+class Contents(NamedTuple):
+    """The living items in the order of insertion; codes are rows of bytes, zeros where none were put."""
+
+    ids: list[Any]
+    payloads: list[str | None]
+    numbers: np.ndarray
+    codes: np.ndarray
+
+
+Items = dict[int, tuple[Any, str | None]]  #: Id and payload by number.
+
+_BLOCKS = "SELECT key, sum, length(vectors), numbers, row_sums, ids, payloads FROM blocks"
+_ROWS = "SELECT key, sum, length(vector), row_sum, id, payload FROM rows"
+#: The block in which a number would be.
+_BLOCK_OF = f"{_BLOCKS} WHERE key = (SELECT max(key) FROM blocks WHERE key <= ?)"
+
+
+def read_contents(connection: sqlite3.Connection, folder: Path, state: State) -> Contents:
+    """What is there, if every record is as it was written and none is missing."""
+    check_totals(connection, folder, state.totals)
+    contents = read_from(connection, folder, state, 0)
+    numbers = contents.numbers
+    if len(numbers) != state.alive:
+        raise damaged(folder, "state", "alive", f"expected {state.alive} items, got {len(numbers)}")
+    if np.count_nonzero(numbers >= state.sealed) != state.tail:
+        raise damaged(folder, "state", "tail", f"expected {state.tail} rows")
+    return contents
+
+
+def read_from(connection: sqlite3.Connection, folder: Path, state: State, first: int) -> Contents:
+    """The items with this number and those after it: sealed ones, then single rows, which override them."""
+    items: Items = {}
+    begin = "coalesce((SELECT max(key) FROM blocks WHERE key <= ?), ?)"
+    for block in connection.execute(f"{_BLOCKS} WHERE key >= {begin}", (first, first)):
+        items.update(_sealed(folder, state, block))
+    for row in connection.execute(f"{_ROWS} WHERE key >= ?", (first,)):
+        items[row[0]] = _single(folder, state, row)
+    for key, total in connection.execute("SELECT key, sum FROM gone WHERE key >= ?", (first,)):
+        check_record(folder, "gone", key, total, ())
+        if items.pop(key, None) is None:
+            raise damaged(folder, "gone", key, "no sealed row has this number")
+    numbers = sorted(items)
+    return _contents(connection, folder, state, items, numbers[bisect_left(numbers, first) :])
+
+
+def read_some(connection: sqlite3.Connection, folder: Path, state: State, numbers: np.ndarray) -> Contents:
+    """Those of the items with these numbers, which ascend, that are still there."""
+    items: Items = {}
+    sealed: Items = {}
+    stop = -1  # the first number behind the block that was read last
+    for number in numbers.tolist():
+        row = connection.execute(f"{_ROWS} WHERE key = ?", (number,)).fetchone()
+        if row is not None:
+            items[number] = _single(folder, state, row)
+            continue
+        if connection.execute("SELECT 1 FROM gone WHERE key = ?", (number,)).fetchone() is not None:
+            continue
+        if number >= stop:
+            block = connection.execute(_BLOCK_OF, (number,)).fetchone()
+            sealed = {} if block is None else _sealed(folder, state, block)
+            (following,) = connection.execute("SELECT min(key) FROM blocks WHERE key > ?", (number,)).fetchone()
+            stop = state.next_number if following is None else following
+        if number in sealed:
+            items[number] = sealed[number]
+    return _contents(connection, folder, state, items, list(items))
+
+
+def _contents(connection: sqlite3.Connection, folder: Path, state: State, items: Items, wanted: list[int]) -> Contents:
+    ids, payloads = ([items[number][column] for number in wanted] for column in (0, 1))
+    numbers = np.array(wanted, np.int64)
+    return Contents(ids, payloads, numbers, read_codes(connection, folder, state, numbers))
+
+
+def _sealed(folder: Path, state: State, block: Any) -> Items:
+    key, total, size, *columns = block
+    numbers, names, payloads = block_contents(folder, key, total, tuple(columns))
+    if size != len(numbers) * state.row_bytes:
+        raise damaged(folder, "blocks", key, "its vectors are too short or too long")
+    return dict(zip(numbers.tolist(), zip(names, payloads, strict=True), strict=True))
+
+
+def _single(folder: Path, state: State, row: Any) -> tuple[Any, str | None]:
+    key, total, size, row_sum, name, payload = row
+    check_record(folder, "rows", key, total, (row_sum, name, payload))
+    if size != state.row_bytes:
+        raise damaged(folder, "rows", key, "its vector is too short or too long")
+    return json.loads(name), None if payload is None else payload.decode()
+
+
+# ------------------------------------------------------------------ codes
+
+
+def read_codes(connection: sqlite3.Connection, folder: Path, state: State, numbers: np.ndarray) -> np.ndarray:
+    """The codes of some numbers, which ascend."""
+    codes = np.zeros((len(numbers), state.code_bytes), np.uint8)
+    for key in np.unique(numbers // CODES_CHUNK).tolist():
+        value = read_value(connection, folder, "codes", key)
+        if value is not None:
+            first, stop = np.searchsorted(numbers, [key * CODES_CHUNK, (key + 1) * CODES_CHUNK])
+            chunk = np.frombuffer(value, np.uint8).reshape(CODES_CHUNK, state.code_bytes)
+            codes[first:stop] = chunk[numbers[first:stop] - key * CODES_CHUNK]
+    return codes
+
+
+def write_codes(
+    connection: sqlite3.Connection, folder: Path, ledger: Ledger, numbers: np.ndarray, codes: np.ndarray
+) -> None:
+    """The codes of some numbers, into the records that hold those of their neighbours too."""
+    order = np.argsort(numbers, kind="stable")
+    keys, firsts = np.unique(numbers[order] // CODES_CHUNK, return_index=True)
+    for key, inside in zip(keys.tolist(), np.split(order, firsts)[1:], strict=True):
+        old = read_value(connection, folder, "codes", key)
+        shape = (CODES_CHUNK, codes.shape[1])
+        chunk = np.zeros(shape, np.uint8) if old is None else np.frombuffer(old, np.uint8).reshape(shape).copy()
+        chunk[numbers[inside] - key * CODES_CHUNK] = codes[inside]
+        ledger.put("codes", key, chunk.tobytes())

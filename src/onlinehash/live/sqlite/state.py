@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onlinehash.live.sqlite.ledger import Totals, damaged, read_value, record_sum
+from onlinehash.live.sqlite.checksums import Totals, damaged, read_value, record_sum
 from onlinehash.live.sqlite.schema import COLUMNS, STATE_KEY
 
 

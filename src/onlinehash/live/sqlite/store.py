@@ -23,29 +23,28 @@ from onlinehash import format
 from onlinehash.checks import shown
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
 from onlinehash.live.sqlite import folder as folders
-from onlinehash.live.sqlite.batch import Batch
-from onlinehash.live.sqlite.changes import note_changes, read_changes
+from onlinehash.live.sqlite.changes import Difference, note_changes, read_changes, read_difference
+from onlinehash.live.sqlite.checksums import Ledger, damaged
 from onlinehash.live.sqlite.connections import Connections
-from onlinehash.live.sqlite.contents import Contents, read_contents, write_codes
-from onlinehash.live.sqlite.difference import Difference, read_difference
-from onlinehash.live.sqlite.ledger import Ledger, damaged
 from onlinehash.live.sqlite.numbering import Numbering
 from onlinehash.live.sqlite.receipts import Book, Stored, read_news, read_receipt, size
 from onlinehash.live.sqlite.records import (
     ONLY,
     POSITIONS,
+    Contents,
     Encoders,
     LearnerAndLog,
     Records,
+    read_contents,
     read_encoders,
     read_learner,
     read_positions,
     read_records,
     read_settings,
+    write_codes,
 )
-from onlinehash.live.sqlite.row_reader import Reader
 from onlinehash.live.sqlite.schema import COLUMNS, check_tables, create_tables, tables_of, translated, upgrade_tables
-from onlinehash.live.sqlite.sealing import Sealing
+from onlinehash.live.sqlite.segments import Batch, Reader, Sealing
 from onlinehash.live.sqlite.state import State
 
 SYNCS = ("full", "batch")

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinehash.index.api import Capability, VectorIndex
+from onlinehash.index.api import VectorIndex
 from onlinehash.learners.encoder import Encoder
 
 #: Items times queries up to which a search takes less time than handing it to a thread and back.
@@ -37,11 +37,14 @@ class _Waiting(NamedTuple):
 
 
 class Batches:
-    """Searches of single vectors, for those who run in one event loop."""
+    """Searches of single vectors, for those who run in one event loop.
 
-    def __init__(self, index: VectorIndex) -> None:
-        self._index = index
-        self._is_in_memory = index.supports(Capability.VIEW)  # others ask a database, which the loop must not wait for
+    in_memory : bool, default=True
+        Small batches are searched in the loop itself. That of an index which asks a database must not wait for it.
+    """
+
+    def __init__(self, index: VectorIndex, in_memory: bool = True) -> None:
+        self._index, self._is_in_memory = index, in_memory
         self._waiting: list[_Waiting] = []
         self._is_due = False  # the next batch is about to be taken, or is to wait for the one that is searched
 

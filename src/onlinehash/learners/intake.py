@@ -16,6 +16,7 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
 from onlinehash.features import RbfAnchors, note_feature_names
+from onlinehash.features.centring import are_small
 from onlinehash.learners.beginning import Beginning, Event
 from onlinehash.learners.undo import undone_if_refused
 from onlinehash.learners.update import Update, Updates
@@ -32,6 +33,18 @@ def plain(X: np.ndarray) -> np.ndarray:
     return X if X.flags.carray else X.copy()
 
 
+def _sign(similar: Any) -> int:
+    """+1 or -1 for the usual ways to say whether one pair is similar; 0 for all others, right or wrong."""
+    if type(similar) in (bool, np.bool_):
+        return 1 if similar else -1
+    return similar if type(similar) is int and similar in (1, -1) else 0
+
+
+def _weight(sample_weight: Any) -> float:
+    """A finite number that is not negative, as it is; -1 for everything else, right or wrong."""
+    return sample_weight if type(sample_weight) is float and 0 <= sample_weight < math.inf else -1.0
+
+
 class Intake(Beginning):
     """What comes in; `Learner` adds what goes out."""
 
@@ -42,28 +55,27 @@ class Intake(Beginning):
 
         `sample_weight` says how much the pair counts; for OH it scales C, the most one pair may move the functions.
         """
-        if type(similar) is bool and sample_weight == 1.0 and self._are_checked(a, b):
-            return self._learn_checked(a, b, similar)
+        if self._is_plain(a) and self._is_plain(b):
+            rows, sign, weight = (plain(a), plain(b)), _sign(similar), _weight(sample_weight)
+            if sign and weight >= 0 and are_small(*rows):  # nothing here that a check would refuse or change
+                self._check_takes("pairs")
+                self.check_free()
+                self._check_same_parameters()
+                A, B = rows[0].reshape(1, -1), rows[1].reshape(1, -1)
+                return self._pass_pairs(A, B, np.array((sign,), np.int8), np.array((weight,)))[0]
         rows = checks.row(a, "a"), checks.row(b, "b")
         return next(self._take_pairs(*rows, similar, sample_weight, names=("a", "b")))[0]
 
-    def _are_checked(self, a: Any, b: Any) -> bool:
-        """Are these vectors that no check would refuse or change? Then a single pair takes the short way."""
-        if not self._is_ready or self._map is not None or hasattr(self, "feature_names_in_"):
-            return False
-        for x in (a, b):
-            if type(x) is not np.ndarray or x.shape != (self.n_features_in_,) or x.dtype is not self.dtype_:
-                return False
-            if not x.flags.c_contiguous:
-                return False
-        with np.errstate(over="ignore", invalid="ignore"):
-            return math.isfinite(a @ a) and math.isfinite(b @ b)
-
-    def _learn_checked(self, a: np.ndarray, b: np.ndarray, similar: bool) -> Update:
-        self._check_takes("pairs")
-        self.check_free()
-        self._check_same_parameters()
-        return self._pass_pairs(a[None], b[None], np.array([1 if similar else -1], np.int8), np.ones(1))[0]
+    def _is_plain(self, x: Any) -> bool:
+        """Is this a vector of the width and dtype that are learned here, for a learner without feature map?"""
+        return (
+            type(x) is np.ndarray
+            and self._is_ready
+            and self._map is None
+            and x.dtype is self.dtype_
+            and x.shape == (self.n_features_in_,)
+            and not hasattr(self, "feature_names_in_")
+        )
 
     def partial_fit_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Self:
         """Learn many pairs, row t of A with row t of B: bit for bit the loop over `learn_pair`."""

@@ -44,12 +44,11 @@ class Centring:
         _enter_points(Z, self.total, self.count, self.limit, self.mean, X, moved)
         return X, moved
 
-    def enter_pairs(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Both points of a pair enter the mean, then both are centred, pair by pair; and which pairs moved it."""
+    def enter_pairs(self, A: np.ndarray, B: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Both points of a pair enter the mean, then both are centred, pair by pair; `moved` hears which moved it."""
         first, second = np.empty(A.shape, self.dtype), np.empty(B.shape, self.dtype)
-        moved = np.zeros(len(A), np.bool_)
         _enter_pairs(A, B, self.total, self.count, self.limit, self.mean, first, second, moved)
-        return first, second, moved
+        return first, second
 
     def centre(self, Z: np.ndarray) -> np.ndarray:
         """Rows less the present mean, padded for the row kernels; the mean stays as it is."""

@@ -55,27 +55,24 @@ class Intake(Beginning):
 
         `sample_weight` says how much the pair counts; for OH it scales C, the most one pair may move the functions.
         """
-        if self._is_plain(a) and self._is_plain(b):
+        if self._are_plain(a, b):
             rows, sign, weight = (plain(a), plain(b)), _sign(similar), _weight(sample_weight)
             if sign and weight >= 0 and are_small(*rows):  # nothing here that a check would refuse or change
                 self._check_takes("pairs")
                 self.check_free()
                 self._check_same_parameters()
-                A, B = rows[0].reshape(1, -1), rows[1].reshape(1, -1)
+                A, B = rows[0][None], rows[1][None]
                 return self._pass_pairs(A, B, np.array((sign,), np.int8), np.array((weight,)))[0]
         rows = checks.row(a, "a"), checks.row(b, "b")
         return next(self._take_pairs(*rows, similar, sample_weight, names=("a", "b")))[0]
 
-    def _is_plain(self, x: Any) -> bool:
-        """Is this a vector of the width and dtype that are learned here, for a learner without feature map?"""
-        return (
-            type(x) is np.ndarray
-            and self._is_ready
-            and self._map is None
-            and x.dtype is self.dtype_
-            and x.shape == (self.n_features_in_,)
-            and not hasattr(self, "feature_names_in_")
-        )
+    def _are_plain(self, a: Any, b: Any) -> bool:
+        """Are these vectors of the width and dtype that are learned, of a learner without feature map and names?"""
+        if type(a) is not np.ndarray or type(b) is not np.ndarray or not self._is_ready or self._map is not None:
+            return False
+        if a.dtype is not self.dtype_ or b.dtype is not self.dtype_ or hasattr(self, "feature_names_in_"):
+            return False
+        return a.shape == b.shape == (self.n_features_in_,)
 
     def partial_fit_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Self:
         """Learn many pairs, row t of A with row t of B: bit for bit the loop over `learn_pair`."""
@@ -153,7 +150,7 @@ class Intake(Beginning):
         if self._map is not None:
             A, B = self._map.map_rows(A), self._map.map_rows(B)
         if not self._takes_raw_pairs:
-            A, B, updates.moved[:] = self._centring.enter_pairs(A, B)
+            A, B = self._centring.enter_pairs(A, B, updates.moved)
         self._learn(A, B, s, w, updates)
         self.n_points_seen_ += 2 * len(A)
         self.n_pairs_seen_ += len(A)

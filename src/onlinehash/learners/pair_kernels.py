@@ -50,8 +50,9 @@ def similarity_losses(
     W: np.ndarray, A: np.ndarray, B: np.ndarray, similar: np.ndarray, alpha: float, b: float, losses: np.ndarray
 ) -> None:
     """R of each pair (row t of A with row t of B, not padded) under W."""
-    X = np.zeros((2 * _PAIRS, W.shape[1]), W.dtype)  # a few pairs at a time, their rows padded
-    P = np.empty((2 * _PAIRS, W.shape[0]), W.dtype)
+    n_rows = 2 * min(_PAIRS, similar.shape[0])
+    X = np.zeros((n_rows, W.shape[1]), W.dtype)  # a few pairs at a time, their rows padded
+    P = np.empty((n_rows, W.shape[0]), W.dtype)
     for start in range(0, similar.shape[0], _PAIRS):
         n = min(_PAIRS, similar.shape[0] - start)
         for t in range(n):

@@ -14,7 +14,8 @@ float     exact search by cosine in the vectors as they are: no codes, no feedba
 ITQ       IterativeQuantization of the 2,000 rows: codes without feedback.
 Smooth    SmoothPairHashing.
 Begun     SmoothPairHashing that begins with ITQ's functions of the 2,000 rows, its first projections scaled to a root
-          mean square of 0.5 or 1, with a first step of 0.3 to 2.4. Nobody knows beforehand which one is best. Not with `--shown`.
+          mean square of 0.5 or 1, with a first step of 0.3 to 2.4. Nobody knows beforehand which one is best.
+          Not with `--shown`.
 Blended   BlendedPairHashing, and the mean of its `blend_`.
 
 Under each table: what Blended must hold, and whether it does. *The best row* is, at each number of pairs, the best in

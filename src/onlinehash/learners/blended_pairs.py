@@ -8,10 +8,12 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
   directions. It is found again as the points become more (at 1/16, at 1/4 and at all of `burn_in`), each time the pairs
   so far are learned again from it, and then the points are forgotten.
 - *Learning* is that of `SmoothPairHashing`, from W₀ scaled so that the first steps turn functions less.
-- *Blending*: codes are those of W₀ + α (W - W₀). Each pair is first a question: how well does the distance of codes
-  tell similar from dissimilar pairs (AUC), for α of 0, 0.15, 0.3, 0.6 and 1? Only then it is learned. α is the mean
-  of the five, weighted by the exponential of how many pairs each told right, older pairs being gradually forgotten. So
-  it begins in the middle, needs evidence to leave it, and comes back when there is evidence for that.
+- *Blending*: codes are those of W₀ + α (W - W₀). Each pair is first a question: how far up does a similar pair come,
+  among similar pairs and among others, for α of 0, 0.1, 0.3 and 1? Only then it is learned. Others are pairs that were
+  called dissimilar and points that nobody paired. α is the mean of the four, weighted by the exponential of that
+  evidence, older pairs being forgotten. So it begins in the middle, and needs evidence to leave it.
+- *Marks on results* come many to a query. Pairs that share a point count together as one question, none if the chunk
+  before had the point, and their step is shorter.
 """
 
 from __future__ import annotations
@@ -65,6 +67,9 @@ SHARES, HALF_LIFE = np.array([0.0, 0.1, 0.3, 1.0]), 100
 #: Multiples of this, but for whole numbers, are a pattern without a period.
 GOLDEN = (math.sqrt(5) - 1) / 2
 
+#: What no point has as its key.
+NO_KEY = 1e300
+
 #: After `MANY_PAIRS`, one chunk in so many is asked for α, and tells which bits to publish.
 LOOKED_AT = 4
 
@@ -78,11 +83,12 @@ class BlendedPairHashing(SmoothPairHashing):
     With W₀ from the first points alone, and W learned from pairs beginning there (see `SmoothPairHashing`),
 
         h(x) = sgn((W₀ + α (W - W₀))ᵀ x)
-        α = Σ_i α_i exp(T AUC_i) / Σ_i exp(T AUC_i)      α_i = 0, 0.15, 0.3, 0.6, 1
+        α = Σ_i α_i exp(0.4 J_i) / Σ_i exp(0.4 J_i)      α_i = 0, 0.1, 0.3, 1
+        J = Σ_similar log((S(d) + 0.01) / (F(d) + 0.01))
 
-    AUC_i is the probability that under α_i a similar pair's codes are nearer than a dissimilar pair's, over pairs that
-    were not learned yet; T = 4 n₊n₋ / (n₊ + n₋), with n₊ and n₋ how many of either kind it rests on. The weight of a
-    pair halves with every 500 of its kind that follow.
+    d is the Hamming distance of a similar pair that was not learned yet, S(d) the part of such pairs that is nearer, and
+    F(d) that of others: 0.8 times of points that nobody paired, 0.2 times of pairs called dissimilar. The weight of a
+    pair falls with the square of how far back in the stream it is, and halves at least with every 100 of its kind.
 
     Parameters
     ----------
@@ -131,7 +137,7 @@ class BlendedPairHashing(SmoothPairHashing):
         self._distances = np.zeros((len(SHARES), 3, self.n_bits + 1))  # dissimilar, similar, other pairs
         self._blend = blend_of(SHARES, self._distances)  # α
         self._along = self._damping.along(self._momentum)
-        self._keys = np.full((2, self.chunk_size), np.nan)  # of the points learned last
+        self._keys = np.full((2, self.chunk_size), NO_KEY)  # of the points learned last
 
     # ------------------------------------------------------------------ the beginning
 
@@ -249,7 +255,7 @@ class BlendedPairHashing(SmoothPairHashing):
         keys, times, is_new = np.empty((2, n)), np.empty(n), np.empty(n, np.bool_)
         keys_of(X, self._pattern, keys.reshape(-1))
         note_repeats(keys, self._keys, times, is_new)
-        self._keys[:, :n], self._keys[:, n:] = keys, np.nan
+        self._keys[:, :n], self._keys[:, n:] = keys, NO_KEY
         return times, is_new
 
     def _ask(self, first: np.ndarray, learned: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:

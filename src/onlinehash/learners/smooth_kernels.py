@@ -109,16 +109,20 @@ def note_repeats(keys: np.ndarray, before: np.ndarray, times: np.ndarray, is_new
 
     `keys` and `before` are `(2, n)`: points a, points b.
     """
-    for t in range(keys.shape[1]):
-        with_a = with_b = 0
-        for u in range(keys.shape[1]):
-            with_a += keys[0, t] == keys[0, u]
-            with_b += keys[1, t] == keys[1, u]
-        times[t] = max(with_a, with_b)
-        is_new[t] = True
-        for u in range(before.shape[1]):
-            if keys[0, t] == before[0, u] or keys[1, t] == before[1, u]:
-                is_new[t] = False
+    times[:], is_new[:] = 1, True
+    for side in range(2):
+        earlier, order = np.sort(before[side]), np.argsort(keys[side])
+        start = 0
+        for stop in range(1, order.shape[0] + 1):  # order[start:stop] are of one key
+            key = keys[side, order[start]]
+            if stop < order.shape[0] and keys[side, order[stop]] == key:
+                continue
+            place = np.searchsorted(earlier, key)
+            was_there = place < earlier.shape[0] and earlier[place] == key
+            for t in order[start:stop]:
+                times[t] = max(times[t], stop - start)
+                is_new[t] &= not was_there
+            start = stop
 
 
 @njit(nogil=True, cache=True)
@@ -133,11 +137,12 @@ def count_distances(
     """Hamming distances enter `histograms[share, kind]`, for codes that go each share of the way from the first to the
     learned projections (rows as in `pulls`).
 
-    Kinds: 0 dissimilar pairs, 1 similar pairs, 2 points a and b of different halves of the chunk, which nobody paired.
-    The latter are many, so that each a counts as one with all its b.
+    Kinds: 0 dissimilar pairs, 1 similar pairs, 2 points a with points b about half a chunk later, which nobody paired:
+    each a with up to 16 of them, and together they count as one.
     """
     n, r = similar.shape[0], first.shape[1]
-    half = n // 2
+    n_others = min(n // 2, 16)
+    start = n // 2 - n_others // 2
     bits = np.empty((2 * n, r), np.uint8)
     for i in range(shares.shape[0]):
         for t in range(2 * n):
@@ -145,9 +150,8 @@ def count_distances(
                 bits[t, k] = first[t, k] + shares[i] * (learned[t, k] - first[t, k]) >= 0
         for t in range(n):
             histograms[i, 1 if similar[t] else 0, _difference(bits[t], bits[n + t])] += weights[t]
-            start, stop = (half, n) if t < half else (0, half)
-            for u in range(start, stop):
-                histograms[i, 2, _difference(bits[t], bits[n + u])] += 1 / (stop - start)
+            for u in range(start + t, start + t + n_others):
+                histograms[i, 2, _difference(bits[t], bits[n + u % n])] += 1 / n_others
 
 
 @njit(nogil=True, cache=True)

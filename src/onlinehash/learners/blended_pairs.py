@@ -86,7 +86,7 @@ class BlendedPairHashing(SmoothPairHashing):
         α = Σ_i α_i exp(0.4 J_i) / Σ_i exp(0.4 J_i)      α_i = 0, 0.1, 0.3, 1
         J = Σ_similar log((S(d) + 0.01) / (F(d) + 0.01))
 
-    d is the Hamming distance of a similar pair that was not learned yet, S(d) the part of such pairs that is nearer, and
+    d is the Hamming distance of a similar pair not learned yet, S(d) the part of such pairs that is nearer, and
     F(d) that of others: 0.8 times of points that nobody paired, 0.2 times of pairs called dissimilar. The weight of a
     pair falls with the square of how far back in the stream it is, and halves at least with every 100 of its kind.
 

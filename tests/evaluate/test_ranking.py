@@ -171,7 +171,7 @@ def test_a_query_without_anything_relevant_is_left_out():
     for values in found.values():
         assert np.isnan(values).tolist() == [False, True]
     for per_query in (False, True):
-        with pytest.raises(InvalidInput, match="something relevant"):
+        with pytest.raises(InvalidInput, match="no query has a relevant item"):
             evaluate.retrieval(identity(2), queries, base, evaluate.same_label([8, 9], [1, 1, 1]), per_query=per_query)
 
 

@@ -149,7 +149,7 @@ def encode(
     if on is not None:
         encode.encode_on(on, model, vectors, column, output, bits, format, as_json)
     elif column is not None:
-        raise InvalidInput("expected --column only with --on ENGINE, got it alone.")
+        raise InvalidInput("--column needs --on ENGINE.")
     else:
         encode.encode(model, vectors, output, bits, format, as_json)
 
@@ -407,7 +407,7 @@ def plan(
         plan.measure(measure, postgres, milvus, as_json)
         return
     if postgres is not None or milvus is not None:
-        raise InvalidInput("expected --measure with the address of a database, got none; --store plans for one.")
+        raise InvalidInput("--postgres and --milvus need --measure FILE; to plan for a database, use --store.")
     wishes = plan.Wishes(
         items, bits, dim, dtype, payload, memory, cores, disk, queries_per_second, data, distance, sample,
         changed_bits, store,

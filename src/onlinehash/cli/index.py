@@ -52,7 +52,7 @@ def index(
             n += len(block.codes)
             show_progress(block.share, f"{n:,} items")
         if ids is not None and listed is None and not id_blocks:
-            raise InvalidInput(f"expected a file of ids at {ids}, as codes have no columns, got none.")
+            raise InvalidInput(f"no such file of ids: {ids}; codes have no columns that could hold them.")
         if listed is None and id_blocks:
             listed = inputs.join_ids(id_blocks)
         codes = Codes.concatenate(parts)
@@ -79,7 +79,7 @@ def _listed(path: str) -> np.ndarray:
         with open(path, encoding="utf-8-sig") as lines:
             return inputs.from_text([line.rstrip("\n") for line in lines])
     except UnicodeDecodeError:
-        raise InvalidInput(f"expected an npy file or UTF-8 text with one id a line at {path}.") from None
+        raise InvalidInput(f"{path} is neither an npy file nor UTF-8 text with one id per line.") from None
 
 
 def _tell(made: Index, target: str, seconds: float, as_json: bool) -> None:

@@ -57,7 +57,7 @@ def _of_file(path: str, vectors: str | None, pairs: str | None) -> dict[str, Any
 
 
 def _unfit(got: str, path: str) -> InvalidInput:
-    return InvalidInput(f"expected a learner or an encoder to report on vectors or pairs, got {got} in {path}.")
+    return InvalidInput(f"reporting on vectors or pairs needs a learner or an encoder, got {got} in {path}.")
 
 
 def first_functions(learner: Learner) -> Learner:
@@ -98,7 +98,7 @@ def _held_out(thing: Learner | Encoder, pairs: str, vectors: str | None) -> dict
     tables = read_tables(pairs)
     first = next(tables, None)
     if first is None:
-        raise InvalidInput(f"expected at least one pair in {pairs}, got none.")
+        raise InvalidInput(f"{pairs} has no pairs.")
     read_pairs = PairReader(vectors if "id_a" in first.columns else None)
     blocks = [read_pairs(table) for table in (first, *tables)]
     A, B, similar = (np.concatenate([block[side] for block in blocks]) for side in range(3))

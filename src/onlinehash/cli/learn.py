@@ -28,7 +28,7 @@ def learn(
 ) -> None:
     """Learn the files in order, tell how it goes, save the learner."""
     if labels is not None and len(files) > 1:
-        raise InvalidInput(f"expected one file of vectors for the labels in {labels}, got {len(files)}.")
+        raise InvalidInput(f"--labels {labels} needs exactly one file of vectors, got {len(files)}.")
     check_target(target, (*files, vectors, labels))
     size = BLOCK_ROWS if limit is None else min(limit, BLOCK_ROWS)  # a live stream owes no more than that
     # All are opened before the first is learned: a file that is missing is told before the work.
@@ -45,7 +45,7 @@ def learn(
             if lesson.is_over:
                 break
     if lesson.is_empty:
-        raise InvalidInput(f"expected at least one pair or vector in {', '.join(files)}, got none; nothing was saved.")
+        raise InvalidInput(f"no pairs or vectors in {', '.join(files)}; nothing was saved.")
     lesson.end()
     if lesson.n & (lesson.n - 1):  # no power of two, so it has not been told
         tell.row(lesson.row())

@@ -43,10 +43,10 @@ def make_learner(choices: Choices) -> Learner:
     known = sorted(learner_class().get_params(deep=False).keys() - OWN_OPTIONS.keys())
     for name in settings:
         if name in OWN_OPTIONS:
-            raise InvalidParameter(f"expected {OWN_OPTIONS[name]} for {name}, got --set {name}.")
+            raise InvalidParameter(f"use {OWN_OPTIONS[name]} instead of --set {name}.")
         if name not in known:
             raise InvalidParameter(
-                f"{learner_class.__name__} expects one of {', '.join(known)} after --set, got {name!r}."
+                f"{learner_class.__name__} has no parameter {name!r}; --set takes one of {', '.join(known)}."
             )
     learner: Learner = learner_class(**params | settings)
     return learner
@@ -64,12 +64,12 @@ def open_index(
     typed = [name for name, value in vars(choices).items() if value is not None]
     if is_postgres(target):
         if typed:
-            raise InvalidInput(f"expected no --{typed[0]} here, as the index in PostgreSQL has its learner already.")
+            raise InvalidInput(f"--{typed[0]} is not allowed here: the index in PostgreSQL already has its learner.")
         from onlinehash.distributed.stores.postgres.index import PostgresIndex
 
         return PostgresIndex.open(target, policy, schema=schema or "onlinehash", background=True)
     if schema is not None:
-        raise InvalidInput("expected --schema with an address postgresql://..., got a folder.")
+        raise InvalidInput("--schema needs an address postgresql://..., got a folder.")
     if "://" in target:
         raise InvalidInput("expected a folder or an address postgresql://... to write to, got another address.")
     return make_index(choices, target, policy, sync)
@@ -95,10 +95,10 @@ def resume(path: str, choices: Choices) -> Learner:
     """A saved learner, which has its parameters already."""
     typed = [f"--{name}" for name, value in asdict(choices).items() if value is not None]
     if typed:
-        raise InvalidParameter(f"expected no {typed[0]} beside --resume: {path} has its parameters already.")
+        raise InvalidParameter(f"{typed[0]} cannot be combined with --resume: {path} already has its parameters.")
     learner = onlinehash.load(path)
     if not isinstance(learner, Learner):
-        raise InvalidInput(f"expected a learner in {path} to go on with, got {type(learner).__name__}.")
+        raise InvalidInput(f"expected a learner in {path}, got {type(learner).__name__}.")
     return learner
 
 

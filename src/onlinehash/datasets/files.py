@@ -25,7 +25,9 @@ def check_size(path: Path, expected: int, what: str) -> None:
     size = size_of(path)
     if size != expected:
         wrong = "truncated" if size < expected else "too long"
-        raise FormatError(f"{path} is {wrong}: expected {expected:,} bytes for {what}, got {size:,}; get it anew.")
+        raise FormatError(
+            f"{path} is {wrong}: expected {expected:,} bytes for {what}, got {size:,}; download it again."
+        )
 
 
 def as_float32(rows: np.ndarray, name: str) -> np.ndarray:

@@ -111,7 +111,7 @@ async def _refuse_parameter(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"][1:])
-    return refusal(InvalidInput(f"expected another value for {name} ({first['msg']}), got {first.get('input')!r:.80}."))
+    return refusal(InvalidInput(f"{name} is not valid ({first['msg']}), got {first.get('input')!r:.80}."))
 
 
 def _allowed(request: Request) -> str:
@@ -125,9 +125,9 @@ async def _refuse_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
         allowed = _allowed(request)
-        refused = refusal(errors.MethodNotAllowed(f"expected {allowed} here, got {request.method}."))
+        refused = refusal(errors.MethodNotAllowed(f"{request.method} is not allowed here; use {allowed}."))
         refused.headers["Allow"] = allowed
         return refused
     if error.status_code == 404:
-        return refusal(errors.NotFound(f"expected a route of this service, got {request.url.path[:80]!r}."))
-    return refusal(errors.BadRequest(f"expected a request that can be read, got: {error.detail}."))
+        return refusal(errors.NotFound(f"this service has no route {request.url.path[:80]!r}."))
+    return refusal(errors.BadRequest(f"the request could not be read: {error.detail}."))

@@ -108,8 +108,8 @@ class Changes(ABC):
                 return self._receipts.made_once(request, made)
             if receipt.digest != request.digest:
                 raise KeyReused(
-                    f"expected a new Idempotency-Key for a new request, got {request.key!r}, which belongs to another "
-                    "one; use a key for one request and its retries."
+                    f"Idempotency-Key {request.key!r} was already used for a different request; use a new key "
+                    "for each request, and reuse it only for retries."
                 )
             return Done(receipt.outcome, True, pairs_waiting(self.index.learner))
 

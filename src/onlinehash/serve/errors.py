@@ -120,7 +120,7 @@ _SENTENCES = [
 
 def fault() -> ServerError:
     """What a client is told of an error that nobody foresaw."""
-    return ServerError("expected an answer, got an error of the service's own; its log says more.")
+    return ServerError("internal error; see the service's log.")
 
 
 def document(error: OnlineHashError) -> dict[str, Any]:

@@ -43,7 +43,7 @@ async def body_of(receive: Receive, limits: Limits) -> bytes:
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise BadRequest("expected a whole body, got a part of one and no more.")
+            raise BadRequest("the body ended early.")
         parts.append(message.get("body", b""))
         length += len(parts[-1])
         more = message.get("more_body", False)
@@ -104,5 +104,5 @@ def id_in_path(text: str, service: Service) -> int | str:
     if is_number and not service.has_text_ids:
         return int(text)
     if len(service.index) and not service.has_text_ids:
-        raise UnknownId(f"expected the id of an item, got {text[:80]!r}, which none has; ids here are integers.")
+        raise UnknownId(f"no item has id {text[:80]!r}; ids here are integers.")
     return text

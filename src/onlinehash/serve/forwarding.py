@@ -42,7 +42,7 @@ class Forwarding:
             await self._app(scope, receive, send)
             return
         if self._socket is None:
-            raise Forbidden("expected a service that may be changed, got one that only reads; ask the one that writes.")
+            raise Forbidden("this service is read-only; send changes to the one that writes.")
         scope["route"] = _FORWARDED
         answered = await self._answered(Request(scope, receive))
         try:
@@ -64,9 +64,7 @@ class Forwarding:
         try:
             return await self._client.send(asked, stream=True)
         except httpx.TransportError:
-            raise Unavailable(
-                "expected the process that writes, got no answer from it; try again, with the same Idempotency-Key."
-            ) from None
+            raise Unavailable("the writer process did not answer; retry with the same Idempotency-Key.") from None
 
 
 def _is_for_the_writer(method: str, path: str, alone: bool) -> bool:

@@ -133,13 +133,15 @@ class Guard:
             host = _host(given_host)
             if host not in self._hosts:
                 raise errors.Forbidden(
-                    f"expected a request to {', '.join(sorted(self._hosts))}, got one to {host!r}; "
-                    "name other hosts by --allow-host."
+                    f"host {host!r} is not allowed (allowed: {', '.join(sorted(self._hosts))}); add it with "
+                    "--allow-host."
                 )
         origin = headers.get(b"origin")
         if origin and scope["method"] not in SAFE_METHODS and _origin(origin) != given_host.decode("latin-1"):
             shown = checks.shown(origin.decode("latin-1"))
-            raise errors.Forbidden(f"expected a request from this service's own page, got one from {shown}.")
+            raise errors.Forbidden(
+                f"requests from {shown} are not allowed; only this service's own page may send them."
+            )
         if self._rate is not None and scope["client"] is not None:
             self._rate.take(scope["client"][0])
         if self._token is not None and not is_open and not self._is_known(headers.get(b"authorization", b"")):
@@ -213,4 +215,6 @@ class _Rate:
         if len(self._clients) > MOST_CLIENTS:
             self._clients.popitem(last=False)
         if not allowed:
-            raise errors.Busy(f"expected at most {self._rate:g} requests a second, got more; slow down.", retry_after=1)
+            raise errors.Busy(
+                f"rate limit exceeded ({self._rate:g} requests per second); retry after 1 s.", retry_after=1
+            )

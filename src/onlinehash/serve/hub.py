@@ -52,9 +52,9 @@ class Hub:
     async def listen(self, hello: dict[str, Any]) -> AsyncIterator[bytes]:
         """All that is told from now on, after a `hello`; refused at once where too many listen already."""
         if self._loop is None:
-            raise Unavailable("expected a service that goes on, got one that is shutting down; try again later.")
+            raise Unavailable("the service is shutting down; retry later.")
         if len(self._listeners) >= self._most:
-            raise Busy(f"expected at most {self._most} listeners, got another; close one.", retry_after=10)
+            raise Busy(f"too many listeners (the limit is {self._most}); close one, or retry later.", retry_after=10)
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(BACKLOG)
         queue.put_nowait(_message("hello", hello))
         messages = self._messages(queue)

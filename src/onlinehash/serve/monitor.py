@@ -41,10 +41,13 @@ class Monitor(Background):
     def __init__(self, service: Service, X: Any, y: Any) -> None:
         super().__init__()
         if service.label is None:
-            raise InvalidInput("expected a service that knows which payload field is the label, got one without.")
+            raise InvalidInput(
+                "the service does not know which payload field is the label; start it with --label FIELD."
+            )
         if not service.index.supports(Capability.VIEW):
             raise NotSupported(
-                f"measuring the search needs an index whose codes are in memory, got a {type(service.index).__name__}."
+                "measuring search quality needs an index whose codes are in memory; "
+                f"{type(service.index).__name__} keeps them in a database."
             )
         self._service, self._field = service, service.label
         self._X = checks.vectors(X)

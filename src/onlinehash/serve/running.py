@@ -36,7 +36,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise InvalidInput(
-            f"expected to listen at {host} port {port}, got: {error.strerror or error}; give another --host or --port."
+            f"cannot listen at {host} port {port}: {error.strerror or error}; choose another --host or --port."
         ) from None
     os.set_inheritable(listener.fileno(), True)
     return listener
@@ -121,7 +121,7 @@ def background(service: Service, access: Access | None = None, port: int = 0) ->
         while thread.is_alive() and not ready.wait(0.02):
             pass
         if not ready.is_set():
-            raise RuntimeError("the service ended before it began")
+            raise RuntimeError("the service stopped while it was starting")
         yield address(listener)
     finally:
         running.should_exit = True

@@ -56,15 +56,15 @@ class Access:
             8 <= len(self.token) <= 512 and self.token.isascii() and self.token.isprintable()
         ):
             raise InvalidInput(
-                f"expected a token of 8 to 512 visible ASCII characters, got one of {len(self.token)}; "
-                "make one with: openssl rand -hex 32"
+                f"expected a token of 8 to 512 visible ASCII characters, got {len(self.token)} "
+                "characters; generate one with: openssl rand -hex 32"
             )
         if self.token is not None and " " in self.token:
-            raise InvalidInput("expected a token without spaces, got one with some.")
+            raise InvalidInput("the token contains spaces; remove them.")
         if not self.is_loopback and self.token is None and not self.insecure:
             raise InvalidInput(
-                f"expected a token for a service that other machines reach at {self.host}, got none; set "
-                "ONLINEHASH_TOKEN, or say --insecure if everybody may read and change everything."
+                f"a service that other machines reach at {self.host} needs a token; set ONLINEHASH_TOKEN, "
+                "or pass --insecure if everybody may read and change everything."
             )
 
     @property

@@ -47,13 +47,13 @@ class Writer:
         """Do this after all that was accepted before; `n_bytes` is what it holds in memory meanwhile."""
         with self._changed:
             if self._closing:
-                raise Unavailable("expected a service that goes on, got one that is shutting down; try again later.")
+                raise Unavailable("the service is shutting down; retry later.")
             full = len(self._queue) >= self._limits.queue
             if full or (self._queue and self._n_bytes + n_bytes > self._limits.queue_bytes):
                 seconds = max(1, math.ceil(len(self._queue) * self._seconds))
                 raise Busy(
-                    f"expected room among the changes that wait, got {len(self._queue)} of them "
-                    f"({self._n_bytes:,} bytes); try again in {seconds} s.",
+                    f"too many changes are waiting ({len(self._queue)}, {self._n_bytes:,} bytes); "
+                    f"retry after {seconds} s.",
                     retry_after=seconds,
                 )
             waiting = _Waiting(work, Future(), n_bytes)

@@ -125,13 +125,13 @@ def test_answers_to_another_question_are_refused(encoder: Encoder, source: bulk.
             bulk.mean_average_precision(model, queries, folder, wanted, ON, folder=counts)
     with refused:
         bulk.mean_average_precision(encoder, QUERIES, codes, truth, ON, folder=near)
-    with pytest.raises(InvalidInput, match="expected a new or empty folder for the answers"):
+    with pytest.raises(InvalidInput, match="the answers need a new or empty folder"):
         bulk.mean_average_precision(encoder, QUERIES, codes, truth, ON, folder=codes)
     assert (contents(near), contents(counts)) == before
 
 
 def test_answers_among_the_vectors_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
-    with pytest.raises(InvalidInput, match="expected a folder outside of"):
+    with pytest.raises(InvalidInput, match="choose a folder outside"):
         bulk.ground_truth(QUERIES, tmp_path, 7, on=ON, folder=tmp_path / "near")
     assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]

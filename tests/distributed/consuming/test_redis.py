@@ -112,7 +112,7 @@ def test_an_index_that_comes_second_to_a_group_is_warned(redis_broker, stream):
     data = make(30, 8)
     redis_broker.send(stream, data)
     consumed(LiveIndex(new_learner(), policy()), source_of(redis_broker, stream))
-    with pytest.warns(UserWarning, match="gets only what comes after; give it a group of its own"):
+    with pytest.warns(UserWarning, match="gets only later ones. Give it a group of its own"):
         assert consumed(LiveIndex(new_learner(), policy()), source_of(redis_broker, stream)).messages == 0
 
 

@@ -93,8 +93,7 @@ def _begin(folder: Path, question: str) -> None:
             file.write(question.encode())
     elif path.read_bytes() != question.encode():
         raise InvalidInput(
-            f"expected a new folder, or one of answers to the same question, but {folder} has those for other queries, "
-            "vectors, codes or truth, or another k; name a new folder."
+            f"{folder} holds results for other queries, vectors, codes or truth, or another k; choose a new folder."
         )
 
 

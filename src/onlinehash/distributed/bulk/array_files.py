@@ -89,8 +89,8 @@ def zarr_columns(path: str, wanted: Columns) -> Columns:
     vector = found(wanted.vector, (*VECTOR_NAMES, "X"))
     if vector is None:
         raise InvalidInput(
-            f"{path}: expected an array vector, got {', '.join(names) or 'none'}; "
-            "open_source(..., vector=NAME) or --column NAME says which it is."
+            f"{path}: expected an array vector, got {', '.join(names) or 'none'}; name it with "
+            "open_source(..., vector=NAME) or --column NAME."
         )
     return Columns(vector, found(wanted.id, ("id",)), found(wanted.label, LABEL_NAMES))
 
@@ -119,7 +119,7 @@ def _zarr_arrays(path: str, columns: Columns) -> tuple[Any, dict[str, Any]]:
     thing = _open_zarr(path)
     matrix = thing[columns.vector] if columns.vector else thing
     if getattr(matrix, "ndim", 0) != 2 or matrix.dtype.kind not in "biuf":
-        raise InvalidInput(f"{path}: expected a matrix of numbers with one vector a row, got {matrix}.")
+        raise InvalidInput(f"{path}: expected a matrix of numbers with one vector per row, got {matrix}.")
     return matrix, {ours: thing[name] for ours, name in columns.others.items()}
 
 
@@ -131,7 +131,7 @@ def _open_zarr(path: str) -> Any:
     try:
         return zarr.open(path, mode="r")
     except (ValueError, KeyError, TypeError) as error:
-        raise FormatError(f"expected a Zarr array or group at {path}, got: {error}.") from None
+        raise FormatError(f"{path} is not a Zarr array or group: {error}.") from None
 
 
 def _chunk_rows(matrix: Any) -> int:

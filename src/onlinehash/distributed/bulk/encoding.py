@@ -61,12 +61,14 @@ def recode(
     check_apart(source, target)
     source = as_source(source, encoder)
     if (older.n_bits, older.n_models) != (encoder.n_bits, encoder.n_models):
-        raise InvalidInput(f"expected an older encoder with codes as {encoder!r} makes them, got {older!r}.")
+        raise InvalidInput(
+            f"the older encoder makes other kinds of codes: expected those of {encoder!r}, got {older!r}."
+        )
     begun = complete_manifest(codes, older)
     if begun.source != source.digest:
-        raise InvalidInput(f"expected codes of this source, cut into the same partitions, in {codes}, got others.")
+        raise InvalidInput(f"{codes} does not hold codes of this source, cut into the same partitions.")
     if Path(codes).resolve() == Path(target).resolve():
-        raise InvalidInput(f"expected a folder of its own for the new codes, got that of the old ones, {target}.")
+        raise InvalidInput(f"the new codes need a folder of their own, got that of the old ones, {target}.")
     origin = Origin(Path(codes).absolute(), begun, encoder.changed_bits(older))
     making = Making(encoder, Path(target).absolute(), Manifest.of(encoder, source), origin)
     return _make(making, source, on, "recoding")
@@ -77,7 +79,7 @@ def as_source(source: FilePath | Source, encoder: Encoder | None = None) -> Sour
     opened = source if isinstance(source, Source) else open_source(source)
     if encoder is not None and opened.n_features != encoder.n_features:
         raise InvalidInput(
-            f"expected vectors of {encoder.n_features} numbers, as {encoder!r} takes them, got {opened.n_features}."
+            f"expected vectors of {encoder.n_features} numbers for {encoder!r}, got {opened.n_features}."
         )
     return opened
 
@@ -86,17 +88,17 @@ def check_apart(source: FilePath | Source, target: FilePath) -> None:
     """What is written among the vectors would be taken for vectors by the next call."""
     root = source.root if isinstance(source, Source) else Path(source).resolve()
     if root is not None and root in (Path(target).resolve(), *Path(target).resolve().parents):
-        raise InvalidInput(f"expected a folder outside of {root}, which holds the vectors, got {target}.")
+        raise InvalidInput(f"{target} is inside {root}, which holds the vectors; choose a folder outside.")
 
 
 def complete_manifest(folder: FilePath, encoder: Encoder | None = None) -> Manifest:
     """Of a folder in which all parts are, by the given encoder."""
     manifest = folders.read_manifest(folder)
     if not manifest.complete:
-        raise InvalidInput(f"expected all codes in {folder}, but some are still to be made; start encode again.")
+        raise InvalidInput(f"the codes in {folder} are incomplete; run encode again to finish them.")
     if encoder is not None and manifest.encoder != folders.encoder_digest(encoder):
         raise InvalidInput(
-            f"expected codes by {encoder!r} in {folder}, got those by another encoder (version {manifest.version})."
+            f"the codes in {folder} were made by another encoder (version {manifest.version}), not by {encoder!r}."
         )
     return manifest
 

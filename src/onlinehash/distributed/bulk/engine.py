@@ -67,8 +67,8 @@ class Engine(ABC):
                 idle = 0 if len(left) < n_left else idle + 1
                 if idle == ATTEMPTS:
                     raise problem.error(
-                        f"expected all parts to be done, but {len(left)} of {len(partitions)} failed {ATTEMPTS} times "
-                        f"({problem.message}); start again when that is mended."
+                        f"{len(left)} of {len(partitions)} parts failed {ATTEMPTS} times ({problem.message}); fix "
+                        "that and run again."
                     )
 
     @abstractmethod
@@ -130,5 +130,5 @@ def check_address(address: str, what: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
     except OSError as error:
         raise ServiceUnavailable(
-            f"expected {what} at {address}, got no connection ({error.strerror or error}); start it first."
+            f"cannot connect to {what} at {address} ({error.strerror or error}); start it first."
         ) from None

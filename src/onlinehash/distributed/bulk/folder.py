@@ -70,13 +70,13 @@ def begin(folder: Path, manifest: Manifest) -> None:
         found = read_manifest(folder)
         if found.encoder != manifest.encoder:
             raise InvalidInput(
-                f"expected a new folder, or one of codes by this encoder (version {manifest.version}), but {folder} "
-                f"has codes by another (version {found.version}); name a new folder, or recode into one."
+                f"{folder} has codes by another encoder (version {found.version}, this one is version "
+                f"{manifest.version}); choose a new folder, or recode into one."
             )
         if found.source != manifest.source:
             raise InvalidInput(
-                f"expected a new folder, or one of codes of this source, but {folder} has codes of another, or of this "
-                "one before it was changed or when it was cut into other partitions; name a new folder."
+                f"{folder} has codes of another source, or of this one before it was changed or cut into "
+                "other partitions; choose a new folder."
             )
         return
     new_folder(folder, "codes")
@@ -86,11 +86,11 @@ def begin(folder: Path, manifest: Manifest) -> None:
 def new_folder(folder: Path, what: str) -> None:
     """Make it, unless it is there and empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InvalidInput(f"expected a new or empty folder for the {what}, but {folder} is something else.")
+        raise InvalidInput(f"the {what} need a new or empty folder, and {folder} is neither.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInput(f"expected a folder that can be made at {folder}, got: {error.strerror}.") from None
+        raise InvalidInput(f"cannot create the folder {folder}: {error.strerror}.") from None
 
 
 @contextmanager
@@ -114,14 +114,14 @@ def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
     """That of an encoded folder."""
     path = Path(folder) / MANIFEST
     if not path.is_file():
-        raise InvalidInput(f"expected a folder of codes at {folder}, got no {MANIFEST} there; encode makes one.")
+        raise InvalidInput(f"{folder} is not a folder of codes: it has no {MANIFEST}; create one with encode.")
     try:
         document: dict[str, Any] = json.loads(path.read_bytes())
         if document.pop("format") != FORMAT:
-            raise FormatError(f"{path} is of another format than {FORMAT}; upgrade onlinehash.")
+            raise FormatError(f"{path} is not of format {FORMAT}; upgrade onlinehash.")
         parts = [(int(n_rows), str(digest)) for n_rows, digest in document.pop("parts")]
         return Manifest(parts=parts, **document)
     except FormatError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FormatError(f"{path} is damaged ({checks.shown(error)}); name a new folder.") from None
+        raise FormatError(f"{path} is damaged ({checks.shown(error)}); choose a new folder.") from None

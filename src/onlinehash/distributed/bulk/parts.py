@@ -81,7 +81,7 @@ def read_part(path: Path, stamp: Stamp) -> Part:
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             found = (file.schema_arrow.metadata or {}).get(KEY)
             if found is None or json.loads(found) != asdict(stamp):
-                raise FormatError(f"{path} is of another source or encoder; encode the source again.")
+                raise FormatError(f"{path} belongs to another source or encoder; encode the source again.")
             table = file.read(use_threads=False).combine_chunks()
         n_bytes = table.schema.field("code").type.byte_width
         packed = np.frombuffer(table.column("code").chunk(0).buffers()[1], np.uint8)[: len(table) * n_bytes]

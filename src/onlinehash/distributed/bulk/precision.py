@@ -58,7 +58,7 @@ def mean_average_precision(
     counts = Counts.under("expected", "zero", items, hits, None)
     answerable = counts.n_relevant > 0
     if not answerable.any():
-        raise InvalidInput("expected something relevant in the base for at least one query, got nothing.")
+        raise InvalidInput("no query has a relevant item in the base.")
     return mean(np.where(answerable, measure_of("map")(counts), np.nan))
 
 

@@ -79,7 +79,7 @@ def open_source(
     root, wanted = Path(path).resolve(), Columns(vector or "", id, label)
     format, files = _files(root)
     if format == "npy" and (vector or id or label):
-        raise InvalidInput("expected no names of columns for npy, whose ids and labels are in files beside it.")
+        raise InvalidInput("npy files have no columns to name: their ids and labels are in files beside them.")
     partitions: list[Partition] = []
     for file in files:
         columns = wanted
@@ -94,14 +94,14 @@ def open_source(
         identity = f"{name}@{_fingerprint(file)}:{'/'.join(map(str, columns))}"
         partitions += CUTTERS[format](str(file), identity, first, columns, partition_rows)
     if not partitions:
-        raise InvalidInput(f"expected at least one vector in {path}, got none.")
+        raise InvalidInput(f"{path} has no vectors.")
     return Source(tuple(partitions), root)
 
 
 def _files(path: Path) -> tuple[str, list[Path]]:
     """The format, and the files that hold the rows, in order."""
     if not path.exists():
-        raise InvalidInput(f"expected a file or a folder at {path}, got none.")
+        raise InvalidInput(f"no such file or folder: {path}.")
     if path.is_dir() and array_files.is_zarr(path):
         return "zarr", [path]
     files = [path] if path.is_file() else sorted(_visible(path), key=lambda file: file.relative_to(path).as_posix())

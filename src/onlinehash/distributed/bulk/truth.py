@@ -55,7 +55,7 @@ class SameLabel(BulkTruth):
 
     def among(self, first: int, n_rows: int, labels: np.ndarray | None) -> Truth:
         if labels is None:
-            raise InvalidInput("expected labels beside the codes, got none; encode a source that has a column label.")
+            raise InvalidInput("the codes have no labels; encode a source that has a column label.")
         return evaluate.same_label(self.labels, labels)
 
     @property

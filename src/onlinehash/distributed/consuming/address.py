@@ -40,14 +40,14 @@ class Address:
         login, _, hosts = parts.netloc.rpartition("@")
         user, _, password = login.partition(":")
         if not hosts or parts.fragment:
-            raise InvalidInput(f"expected a source such as {EXAMPLES}, got {scheme}:// with no host, or with a #.")
+            raise InvalidInput(f"expected a source such as {EXAMPLES}, got {scheme}:// without a host, or with a #.")
         known, parameters = SCHEMES[scheme], dict(parse_qsl(parts.query, keep_blank_values=True))
         if unknown := [name for name in parameters if name not in known]:
             raise InvalidInput(
-                f"expected the parameters {', '.join(known)} in an address of {scheme}, got {checks.shown(unknown[0])}."
+                f"an address of {scheme} has no parameter {checks.shown(unknown[0])}; it takes {', '.join(known)}."
             )
         if empty := [name for name, value in parameters.items() if not value]:
-            raise InvalidInput(f"expected a value for {empty[0]} in the address, got none.")
+            raise InvalidInput(f"the parameter {empty[0]} of the address has no value.")
         return cls(scheme, hosts, unquote(parts.path.strip("/")), parameters, unquote(user), unquote(password))
 
     @property

@@ -62,7 +62,7 @@ class Consumer:
 
     def __init__(self, index: VectorIndex, source: Source, batch: int = BATCH) -> None:
         if batch < 1:
-            raise InvalidInput(f"expected a batch of at least one message, got {batch}.")
+            raise InvalidInput(f"expected batch to be at least 1, got {batch}.")
         if not index.supports(Capability.POSITIONS):
             raise NotSupported(f"a consumer needs an index that stores positions, and {type(index).__name__} does not.")
         self.index, self.source, self.batch = index, source, batch
@@ -97,10 +97,7 @@ class Consumer:
             self.source.begin(position)
             self._position, self._is_under_way = position, True
         elif position != self._position:
-            raise InvalidInput(
-                f"expected one consumer of {self.source.name} for this index, got another that reads it too; "
-                "stop one of them."
-            )
+            raise InvalidInput(f"another consumer reads {self.source.name} into this index; stop one of them.")
 
     def _take(self, entries: Sequence[Entry]) -> None:
         """Change the index by these entries, and have it know that."""
@@ -109,7 +106,7 @@ class Consumer:
         for number, entry in enumerate(entries, 1):
             try:
                 if entry.data is None:
-                    raise InvalidInput("expected a message (in Redis, the field `message`), got an entry without.")
+                    raise InvalidInput("the entry has no message; in Redis, it belongs into the field `message`.")
                 taken.append(Taken(messages.read(entry.data), entry, number))
             except InvalidInput as error:
                 self._bury(entry, error)

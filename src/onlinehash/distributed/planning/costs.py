@@ -140,16 +140,14 @@ def read(path: str | None = None) -> Costs:
     if path is None:
         text = resources.files("onlinehash.distributed.planning").joinpath("costs.toml").read_text("utf-8")
     elif not Path(path).is_file():
-        raise InvalidInput(
-            f"expected a file of costs at {path}, got none; `onlinehash plan --measure {path}` writes it."
-        )
+        raise InvalidInput(f"no such file of costs: {path}; create it with `onlinehash plan --measure {path}`.")
     else:
         text = Path(path).read_text("utf-8", errors="replace")
     name = path or "costs.toml"
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise FormatError(f"expected TOML in {name}, got: {error}.") from None
+        raise FormatError(f"{name} is not valid TOML: {error}.") from None
     missing = GROUPS.keys() - _MAY_LACK - document.keys()
     unknown = document.keys() - GROUPS.keys() - {"machine"}
     if missing or unknown or not isinstance(document.get("machine"), str):
@@ -169,7 +167,7 @@ def _made(cls: type[T], values: Any, group: str, name: str) -> T:
         raise FormatError(f"expected {', '.join(known)} in [{group}] of {name}, got {got}.")
     for key, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise FormatError(f"expected {key} in [{group}] of {name} to be a number from 0 on, got {value!r}.")
+            raise FormatError(f"expected {key} in [{group}] of {name} to be a number of at least 0, got {value!r}.")
     return cls(**{key: float(value) for key, value in values.items()})
 
 

@@ -162,8 +162,8 @@ class InStore(Design):
     def _store(self) -> Store:
         if self.store is None:
             raise InvalidInput(
-                f"expected costs of {self.name}, got a file without them; measure them with its address, "
-                "or plan with those that come with onlinehash."
+                f"the file of costs has none for {self.name}; measure them with its address, or use the "
+                "costs that come with onlinehash."
             )
         return self.store
 

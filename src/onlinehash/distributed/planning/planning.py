@@ -74,8 +74,8 @@ def _shards(design: Design, machine: Machine, what: str) -> int:
         shards = max(shards + 1, math.floor(shards * share * 0.98))  # what a machine takes is not quite in proportion
         if shards > MOST_MACHINES:
             raise InvalidInput(
-                f"expected machines whose {what} holds a part of {items:,.0f} items in a {design.name}, got ones of "
-                f"which {MOST_MACHINES:,} would not do; give them more."
+                f"even {MOST_MACHINES:,} of these machines do not have enough {what} for {items:,.0f} "
+                f"items in a {design.name}; plan with larger ones."
             )
     while shards > 1 and _filled(design, machine, items / (shards - 1), what) <= 1:
         shards -= 1

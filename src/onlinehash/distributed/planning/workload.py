@@ -36,7 +36,9 @@ class Workload:
         if self.dtype not in ("float32", "float64"):
             raise InvalidInput(f"expected float32 or float64 as dtype, got {self.dtype!r}.")
         if not 1 <= self.changed_bits <= self.bits:
-            raise InvalidInput(f"expected 1 to {self.bits} changed bits, as codes have, got {self.changed_bits}.")
+            raise InvalidInput(
+                f"expected 1 to {self.bits} changed bits, the length of a code, got {self.changed_bits}."
+            )
 
     @property
     def value_bytes(self) -> int:

@@ -71,7 +71,7 @@ def read(shape: type[S], content_type: str, data: bytes, query: Mapping[str, str
 def _refuse_query(query: Mapping[str, str]) -> None:
     if query:
         name = checks.shown(next(iter(query)))
-        raise InvalidInput(f"expected no query parameter beside such a body, got {name}; put it into the body.")
+        raise InvalidInput(f"query parameter {name} is not allowed with this content type; put it into the body.")
 
 
 def _beside(shape: type[S], columns: dict[str, Any], query: Mapping[str, str]) -> S:
@@ -79,7 +79,9 @@ def _beside(shape: type[S], columns: dict[str, Any], query: Mapping[str, str]) -
     fields: dict[str, Any] = {name: [] if isinstance(value, np.ndarray) else value for name, value in columns.items()}
     for name, text in query.items():
         if name in columns or name == "dtype":
-            raise InvalidInput(f"expected {name} in the body only, got a query parameter too; leave it out.")
+            raise InvalidInput(
+                f"{name} is given both in the body and as a query parameter; leave out the query parameter."
+            )
         try:
             fields[name] = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -103,10 +105,10 @@ def _check(body: Shape, limits: Limits) -> None:
     for name, limit in _bounded(shape):
         value = getattr(body, name)
         if value is not None and isinstance(value, list | np.ndarray) and (n := _count(value)) > getattr(limits, limit):
-            raise TooLarge(f"expected at most {getattr(limits, limit)} {name}, got {n}; send less at once.")
+            raise TooLarge(f"expected at most {getattr(limits, limit)} {name}, got {n}; send fewer per request.")
     k = getattr(body, "k", None)
     if k is not None and k > limits.k:
-        raise TooLarge(f"expected k to be at most {limits.k}, got {k}; ask for less at once.")
+        raise TooLarge(f"expected k to be at most {limits.k}, got {k}.")
     for name, axes in shape.arrays.items():
         value = getattr(body, name)
         if value is not None:
@@ -126,7 +128,7 @@ def _count(value: list[Any] | np.ndarray) -> int:
         return len(value)
     width = len(value[0])
     if not all(isinstance(row, list) and len(row) == width for row in value):
-        raise InvalidInput("expected lists of one length in a list of lists, got others.")
+        raise InvalidInput("the inner lists must have equal lengths.")
     return len(value) * width
 
 
@@ -146,9 +148,9 @@ def _array(value: Any, name: str, axes: tuple[int, ...], dtype: str, limits: Lim
     """An array of as many axes as it should have, within the limits."""
     n_rows, width = _size(value)
     if n_rows > limits.batch:
-        raise TooLarge(f"expected at most {limits.batch} rows of {name}, got {n_rows}; send less at once.")
+        raise TooLarge(f"expected at most {limits.batch} rows of {name}, got {n_rows}; send fewer per request.")
     if width > limits.features:
-        raise TooLarge(f"expected at most {limits.features} values a row of {name}, got {width}.")
+        raise TooLarge(f"expected at most {limits.features} values per row of {name}, got {width}.")
     if isinstance(value, list):
         try:
             with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, which the index refuses

@@ -63,7 +63,7 @@ def routes(service: Service) -> APIRouter:
         most = service.limits.batch
         if body.vectors and len(body.ids) > most:
             raise TooLarge(
-                f"expected at most {most} items with their vectors, got {len(body.ids)}; ask for less at once."
+                f"expected at most {most} items with their vectors, got {len(body.ids)}; request fewer at once."
             )
         as_format = request.headers.get("accept") == FORMAT
 
@@ -95,10 +95,10 @@ def routes(service: Service) -> APIRouter:
     async def picture(id: str) -> Response:
         """The picture of an item, where the service knows how items look."""
         if service.pictures is None:
-            raise NotFound("expected an index with pictures, got one without; start it with --pictures.")
+            raise NotFound("this index has no pictures; start the service with --pictures.")
         found = await asyncio.to_thread(lambda pictures: pictures.picture_of(got(id)), service.pictures)
         if found is None:
-            raise NotFound("expected an item with a picture, got one without.")
+            raise NotFound("this item has no picture.")
         data, kind = found
         return Response(data, media_type=kind)
 

@@ -44,7 +44,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         else:
             encoder = index.encoder
             if encoder is None:
-                raise NotReady("expected an index with an encoder, got one that has none yet; add items.")
+                raise NotReady("the index has no encoder yet; add items.")
             data = await asyncio.to_thread(files.to_bytes, encoder)
         name = {"Content-Disposition": f'attachment; filename="{what}.oh"'}
         return Response(data, headers=name, media_type="application/octet-stream")
@@ -78,7 +78,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         """The same query under other methods, with the same items; those that learn have learned the same pairs."""
         body, _ = await parsed(request, service, shapes.Comparison)
         if service.rivals is None:
-            raise NotFound("expected a service that compares methods, got one that does not; start it with --compare.")
+            raise NotFound("this service does not compare methods; start it with --compare.")
 
         def find() -> dict[str, Any]:
             assert service.rivals is not None
@@ -132,5 +132,5 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
 
 def _teacher(service: Service) -> Any:
     if service.teacher is None:
-        raise NotFound("expected a service with a simulated teacher, got one without; start it with --demo.")
+        raise NotFound("this service has no simulated teacher; start it with --demo.")
     return service.teacher

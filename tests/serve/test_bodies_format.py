@@ -78,7 +78,7 @@ def test_a_lesson_of_arrays():
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"vector": X[0], "z": 1}, "got 'z'; leave it out"),
+        ({"vector": X[0], "z": 1}, "the field 'z' is unknown"),
         ({"vector": X[0], "z": X}, "'z' cannot be an array"),
         ({"vector": X[0], "k": X}, "'k' cannot be an array"),
         ({"vector": X[0], "k": "3"}, "expected a whole number at k, got a string"),

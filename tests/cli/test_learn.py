@@ -365,7 +365,7 @@ def test_bad_input_saves_nothing(tmp_path: Path) -> None:
 def test_a_later_file_that_is_missing_is_told_before_the_work(tmp_path: Path) -> None:
     pairs = DATA.write_pairs(tmp_path / "p.jsonl")
     code, told = refused("learn", pairs, tmp_path / "no.jsonl", "-o", tmp_path / "m.oh")
-    assert (code, told) == (2, f"expected a file at {tmp_path / 'no.jsonl'}, got none.")
+    assert (code, told) == (2, f"no such file: {tmp_path / 'no.jsonl'}.")
 
 
 def test_a_bad_line_after_some_rows_ends_with_one_sentence(tmp_path: Path) -> None:

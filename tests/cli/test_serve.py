@@ -30,7 +30,7 @@ from onlinehash.serve.settings import Access
         (["--memory", "--readers", "2"], "--read-only and --readers need a folder"),
         (["--read-only", "--compare"], "need a service that makes changes"),
         (["--held-out", "x.npz"], "--held-out needs --label"),
-        (["--host", "0.0.0.0"], "expected a token"),
+        (["--host", "0.0.0.0"], "needs a token"),
         (["--memory", "--limit", "speed=1"], "--limit takes one of body_bytes"),
         (["--memory", "--limit", "batch=many"], "expected a number for --limit batch"),
         (["--memory", "--refresh", "now"], "--refresh takes one of always"),

@@ -44,7 +44,7 @@ def test_npz_of_bytes_with_a_scale_and_an_offset_for_each_dimension(tmp_path):
         ({"X": X * np.float32(np.nan)}, "contains NaN in row 0"),
         ({"X": X.astype(np.float64) * 1e39}, "infinity"),
         ({"X": X, "y": Y[:5]}, "expected y with 30 entries"),
-        ({"X": X, "scale": np.ones(4)}, "expected scale and offset together, got no offset"),
+        ({"X": X, "scale": np.ones(4)}, "offset is missing"),
         ({"X": X, "scale": np.ones(3), "offset": np.ones(4)}, "scale to be one number or 4"),
         ({"X": np.array([["a"]])}, "expected numbers"),
     ],

@@ -72,7 +72,7 @@ def test_patches_and_their_points(tmp_path):
 def test_patches_that_are_not_all_there(tmp_path):
     write_patches(tmp_path, 300, bits=24)
     (tmp_path / "patches0001.bmp").unlink()
-    with pytest.raises(InvalidInput, match=r"patches0001\.bmp, got none"):
+    with pytest.raises(InvalidInput, match=r"no such file: .*patches0001\.bmp"):
         photo_tourism.read_patches(tmp_path)
     write_bmp(tmp_path / "patches0000.bmp", PICTURE)
     with pytest.raises(FormatError, match="expected 1024 x 1024 pixels"):

@@ -166,5 +166,5 @@ def test_changed_bits_are_those_that_differ_between_rows():
     assert [row.bits_changed for row in rows] == expected
     assert sum(expected) > 0
     assert evaluate.CodeChanges(A)(model) == {"bits_changed": 0}
-    with pytest.raises(InvalidInput, match="one width"):
+    with pytest.raises(InvalidInput, match="equal width"):
         changes(OnlineHashing(4, random_state=0).observe(A))

@@ -267,7 +267,7 @@ def test_what_cannot_be_searched_is_refused():
         with pytest.raises(InvalidParameter, match=next(iter(options))):
             evaluate.retrieval(identity(2), x, x, truth, **options)
     codes = Codes.from_bits(np.ones((1, 2), bool))
-    with pytest.raises(InvalidInput, match="one width"):
+    with pytest.raises(InvalidInput, match="equal width"):
         evaluate.rank(codes, Codes.from_bits(np.ones((1, 3), bool)), truth)
     with pytest.raises(InvalidInput, match="at least one query"):
         evaluate.rank(codes[:0], codes, truth)

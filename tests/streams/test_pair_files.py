@@ -164,7 +164,7 @@ def test_ids_of_other_types_are_the_same_ids(tmp_path: Path) -> None:
         (
             '{"id": 1, "x": [1]}\n',
             '{"id_a": 1, "id_b": 2, "similar": true}',
-            r"p.jsonl, line 1: .*id_b.*got 2\.",
+            r"p.jsonl, line 1: id_b is 2, ",
         ),
         (
             '{"id": 1, "x": [1]}\n{"id": 1, "x": [2]}',
@@ -273,7 +273,7 @@ def test_a_missing_weight_is_one_and_none_may_come_late(tmp_path: Path) -> None:
         ("a_0,b_0,similar\n1,,1\n", "line 2: expected a number for b_0, got nothing"),
         ("a_0,b_0,similar\n1,inf,1\n", "line 2: expected finite numbers, got inf"),
         ("0.5,0.25,1\n1,2,1\n", "line 1: expected a header line"),
-        ("a_0,A_0,similar\n1,2,1\n", "different names, got 'a_0' 2 times"),
+        ("a_0,A_0,similar\n1,2,1\n", "must be unique, got 'a_0' 2 times"),
         ("a_0,a_2,b_0,similar\n1,2,3,1\n", "without a gap"),
         ("a_0,b_0\n1,2\n", "expected a column similar, got the columns a_0, b_0"),
         ("similar\n1\n", "expected a column a of vectors"),
@@ -317,7 +317,7 @@ def test_npz_is_checked(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"expected the arrays A, B, similar or X, y, got stuff"):
         list(streams.read(path))
     np.savez(path, A=A, B=B[:5], similar=SIMILAR)
-    with pytest.raises(InvalidInput, match="arrays of one length"):
+    with pytest.raises(InvalidInput, match="equal lengths"):
         list(streams.read(path))
     np.savez(path, A=A[:, 0], B=B, similar=SIMILAR)
     with pytest.raises(InvalidInput, match="expected vectors for a, got an array of 1"):
@@ -331,7 +331,7 @@ def test_npz_is_checked(tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"no such file: .*none"):
+    with pytest.raises(InvalidInput, match=r"no such file: "):
         list(streams.read(tmp_path / "p.jsonl"))
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(InvalidInput, match="folder"):

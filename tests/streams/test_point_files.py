@@ -156,7 +156,7 @@ def test_a_width_that_changes_is_named(tmp_path: Path) -> None:
 
 def test_a_matrix_is_wanted(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X[0])
-    with pytest.raises(InvalidInput, match=r"expected a matrix with one vector a row, got shape \(3,\)"):
+    with pytest.raises(InvalidInput, match=r"expected a matrix with one vector per row, got shape \(3,\)"):
         list(streams.points(tmp_path / "x.npy"))
     (tmp_path / "x.csv").write_text("label\n3\n")
     with pytest.raises(InvalidInput, match="expected a column x of vectors, or columns of numbers"):

@@ -16,7 +16,7 @@ BLOCK_ROWS = 8192
 def size_of(path: Path) -> int:
     """The length of a file in bytes."""
     if not path.is_file():
-        raise InvalidInput(f"expected a file at {path}, got {'a folder' if path.is_dir() else 'none'}.")
+        raise InvalidInput(f"{path} is a folder; give a file." if path.is_dir() else f"no such file: {path}.")
     return path.stat().st_size
 
 

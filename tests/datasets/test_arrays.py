@@ -151,7 +151,7 @@ def test_what_cannot_be_loaded(tmp_path):
     with pytest.raises(InvalidInput, match=r"no such file: "):
         datasets.load(tmp_path / "x.npz")
     (tmp_path / "y.npz").mkdir()
-    with pytest.raises(InvalidInput, match="got a folder"):
+    with pytest.raises(InvalidInput, match="is a folder"):
         datasets.load(tmp_path / "y.npz")
     with pytest.raises(InvalidParameter, match="rows to be None or an integer of at least 1, got 0"):
         datasets.load("digits", rows=0)

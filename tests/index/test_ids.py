@@ -158,7 +158,7 @@ def test_an_unknown_id_is_named(given: Any, unknown: Any) -> None:
         assert isinstance(error, UnknownId)
         assert isinstance(error, KeyError)
         assert f"no item has id {unknown!r};" in str(error)
-        assert str(error)[0] == "e", "a sentence, not the repr of one"
+        assert str(error)[0] == "n", "a sentence, not the repr of one"
     assert unknown not in ids
 
 

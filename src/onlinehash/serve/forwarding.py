@@ -1,4 +1,4 @@
-"""A service that only reads hands all changes to the process that writes."""
+"""A read-only service forwards all changes to the writer process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FORWARDED = SimpleNamespace(path="forwarded")
 
 
 class Forwarding:
-    """An ASGI application around another: what only the writer can do goes to the writer's socket."""
+    """ASGI middleware: requests that only the writer can answer go to the writer's socket."""
 
     def __init__(self, app: ASGIApp, socket: str | None, limits: Limits) -> None:
         self._app, self._socket, self._limits = app, socket, limits

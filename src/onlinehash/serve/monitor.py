@@ -1,4 +1,4 @@
-"""`Monitor`: how good is the search? Measured again and again on queries whose answers are known."""
+"""`Monitor`: measures search quality continuously, on held-out queries."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AT_ONCE = 256
 
 
 class Monitor(Background):
-    """Mean average precision of held-out queries, whose neighbours should carry their label.
+    """Mean average precision of held-out queries; relevant are items with the same label.
 
     X, y : the queries and their labels, of the kind that items have in the payload field `service.label`.
 

@@ -32,7 +32,7 @@ LISTENER, WRITER, LIFELINE = "ONLINEHASH_LISTENER", "ONLINEHASH_WRITER", "ONLINE
 
 @contextmanager
 def shared_numbers() -> Iterator[None]:
-    """Let all processes count into one folder; before anything is counted."""
+    """Let all processes store their metrics in one folder; call it before anything is counted."""
     with tempfile.TemporaryDirectory(prefix="onlinehash-metrics-") as folder:
         os.environ[SHARED_FOLDER] = folder
         # prometheus_client has chosen another when it was imported.
@@ -57,7 +57,7 @@ class Readers(NamedTuple):
 
 @contextmanager
 def readers(n: int, listener: socket.socket, arguments: Sequence[str]) -> Iterator[Readers]:
-    """Keep n reader processes from their `start` on; `arguments` are those of the command that starts one."""
+    """Run n reader processes once `start` is called; `arguments` are those of the command that starts one."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="onlinehash-")))
         private = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
@@ -131,7 +131,7 @@ def inherited_listener() -> socket.socket:
 
 
 def end_with_writer() -> None:
-    """In a reader: end when the writer does, also if nobody told it to."""
+    """In a reader: exit when the writer does, however it ends."""
     lifeline = int(os.environ[LIFELINE])
 
     def wait() -> None:

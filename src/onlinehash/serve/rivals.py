@@ -1,4 +1,4 @@
-"""`Rivals`: the same items and the same pairs through other methods, to compare what each of them finds."""
+"""`Rivals`: other methods with the same items and the same pairs, for comparison."""
 
 from __future__ import annotations
 

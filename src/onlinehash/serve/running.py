@@ -1,4 +1,4 @@
-"""Running a service: in the foreground until it is told to stop, or in a thread beside other things."""
+"""Running a service: in the foreground until it is stopped, or in a background thread."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def server(
 
 
 class _Server(uvicorn.Server):
-    """Says when it takes requests; a signal to stop is obeyed, and is no failure."""
+    """Reports when it takes requests; a stop signal ends it without an error."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None], stopping: Callable[[], None]) -> None:
         super().__init__(config)
@@ -110,7 +110,7 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def background(service: Service, access: Access | None = None, port: int = 0) -> Iterator[str]:
-    """Serve in a thread of this process while inside; gives the address. The service is closed at the end."""
+    """Serve in a thread of this process inside a `with` block; yields the URL. The service is closed at the end."""
     access = access or Access()
     ready = threading.Event()
     running = server(make_app(service, access), service, ready.set)

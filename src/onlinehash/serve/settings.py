@@ -1,4 +1,4 @@
-"""What a service is told when it starts: how much it takes, whom it trusts, what its items are."""
+"""Settings of a service: limits and access."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """The most a service takes; whatever is above gets a 4xx answer and changes nothing."""
+    """Limits of a service; requests beyond them get a 4xx answer and change nothing."""
 
     body_bytes: int = 64 * MIB
     #: Rows of one body, values of one row, results of one query, ids of one body, results of one answer.
@@ -40,7 +40,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Access:
-    """Who may ask, and by which names.
+    """Access control: host, token and allowed host names.
 
     Without a token, only this machine may be listened to, unless `insecure` says otherwise. A page of another site
     could reach a service on loopback through its visitor's browser; so names other than `hosts` are refused there.
@@ -69,7 +69,7 @@ class Access:
 
     @property
     def is_loopback(self) -> bool:
-        """Can only this machine connect?"""
+        """Whether only this machine can connect."""
         if self.host == "localhost":
             return True
         try:
@@ -79,7 +79,7 @@ class Access:
 
     @property
     def known_hosts(self) -> frozenset[str] | None:
-        """The names by which a browser may call this service; None for any."""
+        """The host names that requests may use; None for any."""
         if not self.is_loopback:
             return frozenset(self.hosts) or None
         return frozenset({"localhost", "127.0.0.1", "::1", self.host, *self.hosts})

@@ -1,7 +1,7 @@
-"""Answers: what a job says of each partition, as arrays, kept in a folder, so that who starts again goes on.
+"""Answers: the results of a job for each partition, as arrays, stored in a folder so that a job can resume.
 
 An answer is an npz of its arrays and a stamp: the digest of the question, which is all that the answers depend on, and
-the partition's number. It is there whole or not at all; an npz has checksums, which are compared.
+the partition's number. It is written atomically, and the checksums of the npz are verified.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`encode` and `recode`: codes of a whole source, part by part, in a folder of Parquet files.
 
-Who starts again with the same encoder, source and folder goes on: parts that are there and undamaged stay.
+Repeating a call with the same encoder, source and folder resumes it: undamaged parts are kept.
 """
 
 from __future__ import annotations

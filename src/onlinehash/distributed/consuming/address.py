@@ -1,4 +1,4 @@
-"""Where messages come from: an address, whose password is never shown."""
+"""The address of a source, whose password is never shown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """The address that a text says; no message about it repeats more than the scheme, as passwords hide in it."""
+        """Parse an address. Error messages repeat only the scheme, because the rest may contain a password."""
         scheme, separator, rest = text.partition("://")
         if scheme not in SCHEMES or not separator:
             shown = checks.shown(scheme) if separator else "something else"
@@ -52,7 +52,7 @@ class Address:
 
     @property
     def is_encrypted(self) -> bool:
-        """Is the connection to be encrypted?"""
+        """Whether the connection is encrypted."""
         return self.scheme in ("rediss", "kafka+ssl")
 
 

@@ -1,8 +1,8 @@
-"""Topics of Kafka, all partitions of one, from the offsets that the index keeps.
+"""A Kafka topic with all its partitions, read from the offsets that the index stores.
 
-Partitions are assigned by hand, so that no group decides who reads what, and no rebalance comes in between. The broker
-is told the offsets too, where its own tools look for them; nobody here reads that. The order is that of each partition;
-between partitions messages come as the brokers send them.
+Partitions are assigned explicitly, so there are no group assignments and no rebalancing. Offsets are also committed to
+the broker, for its own tools only. Order is kept within each partition; between partitions, messages come as they
+arrive.
 """
 
 from __future__ import annotations

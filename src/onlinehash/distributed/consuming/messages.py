@@ -1,8 +1,8 @@
-"""From the bytes of a message to what it asks for: a pair to learn, or an item to add, to change or to remove.
+"""Parses messages into requests: a pair to learn, or an item to add, update or remove.
 
 A message is a JSON object with the names of the service's bodies. A vector is a list of numbers, or the base64 of its
 bytes (little-endian), which is shorter and read faster. Numbers are float32, unless the message has another `dtype`.
-What a message says of the index (a width, an id that should be known) is found out by the index.
+The index itself checks widths and ids.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _decode = msgspec.json.Decoder(Message).decode
 
 
 def read(data: bytes) -> Request:
-    """What a message asks for; refused if it is no such message."""
+    """Parse a message; raises if it is not valid."""
     if len(data) > MOST_BYTES:
         raise InvalidInput(f"expected a message of at most {MOST_BYTES} bytes, got {len(data)}.")
     try:

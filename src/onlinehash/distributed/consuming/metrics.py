@@ -1,4 +1,4 @@
-"""Figures of a consumer for Prometheus, on loopback."""
+"""Prometheus metrics of a consumer, on loopback."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onlinehash.errors import MissingExtra, ServiceUnavailable
 
 
 class TallyCollector:
-    """The figures as they are when somebody asks."""
+    """Collects the current counters."""
 
     def __init__(self, tally: Tally, source: str) -> None:
         self._tally, self._source = tally, source

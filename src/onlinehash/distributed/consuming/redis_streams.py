@@ -1,10 +1,10 @@
-"""Streams of Redis, read by a consumer of a group.
+"""A Redis stream, read by a consumer of a group.
 
-The group hands out new entries, and remembers those that were not acknowledged: after a crash these come first. Which
-of them are in the index already, its position says; they are only acknowledged. Entries come in the order of their ids.
+The group delivers new entries and remembers those that were not acknowledged; after a crash these come first. Entries
+at or before the position are already in the index and are only acknowledged. Entries come in the order of their ids.
 
-The client must not try again by itself: an answer that was lost on its way holds entries that Redis takes to be
-delivered, and the next ones would come before them.
+The client must not retry by itself: a lost answer may hold entries that Redis considers delivered, and a retry would
+return the next ones before them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""JSON bodies: one pass by msgspec, which is also the check; what it refuses is said in this library's way.
+"""JSON bodies: msgspec parses and validates in one pass; its errors are rephrased in the style of this library.
 
-Memory is bounded: a value of two bytes can become an object of some eighty, so a body may hold only so many values.
+The number of values in a body is limited, because a value of two bytes can become an object of about eighty.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _decoded(shape: type[S], data: bytes) -> S:
 
 
 def refuse_many_values(data: bytes | memoryview) -> None:
-    """Not more values than memory should be spent on."""
+    """Refuse a body with so many values that parsing would take too much memory."""
     if len(data) > MOST_VALUES and (n := bytes(data).count(b",")) >= MOST_VALUES:
         raise TooLarge(
             f"expected at most {MOST_VALUES} JSON values, got {n + 1}; send less per request, or send "
@@ -102,7 +102,7 @@ def decoder(shape: type[S]) -> msgspec.json.Decoder[S]:
 
 
 def _refuse_repeated(data: bytes) -> None:
-    """No field twice, in JSON that is known to be sound; msgspec would take the last one."""
+    """Refuse repeated fields, in JSON that is known to be valid; msgspec would use the last one."""
     strings = data.split(b'"')[1::2]
     if b"\\" not in data and len(set(strings)) == len(strings):
         return
@@ -146,7 +146,7 @@ def _quoted(problem: str, beginning: str) -> str | None:
 
 
 def from_plain(shape: type[S], fields: dict[str, Any]) -> S:
-    """The body of fields that are plain values already, by the same decoder, so that the same is refused."""
+    """A body from fields that are already plain values, validated by the same decoder."""
     import json
 
     try:

@@ -1,7 +1,6 @@
-"""From the bytes of a request to a checked body, whatever its format; the limits of the service are kept here.
+"""From the bytes of a request to a validated body, in any format, within the limits of the service.
 
-Values are looked at once: that vectors are finite and as wide as the index, and that ids are known, is found out by
-the index itself.
+Values are checked once: the index itself checks that vectors are finite and have the right width, and that ids exist.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ S = TypeVar("S", bound=Shape)
 
 
 def read(shape: type[S], content_type: str, data: bytes, query: Mapping[str, str], limits: Limits) -> S:
-    """The body, checked, with arrays in the fields for vectors; 4xx errors for all else, before anything changed.
+    """The validated body, with arrays in the fields for vectors; raises 4xx errors before anything is changed.
 
     JSON numbers become float32, or what the field `dtype` says; binary formats keep their own dtype. Where a format
     has no place for a field, it is a query parameter that holds JSON, as in `k=5&where={"colour":"red"}`.
@@ -98,7 +97,7 @@ def _beside(shape: type[S], columns: dict[str, Any], query: Mapping[str, str]) -
 
 
 def _check(body: Shape, limits: Limits) -> None:
-    """One of the ways to ask, nothing above the limits, and arrays where arrays belong."""
+    """Check alternatives and limits, and convert lists to arrays."""
     shape = type(body)
     if shape.one_of:
         _refuse_several(body, shape.one_of)

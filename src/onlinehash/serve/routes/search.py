@@ -1,4 +1,4 @@
-"""Search: by vector, id, code or picture. The hot route: its body is read once and checked once, by the index."""
+"""Search by vector, id, code or picture. These are the hot routes: bodies are parsed once and validated once."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 def hot_routes(service: Service) -> list[Route]:
-    """Plain routes, without what FastAPI does around each request; `documents` puts them into OpenAPI."""
+    """Plain Starlette routes, without the overhead of FastAPI; `documents` adds them to OpenAPI."""
     return [
         Route("/v1/search", Searches(service), methods=["POST"]),
         Route("/v1/within", Radii(service), methods=["POST"]),
@@ -75,12 +75,12 @@ class Radii:
 
 
 def routes(service: Service) -> APIRouter:
-    """The routes beside the hot ones."""
+    """All other routes."""
     router, index = APIRouter(tags=["search"]), service.index
 
     @router.post("/v1/rerank", **described("Rerank hits", shapes.Rerank, results.Found))
     async def rerank(request: Request) -> Response:
-        """The same hits in the order of the distance of query and stored vector."""
+        """Sort hits by the distance between the query and the stored vectors."""
         body, _ = await parsed(request, service, shapes.Rerank)
         query: Any = body.vector if body.vector is not None else body.vectors
         if len({type(id) for id in body.ids}) > 1:
@@ -122,7 +122,7 @@ def routes(service: Service) -> APIRouter:
 
 
 def undisturbed(find: Callable[[], T]) -> T:
-    """What is found in two looks at the index, between which no item that the first one found was removed."""
+    """Retry a search of two steps if an item found by the first was removed before the second."""
     for _ in range(TRIES):
         with suppress(UnknownId):
             return find()
@@ -218,7 +218,7 @@ def _asked(service: Service, body: shapes.Asked) -> Any:
 
 
 def not_ready(service: Service) -> NotReady:
-    """Why there are no codes yet, in the index's own words."""
+    """The index's own error about missing codes."""
     try:
         service.index.search(np.zeros((1, service.n_features or 1)), 0)
     except NotReady as reason:

@@ -115,3 +115,19 @@ def test_the_formula_of_the_median() -> None:
     twin = Medians(1)
     twin.set_state(medians.get_state())
     assert twin.values[0] == medians.values[0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pairs_one_by_one_or_together_are_the_same(mode: str, dtype: Any) -> None:
+    A, B = Z[0::2].astype(dtype), Z[1::2].astype(dtype)
+    whole, single = (Centring(mode, 21, 6, np.dtype(dtype)) for _ in range(2))
+    moved, X, rounded = np.zeros(25, np.bool_), pad_rows(np.zeros((2, 6), dtype)), np.zeros(6, dtype)
+    first, second = whole.enter_pairs(A, B, moved)
+    state = (single.total, single.count, single.limit, single.mean)
+    for t in range(25):
+        assert centre_pair(A, B, t, *state, rounded, X, 0) == moved[t]
+        assert np.array_equal(X[:, :6], [first[t], second[t]])
+    assert whole.mean.tobytes() == single.mean.tobytes()
+    assert first.dtype == second.dtype == dtype
+    assert moved.any() == (mode != "none")

@@ -37,23 +37,30 @@ def found(X: np.ndarray, looks: int = 4) -> Damping:
     return damping
 
 
-def squared(damping: Damping, d: int) -> np.ndarray:
-    """P² as a matrix."""
-    return damping.squared(np.eye(d))
+def squared(damping: Damping, G: np.ndarray) -> np.ndarray:
+    """P² G, which is how far a step goes against G."""
+    W = np.zeros_like(G)
+    damping.descend(W, G, np.ones(G.shape[1]), 1.0)
+    return -W
+
+
+def lengths(damping: Damping, G: np.ndarray) -> np.ndarray:
+    """|P g|² of each column g."""
+    return damping.shortened((G * G).sum(axis=0), damping.along(G))
 
 
 def test_against_all_eigenvectors_where_it_keeps_some() -> None:
     X = rows(1000, gapped(80))
     damping = found(X)
     P, P2 = damped(X.T @ X / len(X), N_DIRECTIONS)
-    np.testing.assert_allclose(squared(damping, 80), P2, rtol=0, atol=1e-9 * np.abs(P2).max())
+    np.testing.assert_allclose(squared(damping, np.eye(80)), P2, rtol=0, atol=1e-9 * np.abs(P2).max())
     np.testing.assert_allclose(damping.once(np.eye(80)), P, rtol=0, atol=1e-9 * np.abs(P).max())
 
 
 def test_one_look_is_nearly_enough_where_directions_stand_out() -> None:
     X = rows(1000, gapped(80))
     P2 = damped(X.T @ X / len(X), N_DIRECTIONS)[1]
-    np.testing.assert_allclose(squared(found(X, looks=1), 80), P2, rtol=0, atol=1e-4 * np.abs(P2).max())
+    np.testing.assert_allclose(squared(found(X, looks=1), np.eye(80)), P2, rtol=0, atol=1e-4 * np.abs(P2).max())
 
 
 @pytest.mark.parametrize("d", [1, 2, 7, N_DIRECTIONS])
@@ -62,7 +69,7 @@ def test_against_all_eigenvectors_where_it_keeps_all(d: int, n: int) -> None:
     X = rows(n, np.geomspace(1, 1e-3, d), seed=d)
     P, P2 = damped(X.T @ X / n, d)
     damping = found(X, looks=1)
-    np.testing.assert_allclose(squared(damping, d), P2, rtol=0, atol=1e-10 * np.abs(P2).max())
+    np.testing.assert_allclose(squared(damping, np.eye(d)), P2, rtol=0, atol=1e-10 * np.abs(P2).max())
     np.testing.assert_allclose(damping.once(np.eye(d)), P, rtol=0, atol=1e-10 * np.abs(P).max())
 
 
@@ -70,9 +77,9 @@ def test_against_all_eigenvectors_where_it_keeps_all(d: int, n: int) -> None:
 def test_its_three_products_are_of_one_matrix(d: int) -> None:
     damping = found(rows(300, np.geomspace(1, 1e-2, d)), looks=1)
     G = np.random.default_rng(1).standard_normal((d, 6))
-    np.testing.assert_allclose(damping.once(damping.once(G)), damping.squared(G), atol=1e-12 * np.abs(G).max() * d)
-    np.testing.assert_allclose(damping.lengths(G), (damping.once(G) ** 2).sum(axis=0), rtol=1e-10)
-    np.testing.assert_allclose(damping.lengths(G), np.einsum("dk,dk->k", G, damping.squared(G)), rtol=1e-10)
+    np.testing.assert_allclose(damping.once(damping.once(G)), squared(damping, G), atol=1e-12 * np.abs(G).max() * d)
+    np.testing.assert_allclose(lengths(damping, G), (damping.once(G) ** 2).sum(axis=0), rtol=1e-10)
+    np.testing.assert_allclose(lengths(damping, G), np.einsum("dk,dk->k", G, squared(damping, G)), rtol=1e-10)
 
 
 @pytest.mark.parametrize("looks", [1, 4])
@@ -94,7 +101,7 @@ def test_leading_directions_are_shortened_and_no_other() -> None:
     X = rows(2000, np.concatenate([[100.0], np.ones(59)]))
     damping = found(X)
     values, vectors = np.linalg.eigh(X.T @ X / len(X))
-    stretch = np.sqrt(damping.lengths(vectors[:, ::-1]))
+    stretch = np.sqrt(lengths(damping, vectors[:, ::-1]))
     assert stretch[0] < 0.55 * stretch[1]
     assert stretch[1:].max() < 1.1 * stretch[1:].min()
     mean, rest = values.mean(), np.median(values)
@@ -105,7 +112,7 @@ def test_directions_get_better_from_look_to_look() -> None:
     """Each look begins where the one before ended."""
     X = rows(500, np.geomspace(1, 1e-1, 120))
     P2 = damped(X.T @ X / len(X), N_DIRECTIONS)[1]
-    errors = [np.abs(squared(found(X, looks), 120) - P2).max() for looks in (1, 4, 16)]
+    errors = [np.abs(squared(found(X, looks), np.eye(120)) - P2).max() for looks in (1, 4, 16)]
     assert errors[2] < 0.7 * errors[1]
     assert errors[1] < 0.7 * errors[0]
 
@@ -147,7 +154,7 @@ def test_no_directions_without_points() -> None:
         damping.enter(X)
         damping.find_directions()
     assert damping.has_directions
-    np.testing.assert_array_equal(np.isfinite(squared(damping, 40)), True)
+    np.testing.assert_array_equal(np.isfinite(squared(damping, np.eye(40))), True)
 
 
 def test_points_on_a_line() -> None:
@@ -155,9 +162,9 @@ def test_points_on_a_line() -> None:
     X = np.random.default_rng(0).standard_normal((100, 1)) * x
     damping = found(X, looks=1)
     P2 = damped(X.T @ X / 100, N_DIRECTIONS)[1]
-    np.testing.assert_allclose(squared(damping, 50), P2, rtol=0, atol=1e-9 * np.abs(P2).max())
+    np.testing.assert_allclose(squared(damping, np.eye(50)), P2, rtol=0, atol=1e-9 * np.abs(P2).max())
     G = np.random.default_rng(1).standard_normal((50, 4))
-    assert (damping.lengths(G) > 0).all()
+    assert (lengths(damping, G) > 0).all()
 
 
 def test_float32_stays() -> None:
@@ -169,8 +176,8 @@ def test_float32_stays() -> None:
             single.set_state(single.get_state())
         for _ in range(4):
             single.find_directions()
-        for product in ("squared", "once", "lengths"):
-            got, expected = getattr(single, product)(G.astype(np.float32)), getattr(exact, product)(G)
+        for product in (squared, Damping.once, lengths):
+            got, expected = product(single, G.astype(np.float32)), product(exact, G)
             assert got.dtype == np.float32
             np.testing.assert_allclose(got, expected, rtol=0, atol=1e-4 * np.abs(expected).max())
 

@@ -22,7 +22,7 @@ def test_a_refresh_that_fails_after_learning_does_not_take_it_back(monkeypatch: 
         raise StorageError("expected a disk with room, got a full one; nothing of this call was kept.")
 
     with served() as (service, url):
-        monkeypatch.setattr(service.index, "_finish", fail)
+        monkeypatch.setattr(service.index, "_publish", fail)
         answered = post_json(url, "/v1/learn", {"id_a": 1, "id_b": 2, "similar": True, "refresh": True})
         assert answered.status_code == 200
         assert len(answered.json()["loss"]) == 1

@@ -44,14 +44,11 @@ class Centring:
         _enter_points(Z, self.total, self.count, self.limit, self.mean, X, moved)
         return X, moved
 
-    def enter_pairs(self, A: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Both points of a pair enter the mean, then both are centred, pair by pair; and which pairs moved it."""
-        X = aligned_zeros((2 * len(A), A.shape[1]), self.dtype)
-        moved = np.zeros(len(A), np.bool_)
-        _enter_pairs(A, B, self.total, self.count, self.limit, self.mean, X, moved)
-        # One row alone is contiguous in any case; were many not, kernels would be compiled for both.
-        first, second = (np.ascontiguousarray(X[start::2, : A.shape[1]]) for start in (0, 1))
-        return first, second, moved
+    def enter_pairs(self, A: np.ndarray, B: np.ndarray, moved: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Both points of a pair enter the mean, then both are centred, pair by pair; `moved` hears which moved it."""
+        first, second = np.empty(A.shape, self.dtype), np.empty(B.shape, self.dtype)
+        _enter_pairs(A, B, self.total, self.count, self.limit, self.mean, first, second, moved)
+        return first, second
 
     def centre(self, Z: np.ndarray) -> np.ndarray:
         """Rows less the present mean, padded for the row kernels; the mean stays as it is."""
@@ -132,8 +129,7 @@ def _enter_points(
             moved[n] = _renew(total, count, mean)
             for i in range(mean.shape[0]):
                 rounded[i] = mean[i]
-        for i in range(rounded.shape[0]):
-            X[n, i] = Z[n, i] - rounded[i]
+        _subtract(Z, n, rounded, X, n)
 
 
 @njit(nogil=True, cache=True)
@@ -148,6 +144,16 @@ def is_finite(Z: np.ndarray, n: int, bound: float) -> bool:
             total += Z[n, i] * Z[n, i]
         return np.isfinite(total)
     return True
+
+
+@njit(nogil=True, cache=True)
+def are_small(a: np.ndarray, b: np.ndarray) -> bool:
+    """Are the values of two vectors finite, and none so large that a sum of squares could overflow?"""
+    bound = a.dtype.type(np.sqrt(np.finfo(a.dtype).max / a.shape[0]))
+    small = True
+    for i in range(a.shape[0]):
+        small &= (abs(a[i]) <= bound) & (abs(b[i]) <= bound)
+    return small
 
 
 @njit(nogil=True, cache=True)
@@ -167,6 +173,23 @@ def centre_pair(
 
     `rounded` is the mean in the data's own precision, kept between calls.
     """
+    moved = _enter_pair(A, B, t, total, count, limit, mean, rounded)
+    _subtract(A, t, rounded, X, q)
+    _subtract(B, t, rounded, X, q + 1)
+    return moved
+
+
+@njit(nogil=True, cache=True)
+def _enter_pair(
+    A: np.ndarray,
+    B: np.ndarray,
+    t: int,
+    total: np.ndarray,
+    count: np.ndarray,
+    limit: int,
+    mean: np.ndarray,
+    rounded: np.ndarray,
+) -> bool:
     entered = _add(A, t, total, count, limit)
     entered |= _add(B, t, total, count, limit)
     moved = False
@@ -174,11 +197,14 @@ def centre_pair(
         moved = _renew(total, count, mean)
         for i in range(mean.shape[0]):
             rounded[i] = mean[i]
-    for i in range(rounded.shape[0]):
-        X[q, i] = A[t, i] - rounded[i]
-    for i in range(rounded.shape[0]):
-        X[q + 1, i] = B[t, i] - rounded[i]
     return moved
+
+
+@njit(nogil=True, cache=True)
+def _subtract(Z: np.ndarray, n: int, rounded: np.ndarray, X: np.ndarray, q: int) -> None:
+    """Row q of X is row n of Z less the mean."""
+    for i in range(rounded.shape[0]):
+        X[q, i] = Z[n, i] - rounded[i]
 
 
 @njit(nogil=True, cache=True)
@@ -189,12 +215,15 @@ def _enter_pairs(
     count: np.ndarray,
     limit: int,
     mean: np.ndarray,
-    X: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
     moved: np.ndarray,
 ) -> None:
-    rounded = mean.astype(X.dtype)
+    rounded = mean.astype(first.dtype)
     for t in range(A.shape[0]):
-        moved[t] = centre_pair(A, B, t, total, count, limit, mean, rounded, X, 2 * t)
+        moved[t] = _enter_pair(A, B, t, total, count, limit, mean, rounded)
+        _subtract(A, t, rounded, first, t)
+        _subtract(B, t, rounded, second, t)
 
 
 @njit(nogil=True, cache=True)

@@ -17,7 +17,6 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -180,13 +179,6 @@ class BlendedPairHashing(SmoothPairHashing):
 
     # ------------------------------------------------------------------ a chunk
 
-    def _fill(self, updates: Updates, **rows: np.ndarray) -> None:
-        """A whole chunk need not wait, nor be copied."""
-        if self._chunk.count == 0 and len(updates) == self.chunk_size:
-            self._learn_rows(SimpleNamespace(**rows), updates.view(slice(len(updates) - 1, None)))
-        else:
-            super()._fill(updates, **rows)
-
     def _learn_chunk(self, chunk: Any) -> np.ndarray:
         n_kept = self._keep(chunk)
         changed = np.zeros(self.n_bits, np.bool_)
@@ -259,9 +251,7 @@ class BlendedPairHashing(SmoothPairHashing):
 
     def _publish(self, X: np.ndarray, projections: np.ndarray) -> np.ndarray:
         """Bits of which too many points would change theirs."""
-        flips = ((projections >= 0) != (X @ self._W[:, : self._n_inputs].T >= 0)).mean(axis=0)
-        keep = OF_FLIPS if self._n_learned <= MANY_PAIRS else OF_FLIPS**LOOKED_AT
-        self._flip_rates = keep * self._flip_rates + (1 - keep) * flips
+        self._note_flips(X, projections, OF_FLIPS if self._n_learned <= MANY_PAIRS else OF_FLIPS**LOOKED_AT)
         return self._show(self._flip_rates > self.stale_share)
 
     def _to_publish(self, columns: np.ndarray) -> np.ndarray:

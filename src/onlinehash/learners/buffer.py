@@ -27,10 +27,10 @@ class Buffer:
 
     def put(self, **rows: np.ndarray) -> None:
         """Some more rows, no more than fit."""
-        n = len(next(iter(rows.values())))
+        places = slice(self.count, self.count + len(next(iter(rows.values()))))
         for name, array in self._arrays.items():
-            array[self.count : self.count + n] = rows[name]
-        self.count += n
+            array[places] = rows[name]
+        self.count = places.stop
 
     def rows(self) -> SimpleNamespace:
         """All rows there are, as views; they stay."""

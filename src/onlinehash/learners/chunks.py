@@ -6,7 +6,6 @@ ends a chunk early.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -33,7 +32,7 @@ class ChunkLearner(LinearLearner):
         """
         raise NotImplementedError
 
-    def _losses(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray) -> np.ndarray:
+    def _losses(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, losses: np.ndarray) -> None:
         """The loss of each pair under the functions as they are, by kernels that take each pair for itself."""
         raise NotImplementedError
 
@@ -55,12 +54,16 @@ class ChunkLearner(LinearLearner):
         if self.traits.learns_from == "nothing":
             super()._learn(A, B, similar, weights, updates)
             return
+        if len(A) < self._chunk.room:  # as most single pairs
+            self._losses(A, B, similar, updates.loss)
+            self._chunk.put(A=A, B=B, similar=similar, weights=weights)
+            return
         start = 0
-        with one_thread() if len(A) >= self._chunk.room else nullcontext():  # once for all chunks
+        with one_thread():  # once for all chunks
             while start < len(A):
                 rows = slice(start, min(start + self._chunk.room, len(A)))
-                updates.loss[rows] = self._losses(A[rows], B[rows], similar[rows])
-                told = updates if rows == slice(0, len(updates)) else updates.view(rows)
+                told = updates.view(rows)
+                self._losses(A[rows], B[rows], similar[rows], told.loss)
                 self._fill(told, A=A[rows], B=B[rows], similar=similar[rows], weights=weights[rows])
                 start = rows.stop
 

@@ -70,10 +70,6 @@ class Damping:
         self._D = (1 - q / q0).astype(self._D.dtype)
         self._q0 = float(q0 / (e @ q + (d - k) * rest * q0))  # of no precision: products keep theirs
 
-    def lengths(self, G: np.ndarray) -> np.ndarray:
-        """|P g|² of each column g."""
-        return self.shortened((G * G).sum(axis=0), self.along(G))
-
     def along(self, G: np.ndarray) -> np.ndarray:
         """Qᵀ G."""
         return np.asarray(self._Q.T @ G)
@@ -84,11 +80,15 @@ class Damping:
 
     def step(self, W: np.ndarray, M: np.ndarray, along: np.ndarray, scale: np.ndarray, keep: float) -> None:
         """W = keep (W - P² M scale), in place, where `along` is QᵀM."""
-        move(W, M, self._Q @ (self._D[:, None] * along), (self._q0 * scale).astype(W.dtype), keep)
+        move(W, M, self._damped(along), 1.0, (self._q0 * scale).astype(W.dtype), keep)
 
-    def squared(self, G: np.ndarray) -> np.ndarray:
-        """P² G."""
-        return np.asarray(self._q0 * (G - self._Q @ (self._D[:, None] * (self._Q.T @ G))))
+    def descend(self, W: np.ndarray, M: np.ndarray, scale: np.ndarray, keep: float) -> None:
+        """`step` where QᵀM is not known; it rounds P² M before the scale."""
+        move(W, M, self._damped(self.along(M)), self._q0, scale.astype(W.dtype), keep)
+
+    def _damped(self, along: np.ndarray) -> np.ndarray:
+        """Q D QᵀG, of `along` = QᵀG."""
+        return np.asarray(self._Q @ (self._D[:, None] * along))
 
     def once(self, V: np.ndarray) -> np.ndarray:
         """P V."""

@@ -16,6 +16,7 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
 from onlinehash.features import RbfAnchors, note_feature_names
+from onlinehash.features.centring import are_small
 from onlinehash.learners.beginning import Beginning, Event
 from onlinehash.learners.undo import undone_if_refused
 from onlinehash.learners.update import Update, Updates
@@ -32,6 +33,18 @@ def plain(X: np.ndarray) -> np.ndarray:
     return X if X.flags.carray else X.copy()
 
 
+def _sign(similar: Any) -> int:
+    """+1 or -1 for the usual ways to say whether one pair is similar; 0 for all others, right or wrong."""
+    if type(similar) in (bool, np.bool_):
+        return 1 if similar else -1
+    return similar if type(similar) is int and similar in (1, -1) else 0
+
+
+def _weight(sample_weight: Any) -> float:
+    """A finite number that is not negative, as it is; -1 for everything else, right or wrong."""
+    return sample_weight if type(sample_weight) is float and 0 <= sample_weight < math.inf else -1.0
+
+
 class Intake(Beginning):
     """What comes in; `Learner` adds what goes out."""
 
@@ -42,28 +55,24 @@ class Intake(Beginning):
 
         `sample_weight` says how much the pair counts; for OH it scales C, the most one pair may move the functions.
         """
-        if type(similar) is bool and sample_weight == 1.0 and self._are_checked(a, b):
-            return self._learn_checked(a, b, similar)
+        if self._are_plain(a, b):
+            rows, sign, weight = (plain(a), plain(b)), _sign(similar), _weight(sample_weight)
+            if sign and weight >= 0 and are_small(*rows):  # nothing here that a check would refuse or change
+                self._check_takes("pairs")
+                self.check_free()
+                self._check_same_parameters()
+                A, B = rows[0][None], rows[1][None]
+                return self._pass_pairs(A, B, np.array((sign,), np.int8), np.array((weight,)))[0]
         rows = checks.row(a, "a"), checks.row(b, "b")
         return next(self._take_pairs(*rows, similar, sample_weight, names=("a", "b")))[0]
 
-    def _are_checked(self, a: Any, b: Any) -> bool:
-        """Are these vectors that no check would refuse or change? Then a single pair takes the short way."""
-        if not self._is_ready or self._map is not None or hasattr(self, "feature_names_in_"):
+    def _are_plain(self, a: Any, b: Any) -> bool:
+        """Are these vectors of the width and dtype that are learned, of a learner without feature map and names?"""
+        if type(a) is not np.ndarray or type(b) is not np.ndarray or not self._is_ready or self._map is not None:
             return False
-        for x in (a, b):
-            if type(x) is not np.ndarray or x.shape != (self.n_features_in_,) or x.dtype is not self.dtype_:
-                return False
-            if not x.flags.c_contiguous:
-                return False
-        with np.errstate(over="ignore", invalid="ignore"):
-            return math.isfinite(a @ a) and math.isfinite(b @ b)
-
-    def _learn_checked(self, a: np.ndarray, b: np.ndarray, similar: bool) -> Update:
-        self._check_takes("pairs")
-        self.check_free()
-        self._check_same_parameters()
-        return self._pass_pairs(a[None], b[None], np.array([1 if similar else -1], np.int8), np.ones(1))[0]
+        if a.dtype is not self.dtype_ or b.dtype is not self.dtype_ or hasattr(self, "feature_names_in_"):
+            return False
+        return a.shape == b.shape == (self.n_features_in_,)
 
     def partial_fit_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Self:
         """Learn many pairs, row t of A with row t of B: bit for bit the loop over `learn_pair`."""
@@ -141,7 +150,7 @@ class Intake(Beginning):
         if self._map is not None:
             A, B = self._map.map_rows(A), self._map.map_rows(B)
         if not self._takes_raw_pairs:
-            A, B, updates.moved[:] = self._centring.enter_pairs(A, B)
+            A, B = self._centring.enter_pairs(A, B, updates.moved)
         self._learn(A, B, s, w, updates)
         self.n_points_seen_ += 2 * len(A)
         self.n_pairs_seen_ += len(A)

@@ -22,7 +22,7 @@ from onlinehash import checks
 from onlinehash.format import like
 from onlinehash.learners.batch import BatchLearner, Show
 from onlinehash.learners.hooks import Traits
-from onlinehash.numeric.tall import blocks, inner, signs, times
+from onlinehash.numeric.tall import ROWS, blocks, inner, signs, times
 
 #: Hears the number of an iteration and the loss after it.
 Tell = Callable[[int, float], None]
@@ -98,8 +98,14 @@ def rotated_directions(
     V = times(X, P)
     V *= np.sqrt(len(V) * n_bits) / np.linalg.norm(V)
     R = np.linalg.qr(rng.standard_normal((n_bits, P.shape[1])))[0].T
+    room = np.empty((min(len(V), ROWS), n_bits))  # a block of B, once: fresh memory costs more than the signs
+
+    def codes(rows: np.ndarray) -> np.ndarray:
+        B = np.matmul(rows, R, out=room[: len(rows)])
+        return signs(B, out=B)
+
     for t in range(n_iterations):
-        VtB = sum(V[rows].T @ signs(V[rows] @ R) for rows in blocks(len(V)))
+        VtB = sum(V[rows].T @ codes(V[rows]) for rows in blocks(len(V)))
         U_A, sigma, U_Bt = np.linalg.svd(VtB, full_matrices=False)
         R = U_A @ U_Bt
         # |B|² = |VR|² = n r, and the trace of RᵀVᵀB is the sum of the singular values.

@@ -136,12 +136,8 @@ class MiniBatchOnlineHashing(ChunkLearner, PassiveAggressive):
         self._lay_out_chunk(n_inputs)
         self._points = aligned_zeros((2 * self.chunk_size, n_inputs), self.dtype_)  # the kernels' room to work in
 
-    def _losses(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray) -> np.ndarray:
-        losses = np.empty(len(A))
-        similarity_losses(
-            self._W, self._side_by_side(A, B), similar, self.similar_radius, self._dissimilar_distance, losses
-        )
-        return losses
+    def _losses(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, losses: np.ndarray) -> None:
+        similarity_losses(self._W, A, B, similar, self.similar_radius, self._dissimilar_distance, losses)
 
     def _learn_chunk(self, chunk: Any) -> np.ndarray:
         caps = self.C * chunk.weights * _weights_of_kinds(chunk.similar, self.balance)

@@ -191,12 +191,10 @@ class OnlineHashing(PassiveAggressive):
             B,
             similar,
             self.C * weights,
-            kernels.Rule(self._n_models, self.similar_radius, self._dissimilar_distance, self.n_rounds),
-            kernels.Mean(centring.total, centring.count, centring.limit, centring.mean),
-            kernels.Thresholds(self.centre == "median", medians.values, medians.spreads, medians.count),
-            kernels.Trace(
-                updates.loss, updates.step, updates.capped, updates.flips, updates.n_moved, updates.moved, refined
-            ),
+            *(self._n_models, self.similar_radius, self._dissimilar_distance, self.n_rounds),
+            *(centring.total, centring.count, centring.limit, centring.mean),
+            *(self.centre == "median", medians.values, medians.spreads, medians.count),
+            *(updates.loss, updates.step, updates.capped, updates.flips, updates.n_moved, updates.moved, refined),
         )
         if stopped_at >= 0:
             raise InvalidInput(f"expected finite values, got others in pair {stopped_at}.")

@@ -88,15 +88,45 @@ def learn_pairs(
     B: np.ndarray,
     similar: np.ndarray,
     C: np.ndarray,
-    rule: Rule,
-    centre: Mean,
-    medians: Thresholds,
-    trace: Trace,
+    n_models: int,
+    alpha: int,
+    b: float,
+    n_rounds: int,
+    total: np.ndarray,
+    seen: np.ndarray,
+    limit: int,
+    mean: np.ndarray,
+    follow: bool,
+    medians: np.ndarray,
+    spreads: np.ndarray,
+    tracked: np.ndarray,
+    loss: np.ndarray,
+    step: np.ndarray,
+    capped: np.ndarray,
+    flips: np.ndarray,
+    n_moved: np.ndarray,
+    moved: np.ndarray,
+    refined: np.ndarray,
 ) -> int:
-    """Algorithm 1 over pairs (row t of A with row t of B), all models being here; returns as `learn_some_models`."""
+    """Algorithm 1 over pairs (row t of A with row t of B), all models being here; returns as `learn_some_models`.
+
+    After C come the fields of `Rule`, `Mean`, `Thresholds` and `Trace`, one by one: to hand over the tuples takes as
+    long as to learn a pair.
+    """
     nothing = np.empty(0, np.int64)
-    alone = Crew(1, 0, 0, nothing, nothing, np.empty((0, 0)))
-    return learn_some_models(W, X, A, B, similar, C, rule, centre, medians, trace, alone)
+    return learn_some_models(
+        W,
+        X,
+        A,
+        B,
+        similar,
+        C,
+        Rule(n_models, alpha, b, n_rounds),
+        Mean(total, seen, limit, mean),
+        Thresholds(follow, medians, spreads, tracked),
+        Trace(loss, step, capped, flips, n_moved, moved, refined),
+        Crew(1, 0, 0, nothing, nothing, np.empty((0, 0))),
+    )
 
 
 @njit(nogil=True, cache=True)
@@ -127,7 +157,8 @@ def learn_some_models(
     P = np.empty((2 * PAIRS_AHEAD, W.shape[0]), W.dtype)
     D, R = np.empty(n_models, np.int64), np.empty(n_models)
     deltas, chosen = np.empty(r), np.empty(r + 1, np.int64)
-    base = np.empty((r, W.shape[1]), W.dtype)  # rows as they were, where a pair takes several rounds
+    n_kept = r if rule.n_rounds > 1 or trace.refined.shape[0] > 0 else 0
+    base = np.empty((n_kept, W.shape[1]), W.dtype)  # rows as they were, where a pair takes several rounds
     for start in range(0, similar.shape[0], PAIRS_AHEAD):
         stop = min(start + PAIRS_AHEAD, similar.shape[0])
         n_rows = 2 * (stop - start)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from onlinehash.learners.online_hashing_kernels import code_distance, similarity_loss
-from onlinehash.numeric.dots import dot_of_rows, row_dots
+from onlinehash.numeric.dots import POINTS, dot_of_rows, row_dots
 from onlinehash.numeric.kernels import njit
 
 
@@ -41,12 +41,26 @@ def scale_to_unit_length(W: np.ndarray, k: int) -> None:
         W[k, i] = value if abs(value) > 1e-25 else 0.0
 
 
+#: Pairs that `similarity_losses` projects together.
+_PAIRS = POINTS // 2
+
+
 @njit(nogil=True, cache=True)
 def similarity_losses(
-    W: np.ndarray, X: np.ndarray, similar: np.ndarray, alpha: float, b: float, losses: np.ndarray
+    W: np.ndarray, A: np.ndarray, B: np.ndarray, similar: np.ndarray, alpha: float, b: float, losses: np.ndarray
 ) -> None:
-    """R of each pair (rows 2n and 2n + 1 of X) under W."""
-    P = np.empty((X.shape[0], W.shape[0]), W.dtype)
-    row_dots(W, X, 0, X.shape[0], P)
-    for t in range(similar.shape[0]):
-        losses[t] = similarity_loss(code_distance(P, 2 * t, 0, W.shape[0]), similar[t], alpha, b)
+    """R of each pair (row t of A with row t of B, not padded) under W."""
+    n_rows = 2 * min(_PAIRS, similar.shape[0])
+    X = np.zeros((n_rows, W.shape[1]), W.dtype)  # a few pairs at a time, their rows padded
+    P = np.empty((n_rows, W.shape[0]), W.dtype)
+    for start in range(0, similar.shape[0], _PAIRS):
+        n = min(_PAIRS, similar.shape[0] - start)
+        for t in range(n):
+            for i in range(A.shape[1]):
+                X[2 * t, i] = A[start + t, i]
+            for i in range(A.shape[1]):
+                X[2 * t + 1, i] = B[start + t, i]
+        row_dots(W, X, 0, 2 * n, P)
+        for t in range(n):
+            distance = code_distance(P, 2 * t, 0, W.shape[0])
+            losses[start + t] = similarity_loss(distance, similar[start + t], alpha, b)

@@ -70,6 +70,27 @@ def pulls(
 
 
 @njit(nogil=True, cache=True)
+def spread_pulls(F: np.ndarray, slopes: np.ndarray, pull: np.ndarray) -> None:
+    """`pull` as in `pulls`, where the slope of each pair is known, in the precision of F throughout."""
+    n, one = slopes.shape[0], F.dtype.type(1)
+    for t in range(n):
+        for k in range(F.shape[1]):
+            a, b = F[t, k], F[n + t, k]
+            pull[t, k] = slopes[t] * b * (one - a * a)
+            pull[n + t, k] = slopes[t] * a * (one - b * b)
+
+
+@njit(nogil=True, cache=True)
+def share_of_flips(F: np.ndarray, shown: np.ndarray, shares: np.ndarray) -> None:
+    """The share of rows in which a column of F has another sign than that of `shown`."""
+    shares[:] = 0
+    for n in range(F.shape[0]):
+        for k in range(F.shape[1]):
+            shares[k] += (F[n, k] >= 0) != (shown[n, k] >= 0)
+    shares /= F.shape[0]
+
+
+@njit(nogil=True, cache=True)
 def enter_gradient(G: np.ndarray, keep: float, M: np.ndarray, squares: np.ndarray) -> None:
     """G enters its running mean M; the squared length of each column of G."""
     old, new = M.dtype.type(keep), M.dtype.type(1 - keep)
@@ -81,12 +102,12 @@ def enter_gradient(G: np.ndarray, keep: float, M: np.ndarray, squares: np.ndarra
 
 
 @njit(nogil=True, cache=True)
-def move(W: np.ndarray, M: np.ndarray, damped: np.ndarray, scale: np.ndarray, keep: float) -> None:
-    """W = keep (W - scale (M - damped)), column by column of its own scale."""
-    factor = W.dtype.type(keep)
+def move(W: np.ndarray, M: np.ndarray, damped: np.ndarray, q: float, scale: np.ndarray, keep: float) -> None:
+    """W = keep (W - scale (q (M - damped))), column by column of its own scale."""
+    factor, of_all = W.dtype.type(keep), W.dtype.type(q)
     for i in range(W.shape[0]):
         for k in range(W.shape[1]):
-            W[i, k] = factor * (W[i, k] - scale[k] * (M[i, k] - damped[i, k]))
+            W[i, k] = factor * (W[i, k] - scale[k] * (of_all * (M[i, k] - damped[i, k])))
 
 
 @njit(nogil=True, cache=True)

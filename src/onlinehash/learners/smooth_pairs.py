@@ -21,6 +21,7 @@ docs/learners.md has the figures, and what was tried and did not help.
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -32,9 +33,9 @@ from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.damping import WINDOW, Damping
 from onlinehash.learners.hooks import Traits
 from onlinehash.learners.pair_kernels import similarity_losses
+from onlinehash.learners.smooth_kernels import enter_gradient, share_of_flips, spread_pulls
 from onlinehash.learners.surprise import Surprise
 from onlinehash.learners.update import Updates
-from onlinehash.numeric.dots import aligned_zeros
 
 #: A similar pair should agree at least so much, a dissimilar one at most so much (inner product of codes over r); how
 #: sharply the loss turns there.
@@ -130,28 +131,32 @@ class SmoothPairHashing(ChunkLearner):
 
     # ------------------------------------------------------------------ a chunk
 
-    def _losses(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray) -> np.ndarray:
+    def _losses(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, losses: np.ndarray) -> None:
         """By how many bits the published codes miss the agreement they should have."""
-        losses = np.empty(len(A))
         radius, distance = (1 - AGREE) / 2 * self.n_bits, (1 - DIFFER) / 2 * self.n_bits
-        X = aligned_zeros((2 * len(A), A.shape[1]), A.dtype)
-        X[0::2, : A.shape[1]], X[1::2, : A.shape[1]] = A, B
-        similarity_losses(self._W, X, similar, radius, distance, losses)
-        return losses
+        similarity_losses(self._W, A, B, similar, radius, distance, losses)
+
+    def _fill(self, updates: Updates, **rows: np.ndarray) -> None:
+        """A whole chunk need not wait, nor be copied."""
+        if self._chunk.count == 0 and len(updates) == self.chunk_size:
+            self._learn_rows(SimpleNamespace(**rows), updates.view(slice(len(updates) - 1, None)))
+        else:
+            super()._fill(updates, **rows)
 
     def _learn_chunk(self, chunk: Any) -> np.ndarray:
         if not chunk.weights.any():
             return np.zeros(self.n_bits, np.bool_)
-        X = unit_rows(np.concatenate([chunk.A, chunk.B]))
+        X, similar = unit_rows(np.concatenate([chunk.A, chunk.B])), chunk.similar > 0
         weights = self._relative(chunk.weights)
-        self._follow(X, weights, chunk.similar > 0)
+        self._follow(X, weights, similar)
         if not self._damping.has_directions:  # all points are the mean itself
             return np.zeros(self.n_bits, np.bool_)
         if self._n_chunks == 0:
             W = self._damping.once(self._learning)
             self._learning = W * (FIRST_SCALE / max(rms(X @ W), 1e-30))
-        F = np.tanh(X @ self._learning)
-        loss, G = self._gradient(X, F, chunk.similar > 0, weights)
+        F = X @ self._learning
+        np.tanh(F, out=F)
+        loss, G = self._gradient(X, F, similar, weights)
         self._n_chunks += 1
         self._surprise.enter(loss, len(F) // 2)
         self._step(G, len(F) / 2 / self.chunk_size)
@@ -165,8 +170,9 @@ class SmoothPairHashing(ChunkLearner):
 
     def _follow(self, X: np.ndarray, weights: np.ndarray, similar: np.ndarray) -> None:
         """What is known of the stream: its share of similar pairs, its second moments, its directions."""
-        n = min(self._share[1] + weights.sum(), WINDOW)
-        p = self._share[0] + weights @ (similar - self._share[0]) / max(n, weights.sum())
+        total = weights.sum()
+        n = min(self._share[1] + total, WINDOW)
+        p = self._share[0] + weights @ (similar - self._share[0]) / max(n, total)
         self._share[:] = min(max(p, 1 / WINDOW), 1 - 1 / WINDOW), n  # even where all pairs are of one kind
         if self._n_learned < MANY_PAIRS or self._n_chunks % self._some == 0:
             self._damping.enter(X)
@@ -188,29 +194,34 @@ class SmoothPairHashing(ChunkLearner):
         kinds = np.where(similar, rare, 1.0)
         loss = float((weights * kinds) @ np.logaddexp(0, wrong) / (weights @ kinds))
         weights = weights * kinds / (len(c) * (p * rare + 1 - p))
-        slope = (weights * np.where(similar, -1.0, 1.0) / (1 + np.exp(-wrong))).astype(self.dtype_)[:, None]
-        pull = np.concatenate([slope * F_b, slope * F_a]) * (1 - F * F)
+        slopes = (weights * np.where(similar, -1.0, 1.0) / (1 + np.exp(-wrong))).astype(self.dtype_)
+        pull = np.empty_like(F)
+        spread_pulls(F, slopes, pull)
         return loss, X.T @ pull
 
     def _step(self, G: np.ndarray, part: float) -> None:
         """Move W; a chunk that was ended early moves it by its part of a chunk."""
-        t = self._n_chunks
-        self._squares = OF_SQUARES * self._squares + (1 - OF_SQUARES) * self._damping.lengths(G)
-        self._momentum *= MOMENTUM
-        self._momentum += (1 - MOMENTUM) * G
+        t, squares = self._n_chunks, np.empty(self.n_bits, self.dtype_)
+        enter_gradient(G, MOMENTUM, self._momentum, squares)
+        lengths = self._damping.shortened(squares, self._damping.along(G))
+        self._squares = OF_SQUARES * self._squares + (1 - OF_SQUARES) * lengths
         lengths = np.sqrt(self._squares / (1 - OF_SQUARES**t))
         eta = part * max(LEAST_STEP, FIRST_STEP / math.sqrt(1 + self._surprise.n_since / STEADY))
         scale = eta / (1 - MOMENTUM**t) / np.maximum(lengths, 1e-30)
-        self._learning -= self._damping.squared(self._momentum) * scale.astype(self.dtype_)
-        self._learning *= 1 - DECAY * eta
+        self._damping.descend(self._learning, self._momentum, scale, 1 - DECAY * eta)
 
     # ------------------------------------------------------------------ what codes show of it
 
     def _publish(self, X: np.ndarray, F: np.ndarray) -> np.ndarray:
         """Bits of which too many points would change theirs (before this chunk's step); all, the first time."""
-        flips = ((F >= 0) != (X @ self._W[:, : self._n_inputs].T >= 0)).mean(axis=0)
-        self._flip_rates = OF_FLIPS * self._flip_rates + (1 - OF_FLIPS) * flips
+        self._note_flips(X, F, OF_FLIPS)
         return self._show((self._flip_rates > self.stale_share) | (self._n_chunks == 1))
+
+    def _note_flips(self, X: np.ndarray, projections: np.ndarray, keep: float) -> None:
+        """The share of points whose published bit has another sign than these projections enters its running mean."""
+        flips = np.empty(self.n_bits)
+        share_of_flips(projections, X @ self._W[:, : self._n_inputs].T, flips)
+        self._flip_rates = keep * self._flip_rates + (1 - keep) * flips
 
     def _show(self, columns: np.ndarray) -> np.ndarray:
         """Publish these columns; which of them differ."""
@@ -266,7 +277,8 @@ class SmoothPairHashing(ChunkLearner):
 def unit_rows(X: np.ndarray) -> np.ndarray:
     """Rows of unit length; a zero row stays."""
     lengths = np.sqrt(np.einsum("nd,nd->n", X, X))
-    return X / np.where(lengths > 0, lengths, 1).astype(X.dtype)[:, None]
+    lengths[lengths == 0] = 1
+    return X / lengths[:, None]
 
 
 def rms(values: np.ndarray) -> float:

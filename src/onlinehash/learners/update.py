@@ -98,7 +98,7 @@ class Updates:
 
     def bits(self, t: int) -> np.ndarray:
         """The columns whose function pair t changed."""
-        own = np.arange(self.flips.shape[1]) if self.moved[t] else np.flatnonzero(self.flips[t])
+        own = np.arange(self.flips.shape[1]) if self.moved[t] else self.flips[t].nonzero()[0]
         return np.union1d(self.replayed[t], own).astype(np.int64) if t in self.replayed else own
 
     def changed(self) -> np.ndarray:

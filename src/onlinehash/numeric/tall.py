@@ -34,6 +34,7 @@ def times(A: np.ndarray, W: np.ndarray) -> np.ndarray:
     return out
 
 
-def signs(Z: np.ndarray) -> np.ndarray:
-    """sgn(Z) with sgn(0) = +1."""
-    return np.where(Z >= 0, 1.0, -1.0)
+def signs(Z: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """sgn(Z) with sgn(0) = +1; `out` may be Z itself."""
+    out = np.add(Z, 0.0, out=out)  # -0.0 + 0.0 is +0.0
+    return np.copysign(1.0, out, out=out)

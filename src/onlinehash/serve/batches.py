@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinehash.index.api import Capability, VectorIndex
+from onlinehash.index.api import VectorIndex
 from onlinehash.learners.encoder import Encoder
 
 #: Items times queries up to which a search takes less time than handing it to a thread and back.
@@ -37,11 +37,14 @@ class _Waiting(NamedTuple):
 
 
 class Batches:
-    """Searches for single vectors, batched within one event loop."""
+    """Searches for single vectors, batched within one event loop.
 
-    def __init__(self, index: VectorIndex) -> None:
-        self._index = index
-        self._is_in_memory = index.supports(Capability.VIEW)  # others query a database, which would block the loop
+    in_memory : bool, default=True
+        Search small batches in the loop itself; False for an index that queries a database, which would block the loop.
+    """
+
+    def __init__(self, index: VectorIndex, in_memory: bool = True) -> None:
+        self._index, self._is_in_memory = index, in_memory
         self._waiting: list[_Waiting] = []
         self._is_due = False  # the next batch is about to be taken, or is to wait for the one that is searched
 

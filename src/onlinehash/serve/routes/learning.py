@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from onlinehash import streams
 from onlinehash.errors import NotReady
-from onlinehash.index.api import VectorIndex
 from onlinehash.learners.update import Updates
 from onlinehash.serve import logs, results
 from onlinehash.serve.answers import answer
@@ -95,7 +94,7 @@ def routes(service: Service) -> APIRouter:
     @router.post("/v1/flush", **described("Flush", None, results.Taught, changes=True))
     async def flush(request: Request) -> Response:
         """Start a feature map that is still collecting anchors, and learn an unfinished chunk."""
-        return await done(service.change(VectorIndex.flush, retry_of(request, b"")), service, taught)
+        return await done(service.change(lambda index: index.flush(), retry_of(request, b"")), service, taught)
 
     # ------------------------------------------------------------------------------------------------ codes
 

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput, NotReady, UnknownId
+from onlinehash.index.api import Capability
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
 from onlinehash.serve import results
@@ -48,7 +49,7 @@ class Searches:
     """`POST /v1/search`, an ASGI application."""
 
     def __init__(self, service: Service) -> None:
-        self._service, self._batches = service, Batches(service.index)
+        self._service, self._batches = service, Batches(service.index, service.index.supports(Capability.VIEW))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await asked(shapes.Query, scope, receive, self._service.limits)

@@ -1,0 +1,123 @@
+"""`learn_pair` takes a short way with plain vectors: it must be the long way in all but time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onlinehash import OnlineHashing
+from onlinehash.errors import InvalidInput
+from onlinehash.features.centring import are_small
+from tests.support import LEARNERS, state_bytes
+
+NAMES = (
+    "OnlineHashing",
+    "MultiModelOnlineHashing",
+    "MiniBatchOnlineHashing",
+    "SmoothPairHashing",
+    "BlendedPairHashing",
+)
+N, D = 70, 10
+
+
+def stream(dtype: Any = np.float32) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    A, B = (rng.standard_normal((2, N, D)) + 1).astype(dtype)
+    return A, B, rng.random(N) < 0.4
+
+
+def fresh(name: str) -> Any:
+    learner = LEARNERS[name](16, random_state=0)
+    return learner.set_params(chunk_size=8) if hasattr(learner, "chunk_size") else learner
+
+
+def read_only(x: np.ndarray) -> np.ndarray:
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+WAYS: dict[str, tuple[Any, Any]] = {
+    "plain": (lambda x: x, bool),
+    "a bool of NumPy": (lambda x: x, np.bool_),
+    "a sign": (lambda x: x, lambda s: 1 if s else -1),
+    "a real sign": (lambda x: x, lambda s: 1.0 if s else -1.0),
+    "a list": (lambda x: x.tolist(), bool),
+    "a matrix of one row": (lambda x: x[None], bool),
+    "read only": (read_only, bool),
+    "every second value": (lambda x: np.repeat(x, 2)[::2], bool),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_every_way_to_say_a_pair_is_the_same_pair(name: str, dtype: Any) -> None:
+    A, B, similar = stream(dtype)
+    weights = np.where(np.arange(N) % 5, 1.0, 0.25)
+    batch = fresh(name)
+    updates = batch.learn_pairs(A, B, similar, weights)
+    for vector, sign in WAYS.values():
+        learner = fresh(name)
+        learner.learn_pair(A[0], B[0], bool(similar[0]), float(weights[0]))  # whose dtype it is from now on
+        for t in range(1, N):
+            update = learner.learn_pair(vector(A[t]), vector(B[t]), sign(similar[t]), float(weights[t]))
+            assert (update.loss, update.pending) == (updates[t].loss, 0)
+            np.testing.assert_array_equal(update.step, updates[t].step)
+            np.testing.assert_array_equal(update.bits, updates[t].bits)
+            assert update.bits.dtype == updates[t].bits.dtype
+        assert state_bytes(learner) == state_bytes(batch)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("value", "similar", "weight"),
+    [
+        (np.nan, True, 1.0),
+        (np.inf, True, 1.0),
+        (-np.inf, True, 1.0),
+        (3e38, True, 1.0),  # which has no square in float32
+        (0.0, 0, 1.0),
+        (0.0, 2, 1.0),
+        (0.0, "yes", 1.0),
+        (0.0, True, -1.0),
+        (0.0, True, np.nan),
+        (0.0, True, np.inf),
+    ],
+)
+def test_what_is_wrong_changes_nothing(name: str, value: float, similar: Any, weight: float) -> None:
+    A, B, s = stream()
+    learner = fresh(name).partial_fit_pairs(A, B, s)
+    before = state_bytes(learner)
+    for side in range(2):
+        a, b = A[0].copy(), B[0].copy()
+        (a, b)[side][3] = value
+        with pytest.raises(InvalidInput):
+            learner.learn_pair(a, b, similar, weight)
+    with pytest.raises(InvalidInput, match="features"):
+        learner.learn_pair(A[0, 1:], B[0, 1:], True)
+    assert state_bytes(learner) == before
+
+
+def test_a_parameter_that_was_changed_is_noticed() -> None:
+    A, B, s = stream()
+    learner = OnlineHashing(16, random_state=0).partial_fit_pairs(A, B, s)
+    learner.C = 0.5
+    with pytest.raises(ValueError, match="C"):
+        learner.learn_pair(A[0], B[0], True)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_vectors_have_finite_sums_of_squares(dtype: Any) -> None:
+    edge = np.sqrt(np.finfo(dtype).max / D)
+    ones = np.ones(D, dtype)
+    assert are_small(ones, ones)
+    assert are_small(ones * dtype(0.999 * edge), ones)
+    assert np.isfinite(np.sum((ones * dtype(0.999 * edge)) ** 2))
+    for wrong in (1.001 * edge, -1.001 * edge, np.inf, np.nan):
+        for place in (0, D - 1):
+            x = ones.copy()
+            x[place] = wrong
+            assert not are_small(x, ones)
+            assert not are_small(ones, x)

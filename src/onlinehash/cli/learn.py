@@ -1,4 +1,4 @@
-"""`onlinehash learn`: a stream in, a model out, and on the way what the stream did."""
+"""`onlinehash learn`: learns from a stream, prints progress, and saves the model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def learn(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    """Learn the files in order, tell how it goes, save the learner."""
+    """Learn the files in order, print progress, save the learner."""
     if labels is not None and len(files) > 1:
         raise InvalidInput(f"--labels {labels} needs exactly one file of vectors, got {len(files)}.")
     check_target(target, (*files, vectors, labels))
@@ -54,7 +54,7 @@ def learn(
 
 
 class _Teller:
-    """Says what happened, to people or to machines."""
+    """Prints progress, for people or for machines."""
 
     def __init__(self, learner: Learner, as_json: bool) -> None:
         self._learner = learner
@@ -77,7 +77,7 @@ class _Teller:
         print(f"{row[unit]:>12,}  {rates}{note}", flush=True)
 
     def end(self, target: str, seconds: float) -> None:
-        """The sum of it all."""
+        """Print the summary."""
         numbers = facts.learned(self._learner)
         name = type(self._learner).__name__
         if self._as_json:

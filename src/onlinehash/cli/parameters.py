@@ -1,4 +1,4 @@
-"""From what was typed to a learner, or to an index with one."""
+"""Creates learners and indexes from command-line options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OWN_OPTIONS = {"n_bits": "--bits", "features": "--features", "random_state": "--
 
 @dataclass(frozen=True)
 class Choices:
-    """The options that say what learner to make; None where one was not typed."""
+    """The options that define a learner; None for those not given."""
 
     method: str | None
     bits: int | None
@@ -32,7 +32,7 @@ class Choices:
 
 
 def make_learner(choices: Choices) -> Learner:
-    """A new learner; what was not typed is the method's own default, the seed 0."""
+    """A new learner; options not given have the method's defaults, and the seed is 0."""
     learner_class = registry.find(choices.method or registry.RECOMMENDED)
     params: dict[str, Any] = {"random_state": choices.seed or 0}
     if choices.bits is not None:
@@ -78,8 +78,8 @@ def open_index(
 def make_index(choices: Choices, folder: str | None, policy: Policy | None = None, sync: str = "full") -> LiveIndex:
     """The index in a folder, or a new one there; without a folder, one in memory.
 
-    One that is there is continued if it has this very learner, so that the same command starts it again. Where no
-    method was typed, its own is meant, which may be another than that of a new index.
+    An existing index is continued if it has the same learner, so the same command can be repeated. Without --method,
+    its own method is used, which may differ from the default.
     """
     from onlinehash.live.index import LiveIndex
     from onlinehash.live.storage import Storage
@@ -103,7 +103,7 @@ def resume(path: str, choices: Choices) -> Learner:
 
 
 def parse_settings(texts: list[str]) -> dict[str, Any]:
-    """`name=value`, the value as JSON, or as the text it is where it is no JSON."""
+    """`name=value`, the value as JSON, or else as text."""
     settings = {}
     for text in texts:
         name, equals, value = text.partition("=")

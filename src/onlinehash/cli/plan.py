@@ -1,4 +1,4 @@
-"""`onlinehash plan`: what a number of items takes, and the unit costs of this machine."""
+"""`onlinehash plan`: what a number of items needs, and the unit costs of this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`onlinehash serve`: from what was typed to a service that runs until it is told to stop."""
+"""`onlinehash serve`: runs a service until it is stopped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOKEN = "ONLINEHASH_TOKEN"
 
 @dataclass(frozen=True)
 class Options:
-    """What was typed, but for the learner."""
+    """The options, except those of the learner."""
 
     target: str
     schema: str | None
@@ -44,7 +44,7 @@ class Options:
 
 
 def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
-    """Serve until a signal says to stop."""
+    """Serve until a stop signal."""
     try:
         from onlinehash.serve import logs, processes, running
         from onlinehash.serve.app import make_app
@@ -94,7 +94,7 @@ def _announce(url: str, service: Service, target: str, access: Access, as_json: 
 
 
 def _check(options: Options, choices: parameters.Choices) -> None:
-    """Refuse what contradicts itself."""
+    """Refuse contradictory options."""
     if options.demo and (options.memory or options.read_only or options.readers):
         raise InvalidInput(
             "--demo brings its own items and cannot be combined with --memory, --read-only or --readers."
@@ -125,7 +125,7 @@ def _check(options: Options, choices: parameters.Choices) -> None:
 
 
 def _limits(typed: list[str] | None, access: Access) -> Limits:
-    """NAME=VALUE, over the defaults; whoever is reached by other machines gets a limit on the rate."""
+    """Parse NAME=VALUE over the defaults; a service that other machines reach gets a rate limit."""
     from onlinehash.serve.settings import Limits
 
     known: dict[str, Any] = {field.name: type(field.default) for field in fields(Limits)}
@@ -206,7 +206,7 @@ def _policy(text: str) -> Policy:
 
 
 def _for_readers(options: Options) -> list[str]:
-    """The command line of a reader: what concerns the door, and that it only reads."""
+    """The command line of a reader: access options, and --read-only."""
     made = ["serve", options.target, "--read-only", "--host", options.host]
     made += ["--insecure"] if options.insecure else []
     made += ["--log-requests"] if options.log_requests else []

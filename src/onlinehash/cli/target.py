@@ -1,4 +1,4 @@
-"""Where a command writes: looked at before the work, so that nothing is lost after it."""
+"""Checks the output of a command before the work starts, so that no work is lost."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_a_search_for_neighbours_goes_on_where_it_was_cut_off(source: bulk.Sourc
     notes, folder = tmp_path / "notes", tmp_path / "near"
     notes.mkdir()
     failing = bulk.Source([Failing(p.path, p.identity, p.first, p.n_rows, p, notes) for p in source.partitions])
-    with pytest.raises(StorageError, match=r"4 of 8 failed 3 times .*what is done is kept"):
+    with pytest.raises(StorageError, match=r"4 of 8 parts failed 3 times .*what is done is kept"):
         bulk.ground_truth(QUERIES, failing, 7, on=ON, folder=folder)
     before = contents(folder)
     assert sorted(before) == [*(f"part-{number:06}.npz" for number in range(4)), "question.sha256"]
@@ -110,7 +110,7 @@ def test_answers_to_another_question_are_refused(encoder: Encoder, source: bulk.
     bulk.encode(other_encoder, source, tmp_path / "other codes", ON)
     bulk.mean_average_precision(encoder, QUERIES, codes, truth, ON, folder=counts)
     before = contents(near), contents(counts)
-    refused = pytest.raises(InvalidInput, match=r"answers to the same question, but .*name a new folder")
+    refused = pytest.raises(InvalidInput, match=r"holds results for other queries.*choose a new folder")
     whole = bulk.open_source(tmp_path / "x.npy")
     for queries, vectors, k in ((QUERIES, source, 8), (QUERIES[::-1], source, 7), (QUERIES, whole, 7)):
         with refused:

@@ -108,7 +108,7 @@ def test_other_codes_are_never_mixed_in(encoder: Encoder, tmp_path: Path) -> Non
     with pytest.raises(InvalidInput, match="before it was changed"):
         bulk.encode(encoder, bulk.open_source(tmp_path / "x.npy", partition_rows=130), codes, ON)
     assert {path.name: path.read_bytes() for path in codes.iterdir()} == before
-    with pytest.raises(InvalidInput, match="expected a new or empty folder"):
+    with pytest.raises(InvalidInput, match="need a new or empty folder"):
         bulk.encode(encoder, opened, tmp_path, ON)
 
 
@@ -117,9 +117,9 @@ def test_codes_among_the_vectors_are_refused(kind: str, encoder: Encoder, tmp_pa
     vectors, within = tmp_path / "vectors", tmp_path / "vectors" / "deep" / "codes"
     vectors.mkdir()
     written(kind, vectors, X)
-    with pytest.raises(InvalidInput, match="outside of"):
+    with pytest.raises(InvalidInput, match="choose a folder outside"):
         bulk.encode(encoder, vectors, within, ON)
-    with pytest.raises(InvalidInput, match="outside of"):
+    with pytest.raises(InvalidInput, match="choose a folder outside"):
         bulk.recode(encoder, encoder, vectors, tmp_path / "codes", within, ON)
     assert not within.parent.exists()
 
@@ -140,7 +140,7 @@ def test_a_disk_that_fails_is_tried_again_then_told(encoder: Encoder, tmp_path: 
     opened, codes = source(tmp_path), tmp_path / "codes"
     (codes / "part-000002.parquet").mkdir(parents=True)  # where no file can be put
     (codes / MANIFEST).write_bytes(manifest_of(encoder, opened, tmp_path))
-    with pytest.raises(StorageError, match=r"1 of 8 failed 3 times .*what is done is kept"):
+    with pytest.raises(StorageError, match=r"1 of 8 parts failed 3 times .*what is done is kept"):
         bulk.encode(encoder, opened, codes, ON)
     (codes / "part-000002.parquet").rmdir()
     assert bulk.encode(encoder, opened, codes, ON).n_found == 7

@@ -49,7 +49,7 @@ class ZarrChunks(Partition):
 
 
 def npy_partitions(path: str, identity: str, first: int, columns: Columns, n_rows: int | None) -> Iterator[NpyRows]:
-    """So many rows each, or as many as are no more than a partition's bytes."""
+    """Partitions of the given number of rows, or of at most a partition's bytes."""
     matrix = map_matrix(path)
     for name, values in _beside(path).items():
         if values.shape != (len(matrix),):
@@ -61,7 +61,7 @@ def npy_partitions(path: str, identity: str, first: int, columns: Columns, n_row
 
 
 def zarr_partitions(path: str, identity: str, first: int, columns: Columns, n_rows: int | None) -> Iterator[ZarrChunks]:
-    """Whole chunks, small ones together."""
+    """Whole chunks, small ones combined."""
     matrix, others = _zarr_arrays(path, columns)
     n, chunk = matrix.shape[0], _chunk_rows(matrix)
     for name, values in others.items():
@@ -96,12 +96,12 @@ def zarr_columns(path: str, wanted: Columns) -> Columns:
 
 
 def is_zarr(path: Path) -> bool:
-    """A folder that is an array or a group of format 3 or 2?"""
+    """Whether a folder is a Zarr array or group, of format 3 or 2."""
     return any((path / name).exists() for name in ("zarr.json", ".zarray", ".zgroup"))
 
 
 def is_beside(path: Path) -> bool:
-    """A file of ids or labels, for another?"""
+    """Whether this is a file of ids or labels that belongs to another."""
     return path.name.lower().endswith(tuple(BESIDE.values()))
 
 

@@ -18,7 +18,7 @@ LABEL_NAMES = ("label", "y")
 
 
 def need_pyarrow() -> None:
-    """Said before the work, here and on workers."""
+    """Raise early if pyarrow is missing, here and on workers."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
@@ -68,7 +68,7 @@ class IpcBatches(Partition):
 def parquet_partitions(
     path: str, identity: str, first: int, columns: Columns, n_rows: int | None
 ) -> Iterator[ParquetGroups]:
-    """Row groups, small ones together."""
+    """Row groups, small ones combined."""
     from pyarrow import parquet
 
     with _readable(path), parquet.ParquetFile(path) as file:
@@ -79,7 +79,7 @@ def parquet_partitions(
 
 
 def ipc_partitions(path: str, identity: str, first: int, columns: Columns, n_rows: int | None) -> Iterator[IpcBatches]:
-    """Record batches, small ones together."""
+    """Record batches, small ones combined."""
     import pyarrow
 
     with _readable(path), pyarrow.memory_map(path) as mapped:
@@ -95,9 +95,9 @@ def ipc_partitions(path: str, identity: str, first: int, columns: Columns, n_row
 
 
 def columns_of(path: str, format: str, wanted: Columns) -> Columns:
-    """The columns of a file: those that are named, or those of the usual names, whatever their letter case.
+    """The columns of a file: the given names, or else the default names, ignoring case.
 
-    Without a column of a usual name, the only one that holds lists is the vectors'.
+    Without a column of a default name, the only column that holds lists is that of the vectors.
     """
     schema = _schema(path, format)
     names = {name.lower(): name for name in reversed(schema.names)}

@@ -30,7 +30,7 @@ FilePath = str | os.PathLike[str]
 
 
 class Report(NamedTuple):
-    """What was done: codes and parts in the folder, and how many of the parts were there already."""
+    """The result: codes and parts in the folder, and how many of the parts were there already."""
 
     n: int
     n_parts: int
@@ -40,7 +40,7 @@ class Report(NamedTuple):
 def encode(
     model: Encoder | Learner, source: FilePath | Source, target: FilePath, on: str | Engine | None = None
 ) -> Report:
-    """The codes of all vectors of a source, into a folder, on an engine (see `engine_of`)."""
+    """Encode all vectors of a source into a folder, on an engine (see `engine_of`)."""
     encoder = encoder_of(model)
     check_apart(source, target)
     source = as_source(source, encoder)
@@ -56,7 +56,7 @@ def recode(
     target: FilePath,
     on: str | Engine | None = None,
 ) -> Report:
-    """The same, from codes of the same source by an older encoder, at the cost of the bits that changed since."""
+    """Encode from codes of the same source by an older encoder; only the bits that changed are computed."""
     encoder = encoder_of(model)
     check_apart(source, target)
     source = as_source(source, encoder)
@@ -85,14 +85,14 @@ def as_source(source: FilePath | Source, encoder: Encoder | None = None) -> Sour
 
 
 def check_apart(source: FilePath | Source, target: FilePath) -> None:
-    """What is written among the vectors would be taken for vectors by the next call."""
+    """Refuse a target inside the source: the next call would read it as vectors."""
     root = source.root if isinstance(source, Source) else Path(source).resolve()
     if root is not None and root in (Path(target).resolve(), *Path(target).resolve().parents):
         raise InvalidInput(f"{target} is inside {root}, which holds the vectors; choose a folder outside.")
 
 
 def complete_manifest(folder: FilePath, encoder: Encoder | None = None) -> Manifest:
-    """Of a folder in which all parts are, by the given encoder."""
+    """The manifest of a complete folder, made by the given encoder."""
     manifest = folders.read_manifest(folder)
     if not manifest.complete:
         raise InvalidInput(f"the codes in {folder} are incomplete; run encode again to finish them.")
@@ -104,7 +104,7 @@ def complete_manifest(folder: FilePath, encoder: Encoder | None = None) -> Manif
 
 
 class Origin(NamedTuple):
-    """Codes to begin with, and the columns that are to be encoded anew."""
+    """The older codes, and the columns to recompute."""
 
     folder: Path
     manifest: Manifest
@@ -113,7 +113,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True)
 class Making:
-    """Makes one part, unless it is there: what travels to workers."""
+    """Makes one part, unless it is there; this is what is sent to workers."""
 
     encoder: Encoder
     target: Path
@@ -121,7 +121,7 @@ class Making:
     origin: Origin | None = None
 
     def __call__(self, numbered: tuple[int, Partition]) -> bool:
-        """Was it there?"""
+        """Make the part; returns whether it was there already."""
         number, partition = numbered
         path, stamp = part_path(self.target, number), self.manifest.stamp(number)
         if is_there(path, stamp):

@@ -1,7 +1,7 @@
-"""The folder of an encoded source: parts, and a manifest that says which there are to be and whose codes they hold.
+"""The folder of an encoded source: parts, and a manifest that lists them and names source and encoder.
 
-The manifest is written before the first part, so that nobody writes parts of another source or encoder beside them, and
-again when all are there.
+The manifest is written before the first part, so that parts of another source or encoder are never mixed in, and again
+when all parts are there.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Manifest:
         return sum(n_rows for n_rows, _ in self.parts)
 
     def stamp(self, number: int) -> Stamp:
-        """What a part must say of itself."""
+        """The stamp that a part must have."""
         n_rows, source = self.parts[number]
         return Stamp(self.encoder, source, n_rows, self.n_bits, self.n_models)
 
@@ -65,7 +65,7 @@ def part_path(folder: Path, number: int) -> Path:
 
 
 def begin(folder: Path, manifest: Manifest) -> None:
-    """Make the folder, or take one that holds, or was to hold, the same codes; anything else is refused."""
+    """Create the folder, or use one for the same codes; anything else is refused."""
     if (folder / MANIFEST).exists():
         found = read_manifest(folder)
         if found.encoder != manifest.encoder:
@@ -84,7 +84,7 @@ def begin(folder: Path, manifest: Manifest) -> None:
 
 
 def new_folder(folder: Path, what: str) -> None:
-    """Make it, unless it is there and empty."""
+    """Create a folder, unless it exists and is empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInput(f"the {what} need a new or empty folder, and {folder} is neither.")
     try:
@@ -95,7 +95,7 @@ def new_folder(folder: Path, what: str) -> None:
 
 @contextmanager
 def keeping(folder: Path) -> Iterator[None]:
-    """Work whose parts are in a folder, and stay there if it fails."""
+    """Add to errors that finished parts are kept."""
     try:
         yield
     except (ServiceUnavailable, StorageError) as error:
@@ -105,13 +105,13 @@ def keeping(folder: Path) -> Iterator[None]:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write it, in the place of the one that is there."""
+    """Write the manifest, replacing an existing one."""
     with replacing(folder / MANIFEST) as file:
         file.write(json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1).encode())
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
-    """That of an encoded folder."""
+    """The manifest of a folder of codes."""
     path = Path(folder) / MANIFEST
     if not path.is_file():
         raise InvalidInput(f"{folder} is not a folder of codes: it has no {MANIFEST}; create one with encode.")

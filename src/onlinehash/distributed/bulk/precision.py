@@ -40,9 +40,9 @@ def mean_average_precision(
     *,
     folder: str | os.PathLike[str] | None = None,
 ) -> float:
-    """The mAP of a search among the codes of a folder, ties in every order alike, as `evaluate.retrieval` tells it.
+    """The mAP of a search among the codes of a folder, in expectation over ties, as `evaluate.retrieval` computes it.
 
-    With another folder, the counts of each part are kept there, and the same call goes on after a failure.
+    With another folder, the counts of each part are stored there, and repeating the call resumes it.
     """
     encoder = encoder_of(model)
     queries, manifest = encoder.encode(X_query), complete_manifest(codes, encoder)
@@ -64,7 +64,7 @@ def mean_average_precision(
 
 @dataclass(frozen=True)
 class Counting:
-    """The counts of one part: what travels to workers."""
+    """Counts one part; this is what is sent to workers."""
 
     queries: Codes
     fusion: str

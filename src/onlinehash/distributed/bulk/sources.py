@@ -1,4 +1,4 @@
-"""`Source`: vectors in files, more than memory holds, as partitions.
+"""`Source`: vectors in files, which need not fit in memory, as partitions.
 
     a Parquet file         by row groups; a column `vector` (or `x`) of lists of numbers
     an Arrow IPC file      by record batches; the same columns (.arrow, .ipc, .feather)
@@ -69,9 +69,9 @@ def open_source(
 ) -> Source:
     """The vectors at a path.
 
-    partition_rows: how many rows a partition has at most, if nothing is given 64 MB of vectors. Row groups, record
-        batches and chunks are never cut, only taken together.
-    vector, id, label: the names of columns, where they are not the usual ones.
+    partition_rows: the most rows of a partition; default 64 MB of vectors. Row groups, record batches and chunks
+        are never split, only combined.
+    vector, id, label: the names of columns, if they are not the default ones.
     """
     rule = checks.either(("None", lambda v: v is None), checks.integer(1))
     checks.parameters("a source", {"partition_rows": partition_rows}, {"partition_rows": rule})

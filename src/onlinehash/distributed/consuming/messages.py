@@ -122,7 +122,7 @@ def _vector(value: Any, name: str, dtype: np.dtype[Any]) -> np.ndarray:
             )
         vector = np.frombuffer(data, dtype).astype(dtype.newbyteorder("="))
     if not len(vector):
-        raise InvalidInput(f"{name} is empty.")
+        raise InvalidInput(f"the list of numbers for {name} is empty.")
     return vector
 
 

@@ -1,7 +1,7 @@
-"""The unit costs that a plan is made of: each has a unit and a meaning, and was measured.
+"""The measured unit costs from which a plan is computed, each with its unit and meaning.
 
-`costs.toml` holds those that are taken where none are given; `onlinehash plan --measure FILE` writes such a file of the
-machine it runs on. Times are those of one core.
+`costs.toml` holds the defaults; `onlinehash plan --measure FILE` writes such a file for the machine it runs on. Times
+are those of one core.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _cost(unit: str, meaning: str) -> Any:
 
 @dataclass(frozen=True)
 class Memory:
-    """What items take in memory, beside their codes."""
+    """Memory of items, without their codes."""
 
     mask: float = _cost("bytes", "an item of any index: whether it lives")
     entry: float = _cost("bytes", "an item in a table of MultiIndex: position and code")

@@ -1,4 +1,4 @@
-"""What is asked of a plan: the items, and the machines that are to hold them."""
+"""The input of a plan: the items, and the machines that hold them."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Machine:
-    """One of several machines that are all alike; a size of None is no limit."""
+    """One of several equal machines; a size of None is no limit."""
 
     memory: float = 64 * GB
     cores: int = 16

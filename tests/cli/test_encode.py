@@ -110,4 +110,4 @@ def test_files_that_are_not_ours(tmp_path: Path, files: tuple[Path, Path]) -> No
     onlinehash.save(OnlineHashing(8), tmp_path / "fresh.oh")
     code, message = refused("encode", tmp_path / "fresh.oh", files[1])
     assert code == 3
-    assert "has seen no data yet; go on with `onlinehash learn FILES --resume" in message
+    assert "because it has seen no data; continue with `onlinehash learn FILES --resume" in message

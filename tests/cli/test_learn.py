@@ -156,8 +156,8 @@ def test_a_feature_map_that_still_waits_is_told_in_words_of_the_command_line(tmp
     model, arguments = tmp_path / "m.oh", ["--features", "rbf:1000", "-o", tmp_path / "m.oh"]
     n_more = 1000 - len(np.unique(np.concatenate([DATA.A, DATA.B]), axis=0))
     sentence = (
-        f"{model} has no hash functions yet: its feature map waits for {n_more} more distinct points; go on with "
-        f"`onlinehash learn FILES --resume {model} --output {model}`, or learn anew with fewer anchors."
+        f"{model} has no hash functions yet: its feature map waits for {n_more} more distinct points; continue with "
+        f"`onlinehash learn FILES --resume {model} --output {model}`, or start again with fewer anchors."
     )
     outcome = run("learn", "-", *arguments, stdin=DATA.jsonl())
     assert (outcome.code, outcome.err) == (0, f"onlinehash: warning: {sentence}\n")

@@ -221,7 +221,7 @@ GOOD = '{"a": [1, 2], "b": [3, 4], "similar": true}'
         ('{"a": [1, 2], "b": [3, 4], "similar": 0}', "not 0, which could also mean unknown.* got 0"),
         ('{"a": [1, 2], "b": [3, 4], "similar": "yes"}', "got 'yes'"),
         ('{"a": [1, 2], "similar": true}', "expected a list of numbers for b, got nothing"),
-        ('{"a": [1], "b": [3, 4], "similar": true}', "expected 2 numbers for a as before, got 1"),
+        ('{"a": [1], "b": [3, 4], "similar": true}', "expected 2 numbers for a, like the rows before, got 1"),
         ('{"a": 7, "b": [3, 4], "similar": true}', "expected a list of numbers for a, got 7"),
         ('{"a": [], "b": [3, 4], "similar": true}', r"expected a list of numbers for a, got \[\]"),
         (

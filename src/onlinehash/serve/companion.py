@@ -59,7 +59,7 @@ class Background:
                 rest = self._work()
             except Exception:
                 if not self._stopping:  # when things close in any order, some are missed
-                    logs.service.exception("%s could not do its work", type(self).__name__)
+                    logs.service.exception("%s failed", type(self).__name__)
             with self._changed:
                 self._busy, self._rested = False, time.monotonic() + rest
                 self._changed.notify_all()

@@ -47,4 +47,4 @@ class Follower:
                 self._service.index.reload()
                 self._known = begun
             except Exception:
-                logs.service.exception("the index could not be read again")
+                logs.service.exception("reloading the index failed")

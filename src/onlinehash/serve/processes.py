@@ -122,7 +122,7 @@ class _Keeper:
             # Its lag is nobody's now.
             multiprocess.mark_process_dead(self._process.pid)  # type: ignore[no-untyped-call]
             if not self._stop.wait(PATIENCE):
-                logs.service.warning("a reader ended and is replaced", extra={"fields": {"code": code}})
+                logs.service.warning("a reader ended and will be replaced", extra={"fields": {"code": code}})
 
 
 def inherited_listener() -> socket.socket:

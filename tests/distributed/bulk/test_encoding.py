@@ -127,7 +127,7 @@ def test_codes_among_the_vectors_are_refused(kind: str, encoder: Encoder, tmp_pa
 def test_bad_vectors_are_told_by_their_row(encoder: Encoder, tmp_path: Path) -> None:
     bad = X.copy()
     bad[517, 3] = np.nan
-    with pytest.raises(InvalidInput, match=r"x\.npy: expected finite numbers, got others in row 517 of the source"):
+    with pytest.raises(InvalidInput, match=r"x\.npy: row 517 of the source has values that are not finite"):
         bulk.encode(encoder, source(tmp_path, vectors=bad), tmp_path / "codes", ON)
     with pytest.raises(InvalidInput, match="are incomplete; run encode again"):
         bulk.read_codes(tmp_path / "codes")

@@ -153,7 +153,7 @@ class Making:
 def _in_source(rows: Rows, error: InvalidInput) -> str:
     """What is wrong with some rows, with the row's number in the source."""
     if rows.X.dtype.kind == "f" and not (finite := np.isfinite(rows.X).all(axis=1)).all():
-        return f"expected finite numbers, got others in row {rows.first + int(np.argmin(finite))} of the source."
+        return f"row {rows.first + int(np.argmin(finite))} of the source has values that are not finite."
     return str(error)
 
 

@@ -15,7 +15,7 @@ from onlinehash.errors import FormatError, InvalidInput
 
 
 def show(path: str | None, verify: bool, as_json: bool) -> int:
-    """Tell about a folder or a file; the exit code."""
+    """Describe a folder or a file; returns the exit code."""
     if path is None:
         return _show_folder(default_folder(), verify, as_json)
     if Path(path).is_dir():

@@ -1,4 +1,4 @@
-"""What a learner has learned so far, and what an index holds, in plain numbers."""
+"""Figures about a learner or an index, for `info` and `learn`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _has_caps(learner: Learner) -> bool:
 
 
 def unit(learner: Learner) -> str:
-    """What its stream is counted in."""
+    """The unit in which its stream is counted."""
     return "pairs" if learner.traits.learns_from == "pairs" else "points"
 
 
@@ -118,7 +118,7 @@ def _share(part: float, whole: int) -> float:
 
 
 def indexed(index: Index) -> dict[str, Any]:
-    """What an index is, without a look at its items."""
+    """Describe an index without reading its items."""
     return {
         "class": type(index).__name__,
         "n": len(index),

@@ -1,4 +1,4 @@
-"""`onlinehash index`: vectors or codes in, a file that can be searched out."""
+"""`onlinehash index`: creates an index file from vectors or codes."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def best_kind(codes: Codes, fusion: str) -> str:
 
 
 def _listed(path: str) -> np.ndarray:
-    """A file of ids: an npy, or text with one a line."""
+    """A file of ids: an npy, or text with one per line."""
     if Path(path).suffix.lower() == ".npy":
         return map_array(path)
     try:

@@ -1,4 +1,4 @@
-"""`onlinehash info`: what a file or the folder of a live index holds, and how good its bits are."""
+"""`onlinehash info`: describes a file or the folder of a live index, and how good its bits are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from onlinehash.streams.pairs import PairReader
 
 
 def show(path: str, vectors: str | None, pairs: str | None, as_json: bool) -> None:
-    """Tell what is in a file; on vectors, the health of its bits; on held-out pairs, whether it helps."""
+    """Describe a file; with vectors, report bit health; with held-out pairs, whether learning helped."""
     document = _of_folder(path, vectors, pairs) if os.path.isdir(path) else _of_file(path, vectors, pairs)
     if as_json:
         output.print_json(document)
@@ -90,7 +90,7 @@ def _describe(thing: Any) -> dict[str, Any]:
 
 
 def _held_out(thing: Learner | Encoder, pairs: str, vectors: str | None) -> dict[str, PairReport]:
-    """What codes make of pairs that were not learned: those of the first hash functions, and those of now.
+    """Evaluate held-out pairs with the first hash functions and with the current ones.
 
     A method that learns from labels, keeps a mean of its own, or learns all at once, has no first functions to compare
     with.

@@ -1,4 +1,4 @@
-"""Feeding a stream to a learner, and what it did at 1, 2, 4, 8, ... pairs."""
+"""Feeds a stream to a learner, and reports at 1, 2, 4, 8, ... pairs."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ class Monitor(Background):
 
     X, y : the queries and their labels, of the kind that items have in the payload field `service.label`.
 
-    It measures after a refresh, or when items changed, on the codes and the encoder of one moment, with ties in every
-    order alike. Items without a label are left out. Of large indexes a sample is looked at. It waits for nobody and
-    nobody waits for it: after each measurement it rests until measuring has cost 5 % of the time.
+    It measures after a refresh or when items changed, on codes and encoder of one moment, in expectation over ties.
+    Items without a label are left out; large indexes are sampled. It blocks nobody, and after each measurement it rests
+    until measuring has taken at most 5 % of the time.
     """
 
     def __init__(self, service: Service, X: Any, y: Any) -> None:
@@ -144,13 +144,13 @@ class Monitor(Background):
         self._forget(ids)
 
     def updated(self, ids: Any, X: Any) -> None:
-        """Their labels may be others."""
+        """Their labels may have changed."""
         self._forget(ids)
 
     def removed(self, ids: Any) -> None:
-        """Nobody needs their labels."""
+        """Forget their labels."""
         self._forget(ids)
 
     def refreshed(self) -> None:
-        """Worth a look."""
+        """The codes changed: measure again."""
         self._wake()

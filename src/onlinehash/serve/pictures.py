@@ -1,7 +1,7 @@
 """How a picture becomes a vector, and how an item becomes a picture.
 
-Pictures come from anybody. Only PNG, JPEG and WebP are decoded, nothing larger than `LARGEST` pixels a side, and the
-size is read from the header first.
+Pictures are untrusted. Only PNG, JPEG and WebP are decoded, up to `LARGEST` pixels per side, and the size is read from
+the header first.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ PAPER_SHARE, PAPER_BRIGHTNESS = 0.9, 0.8
 
 
 class Pictures(ABC):
-    """What an index knows of pictures."""
+    """How items are shown as pictures, and how pictures become queries."""
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """What the page is told."""
+        """Description for the page."""
 
     def vector_of(self, image: bytes) -> np.ndarray:
         """The float32 vector of a picture's file."""

@@ -22,13 +22,13 @@ class Limits:
     k: int = 10_000
     ids: int = 100_000
     hits: int = 1_000_000
-    #: Changes that wait for the writer, and the bytes of their bodies.
+    #: Waiting changes, and the bytes of their bodies.
     queue: int = 1_024
     queue_bytes: int = 256 * MIB
     #: Seconds for a whole body; for a request line and headers, or between requests; for a client to take an answer.
     body_seconds: float = 30.0
     idle_seconds: float = 30.0
-    #: Requests a second of one address, 0 for as many as it likes; connections, and listeners to events, of all.
+    #: Requests per second from one address, 0 for no limit; open connections, and listeners to events, in total.
     rate: float = 0.0
     connections: int = 1_024
     events: int = 32
@@ -42,8 +42,8 @@ class Limits:
 class Access:
     """Access control: host, token and allowed host names.
 
-    Without a token, only this machine may be listened to, unless `insecure` says otherwise. A page of another site
-    could reach a service on loopback through its visitor's browser; so names other than `hosts` are refused there.
+    Without a token, the service listens on loopback only, unless `insecure` is set. A page of another site could reach
+    a service on loopback through its visitor's browser, so host names other than `hosts` are refused there.
     """
 
     host: str = "127.0.0.1"

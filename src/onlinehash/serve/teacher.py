@@ -73,8 +73,8 @@ class Teacher(Background):
     seed : what the pairs are drawn by.
     pairs_per_second : above 0, at most 2,000.
 
-    `resume()` lets it teach, `pause()` lets it wait, as it does at first. Where the writer is busy it waits too and
-    loses no pair; items that were removed it no longer teaches; an error lets it pause.
+    `resume()` starts it and `pause()` pauses it; at first it is paused. If the writer is busy, it waits and loses no
+    pair; removed items are no longer taught; an error pauses it.
     """
 
     def __init__(self, service: Service, ids: Any, y: Any, seed: int = 0, pairs_per_second: float = 20.0) -> None:

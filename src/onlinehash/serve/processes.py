@@ -1,8 +1,8 @@
 """One writer process and several readers, behind one port.
 
-All of them accept connections from the same listening socket. A reader answers searches from its own memory and forwards
-the rest to the writer through a Unix socket that only this user can open. Readers exit when the writer does, however it
-ends, and a reader that dies is replaced.
+All of them accept connections from the same listening socket. A reader answers searches from its own memory and
+forwards the rest to the writer through a Unix socket that only this user can open. Readers exit when the writer does,
+however it ends, and a reader that dies is replaced.
 """
 
 from __future__ import annotations

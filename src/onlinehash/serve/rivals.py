@@ -63,10 +63,11 @@ class Rival:
 class Rivals(Background):
     """Other methods beside the served one, in memory, with the same bits, features and seed.
 
-    They follow in a thread of their own, with a short delay, and refresh when the served index does. A method of several
-    models has this many bits in each. The served method itself is queried in the served index. Rivals do not know what
-    was learned before the service was started. Of more than 50,000 items they hold a sample, so they find fewer hits. A
-    batch method, which gets no feedback, is fitted to the first items, and again whenever their number has doubled.
+    They follow in a thread of their own, with a short delay, and refresh when the served index does. A method of
+    several models has this many bits in each. The served method itself is queried in the served index. Rivals do not
+    know what was learned before the service was started. Of more than 50,000 items they hold a sample, so they find
+    fewer hits. A batch method, which gets no feedback, is fitted to the first items, and again whenever their number
+    has doubled.
     """
 
     def __init__(self, service: Service, names: Iterable[str] = METHODS) -> None:

@@ -20,6 +20,9 @@ WIDTH = 5
 COLOURS = ("red", "green", "blue")
 Call = Callable[[Any], Any]
 
+#: Whether a call of this name had the same outcome, of which the first was expected.
+Sameness = Callable[[str, Any, Any], bool]
+
 #: A learner, whose codes two indexes make alike, and when they are made anew.
 WORLDS: dict[str, tuple[Callable[[], Learner], Callable[[], Policy | None]]] = {
     "OH": (lambda: OnlineHashing(n_bits=12, burn_in=30, random_state=0), lambda: None),
@@ -332,23 +335,30 @@ class Program:
 
 
 def run(
-    here: LiveIndex, there: Any, rng: np.random.Generator, texts: bool, n_steps: int, facts: dict[str, Call], when: str
+    here: LiveIndex,
+    there: Any,
+    rng: np.random.Generator,
+    texts: bool,
+    n_steps: int,
+    facts: dict[str, Call],
+    when: str,
+    same: Sameness = lambda name, expected, got: expected == got,
 ) -> None:
     """A random program through both, which end alike; some facts are compared after every step, all at the end."""
     program = Program(rng, here, texts, rng.choice([np.float32, np.float64]))
     for number in range(n_steps):
         name, call = program.step()
         calls = {name: call} | {fact: facts[fact] for fact in rng.choice(list(facts), 2, replace=False)}
-        compare(here, there, calls, f"{when}, step {number}, {name}")
-    compare(here, there, facts, f"{when}, at the end")
+        compare(here, there, calls, f"{when}, step {number}, {name}", same)
+    compare(here, there, facts, f"{when}, at the end", same)
 
 
-def compare(here: LiveIndex, there: Any, calls: dict[str, Call], when: str) -> None:
+def compare(here: LiveIndex, there: Any, calls: dict[str, Call], when: str, same: Sameness) -> None:
     """Each call has the same outcome here and there."""
     for name, call in calls.items():
         expected = outcome(lambda: call(here))  # noqa: B023
         got = outcome(lambda: call(there))  # noqa: B023
-        assert got == expected, f"{when}: {name}"
+        assert same(name, expected, got), f"{when}: {name}: expected {expected!r:.300}, got {got!r:.300}"
 
 
 # ------------------------------------------------------------------ sameness

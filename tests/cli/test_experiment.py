@@ -198,8 +198,8 @@ def test_a_result_that_is_not_what_comes_out_is_noticed(known_runs, tmp_path):
         (("run", "beta", "--data", "no.npz"), "no.npz"),
         (("run", "beta", "--data", "other=digits"), "other=digits"),
         (("run", "loss", "--data", "gist1m=digits"), "role photo-tourism"),
-        (("figure", "beta", "--results", "nowhere"), "expected results in nowhere"),
-        (("verify", "--results", "nowhere"), "expected results in nowhere"),
+        (("figure", "beta", "--results", "nowhere"), "no results in nowhere"),
+        (("verify", "--results", "nowhere"), "no results in nowhere"),
     ],
 )
 def test_what_cannot_be_is_told_in_one_sentence(arguments, message):

@@ -98,7 +98,7 @@ def test_measuring_with_as_much_as_users_do(tmp_path: Path) -> None:
         (["--cores", "0"], "cores"),
         (["--changed-bits", "65"], "changed bits"),
         (["--distance", "50", "--items", "1e6"], "distance"),
-        (["--distance", "5", "--data", "uniform"], "both"),
+        (["--distance", "5", "--data", "uniform"], "cannot be combined"),
         (["--sample", "1e6"], "--distance"),
         (["--costs", "nowhere.toml"], "--measure"),
         (["--measure", "no-such-folder/costs.toml"], "folder"),

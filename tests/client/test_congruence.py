@@ -1,9 +1,12 @@
 """The same program, through a live index in memory and through a client: the same results and the same errors.
 
-The client's service has a live index, or one on a shelf of a database.
+The client's service has a live index, or one on a shelf of a database. An error has the same class; the client, which
+refuses what cannot be sent before it asks, may say it in other words, and of two mistakes it may name the other one.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +20,19 @@ from tests.support import thorough
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # a stream of few similar pairs warns, in both
 
+TWO_MISTAKES = ("learn unknown ones with bad labels", "update unknown ones with bad payloads")
+
+
+def alike(name: str, expected: Any, got: Any) -> bool:
+    """The same result, or an error of the same class."""
+    if not (_is_error(expected) and _is_error(got)):
+        return bool(expected == got)
+    return bool(expected[1] == got[1] or name in TWO_MISTAKES)
+
+
+def _is_error(outcome: Any) -> bool:
+    return isinstance(outcome, tuple) and outcome[:1] == ("raised",)
+
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("texts", [False, True], ids=["integers", "strings"])
@@ -25,7 +41,7 @@ def test_the_same_program_has_the_same_results(world: str, texts: bool) -> None:
     for seed in range(thorough(1, 2)):
         rng = np.random.default_rng([seed, *world.encode(), texts])
         with background(live_index(world)) as url, onlinehash.connect(url) as there:
-            run(live_index(world), there, rng, texts, thorough(25, 75), FACTS, f"seed {seed}")
+            run(live_index(world), there, rng, texts, thorough(25, 75), FACTS, f"seed {seed}", alike)
 
 
 #: No shelf keeps margins, so none skips a bit.
@@ -40,4 +56,4 @@ def test_a_service_over_an_index_in_a_database_has_the_same_results(world: str) 
         rng = np.random.default_rng([seed, *world.encode()])
         index = StoreIndex(MemoryShelf(Tables.create(learner(), policy())))
         with background(index) as url, onlinehash.connect(url) as there:
-            run(live_index(world), there, rng, bool(seed % 2), thorough(15, 75), STORE_FACTS, f"seed {seed}")
+            run(live_index(world), there, rng, bool(seed % 2), thorough(15, 75), STORE_FACTS, f"seed {seed}", alike)

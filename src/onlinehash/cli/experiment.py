@@ -52,7 +52,7 @@ def run(
     cells = {plan.name: list(planning.cells(plan, sets, others)) for plan in chosen}
     skipped = {plan.name: _why_not(plan) for plan in chosen if not cells[plan.name]}
     if len(skipped) == len(chosen):
-        raise InvalidInput(f"expected data for {', '.join(skipped)}, got none: {next(iter(skipped.values()))}.")
+        raise InvalidInput(f"no data for {', '.join(skipped)}: {next(iter(skipped.values()))}.")
     jobs = [(cell, plan.alone) for plan in chosen for cell in cells[plan.name]]
     tally = running.run(jobs, store, workers or os.cpu_count() or 1)
     if as_json:
@@ -149,10 +149,10 @@ def verify(n_cells: int, seed: int, data: Sequence[str], results: str, as_json: 
         (row, rows) for _, rows in collect(both, store) for row in rows if row.cell.setting.fingerprint in at_hand
     ]
     if not candidates:
-        raise InvalidInput("expected data of kept results to run them again, got none; name the files with --data.")
+        raise InvalidInput("no data to run the kept results again; name the files with --data.")
     missing = {result.setting.data for result in store if result.setting.fingerprint not in at_hand}
     if missing:
-        output.warn(f"runs on {', '.join(sorted(missing))} are left out: name the files with --data.", as_json)
+        output.warn(f"skipping runs on {', '.join(sorted(missing))}: name the files with --data.", as_json)
     chosen = verifying.draw(candidates, n_cells, seed)
     comparisons = []
     with tempfile.TemporaryDirectory() as cache, progress_bar(len(chosen)) as show:
@@ -198,9 +198,7 @@ def in_full_or_quick(chosen: Sequence[Plan], store: Store, others: Sequence[str]
         found += collect([plan], store, others) or collect([plan.made_quick()], store, others)
     if not found:
         names = " ".join(plan.name for plan in chosen)
-        raise InvalidInput(
-            f"expected results of {names} in {store.folder}, got none; run `onlinehash experiment run {names}` first."
-        )
+        raise InvalidInput(f"no results of {names} in {store.folder}; run `onlinehash experiment run {names}` first.")
     return found
 
 

@@ -59,7 +59,7 @@ def run(
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> int:
-    """Run plans; what is done already is not done again."""
+    """Run plans; finished runs are not repeated."""
     from onlinehash.cli import experiment
 
     return experiment.run(plans, data or [], method or [], quick, seeds, workers, results, as_json)
@@ -96,7 +96,7 @@ def keep(
     output: Annotated[str, typer.Option("--output", "-o", help="The folder of kept results.")] = KEPT,
     as_json: Json = False,
 ) -> None:
-    """Add raw results to those that are kept, in compact form."""
+    """Add raw results to the kept ones, in compact form."""
     from onlinehash.cli import experiment
 
     experiment.keep(results, output, as_json)
@@ -123,7 +123,7 @@ def verify(
     results: Kept = KEPT,
     as_json: Json = False,
 ) -> int:
-    """Repeat kept runs, drawn at random, and compare."""
+    """Repeat randomly chosen kept runs and compare."""
     from onlinehash.cli import experiment
 
     return experiment.verify(cells, seed, data or [], results, as_json)

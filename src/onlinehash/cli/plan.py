@@ -1,4 +1,4 @@
-"""`onlinehash plan`: what a number of items takes, and the unit costs of this machine."""
+"""`onlinehash plan`: what a number of items needs, and the unit costs of this machine."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def _workload(wishes: Wishes, items: float) -> Workload:
     data = distances.KINDS[wishes.data or "clustered"]
     if wishes.distance is not None:
         if wishes.data is not None:
-            raise InvalidInput("expected --data or --distance, which says more, got both.")
+            raise InvalidInput("--data and --distance cannot be combined; --distance alone is more exact.")
         sample = items if wishes.sample is None else _number("sample", wishes.sample)
         data = distances.with_distance(wishes.distance, sample, K, wishes.bits)
     elif wishes.sample is not None:
-        raise InvalidInput("expected --distance with --sample, which says where it was measured, got none.")
+        raise InvalidInput("--sample needs --distance.")
     return Workload(
         items, wishes.bits, wishes.dim, wishes.dtype, wishes.payload, wishes.queries_per_second, wishes.changed_bits,
         data,

@@ -40,7 +40,7 @@ def search(
 ) -> None:
     """Search an index for the vectors or codes of a file, and print or write what is found."""
     if k is not None and radius is not None:
-        raise InvalidParameter(f"expected -k or --radius, got both: -k {k} and --radius {radius}.")
+        raise InvalidParameter(f"-k {k} and --radius {radius} cannot be combined; give one of them.")
     rule = checks.either(checks.integer(1), checks.integer(-1, -1))
     checks.parameters("search", {"--jobs": jobs}, {"--jobs": rule})
     if target != "-":
@@ -64,8 +64,7 @@ def _opened(path: str, jobs: int) -> Iterator[Index | LiveIndex]:
         with LiveIndex.open(path, read_only=True, n_jobs=jobs) as live:
             if live.encoder is None:
                 raise NotReady(
-                    f"expected codes to search in {path}, got none yet: {len(live):,} items, and a learner without "
-                    "hash functions; add items."
+                    f"{path} has no codes yet ({len(live):,} items, and its learner has no hash functions); add items."
                 )
             yield live
         return

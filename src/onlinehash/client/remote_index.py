@@ -95,36 +95,17 @@ class RemoteIndex(VectorIndex):
 
     def add(self, ids: Any, X: Any, payloads: Any = None) -> np.ndarray:
         rows = arguments.rows(X)
-        body: dict[str, Any] = {"vectors": rows}
-        try:
-            body["ids"] = None if ids is None else arguments.listed(ids)
-            body["payloads"] = arguments.payloads(payloads, len(rows))
-        except OnlineHashError:
-            self._check_rows(rows)  # which come first
-            raise
+        body: dict[str, Any] = {"vectors": rows, "ids": None if ids is None else arguments.listed(ids)}
+        body["payloads"] = arguments.payloads(payloads, len(rows))
         return self._as_ids(self._connection.change("POST", "/v1/items", body, len(rows))["ids"])
 
     def update(self, ids: Any, X: Any = None, payloads: Any = None) -> None:
         if X is None and payloads is None:
             raise InvalidInput("expected vectors or payloads to update, got neither.")
         rows = None if X is None else arguments.rows(X)
-        body: dict[str, Any] = {"vectors": rows}
-        try:
-            body["ids"] = arguments.listed(ids)
-            body["payloads"] = arguments.payloads(payloads, len(body["ids"]))
-        except OnlineHashError:
-            if rows is not None:
-                self._check_rows(rows)
-            self._items(body.get("ids", []))  # unknown items are named before what is wrong with their payloads
-            raise
+        body: dict[str, Any] = {"vectors": rows, "ids": arguments.listed(ids)}
+        body["payloads"] = arguments.payloads(payloads, len(body["ids"]))
         self._connection.change("PATCH", "/v1/items", body, len(body["ids"]))
-
-    def _check_rows(self, rows: np.ndarray) -> None:
-        """Refuse rows as the index would."""
-        model = self._model
-        rows = checks.vectors(rows, dtype=np.dtype(model["dtype"]) if model["n_features"] else None)
-        if model["n_features"]:
-            checks.width(rows, model["n_features"], "this index")
 
     def remove(self, ids: Any) -> None:
         self._connection.change("POST", "/v1/items/remove", {"ids": arguments.listed(ids)})
@@ -378,11 +359,7 @@ class RemoteIndex(VectorIndex):
     # ------------------------------------------------------------------------------------------------ learning
 
     def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Updates:
-        try:
-            body = arguments.pairs(A, B, similar, sample_weight)
-        except OnlineHashError:
-            self._method().learn_pairs(A, B, similar, sample_weight)  # a learner of this kind names what comes first
-            raise
+        body = arguments.pairs(A, B, similar, sample_weight)
         return self._updates(self._connection.change("POST", "/v1/learn", body, len(body["a"])))
 
     def learn_pairs_by_id(self, ids_a: Any, ids_b: Any, similar: Any, sample_weight: Any = None) -> Updates:
@@ -390,21 +367,12 @@ class RemoteIndex(VectorIndex):
         n = len(ids["id_a"])
         if n == 0:
             similar, sample_weight = [], None  # no pairs are refused, whatever is said of them
-        try:
-            labels = arguments.labels_of_pairs(similar, sample_weight, n)
-        except OnlineHashError:
-            A, B = ([item.vector for item in self._items(some)] for some in ids.values())
-            self._method().learn_pairs(A, B, similar, sample_weight)  # as above, after unknown ids
-            raise
+        labels = arguments.labels_of_pairs(similar, sample_weight, n)
         return self._updates(self._connection.change("POST", "/v1/learn", ids | labels, n))
 
     def learn_labelled(self, X: Any, y: Any) -> None:
         rows = checks.matrix(X)
-        try:
-            body = {"vectors": rows, "y": arguments.labels(y, len(rows))}
-        except OnlineHashError:
-            self._method().partial_fit(rows, y)  # as above
-            raise
+        body = {"vectors": rows, "y": arguments.labels(y, len(rows))}
         self._connection.change("POST", "/v1/learn/labelled", body, len(rows))
 
     def learn_clicks(

@@ -82,7 +82,7 @@ def rank(
         for name, measure in measures.items():
             values[name][rows] = np.where(answerable, measure(counts), np.nan)
     if not is_any_relevant:
-        raise InvalidInput("expected something relevant in the base for at least one query, got nothing.")
+        raise InvalidInput("no query has a relevant item in the base.")
     return values if per_query else {name: mean(value) for name, value in values.items()}
 
 

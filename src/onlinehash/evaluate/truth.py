@@ -49,8 +49,8 @@ def same_label(y_query: Any, y_base: Any) -> Truth:
     query, base = _labels(y_query, "y_query"), _labels(y_base, "y_base")
     if (query.dtype.kind in "US" or base.dtype.kind in "US") and query.dtype.kind != base.dtype.kind:
         raise InvalidInput(
-            f"expected y_query and y_base to hold labels of one kind, got {query.dtype} and {base.dtype}; "
-            "convert both to numbers or both to text."
+            f"y_query and y_base must hold the same kind of labels, got {query.dtype} and "
+            f"{base.dtype}; convert both to numbers or both to text."
         )
     if query.dtype.kind in "US":  # texts are compared once, their numbers every time
         numbers = np.unique(np.concatenate([query, base]), return_inverse=True)[1]

@@ -61,7 +61,7 @@ def check(plan: Plan, parameters_of: Callable[[str], set[str]]) -> None:
         raise InvalidInput(f"expected whole numbers for seeds and bits of {what}, got {plan.seeds!r}, {plan.bits!r}.")
     for key in ("values", "contestants"):
         if not isinstance(getattr(plan, key), tuple) or not getattr(plan, key):
-            raise InvalidInput(f"expected a list with something in it for {key} of {what}, got {getattr(plan, key)!r}.")
+            raise InvalidInput(f"{key} of {what} must be a list that is not empty, got {getattr(plan, key)!r}.")
     check_conditions(plan.conditions, what)
     room, _, name = plan.vary.rpartition(".")
     rooms: dict[str, set[str]] = {
@@ -81,7 +81,7 @@ def check(plan: Plan, parameters_of: Callable[[str], set[str]]) -> None:
     if plan.drawing.y not in MEASURED:
         raise InvalidInput(f"expected y of {what} to be among {', '.join(MEASURED)}, got {plan.drawing.y!r}.")
     if plan.drawing.y in MEASURED[:5] and not plan.conditions.get("exam", True):
-        raise InvalidInput(f"expected an exam in {what}, because {plan.drawing.y} is drawn, got exam = false.")
+        raise InvalidInput(f"{plan.drawing.y} is drawn, so {what} needs exam = true.")
 
 
 def check_conditions(conditions: Mapping[str, Any], what: str) -> None:
@@ -93,7 +93,7 @@ def check_conditions(conditions: Mapping[str, Any], what: str) -> None:
         if not holds(value):
             raise InvalidInput(f"expected {words} for {key} in {what}, got {value!r}.")
     if "protocol" not in conditions:
-        raise InvalidInput(f"expected a protocol among the conditions of {what}, got none.")
+        raise InvalidInput(f"the conditions of {what} lack a protocol.")
     for key in NEEDED[conditions["protocol"]]:
         if key not in conditions:
-            raise InvalidInput(f"expected {key} among the conditions of {what}, got none.")
+            raise InvalidInput(f"the conditions of {what} lack {key}.")

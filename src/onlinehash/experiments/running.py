@@ -124,8 +124,8 @@ def _run_in_processes(jobs: Sequence[Job], workers: int, took: Callable[[Job, Fu
                     took(running.pop(future), future)
         except BrokenProcessPool:
             raise OnlineHashError(
-                "expected the processes of the experiment to live, but one was killed, maybe for memory; "
-                "run the command again with fewer --workers: it goes on where it stopped."
+                "a process of the experiment was killed, possibly for lack of memory; run the command "
+                "again with fewer --workers: it continues where it stopped."
             ) from None
         except BaseException:
             pool.shutdown(cancel_futures=True)

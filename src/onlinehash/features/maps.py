@@ -132,8 +132,8 @@ class TransformerMap:
             fitted = clone(self.transformer).fit(np.stack(rows))
         except (ValueError, TypeError, ArithmeticError) as error:
             raise InvalidParameter(
-                f"expected features that can be fitted on the first {len(rows)} points, got "
-                f"{checks.shown(self.transformer)}, which says: {' '.join(str(error).split()).rstrip('.')}."
+                f"cannot fit {checks.shown(self.transformer)} on the first {len(rows)} points: "
+                f"{' '.join(str(error).split()).rstrip('.')}."
             ) from None
         self.transformer, self._collected, self.is_ready = _settled(fitted), [], True
 

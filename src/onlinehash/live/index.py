@@ -30,7 +30,7 @@ from onlinehash.live.interrupts import uninterrupted
 from onlinehash.live.payloads import Payloads
 from onlinehash.live.policies import IS_POLICY
 from onlinehash.live.positions import Reached
-from onlinehash.live.queries import VectorKind, check_searchable, listed, queries_of, rerank
+from onlinehash.live.queries import VectorKind, listed, no_codes, queries_of, rerank
 from onlinehash.live.receipts import MemoryReceipts, Once
 from onlinehash.live.recode import Rehash
 from onlinehash.live.refresher import History, Refresh, Refresher, older_version, pairs_behind
@@ -263,8 +263,8 @@ class LiveIndex(VectorIndex):
         """Refuse what cannot be done now."""
         if self._closed:
             raise InvalidInput("expected an index that is open, got one that was closed; open it again.")
-        encoder = self.encoder
-        if encoder is not None and self._vector_kind.n_features != encoder.n_features:
+        encoder = self._table.view.encoder
+        if encoder is not None and getattr(self._learner, "n_features_in_", 0) != encoder.n_features:
             raise InvalidInput(
                 f"expected the learner of this index to stay with vectors of {encoder.n_features} values, got one "
                 f"that was fitted to {self._vector_kind.n_features}; give it an index of its own."
@@ -348,7 +348,8 @@ class LiveIndex(VectorIndex):
     @property
     def codes(self) -> Codes:
         self._before_reading()
-        self._check_searchable(self.encoder)
+        if self.encoder is None:
+            raise no_codes(self._learner)
         with self._gate:
             return self._table.view.codes
 
@@ -386,11 +387,9 @@ class LiveIndex(VectorIndex):
         """The published index with its encoder, what to look for in it, and which items a filter admits."""
         self._before_reading()
         view, among = self._table.chosen(where)
-        encoder = self._check_searchable(view.encoder)
-        return view, encoder, queries_of(queries, self._vector_kind), among
-
-    def _check_searchable(self, encoder: Encoder | None) -> Encoder:
-        return check_searchable(encoder, self._vector_kind, lambda: self._learner)
+        if view.encoder is None:
+            raise no_codes(self._learner)
+        return view, view.encoder, queries_of(queries, self._learner.dtype_), among
 
     def rerank(self, queries: Any, hits: Hits, k: int | None = None) -> Hits:
         self._before_reading()

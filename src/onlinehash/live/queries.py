@@ -13,7 +13,6 @@ from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput, NotReady
 from onlinehash.index.hits import Hits
 from onlinehash.learners.base import Learner
-from onlinehash.learners.encoder import Encoder
 
 
 class VectorKind(NamedTuple):
@@ -42,21 +41,22 @@ def rows_of(X: Any, kind: VectorKind) -> np.ndarray:
     return rows
 
 
-def queries_of(queries: Any, kind: VectorKind) -> Any:
+def queries_of(queries: Any, dtype: np.dtype) -> Any:
     """Queries for an index of codes, where bools in arrays and lists are vectors, as they are in `add`."""
     if isinstance(queries, np.ndarray | list):
         with suppress(ValueError):  # of rows of unequal length, which the index of codes refuses
-            return np.asarray(queries, kind.dtype if np.asarray(queries).dtype == np.bool_ else None)
+            return np.asarray(queries, dtype if np.asarray(queries).dtype == np.bool_ else None)
     return queries
 
 
-def check_searchable(encoder: Encoder | None, kind: VectorKind, learner: Callable[[], Learner]) -> Encoder:
-    """The encoder, if there is one; else an error that says what is missing."""
-    if encoder is None:
-        if kind.n_features:
-            learner().snapshot()  # which says what it waits for
-        raise NotReady("expected an index with codes to search, got one that never had an item; add some.")
-    return encoder
+def no_codes(learner: Learner) -> NotReady:
+    """The error for an index without codes, which says what is missing."""
+    if VectorKind.of(learner).n_features:
+        try:
+            learner.snapshot()  # which says what it waits for
+        except NotReady as error:
+            return error
+    return NotReady("expected an index with codes to search, got one that never had an item; add some.")
 
 
 class ToRerank(NamedTuple):

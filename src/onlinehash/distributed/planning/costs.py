@@ -1,7 +1,7 @@
-"""The unit costs that a plan is made of: each has a unit and a meaning, and was measured.
+"""The measured unit costs from which a plan is computed, each with its unit and meaning.
 
-`costs.toml` holds those that are taken where none are given; `onlinehash plan --measure FILE` writes such a file of the
-machine it runs on. Times are those of one core.
+`costs.toml` holds the defaults; `onlinehash plan --measure FILE` writes such a file for the machine it runs on. Times
+are those of one core.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _cost(unit: str, meaning: str) -> Any:
 
 @dataclass(frozen=True)
 class Memory:
-    """What items take in memory, beside their codes."""
+    """Memory of items, without their codes."""
 
     mask: float = _cost("bytes", "an item of any index: whether it lives")
     entry: float = _cost("bytes", "an item in a table of MultiIndex: position and code")
@@ -140,16 +140,14 @@ def read(path: str | None = None) -> Costs:
     if path is None:
         text = resources.files("onlinehash.distributed.planning").joinpath("costs.toml").read_text("utf-8")
     elif not Path(path).is_file():
-        raise InvalidInput(
-            f"expected a file of costs at {path}, got none; `onlinehash plan --measure {path}` writes it."
-        )
+        raise InvalidInput(f"no such file of costs: {path}; create it with `onlinehash plan --measure {path}`.")
     else:
         text = Path(path).read_text("utf-8", errors="replace")
     name = path or "costs.toml"
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise FormatError(f"expected TOML in {name}, got: {error}.") from None
+        raise FormatError(f"{name} is not valid TOML: {error}.") from None
     missing = GROUPS.keys() - _MAY_LACK - document.keys()
     unknown = document.keys() - GROUPS.keys() - {"machine"}
     if missing or unknown or not isinstance(document.get("machine"), str):
@@ -169,7 +167,7 @@ def _made(cls: type[T], values: Any, group: str, name: str) -> T:
         raise FormatError(f"expected {', '.join(known)} in [{group}] of {name}, got {got}.")
     for key, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise FormatError(f"expected {key} in [{group}] of {name} to be a number from 0 on, got {value!r}.")
+            raise FormatError(f"expected {key} in [{group}] of {name} to be a number of at least 0, got {value!r}.")
     return cls(**{key: float(value) for key, value in values.items()})
 
 

@@ -1,4 +1,4 @@
-"""The ways to keep items, and what each takes on one machine that holds n of them."""
+"""The ways to store items, and what each needs on one machine that holds n of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Parts = dict[str, float]
 
 @dataclass(frozen=True)
 class Design(ABC):
-    """A way to keep items; all methods are about one machine with n of them."""
+    """A way to store items; all methods are about one machine with n of them."""
 
     name: str
     work: Workload
@@ -41,7 +41,7 @@ class Design(ABC):
 
     @abstractmethod
     def scan(self, n: float) -> float:
-        """Seconds of a core for one query of many, by looking at every code."""
+        """Seconds of a core for one query of a batch, by a scan."""
 
     @abstractmethod
     def probe(self, n: float) -> float | None:
@@ -49,7 +49,7 @@ class Design(ABC):
 
     @abstractmethod
     def alone(self, n: float) -> float:
-        """Seconds that a query takes which comes alone, by what is faster."""
+        """Seconds for a single query, by the faster way."""
 
     def encode(self, n: float, machine: Machine) -> float:
         """Seconds until all cores have encoded n vectors, as `onlinehash encode --on` lets them."""
@@ -61,7 +61,7 @@ class Design(ABC):
 
 
 class Flat(Design):
-    """`FlatIndex`: codes and ids in memory; vectors are wherever they are."""
+    """`FlatIndex`: codes and ids in memory; vectors are elsewhere."""
 
     def memory(self, n: float) -> Parts:
         codes = sizes.codes(n, self.work, self.costs)
@@ -162,8 +162,8 @@ class InStore(Design):
     def _store(self) -> Store:
         if self.store is None:
             raise InvalidInput(
-                f"expected costs of {self.name}, got a file without them; measure them with its address, "
-                "or plan with those that come with onlinehash."
+                f"the file of costs has none for {self.name}; measure them with its address, or use the "
+                "costs that come with onlinehash."
             )
         return self.store
 

@@ -1,4 +1,4 @@
-"""How many machines a design takes, what fills them first, and how long things take there."""
+"""How many machines a design needs, which resource is the limit, and how long things take."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onlinehash.distributed.planning.designs import Design, Parts
 from onlinehash.distributed.planning.workload import Machine
 from onlinehash.errors import InvalidInput
 
-#: More machines than these are no plan.
+#: The most machines that a plan may have.
 MOST_MACHINES = 1_000_000
 
 
@@ -36,7 +36,7 @@ class Plan:
 
 
 def make(design: Design, machine: Machine) -> Plan:
-    """As few machines as hold the items, each with as many of them; then as many copies as the queries ask for."""
+    """The fewest machines that hold the items, equally divided; then as many copies as the query rate requires."""
     items = design.work.items
     memory, disk, fitting = (_shards(design, machine, what) for what in ("memory", "disk", "index"))
     shards = max(memory, disk, fitting)
@@ -74,8 +74,8 @@ def _shards(design: Design, machine: Machine, what: str) -> int:
         shards = max(shards + 1, math.floor(shards * share * 0.98))  # what a machine takes is not quite in proportion
         if shards > MOST_MACHINES:
             raise InvalidInput(
-                f"expected machines whose {what} holds a part of {items:,.0f} items in a {design.name}, got ones of "
-                f"which {MOST_MACHINES:,} would not do; give them more."
+                f"even {MOST_MACHINES:,} of these machines do not have enough {what} for {items:,.0f} "
+                f"items in a {design.name}; plan with larger ones."
             )
     while shards > 1 and _filled(design, machine, items / (shards - 1), what) <= 1:
         shards -= 1

@@ -1,4 +1,4 @@
-"""What is asked of a plan: the items, and the machines that are to hold them."""
+"""The input of a plan: the items, and the machines that hold them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ class Workload:
         if self.dtype not in ("float32", "float64"):
             raise InvalidInput(f"expected float32 or float64 as dtype, got {self.dtype!r}.")
         if not 1 <= self.changed_bits <= self.bits:
-            raise InvalidInput(f"expected 1 to {self.bits} changed bits, as codes have, got {self.changed_bits}.")
+            raise InvalidInput(
+                f"expected 1 to {self.bits} changed bits, the length of a code, got {self.changed_bits}."
+            )
 
     @property
     def value_bytes(self) -> int:
@@ -61,7 +63,7 @@ class Workload:
 
 @dataclass(frozen=True)
 class Machine:
-    """One of several machines that are all alike; a size of None is no limit."""
+    """One of several equal machines; a size of None is no limit."""
 
     memory: float = 64 * GB
     cores: int = 16

@@ -35,7 +35,7 @@ from onlinehash.live import filters, policies
 from onlinehash.live.attachments import Attachments
 from onlinehash.live.policies import IS_POLICY
 from onlinehash.live.positions import Reached
-from onlinehash.live.queries import VectorKind, check_searchable, listed, queries_of, rerank
+from onlinehash.live.queries import VectorKind, listed, no_codes, queries_of, rerank
 from onlinehash.live.refresher import Refresh, Refresher, newest_version, older_version, pairs_behind
 from onlinehash.live.transaction import REFUSALS
 
@@ -260,13 +260,16 @@ class StoreIndex(VectorIndex):
         def answer(moment: Moment) -> tuple[T, Encoder]:
             tests = None if where is None else filters.checked(where)
             encoder = self._check_searchable(moment)
-            asked = queries_of(queries, self._vector_kind)
+            asked = queries_of(queries, self._vector_kind.dtype)
             return find(Search(self._reader.shelf, moment, encoder, tests), asked), encoder
 
         return self._reader.read(answer)
 
     def _check_searchable(self, moment: Moment) -> Encoder:
-        return check_searchable(self._reader.encoder_at(moment), self._vector_kind, lambda: self.learner)
+        encoder = self._reader.encoder_at(moment)
+        if encoder is None:
+            raise no_codes(self.learner)
+        return encoder
 
     def rerank(self, queries: Any, hits: Hits, k: int | None = None) -> Hits:
         self._before_reading()

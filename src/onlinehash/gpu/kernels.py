@@ -1,0 +1,153 @@
+"""The kernels of `kernels.cu`, compiled for a shape of codes and launched with grids that fill the card."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import numpy as np
+
+from onlinehash.gpu.card import load_cupy
+from onlinehash.gpu.shape import Shape
+
+#: Threads of a block, and of the block that sorts a query's list.
+THREADS, SORTING_THREADS = 256, 1024
+
+#: Blocks for each multiprocessor where there is more work than that.
+BLOCKS_EACH = 8
+
+#: Sixteens of queries that fit the registers with one product of 128 or 256 bits for each code; fewer with several.
+MOST_TILES = 8
+
+#: Up to so many queries bits are counted one pair at a time, which reads codes as fast as memory delivers them.
+FEW_QUERIES = 4
+
+
+class Kernels:
+    """The kernels for one shape of codes. Arrays are CuPy's; what each kernel does is said in `kernels.cu`."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.xp: Any = load_cupy()
+        self.shape = shape
+        device = self.xp.cuda.Device()
+        self._device, self._processors = device.id, device.attributes["MultiProcessorCount"]
+        steps = 1 if shape.words <= 2 else -(-shape.words // 4)
+        self.most_tiles = MOST_TILES // (steps * shape.models)  # none: codes are too long for the registers
+        self._functions: dict[str, Any] = {}
+
+    def pack(self, planes: Any, blocks: Any | None, first: int, per_model: int, words: Any) -> None:
+        """Blocks of 64 codes, in the planes of `codes.layout`, become blocks `blocks`, or `first`, first + 1, ..."""
+        n = len(planes) * self.shape.row * 64
+        arguments = (planes, _pointer(blocks), np.int64(first), np.int64(len(planes)), np.int32(per_model), words)
+        self._launch("pack", (self._blocks(n),), THREADS, arguments)
+
+    def count(
+        self,
+        words: Any,
+        alive: Any | None,
+        n: int,
+        step: int,
+        queries: Any,
+        counts: Any,
+        wanted: int = 0,
+        bounds: Any | None = None,
+        ended: Any | None = None,
+    ) -> None:
+        """counts[query, distance] += the living codes in every step-th group; bounds from them where asked."""
+        parts = min(-(-(-(-self.shape.n_groups(n) // step)) // (THREADS // 32)), BLOCKS_EACH * self._processors)
+        for start in range(0, len(queries), 65535):  # the most that a grid has in its second direction
+            rows = slice(start, start + 65535)
+            self._launch(
+                "count",
+                (parts, len(queries[rows])),
+                THREADS,
+                (
+                    words,
+                    _pointer(alive),
+                    np.int64(n),
+                    np.int64(self.shape.n_groups(n)),
+                    np.int64(step),
+                    queries[rows],
+                    counts[rows],
+                    np.uint64(wanted),
+                    _pointer(None if bounds is None else bounds[rows]),
+                    _pointer(None if ended is None else ended[rows]),
+                ),
+            )
+
+    def tally(self, words: Any, alive: Any | None, n: int, per_chunk: int, query: Any, distance: int) -> Any:
+        """How many living codes of each chunk of groups lie at this distance of the query."""
+        n_groups = self.shape.n_groups(n)
+        tallies = self.xp.empty(-(-n_groups // per_chunk), np.uint32)
+        arguments = (words, _pointer(alive), np.int64(n), np.int64(n_groups), np.int32(per_chunk), query)
+        self._launch("tally", (len(tallies),), THREADS, (*arguments, np.int32(distance), tallies))
+        return tallies
+
+    def keep(
+        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Any, limits: Any, found: Any, keys: Any
+    ) -> None:
+        """found[query] and keys[query] of what is within each query's bound and limit, in any order."""
+        if len(queries) > FEW_QUERIES and self.most_tiles:
+            self.keep_many(words, alive, n, queries, bounds, limits, found, keys)
+        else:
+            self.keep_few(words, alive, n, queries, bounds, limits, found, keys)
+
+    def keep_few(
+        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Any, limits: Any, found: Any, keys: Any
+    ) -> None:
+        """By counting bits pair by pair."""
+        n_groups, room = self.shape.n_groups(n), keys.shape[1]
+        grid = (self._blocks(n_groups * 32),)
+        start = 0
+        while start < len(queries):
+            size = min(4, 1 << (len(queries) - start).bit_length() - 1)
+            rows = slice(start, start + size)
+            codes = (words, _pointer(alive), np.int64(n), np.int64(n_groups))
+            asked = (queries[rows], bounds[rows], limits[rows], found[rows], keys[rows], np.uint64(room))
+            self._launch(f"few_{size}", grid, THREADS, (*codes, *asked))
+            start += size
+
+    def keep_many(
+        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Any, limits: Any, found: Any, keys: Any
+    ) -> None:
+        """By tensor cores, up to 128 queries in each pass over the codes."""
+        n_groups, room, sixteens = self.shape.n_groups(n), keys.shape[1], -(-len(queries) // 16)
+        passes = -(-sixteens // self.most_tiles)
+        tiles = -(-sixteens // passes)
+        grid = (min(2 * self._processors, -(-n_groups // (THREADS // 32))), passes)
+        codes = (words, _pointer(alive), np.int64(n), np.int64(n_groups))
+        asked = (queries, np.int32(len(queries)), bounds, limits, found, keys, np.uint64(room))
+        self._launch("many", grid, THREADS, (*codes, *asked), tiles)
+
+    def pick(self, found: Any, keys: Any, k: int, out: Any, picked: Any) -> None:
+        """out[query] = the k least keys of each query, in order, where picked[query] is not 0."""
+        arguments = (found, keys, np.uint64(keys.shape[1]), np.int32(k), out, picked)
+        self._launch("pick", (len(found),), SORTING_THREADS, arguments)
+
+    def _blocks(self, threads: int) -> int:
+        return max(1, min(-(-threads // THREADS), BLOCKS_EACH * self._processors))
+
+    def _launch(self, name: str, grid: tuple[int, ...], threads: int, arguments: tuple[Any, ...], tiles: int = 0) -> None:
+        function = self._functions.get(f"{name} {tiles}")
+        if function is None:
+            function = _module(self._device, self.shape.words, self.shape.models, tiles).get_function(name)
+            self._functions[f"{name} {tiles}"] = function
+        function(grid, (threads,), arguments)
+
+
+@cache
+def _module(device: int, words: int, models: int, tiles: int) -> Any:
+    """The kernels compiled for a shape; CuPy keeps what it compiled on the disk."""
+    options = ("-std=c++17", f"-DWORDS={words}", f"-DMODELS={models}", *([f"-DTILES={tiles}"] if tiles else []))
+    return load_cupy().RawModule(code=source(), options=options)
+
+
+@cache
+def source() -> str:
+    """The text of `kernels.cu`."""
+    return resources.files("onlinehash.gpu").joinpath("kernels.cu").read_text("utf-8")
+
+
+def _pointer(array: Any | None) -> Any:
+    return np.uint64(0) if array is None else array

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import copy
 import math
+import threading
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,6 +32,10 @@ MOST_KEPT, CHUNK_GROUPS = 1 << 22, 512
 UPLOADED_BYTES = 256 << 20
 
 _NO_LIMIT = np.iinfo(np.int64).max
+
+
+#: Values of k whose steps on the card are kept for the next query.
+MOST_RECORDINGS = 8
 
 
 class Runs(Protocol):
@@ -74,6 +80,8 @@ class CardCodes:
         self._words = self._xp.zeros((0, self.shape.row, GROUP), np.uint32)
         self._alive: Any | None = None
         self._shared = False
+        self._recordings: dict[int, _Recording] = {}
+        self._lock = threading.Lock()
         self.n = 0
 
     @property
@@ -108,6 +116,7 @@ class CardCodes:
 
     def put(self, planes: np.ndarray, n: int, blocks: np.ndarray | None = None) -> None:
         """Codes out of planes of the host that hold n positions: all blocks of 64, or these alone."""
+        self._recordings.clear()
         if self._shared and (blocks is None or (blocks < self.n // 64).any()):  # others read what is to change
             old, self._words, self._shared = self._words, self._words[:0], False
             self.reserve(max(n, len(old) * GROUP))
@@ -123,15 +132,18 @@ class CardCodes:
             given = self._xp.asarray(np.ascontiguousarray(chosen))
             self._runs.pack(given, at, start, self.shape.per_model, self._words)
         self.n = n
+        self._wait()
 
     def set_alive(self, masks: np.ndarray | None, blocks: np.ndarray | None = None) -> None:
         """Masks of 64 positions each, of all blocks or, where the card has all others, of these; None: all live."""
+        self._recordings.clear()
         if masks is None:
             self._alive = None
         elif self._alive is None or blocks is None or len(self._alive) < len(masks):
             self._alive = self.mask(masks)
         else:
             self._alive[self._xp.asarray(blocks)] = self._xp.asarray(masks[blocks])
+        self._wait()
 
     def mask(self, masks: np.ndarray) -> Any:
         """Masks of 64 positions each, on the card."""
@@ -143,6 +155,7 @@ class CardCodes:
         """The same codes, to be changed while these stay as they are; of several forks only the last may be changed."""
         twin = copy.copy(self)
         self._shared = twin._shared = True
+        twin._recordings, twin._lock = {}, threading.Lock()
         if self._alive is not None:
             twin._alive = self._alive.copy()
         return twin
@@ -160,26 +173,38 @@ class CardCodes:
         return np.concatenate(parts)
 
     def _nearest(self, queries: np.ndarray, k: int, alive: Any | None, room: int) -> np.ndarray:
-        xp, n_queries, bins = self._xp, len(queries), self.shape.farthest + 1
-        on_card = xp.asarray(queries)
-        zeros = xp.zeros(n_queries * (bins + 2), np.uint64)  # one array, as each call to the card takes microseconds
-        counts = zeros[: n_queries * bins].reshape(n_queries, bins)
-        found, ended = zeros[-2 * n_queries : -n_queries], zeros[-n_queries:].view(np.uint32)
-        bounds, limits = xp.empty(n_queries, np.int32), self._no_limits(n_queries)
-        step = min(max(1, self.shape.n_groups(self.n) // SAMPLED), MOST_STEP)
-        share = k / step
-        wanted = k if step == 1 else math.ceil(share + 3 * math.sqrt(share) + 2)
-        self._runs.count(self._words, alive, self.n, step, on_card, counts, wanted, bounds, ended)
-        keys = xp.empty((n_queries, room), np.uint64)
-        self._runs.keep(self._words, alive, self.n, on_card, bounds, limits, found, keys)
-        out = xp.empty(n_queries * (k + 1), np.uint64)
-        nearest, picked = out[: n_queries * k].reshape(n_queries, k), out[n_queries * k :]
-        self._runs.pick(found, keys, k, nearest, picked)
-        answer = self._fetched(out)
-        result = answer[: n_queries * k].reshape(n_queries, k)
-        for q in np.flatnonzero(answer[n_queries * k :] == 0):
-            result[q] = self._nearest_exactly(on_card[q : q + 1], k, alive)
+        if len(queries) == 1 and alive is self._alive and self._xp is not np:
+            answer = self._replayed(queries, k, room)
+        else:
+            work = _Work(self._xp, self.shape, len(queries), k, room)
+            work.queries[...] = self._xp.asarray(queries)
+            self._enqueue(work, alive)
+            answer = self._fetched(work.answer)
+        result = answer[: len(queries) * k].reshape(len(queries), k)
+        for q in np.flatnonzero(answer[len(queries) * k :] == 0):
+            result[q] = self._nearest_exactly(self._xp.asarray(queries[q : q + 1]), k, alive)
         return result
+
+    def _enqueue(self, work: _Work, alive: Any | None) -> None:
+        """All that the card does for some queries."""
+        step = min(max(1, self.shape.n_groups(self.n) // SAMPLED), MOST_STEP)
+        share = work.k / step
+        wanted = work.k if step == 1 else math.ceil(share + 3 * math.sqrt(share) + 2)
+        codes, keys = (self._words, alive, self.n), (work.found, work.keys)
+        self._runs.count(*codes, step, work.queries, work.counts, wanted, work.bounds, work.ended)
+        self._runs.keep(*codes, work.queries, work.bounds, work.limits, *keys)
+        self._runs.pick(*keys, work.k, work.nearest, work.picked)
+
+    def _replayed(self, query: np.ndarray, k: int, room: int) -> np.ndarray:
+        """One query: what the card does is recorded once and replayed, as each call to it costs microseconds."""
+        with self._lock:  # as the arrays of a recording are used again
+            recording = self._recordings.get(k)
+            if recording is None:
+                if len(self._recordings) == MOST_RECORDINGS:
+                    self._recordings.clear()
+                work = _Work(self._xp, self.shape, 1, k, room)
+                recording = self._recordings[k] = _Recording(self._xp, work, lambda: self._enqueue(work, self._alive))
+            return recording.replay(query)
 
     def _nearest_exactly(self, query: Any, k: int, alive: Any | None) -> np.ndarray:
         """By counting all distances first."""
@@ -238,8 +263,57 @@ class CardCodes:
         self._runs.keep(self._words, alive, self.n, query, bounds, limits, found, keys)
         return self._fetched(xp.sort(keys[0]))
 
+    def _wait(self) -> None:
+        """Until the card has done what changes codes, as recordings run beside it."""
+        if self._xp is not np:
+            self._xp.cuda.get_current_stream().synchronize()
+
     def _no_limits(self, n: int) -> Any:
         return self._xp.full(n, _NO_LIMIT, np.int64)
 
     def _fetched(self, array: Any) -> np.ndarray:
         return array if self._xp is np else self._xp.asnumpy(array)
+
+
+class _Work:
+    """The arrays of a search for the k nearest of some queries."""
+
+    def __init__(self, xp: Any, shape: Shape, n_queries: int, k: int, room: int) -> None:
+        bins, self.k = shape.farthest + 1, k
+        self.queries = xp.empty((n_queries, shape.row), np.uint32)
+        self.zeros = xp.zeros(n_queries * (bins + 2), np.uint64)
+        self.counts = self.zeros[: n_queries * bins].reshape(n_queries, bins)
+        self.found, self.ended = self.zeros[-2 * n_queries : -n_queries], self.zeros[-n_queries:].view(np.uint32)
+        self.bounds, self.limits = xp.empty(n_queries, np.int32), xp.full(n_queries, _NO_LIMIT, np.int64)
+        self.keys = xp.empty((n_queries, room), np.uint64)
+        self.answer = xp.empty(n_queries * (k + 1), np.uint64)
+        self.nearest, self.picked = self.answer[: n_queries * k].reshape(n_queries, k), self.answer[n_queries * k :]
+
+
+class _Recording:
+    """A graph of all steps on the card, from the query in the memory of the host to the answer there."""
+
+    def __init__(self, xp: Any, work: _Work, enqueue: Callable[[], None]) -> None:
+        import cupyx
+
+        enqueue()  # what has to be compiled or loaded is, as that cannot be recorded
+        xp.cuda.get_current_stream().synchronize()
+        self._query = cupyx.empty_pinned(work.queries.shape, np.uint32)
+        self._answer = cupyx.empty_pinned(work.answer.shape, np.uint64)
+        self._work, self._stream = work, xp.cuda.Stream(non_blocking=True)
+        copy_, runtime = xp.cuda.runtime.memcpyAsync, xp.cuda.runtime
+        with self._stream as stream:
+            stream.begin_capture()
+            sizes = work.queries.nbytes, work.answer.nbytes
+            copy_(work.queries.data.ptr, self._query.ctypes.data, sizes[0], runtime.memcpyHostToDevice, stream.ptr)
+            work.zeros.data.memset_async(0, work.zeros.nbytes, stream)
+            enqueue()
+            copy_(self._answer.ctypes.data, work.answer.data.ptr, sizes[1], runtime.memcpyDeviceToHost, stream.ptr)
+            self._graph = stream.end_capture()
+
+    def replay(self, query: np.ndarray) -> np.ndarray:
+        """The answer to another query."""
+        self._query[...] = query
+        self._graph.launch(self._stream)
+        self._stream.synchronize()
+        return np.array(self._answer)

@@ -239,8 +239,10 @@ FEW(4)
 
 // Tensor cores count the bits of a & b over 256 (or 128) bits, for 16 x 8 pairs at a time. The distance is the count of
 // (q & ~x) and (~q & x): queries come as their words and the complements, codes as complements and words. Sums begin at
-// -(bound + 1), so that a pair is to be kept where the sum is negative, and one bit-wise "or" over many sums tells that
-// none of them is. The few pairs that are to be kept are computed again.
+// -(bound + 1), so that a pair is to be kept where the sum is negative. To look at each sum would take longer than to
+// compute it. But a small negative number, read as a float, is not a number, a small positive one is next to zero, and a
+// multiply-add has no number for a result as soon as one of its inputs has none: each looks at two sums at once, at the
+// full rate. The few pairs that are to be kept are computed again.
 
 #ifdef TILES
 
@@ -248,6 +250,10 @@ FEW(4)
 #define STEPS (SHORT ? 1 : (WORDS + 3) / 4)
 #define QUERY_REGISTERS (SHORT ? 2 : 4)    // of a thread, for 16 queries and one product
 #define CODE_REGISTERS (SHORT ? 1 : 2)
+#define PRODUCTS (STEPS * MODELS)          // for a pair
+#define QUARTERS (PRODUCTS == 1 ? 4 : PRODUCTS == 2 ? 2 : 1)  // of a group that are read together
+#define REGISTERS (QUARTERS * 4 * PRODUCTS + TILES * (QUERY_REGISTERS * PRODUCTS + 4) + 42)  // about
+#define BLOCKS_EACH (REGISTERS <= 64 ? 4 : REGISTERS <= 80 ? 3 : 2)                          // on a multiprocessor
 
 __device__ __forceinline__ void multiply(int *sums, const int *start, const u32 *q, const u32 *x) {
 #if WORDS <= 2
@@ -281,7 +287,7 @@ __device__ __noinline__ void collect(const Kept &to, const u32 *words, const u32
         }
 }
 
-extern "C" __global__ void __launch_bounds__(256, 2)
+extern "C" __global__ void __launch_bounds__(256, BLOCKS_EACH)
     many(const u32 *__restrict__ words, const u64 *alive, long long n, long long n_groups,
          const u32 *__restrict__ queries, int n_queries, const int *bounds, const long long *limits, u64 *found,
          u64 *keys, u64 room) {
@@ -290,6 +296,7 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     queries += (long long)first * ROW;
     n_queries = min(n_queries - first, 16 * TILES);
     Kept to = {alive, n, bounds + first, limits + first, found + first, keys + first * room, room};
+    u32 inverted = part < 2 ? ~0u : 0;
     u32 q[TILES][MODELS][STEPS][QUERY_REGISTERS];
     int start[TILES][4];
 #pragma unroll
@@ -319,52 +326,61 @@ extern "C" __global__ void __launch_bounds__(256, 2)
     for (long long g = (long long)blockIdx.x * WARPS + threadIdx.x / 32; g < n_groups; g += (long long)gridDim.x * WARPS) {
         if (alive != nullptr && (alive[2 * g] | alive[2 * g + 1]) == 0) continue;
         const uint4 *group = group_at(words, g, row);
-        uint4 x[4][MODELS][STEPS];  // words of the codes 32 quarter + 4 row, ..., + 3
+#pragma unroll 1
+        for (int first = 0; first < 4; first += QUARTERS) {
+            uint4 x[QUARTERS][MODELS][STEPS];  // words of the codes 32 quarter + 4 row, ..., + 3
 #pragma unroll
-        for (int quarter = 0; quarter < 4; quarter++)
+            for (int quarter = 0; quarter < QUARTERS; quarter++)
 #pragma unroll
-            for (int model = 0; model < MODELS; model++)
-#pragma unroll
-                for (int step = 0; step < STEPS; step++) {
-                    int word = word_of(step, part);
-                    x[quarter][model][step] = make_uint4(0, 0, 0, 0);
-                    if (word < WORDS) x[quarter][model][step] = __ldcs(group + (model * WORDS + word) * 32 + 8 * quarter);
-                }
-#pragma unroll
-        for (int quarter = 0; quarter < 4; quarter++) {
-            int near[4][2];  // negative where a code is to be kept for any query: codes 4 (2 part + e) + i
-#pragma unroll
-            for (int i = 0; i < 4; i++) {
-                near[i][0] = near[i][1] = 0;
-#pragma unroll
-                for (int model = 0; model < MODELS; model++) {
-                    u32 code[STEPS][CODE_REGISTERS];
+                for (int model = 0; model < MODELS; model++)
 #pragma unroll
                     for (int step = 0; step < STEPS; step++) {
-                        uint4 four = x[quarter][model][step];
-                        u32 value = i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w;
-                        if (SHORT) {
-                            code[step][0] = part < 2 ? ~value : value;
-                        } else {
-                            code[step][0] = ~value;
-                            code[step][1 % CODE_REGISTERS] = value;
+                        int word = word_of(step, part);
+                        const uint4 *at = group + (model * WORDS + word) * 32 + 8 * (first + quarter);
+                        x[quarter][model][step] = word < WORDS ? __ldcs(at) : make_uint4(0, 0, 0, 0);
+                    }
+#pragma unroll
+            for (int quarter = 0; quarter < QUARTERS; quarter++) {
+                float near[4][2];  // no number where a code is to be kept for any query: codes 4 (2 part + e) + i
+#pragma unroll
+                for (int i = 0; i < 4; i++) {
+                    near[i][0] = near[i][1] = 0;
+#pragma unroll
+                    for (int model = 0; model < MODELS; model++) {
+                        u32 code[STEPS][CODE_REGISTERS];
+#pragma unroll
+                        for (int step = 0; step < STEPS; step++) {
+                            uint4 four = x[quarter][model][step];
+                            u32 value = i == 0 ? four.x : i == 1 ? four.y : i == 2 ? four.z : four.w;
+                            if (SHORT) {
+                                code[step][0] = value ^ inverted;
+                            } else {
+                                code[step][0] = ~value;
+                                code[step][1 % CODE_REGISTERS] = value;
+                            }
+                        }
+#pragma unroll
+                        for (int tile = 0; tile < TILES; tile++) {
+                            int sums[4];
+                            multiply(sums, start[tile], q[tile][model][0], code[0]);
+#pragma unroll
+                            for (int step = 1; step < STEPS; step++)
+                                multiply(sums, sums, q[tile][model][step], code[step]);
+                            near[i][0] = fmaf(__int_as_float(sums[0]), __int_as_float(sums[2]), near[i][0]);
+                            near[i][1] = fmaf(__int_as_float(sums[1]), __int_as_float(sums[3]), near[i][1]);
                         }
                     }
+                }
+                float any = fmaf(near[0][0], near[0][1], near[1][0]) + fmaf(near[1][1], near[2][0], near[2][1]) +
+                            fmaf(near[3][0], near[3][1], 0.0f);
+                if (__any_sync(~0u, any != any)) {
+                    u32 met = 0;
 #pragma unroll
-                    for (int tile = 0; tile < TILES; tile++) {
-                        int sums[4];
-                        multiply(sums, start[tile], q[tile][model][0], code[0]);
-#pragma unroll
-                        for (int step = 1; step < STEPS; step++) multiply(sums, sums, q[tile][model][step], code[step]);
-                        near[i][0] |= sums[0] | sums[2];
-                        near[i][1] |= sums[1] | sums[3];
-                    }
+                    for (int i = 0; i < 4; i++)
+                        met |= (u32)(near[i][0] != near[i][0]) << 2 * i | (u32)(near[i][1] != near[i][1]) << (2 * i + 1);
+                    collect(to, words, queries, n_queries, g * GROUP + 32 * (first + quarter), met);
                 }
             }
-            u32 met = 0;
-#pragma unroll
-            for (int i = 0; i < 4; i++) met |= (u32)near[i][0] >> 31 << 2 * i | (u32)near[i][1] >> 31 << (2 * i + 1);
-            if (__any_sync(~0u, met)) collect(to, words, queries, n_queries, g * GROUP + 32 * quarter, met);
         }
     }
 }

@@ -13,12 +13,10 @@ from onlinehash.gpu.shape import Shape
 
 #: Threads of a block, and of the block that sorts a query's list.
 THREADS, SORTING_THREADS = 256, 1024
+WARPS = THREADS // 32
 
-#: Blocks for each multiprocessor where there is more work than that.
-BLOCKS_EACH = 8
-
-#: Sixteens of queries that fit the registers with one product of 128 or 256 bits for each code; fewer with several.
-MOST_TILES = 8
+#: Registers for the words of codes and queries in `many`, and the most sixteens of queries that it takes together.
+WORD_REGISTERS, MOST_TILES = 96, 8
 
 #: Up to so many queries bits are counted one pair at a time, which reads codes as fast as memory delivers them.
 FEW_QUERIES = 4
@@ -32,15 +30,13 @@ class Kernels:
         self.shape = shape
         device = self.xp.cuda.Device()
         self._device, self._processors = device.id, device.attributes["MultiProcessorCount"]
-        steps = 1 if shape.words <= 2 else -(-shape.words // 4)
-        self.most_tiles = MOST_TILES // (steps * shape.models)  # none: codes are too long for the registers
-        self._functions: dict[str, Any] = {}
+        self.most_tiles = _most_tiles(shape)
+        self._functions: dict[tuple[str, int, int], tuple[Any, int]] = {}
 
     def pack(self, planes: Any, blocks: Any | None, first: int, per_model: int, words: Any) -> None:
         """Blocks of 64 codes, in the planes of `codes.layout`, become blocks `blocks`, or `first`, first + 1, ..."""
-        n = len(planes) * self.shape.row * 64
         arguments = (planes, _pointer(blocks), np.int64(first), np.int64(len(planes)), np.int32(per_model), words)
-        self._launch("pack", (self._blocks(n),), THREADS, arguments)
+        self._launch("pack", -(-len(planes) * self.shape.row * 64 // THREADS), 1, THREADS, arguments)
 
     def count(
         self,
@@ -55,12 +51,13 @@ class Kernels:
         ended: Any | None = None,
     ) -> None:
         """counts[query, distance] += the living codes in every step-th group; bounds from them where asked."""
-        parts = min(-(-(-(-self.shape.n_groups(n) // step)) // (THREADS // 32)), BLOCKS_EACH * self._processors)
+        parts = -(-(-(-self.shape.n_groups(n) // step)) // WARPS)
         for start in range(0, len(queries), 65535):  # the most that a grid has in its second direction
             rows = slice(start, start + 65535)
             self._launch(
                 "count",
-                (parts, len(queries[rows])),
+                parts,
+                len(queries[rows]),
                 THREADS,
                 (
                     words,
@@ -81,7 +78,7 @@ class Kernels:
         n_groups = self.shape.n_groups(n)
         tallies = self.xp.empty(-(-n_groups // per_chunk), np.uint32)
         arguments = (words, _pointer(alive), np.int64(n), np.int64(n_groups), np.int32(per_chunk), query)
-        self._launch("tally", (len(tallies),), THREADS, (*arguments, np.int32(distance), tallies))
+        self._launch("tally", len(tallies), 0, THREADS, (*arguments, np.int32(distance), tallies))
         return tallies
 
     def keep(
@@ -98,14 +95,13 @@ class Kernels:
     ) -> None:
         """By counting bits pair by pair."""
         n_groups, room = self.shape.n_groups(n), keys.shape[1]
-        grid = (self._blocks(n_groups * 32),)
         start = 0
         while start < len(queries):
             size = min(4, 1 << (len(queries) - start).bit_length() - 1)
             rows = slice(start, start + size)
             codes = (words, _pointer(alive), np.int64(n), np.int64(n_groups))
             asked = (queries[rows], bounds[rows], limits[rows], found[rows], keys[rows], np.uint64(room))
-            self._launch(f"few_{size}", grid, THREADS, (*codes, *asked))
+            self._launch(f"few_{size}", -(-n_groups // WARPS), 1, THREADS, (*codes, *asked))
             start += size
 
     def keep_many(
@@ -115,25 +111,36 @@ class Kernels:
         n_groups, room, sixteens = self.shape.n_groups(n), keys.shape[1], -(-len(queries) // 16)
         passes = -(-sixteens // self.most_tiles)
         tiles = -(-sixteens // passes)
-        grid = (min(2 * self._processors, -(-n_groups // (THREADS // 32))), passes)
         codes = (words, _pointer(alive), np.int64(n), np.int64(n_groups))
         asked = (queries, np.int32(len(queries)), bounds, limits, found, keys, np.uint64(room))
-        self._launch("many", grid, THREADS, (*codes, *asked), tiles)
+        self._launch("many", -(-n_groups // WARPS), passes, THREADS, (*codes, *asked), tiles)
 
     def pick(self, found: Any, keys: Any, k: int, out: Any, picked: Any) -> None:
         """out[query] = the k least keys of each query, in order, where picked[query] is not 0."""
         arguments = (found, keys, np.uint64(keys.shape[1]), np.int32(k), out, picked)
-        self._launch("pick", (len(found),), SORTING_THREADS, arguments)
+        self._launch("pick", len(found), 0, SORTING_THREADS, arguments)
 
-    def _blocks(self, threads: int) -> int:
-        return max(1, min(-(-threads // THREADS), BLOCKS_EACH * self._processors))
-
-    def _launch(self, name: str, grid: tuple[int, ...], threads: int, arguments: tuple[Any, ...], tiles: int = 0) -> None:
-        function = self._functions.get(f"{name} {tiles}")
-        if function is None:
+    def _launch(
+        self, name: str, parts: int, turns: int, threads: int, arguments: tuple[Any, ...], tiles: int = 0
+    ) -> None:
+        """A grid of (parts, turns), with no more parts than the card holds at a time, as its blocks go round; a kernel
+        with 0 turns wants all its parts."""
+        found = self._functions.get((name, threads, tiles))
+        if found is None:
             function = _module(self._device, self.shape.words, self.shape.models, tiles).get_function(name)
-            self._functions[f"{name} {tiles}"] = function
+            occupancy = self.xp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor
+            found = function, self._processors * occupancy(function.kernel.ptr, threads, 0)
+            self._functions[name, threads, tiles] = found
+        function, held = found
+        grid = (min(parts, held), turns) if turns else (parts,)
         function(grid, (threads,), arguments)
+
+
+def _most_tiles(shape: Shape) -> int:
+    """Sixteens of queries that `many` takes at a time; 0 where codes are too long for the registers."""
+    products = shape.models * (1 if shape.words <= 2 else -(-shape.words // 4))
+    quarters = {1: 4, 2: 2}.get(products, 1)
+    return max(0, min(MOST_TILES, (WORD_REGISTERS - 4 * quarters * products) // (4 * products + 4)))
 
 
 @cache

@@ -2,8 +2,8 @@
 
 Limits are measured in the same run: the bandwidth of a copy on the card, and how many pairs of codes its bit counts
 (`__popc`), its tensor cores on single bits and its tensor cores on int8 could compare in a second if nothing else were
-to be done. A kernel's time is taken by events, with the card kept busy before so that nothing waits for Python; a whole
-call is from the query in the memory of the host to the answer there. Codes are uniform; up to a gigabyte of
+to be done. A kernel's time is taken by events, with the card kept busy before so that nothing waits for Python; *of copy* is the share of
+the bandwidth of a large copy, *of its* of one that moves as many bytes as the codes have; a whole call is from the query in the memory of the host to the answer there. Codes are uniform; up to a gigabyte of
 them, whole calls go through `GpuIndex` and are compared with `FlatIndex`; more are made on the card and compared with a
 search that counts all distances.
 """
@@ -11,6 +11,7 @@ search that counts all distances.
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -21,10 +22,11 @@ import common
 import grown
 import numpy as np
 
-from onlinehash import FlatIndex, GpuIndex
+from onlinehash import FlatIndex, GpuIndex, OnlineHashing, evaluate
 from onlinehash.gpu.card import describe, load_cupy
 from onlinehash.gpu.codes import CardCodes
 from onlinehash.gpu.kernels import Kernels
+from onlinehash.gpu.neighbours import nearest_positions
 from onlinehash.gpu.shape import GROUP, Shape
 
 cupy = load_cupy("this benchmark")
@@ -75,7 +77,7 @@ def main() -> None:
         f"{limits['int8 64']:.1f} T"
     )
     print(
-        f"{'codes':>14} {'bits':>4} {'queries':>7} {'kernel ms':>9} {'of copy':>7} {'Tpair/s':>7} {'of limit':>8} "
+        f"{'codes':>14} {'bits':>4} {'queries':>7} {'kernel ms':>9} {'of copy':>7} {'of its':>7} {'Tpair/s':>7} {'of limit':>8} "
         f"{'bit counts ms':>13} {'tensor cores ms':>15} {'call ms':>8} {'index ms':>8} {'found':>7}"
     )
     for bits in args.bits:
@@ -88,6 +90,10 @@ def main() -> None:
         for row in peers(10_000_000, 64):
             results.append(row)
             print(f"{row['name']:>34}, {row['n']:,} codes, {row['queries']} queries: {row['ms']:.3f} ms", flush=True)
+    if args.vectors:
+        for row in on_vectors(int(args.vectors), limits["copy"]):
+            results.append(row)
+            print(f"{row['name']}: {row['seconds'] * 1e3:,.1f} ms; {row['beside']}", flush=True)
     common.write_json(results, args.json)
 
 
@@ -99,6 +105,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32, 64, 100, 128, 1024])
     parser.add_argument("--other-batches", type=int, nargs="+", default=[1, 4, 16, 100, 128, 1024])
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--vectors", type=float, default=1e7, help="of 512 values, to encode and search; 0: none")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     return parser.parse_args()
 
@@ -169,6 +176,10 @@ def measured(n: int, bits: int, batches: list[int], limits: dict[str, float]) ->
     else:
         card = made_on_card(n, bits)
     rows = []
+    half = cupy.empty(min(card._words.nbytes // 2, 1 << 32), np.uint8)
+    other = cupy.empty_like(half)
+    copied = kernel_ms(lambda: cupy.copyto(other, half)) * card._words.nbytes / (2 * half.nbytes)
+    del half, other
     for n_queries in batches:
         queries = grown.uniform(n_queries, bits, seed=1)
         words = card.shape.words_of(queries.rows())
@@ -177,12 +188,19 @@ def measured(n: int, bits: int, batches: list[int], limits: dict[str, float]) ->
         if index is not None and flat is not None:
             ours, theirs = index.search(queries, K), flat.search(queries[: len(few)], K)
             assert all(np.array_equal(ours.ids[q], theirs.ids[q]) for q in few)
-        assert all(np.array_equal(nearest[q], card._nearest_exactly(cupy.asarray(words[q : q + 1]), K, None)) for q in few)
+        assert all(
+            np.array_equal(nearest[q], card._nearest_exactly(cupy.asarray(words[q : q + 1]), K, None)) for q in few
+        )
         row = {"n": n, "bits": bits, "queries": n_queries} | kernels_alone(card, words, n)
         ms = row["kernel ms"] = min(row["few ms"], row["many ms"])
         pairs = n * n_queries / ms / 1e9
         limit = max(limits[f"bits {bits}"], limits[f"popc {bits}"])
-        row |= {"of copy": card._words.nbytes / ms / 1e9 / limits["copy"], "Tpair/s": pairs, "of limit": pairs / limit}
+        row |= {
+            "of copy": card._words.nbytes / ms / 1e9 / limits["copy"],
+            "of its copy": copied / ms,
+            "Tpair/s": pairs,
+            "of limit": pairs / limit,
+        }
         row["call ms"] = call_ms(partial(card.nearest, words, K), 20 if n < 5e8 else 5)
         row["index ms"] = None if index is None else call_ms(partial(index.search, queries, K))
         rows.append(row)
@@ -226,7 +244,7 @@ def shown(row: dict[str, Any]) -> str:
     index = f"{row['index ms']:8.3f}" if row["index ms"] is not None else " " * 8
     return (
         f"{row['n']:>14,} {row['bits']:>4} {row['queries']:>7} {row['kernel ms']:9.3f} {row['of copy']:7.0%} "
-        f"{row['Tpair/s']:7.2f} {row['of limit']:8.0%} {row['few ms']:13.3f} {row['many ms']:15.3f} "
+        f"{row['of its copy']:7.0%} {row['Tpair/s']:7.2f} {row['of limit']:8.0%} {row['few ms']:13.3f} {row['many ms']:15.3f} "
         f"{row['call ms']:8.3f} {index} {row['found']:7.0f}"
     )
 
@@ -270,7 +288,9 @@ def torch_peer(codes: Any, found: np.ndarray, n: int) -> list[dict[str, Any]]:
             return ((codes.n_bits - torch.cat(parts)) / 2).int().cpu().numpy()
 
         assert np.array_equal(by_torch(), found[:n_queries])
-        rows.append({"name": "PyTorch: half product and topk", "ms": call_ms(by_torch, 5), "queries": n_queries, "n": n})
+        rows.append(
+            {"name": "PyTorch: half product and topk", "ms": call_ms(by_torch, 5), "queries": n_queries, "n": n}
+        )
     return rows
 
 
@@ -278,7 +298,7 @@ def numba_peer(words: Any, n: int) -> list[dict[str, Any]]:
     """The pass for one query as numba-cuda compiles it, and what a launch costs there and in CuPy."""
     try:
         if not hasattr(np, "row_stack"):  # which some versions of numba-cuda still ask of newer NumPy
-            np.row_stack = np.vstack  # type: ignore[attr-defined]
+            np.vstack = np.vstack  # type: ignore[attr-defined]
         from numba import cuda
 
         @cuda.jit
@@ -295,7 +315,9 @@ def numba_peer(words: Any, n: int) -> list[dict[str, Any]]:
         arrays = [cuda.as_cuda_array(a) for a in (words, found, keys)]
         run, small = scan[132 * 8, 256], scan[1, 32]
         query = np.uint64(0x0123456789ABCDEF)
-        rows = [{"name": "numba-cuda: kernel of one query", "ms": kernel_ms(lambda: run(arrays[0], query, 12, *arrays[1:]))}]
+        rows = [
+            {"name": "numba-cuda: kernel of one query", "ms": kernel_ms(lambda: run(arrays[0], query, 12, *arrays[1:]))}
+        ]
         began = time.perf_counter()
         for _ in range(500):
             small(arrays[0], query, -1, *arrays[1:])
@@ -311,6 +333,59 @@ def numba_peer(words: Any, n: int) -> list[dict[str, Any]]:
         noop((1,), (32,), (found, keys, np.int64(1)))
     rows.append({"name": "CuPy: launch", "ms": (time.perf_counter() - began) * 2})
     return [row | {"queries": 1, "n": n} for row in rows]
+
+
+# ------------------------------------------------------------------ vectors
+
+
+def on_vectors(n: int, copy: float, d: int = 512, n_queries: int = 10_000) -> list[dict[str, Any]]:
+    """Encoding, mean average precision and exact neighbours, of vectors that are on the card."""
+    rng = cupy.random.default_rng(0)
+    X = cupy.empty((n, d), np.float32)
+    for start in range(0, n, 1 << 20):
+        part = X[start : start + (1 << 20)]
+        part[...] = rng.standard_normal(part.shape, np.float32)
+    some = X[:20_000].get()
+    encoder = OnlineHashing(n_bits=64, random_state=0).fit(some, np.arange(len(some)) % 10).snapshot()
+    codes = encoder.encode(X, device="cuda")
+    assert codes[: len(some)] == encoder.encode(some)
+    W, size = cupy.asarray(encoder.weights), 1 << 20
+    product = sum(kernel_ms(lambda: cupy.matmul(X[at : at + size], W.T), repeats=1) for at in range(0, n, size)) / 1e3
+    reading = n * d * 4 / copy / 1e12
+    began = time.perf_counter()
+    for _ in range(3):
+        encoder.encode(X, device="cuda")
+    rows = [
+        {
+            "name": f"encode {n:,} x {d} float32, 64 bits",
+            "seconds": (time.perf_counter() - began) / 3,
+            "beside": f"the product alone {product * 1e3:.1f} ms, reading the vectors once {reading * 1e3:.1f} ms",
+        }
+    ]
+    labels = np.random.default_rng(0).integers(0, 10, n)
+    queries, truth = codes[:n_queries], evaluate.same_label(labels[:n_queries], labels)
+    began = time.perf_counter()
+    values = evaluate.rank(queries, codes, truth, ["map"], device="cuda", per_query=True)["map"]
+    seconds, few = time.perf_counter() - began, min(64, n_queries)
+    began = time.perf_counter()
+    theirs = evaluate.rank(
+        queries[:few], codes, evaluate.same_label(labels[:few], labels), ["map"], n_jobs=-1, per_query=True
+    )
+    on_cpu = (time.perf_counter() - began) / few * n_queries
+    assert np.array_equal(theirs["map"], values[:few])
+    beside = f"the CPU's {os.cpu_count()} cores {on_cpu:.0f} s, from {few} queries; {n * n_queries / seconds / 1e12:.2f} Tpair/s"
+    rows.append({"name": f"mAP of {n_queries:,} queries over {n:,} codes", "seconds": seconds, "beside": beside})
+    asked = rng.standard_normal((n_queries, d), np.float32)
+    began = time.perf_counter()
+    near = nearest_positions(asked, X, 100)
+    seconds = time.perf_counter() - began
+    for q in (0, n_queries // 2, n_queries - 1):
+        parts = [((X[at : at + size].astype(np.float64) - asked[q]) ** 2).sum(axis=1) for at in range(0, n, size)]
+        distances = cupy.concatenate(parts).get()
+        assert np.array_equal(np.sort(np.argpartition(distances, 99)[:100]), near[q])
+    beside = f"2 n d products a query at this rate: {2 * n * d * n_queries / seconds / 1e12:.0f} TFLOP/s"
+    rows.append({"name": f"100 nearest of {n:,} x {d} for {n_queries:,} queries", "seconds": seconds, "beside": beside})
+    return rows
 
 
 if __name__ == "__main__":

@@ -46,7 +46,9 @@ def make_rows(kind: str, n: int, shape: Shape, rng: np.random.Generator) -> np.n
     if kind == "clusters":  # one after the other, so that a sample sees some and misses some
         centres = rng.integers(0, 256, (5, width), np.uint8)
         noise = np.uint8(1) << rng.integers(0, 8, (n, width), np.uint8)
-        return centres[np.sort(rng.integers(0, 5, n))] ^ np.where(rng.random((n, width)) < 0.3, noise, 0).astype(np.uint8)
+        return centres[np.sort(rng.integers(0, 5, n))] ^ np.where(rng.random((n, width)) < 0.3, noise, 0).astype(
+            np.uint8
+        )
     return rng.integers(0, 256, (n, width), np.uint8)
 
 
@@ -143,9 +145,11 @@ def test_changes_and_forks(runs: Any) -> None:
         living = np.ones(len(codes), np.bool_)
         got = one.nearest(shape.words_of(query), 20)[0]
         np.testing.assert_array_equal(got, all_keys(codes, query[0], shape, living)[:20])
-        counts = one.counts(shape.words_of(query))[0]
+        relevant = rng.random((3, len(codes))) < 0.1
+        counts, hits = one.histograms(shape.words_of(query), np.stack([masks_of(r) for r in relevant]), np.array([1]))
         distances = np.bitwise_count(codes ^ query[0]).sum(axis=1)
-        np.testing.assert_array_equal(counts, np.bincount(distances, minlength=len(counts)))
+        np.testing.assert_array_equal(counts[0], np.bincount(distances, minlength=counts.shape[1]))
+        np.testing.assert_array_equal(hits[0], np.bincount(distances[relevant[1]], minlength=counts.shape[1]))
 
 
 @needs_card
@@ -171,7 +175,10 @@ def test_each_kernel_equals_its_twin(models: int, per_model: int) -> None:
         """Call both with copies of the arrays; what they hold afterwards."""
         host = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         card = [xp.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
-        results = getattr(twins, name)(words, alive, n, *host), getattr(kernels, name)(on_card, xp.asarray(alive), n, *card)
+        results = (
+            getattr(twins, name)(words, alive, n, *host),
+            getattr(kernels, name)(on_card, xp.asarray(alive), n, *card),
+        )
         fetched = [a.get() if hasattr(a, "get") else a for a in card]
         if results[0] is not None:
             host, fetched = [*host, results[0]], [*fetched, results[1].get()]

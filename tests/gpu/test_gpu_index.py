@@ -51,7 +51,9 @@ def assert_same(gpu, flat, queries, among=None):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("n_bits", "n_models", "fusion"), [(64, 1, "min"), (13, 3, "min"), (13, 3, "sum"), (200, 1, "sum")])
+@pytest.mark.parametrize(
+    ("n_bits", "n_models", "fusion"), [(64, 1, "min"), (13, 3, "min"), (13, 3, "sum"), (200, 1, "sum")]
+)
 def test_equal_to_the_flat_index_after_changes(kind, n_bits, n_models, fusion):
     rng, columns = np.random.default_rng(1), n_bits * n_models
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from onlinehash.errors import InvalidInput, MissingExtra, NotReady
+from onlinehash.errors import InvalidInput, InvalidParameter, MissingExtra, NotReady
 
 #: The oldest cards whose tensor cores count bits (Ampere).
 OLDEST = (8, 0)
@@ -44,6 +44,13 @@ def load_cupy(purpose: str = "a GpuIndex") -> Any:
             f"{capability[:-1]}.{capability[-1]}."
         )
     return cupy
+
+
+def check_device(device: str | None) -> bool:
+    """Whether a card is asked for."""
+    if device not in (None, "cpu", "cuda"):
+        raise InvalidParameter(f"expected device to be 'cpu' or 'cuda', got {device!r}.")
+    return device == "cuda"
 
 
 def describe(cupy: Any) -> Card:

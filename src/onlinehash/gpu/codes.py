@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from onlinehash.gpu.card import check_room
-from onlinehash.gpu.shape import GROUP, Shape
+from onlinehash.gpu.shape import GROUP, Relevant, Shape
 
 #: Groups in the sample, at least; one group in MOST_STEP at least.
 SAMPLED, MOST_STEP = 2048, 2048
@@ -57,6 +57,7 @@ class Runs(Protocol):
         wanted: int = 0,
         bounds: Any | None = None,
         ended: Any | None = None,
+        relevant: Relevant | None = None,
     ) -> None: ...
 
     def tally(self, words: Any, alive: Any | None, n: int, per_chunk: int, query: Any, distance: int) -> Any: ...
@@ -244,9 +245,19 @@ class CardCodes:
                 answers.append(self._kept(queries[q : q + 1], radius, _NO_LIMIT, total, alive))
         return answers
 
-    def counts(self, queries: np.ndarray, alive: Any | None = None) -> np.ndarray:
-        """How many living codes lie at each distance, `(n_queries, farthest + 1)`."""
-        return self._counts(self._xp.asarray(queries), self._alive if alive is None else alive)
+    def histograms(self, queries: np.ndarray, masks: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How many codes lie at each distance of each query, and how many of them are relevant to it.
+
+        Both are `(n_queries, farthest + 1)`. Masks have a bit for each position, 64 a word; `which` says which of them
+        is each query's.
+        """
+        xp, size = self._xp, (len(queries), self.shape.farthest + 1)
+        padded = np.zeros((len(masks), 2 * self.shape.n_groups(self.n)), np.uint64)
+        padded[:, : masks.shape[1]] = masks
+        counts, hits = xp.zeros(size, np.uint64), xp.zeros(size, np.uint64)
+        relevant = Relevant(xp.asarray(padded), xp.asarray(which.astype(np.int32)), hits)
+        self._runs.count(self._words, self._alive, self.n, 1, xp.asarray(queries), counts, relevant=relevant)
+        return self._fetched(counts).astype(np.int64), self._fetched(hits).astype(np.int64)
 
     def _counts(self, queries: Any, alive: Any | None) -> np.ndarray:
         counts = self._xp.zeros((len(queries), self.shape.farthest + 1), np.uint64)

@@ -110,31 +110,37 @@ extern "C" __global__ void pack(const unsigned char *planes, const long long *bl
 // ------------------------------------------------------------------------------------------------ counting
 
 // counts[query][distance] of the living codes in every step-th group. Where `bounds` is given, the last block that ends
-// writes each query's bound: the least distance at which `wanted` codes or more were counted.
+// writes each query's bound: the least distance at which `wanted` codes or more were counted. Where `masks` are given,
+// hits[query][distance] counts those whose bit is set in masks[which[query]], each of `stride` words.
 // Grid: (parts of the groups, queries).
 extern "C" __global__ void count(const u32 *words, const u64 *alive, long long n, long long n_groups, long long step,
-                                 const u32 *queries, u64 *counts, u64 wanted, int *bounds, u32 *ended) {
-    __shared__ u32 bins[BINS];
+                                 const u32 *queries, u64 *counts, u64 wanted, int *bounds, u32 *ended, const u64 *masks,
+                                 const int *which, long long stride, u64 *hits) {
+    __shared__ u32 bins[2 * BINS];  // of what is not relevant, and of what is
     __shared__ bool is_last;
     u32 query[1][ROW];
     for (int w = 0; w < ROW; w++) query[0][w] = queries[blockIdx.y * ROW + w];
     int lane = threadIdx.x % 32;
-    for (int i = threadIdx.x; i < BINS; i += blockDim.x) bins[i] = 0;
+    for (int i = threadIdx.x; i < 2 * BINS; i += blockDim.x) bins[i] = 0;
+    if (masks) masks += which[blockIdx.y] * stride;
     __syncthreads();
     for (long long g = ((long long)blockIdx.x * WARPS + threadIdx.x / 32) * step; g < n_groups;
          g += (long long)gridDim.x * WARPS * step) {
         uint4 d;
         distances<1>(group_at(words, g, lane), query, &d);
         long long position = g * GROUP + 4 * lane;
-        if (is_alive(alive, n, position)) atomicAdd(bins + d.x, 1);
-        if (is_alive(alive, n, position + 1)) atomicAdd(bins + d.y, 1);
-        if (is_alive(alive, n, position + 2)) atomicAdd(bins + d.z, 1);
-        if (is_alive(alive, n, position + 3)) atomicAdd(bins + d.w, 1);
+        u32 relevant = masks ? masks[position >> 6] >> (position & 63) & 15 : 0;
+        if (is_alive(alive, n, position)) atomicAdd(bins + d.x + (relevant & 1) * BINS, 1);
+        if (is_alive(alive, n, position + 1)) atomicAdd(bins + d.y + (relevant >> 1 & 1) * BINS, 1);
+        if (is_alive(alive, n, position + 2)) atomicAdd(bins + d.z + (relevant >> 2 & 1) * BINS, 1);
+        if (is_alive(alive, n, position + 3)) atomicAdd(bins + d.w + (relevant >> 3) * BINS, 1);
     }
     __syncthreads();
     u64 *sums = counts + (long long)blockIdx.y * BINS;
-    for (int i = threadIdx.x; i < BINS; i += blockDim.x)
-        if (bins[i]) atomicAdd(sums + i, (u64)bins[i]);
+    for (int i = threadIdx.x; i < BINS; i += blockDim.x) {
+        if (bins[i] + bins[BINS + i]) atomicAdd(sums + i, (u64)bins[i] + bins[BINS + i]);
+        if (bins[BINS + i]) atomicAdd(hits + (long long)blockIdx.y * BINS + i, (u64)bins[BINS + i]);
+    }
     if (bounds == nullptr) return;
     __threadfence();
     __syncthreads();

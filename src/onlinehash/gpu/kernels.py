@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.gpu.card import load_cupy
-from onlinehash.gpu.shape import Shape
+from onlinehash.gpu.shape import Relevant, Shape
 
 #: Threads of a block, and of the block that sorts a query's list.
 THREADS, SORTING_THREADS = 256, 1024
@@ -35,7 +35,7 @@ class Kernels:
 
     def pack(self, planes: Any, blocks: Any | None, first: int, per_model: int, words: Any) -> None:
         """Blocks of 64 codes, in the planes of `codes.layout`, become blocks `blocks`, or `first`, first + 1, ..."""
-        arguments = (planes, _pointer(blocks), np.int64(first), np.int64(len(planes)), np.int32(per_model), words)
+        arguments = (planes, pointer(blocks), np.int64(first), np.int64(len(planes)), np.int32(per_model), words)
         self._launch("pack", -(-len(planes) * self.shape.row * 64 // THREADS), 1, THREADS, arguments)
 
     def count(
@@ -49,8 +49,9 @@ class Kernels:
         wanted: int = 0,
         bounds: Any | None = None,
         ended: Any | None = None,
+        relevant: Relevant | None = None,
     ) -> None:
-        """counts[query, distance] += the living codes in every step-th group; bounds from them where asked."""
+        """counts[query, distance] += the living codes in every step-th group; bounds and hits where asked."""
         parts = -(-(-(-self.shape.n_groups(n) // step)) // WARPS)
         for start in range(0, len(queries), 65535):  # the most that a grid has in its second direction
             rows = slice(start, start + 65535)
@@ -61,15 +62,19 @@ class Kernels:
                 THREADS,
                 (
                     words,
-                    _pointer(alive),
+                    pointer(alive),
                     np.int64(n),
                     np.int64(self.shape.n_groups(n)),
                     np.int64(step),
                     queries[rows],
                     counts[rows],
                     np.uint64(wanted),
-                    _pointer(None if bounds is None else bounds[rows]),
-                    _pointer(None if ended is None else ended[rows]),
+                    pointer(None if bounds is None else bounds[rows]),
+                    pointer(None if ended is None else ended[rows]),
+                    pointer(None if relevant is None else relevant.masks),
+                    pointer(None if relevant is None else relevant.which[rows]),
+                    np.int64(0 if relevant is None else relevant.masks.shape[1]),
+                    pointer(None if relevant is None else relevant.hits[rows]),
                 ),
             )
 
@@ -77,7 +82,7 @@ class Kernels:
         """How many living codes of each chunk of groups lie at this distance of the query."""
         n_groups = self.shape.n_groups(n)
         tallies = self.xp.empty(-(-n_groups // per_chunk), np.uint32)
-        arguments = (words, _pointer(alive), np.int64(n), np.int64(n_groups), np.int32(per_chunk), query)
+        arguments = (words, pointer(alive), np.int64(n), np.int64(n_groups), np.int32(per_chunk), query)
         self._launch("tally", len(tallies), 0, THREADS, (*arguments, np.int32(distance), tallies))
         return tallies
 
@@ -99,7 +104,7 @@ class Kernels:
         while start < len(queries):
             size = min(4, 1 << (len(queries) - start).bit_length() - 1)
             rows = slice(start, start + size)
-            codes = (words, _pointer(alive), np.int64(n), np.int64(n_groups))
+            codes = (words, pointer(alive), np.int64(n), np.int64(n_groups))
             asked = (queries[rows], bounds[rows], limits[rows], found[rows], keys[rows], np.uint64(room))
             self._launch(f"few_{size}", -(-n_groups // WARPS), 1, THREADS, (*codes, *asked))
             start += size
@@ -111,7 +116,7 @@ class Kernels:
         n_groups, room, sixteens = self.shape.n_groups(n), keys.shape[1], -(-len(queries) // 16)
         passes = -(-sixteens // self.most_tiles)
         tiles = -(-sixteens // passes)
-        codes = (words, _pointer(alive), np.int64(n), np.int64(n_groups))
+        codes = (words, pointer(alive), np.int64(n), np.int64(n_groups))
         asked = (queries, np.int32(len(queries)), bounds, limits, found, keys, np.uint64(room))
         self._launch("many", -(-n_groups // WARPS), passes, THREADS, (*codes, *asked), tiles)
 
@@ -147,14 +152,15 @@ def _most_tiles(shape: Shape) -> int:
 def _module(device: int, words: int, models: int, tiles: int) -> Any:
     """The kernels compiled for a shape; CuPy keeps what it compiled on the disk."""
     options = ("-std=c++17", f"-DWORDS={words}", f"-DMODELS={models}", *([f"-DTILES={tiles}"] if tiles else []))
-    return load_cupy().RawModule(code=source(), options=options)
+    return load_cupy().RawModule(code=source("kernels.cu"), options=options)
 
 
 @cache
-def source() -> str:
-    """The text of `kernels.cu`."""
-    return resources.files("onlinehash.gpu").joinpath("kernels.cu").read_text("utf-8")
+def source(name: str) -> str:
+    """The text of a file of kernels."""
+    return resources.files("onlinehash.gpu").joinpath(name).read_text("utf-8")
 
 
-def _pointer(array: Any | None) -> Any:
+def pointer(array: Any | None) -> Any:
+    """An array as an argument of a kernel; null where there is none."""
     return np.uint64(0) if array is None else array

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,3 +60,14 @@ def distances_of(keys: np.ndarray) -> np.ndarray:
 def positions_of(keys: np.ndarray) -> np.ndarray:
     """The positions in keys."""
     return (keys & _POSITIONS).astype(np.int64)
+
+
+class Relevant(NamedTuple):
+    """What is relevant to queries: masks of 64 positions a word, which of them is each query's, and counts to add to.
+
+    Masks `(n_masks, words)` uint64 cover whole groups, `which` is int32, `hits` is uint64 `(n_queries, distances)`.
+    """
+
+    masks: Any
+    which: Any
+    hits: Any

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.gpu.shape import GROUP, POSITION_BITS, Shape
+from onlinehash.gpu.shape import GROUP, POSITION_BITS, Relevant, Shape
 
 #: The longest list that `pick` takes, as in `kernels.cu`.
 PICKED = 2048
@@ -39,14 +39,18 @@ class Twins:
         wanted: int = 0,
         bounds: Any | None = None,
         ended: Any | None = None,
+        relevant: Relevant | None = None,
     ) -> None:
         n_groups = self.shape.n_groups(n)
         looked_at = np.zeros((n_groups, GROUP), np.bool_)
         looked_at[::step] = True
         living = self._living(alive, n) & looked_at.reshape(-1)
         for q in range(len(queries)):
-            found = self._distances(words[:n_groups], queries[q])[living]
-            counts[q] += np.bincount(found, minlength=counts.shape[1]).astype(np.uint64)
+            distances = self._distances(words[:n_groups], queries[q])
+            counts[q] += np.bincount(distances[living], minlength=counts.shape[1]).astype(np.uint64)
+            if relevant is not None:
+                hit = living & self._living(relevant.masks[relevant.which[q]], n)
+                relevant.hits[q] += np.bincount(distances[hit], minlength=counts.shape[1]).astype(np.uint64)
             if bounds is not None:
                 bounds[q] = min(np.searchsorted(np.cumsum(counts[q]), np.uint64(wanted)), self.shape.farthest)
 

@@ -22,7 +22,7 @@ from onlinehash.gpu.twins import Twins
 SHAPES = [(1, 2), (1, 3), (1, 6), (1, 8), (1, 12), (1, 16), (1, 24), (1, 32), (1, 64), (3, 2), (2, 8), (4, 16), (3, 64)]
 
 
-def _has_card() -> bool:
+def has_card() -> bool:
     try:
         load_cupy()
     except OnlineHashError:
@@ -30,7 +30,7 @@ def _has_card() -> bool:
     return True
 
 
-needs_card = pytest.mark.skipif(not _has_card(), reason="no CUDA card with CuPy is here")
+needs_card = pytest.mark.skipif(not has_card(), reason="no CUDA card with CuPy is here")
 RUNS = [pytest.param(Twins, id="twins"), pytest.param(Kernels, id="card", marks=needs_card)]
 
 
@@ -175,13 +175,11 @@ def test_each_kernel_equals_its_twin(models: int, per_model: int) -> None:
         """Call both with copies of the arrays; what they hold afterwards."""
         host = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
         card = [xp.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
-        results = (
-            getattr(twins, name)(words, alive, n, *host),
-            getattr(kernels, name)(on_card, xp.asarray(alive), n, *card),
-        )
+        result = getattr(twins, name)(words, alive, n, *host)
+        on_the_card = getattr(kernels, name)(on_card, xp.asarray(alive), n, *card)
         fetched = [a.get() if hasattr(a, "get") else a for a in card]
-        if results[0] is not None:
-            host, fetched = [*host, results[0]], [*fetched, results[1].get()]
+        if result is not None:
+            host, fetched = [*host, result], [*fetched, on_the_card.get()]
         return [host, fetched]
 
     for step in (1, 3):

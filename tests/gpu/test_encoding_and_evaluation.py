@@ -14,8 +14,7 @@ from tests.gpu.test_card_codes import needs_card
 
 
 def learned(X, **options):
-    y = np.arange(len(X)) % 5
-    return OnlineHashing(random_state=0, **options).fit(X, y).snapshot()
+    return OnlineHashing(random_state=0, **options).observe(X).snapshot()
 
 
 def on_the_boundary(encoder, X):
@@ -43,13 +42,13 @@ def test_encoded_as_on_the_cpu(dtype, n, d, n_bits, monkeypatch):
 
 
 @needs_card
-def test_all_doubtful_rows_are_left_to_the_cpu():
+def test_blocks_full_of_doubts_are_left_to_the_cpu():
+    """Thresholds of zero and vectors of zeros: no sign is certain, and there are more than the list has room for."""
     rng = np.random.default_rng(1)
     X = rng.standard_normal((3000, 16)).astype(np.float32)
-    encoder = learned(X, n_bits=64)
-    row = on_the_boundary(encoder, X[:64])
-    far = np.tile(row * np.float32(1e22), (1000, 1))  # whose squares overflow, so that nothing is certain
-    assert encoder.encode(far, device="cuda") == encoder.encode(far)
+    encoder = OnlineHashing(n_bits=64, centre="none", random_state=0).observe(X).snapshot()
+    X[64:2999] = 0
+    assert encoder.encode(X, device="cuda") == encoder.encode(X)
 
 
 @needs_card
@@ -67,9 +66,11 @@ def test_several_models_and_feature_maps():
 def test_rows_that_are_not_finite_are_refused():
     X = np.random.default_rng(3).standard_normal((300, 8)).astype(np.float32)
     encoder = learned(X, n_bits=16)
-    X[217, 3] = np.nan
-    with pytest.raises(InvalidInput):
-        encoder.encode(X, device="cuda")
+    for value in (np.nan, np.inf, 1e30):  # the square of the last overflows
+        X[217, 3] = value
+        for device in ("cuda", "cpu"):
+            with pytest.raises(InvalidInput):
+                encoder.encode(X, device=device)
 
 
 @needs_card

@@ -67,5 +67,5 @@ def check_room(cupy: Any, needed: int, what: str) -> None:
     if needed > card.free:
         raise InvalidInput(
             f"{what} takes {needed / 1e9:,.2f} GB on the card, and {card.free / 1e9:,.2f} GB of the "
-            f"{card.memory / 1e9:,.2f} GB of this {card.name} are free; use fewer items or shorter codes, or a FlatIndex."
+            f"{card.memory / 1e9:,.2f} GB of this {card.name} are free; use fewer items or the CPU."
         )

@@ -52,7 +52,8 @@ class Kernels:
         relevant: Relevant | None = None,
     ) -> None:
         """counts[query, distance] += the living codes in every step-th group; bounds and hits where asked."""
-        parts = -(-(-(-self.shape.n_groups(n) // step)) // WARPS)
+        looked_at = -(-self.shape.n_groups(n) // step)
+        parts = -(-looked_at // WARPS)
         for start in range(0, len(queries), 65535):  # the most that a grid has in its second direction
             rows = slice(start, start + 65535)
             self._launch(

@@ -2,10 +2,11 @@
 
 Limits are measured in the same run: the bandwidth of a copy on the card, and how many pairs of codes its bit counts
 (`__popc`), its tensor cores on single bits and its tensor cores on int8 could compare in a second if nothing else were
-to be done. A kernel's time is taken by events, with the card kept busy before so that nothing waits for Python; *of copy* is the share of
-the bandwidth of a large copy, *of its* of one that moves as many bytes as the codes have; a whole call is from the query in the memory of the host to the answer there. Codes are uniform; up to a gigabyte of
-them, whole calls go through `GpuIndex` and are compared with `FlatIndex`; more are made on the card and compared with a
-search that counts all distances.
+to be done. A kernel's time is taken by events, with the card kept busy before so that nothing waits for Python. *Of
+copy* is the share of the bandwidth of a large copy, *of its* of a copy that moves as many bytes as the codes have, *of
+limit* that of single bits on tensor cores where each sum is looked at. A whole call is from the query in the memory of
+the host to the answer there. Codes are uniform; up to a gigabyte of them, whole calls go through `GpuIndex` and are
+compared with `FlatIndex`; more are made on the card and compared with a search that counts all distances.
 """
 
 from __future__ import annotations
@@ -41,9 +42,7 @@ LIMITS = r"""
     : "+r"(d[i][0]), "+r"(d[i][1]), "+r"(d[i][2]), "+r"(d[i][3]) : __VA_ARGS__)
 template <int KIND> __device__ void work(int *out) {
     unsigned a[4], b[2] = {threadIdx.x * 40503u, threadIdx.x * 2654435761u};
-    float near[4][2] = {};
-    int d[16][4], sum = 0;
-    for (int i = 0; i < 16; i++) for (int j = 0; j < 4; j++) d[i][j] = threadIdx.x % (i + j + 2);
+    int d[16][4] = {}, sum = 0;
     for (int i = 0; i < 4; i++) a[i] = threadIdx.x * 2654435761u + i;
     for (int round = 0; round < 4096; round++) {
 #pragma unroll
@@ -52,33 +51,49 @@ template <int KIND> __device__ void work(int *out) {
             if (KIND == 1) MMA("m16n8k128.row.col.s32.b1.b1.s32.and.popc", "{%4,%5}", "{%6}", "r"(a[0]), "r"(a[1]), "r"(b[0]));
             if (KIND == 2) MMA("m16n8k256.row.col.s32.b1.b1.s32.and.popc", "{%4,%5,%6,%7}", "{%8,%9}",
                                "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-            if (KIND == 4 || KIND == 5) {  // each sum looked at, as a search has to
-                int sums[4], from[4] = {d[i][0], d[i][1], d[i][2], d[i][3]};
-                if (KIND == 4)
-                    asm volatile("mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.and.popc {%0,%1,%2,%3}, {%4,%5}, {%6}, {%7,%8,%9,%10};"
-                        : "=r"(sums[0]), "=r"(sums[1]), "=r"(sums[2]), "=r"(sums[3])
-                        : "r"(a[0]), "r"(a[1]), "r"(b[0]), "r"(from[0]), "r"(from[1]), "r"(from[2]), "r"(from[3]));
-                else
-                    asm volatile("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%11,%12,%13};"
-                        : "=r"(sums[0]), "=r"(sums[1]), "=r"(sums[2]), "=r"(sums[3])
-                        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(from[0]), "r"(from[1]),
-                          "r"(from[2]), "r"(from[3]));
-                near[i % 4][0] = fmaf(__int_as_float(sums[0]), __int_as_float(sums[2]), near[i % 4][0]);
-                near[i % 4][1] = fmaf(__int_as_float(sums[1]), __int_as_float(sums[3]), near[i % 4][1]);
-            }
             if (KIND == 3) MMA("m16n8k32.row.col.s32.s8.s8.s32", "{%4,%5,%6,%7}", "{%8,%9}",
                                "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
         }
     }
-    for (int i = 0; i < 16; i++) for (int j = 0; j < 4; j++) sum += d[i][j] + __float_as_int(near[i % 4][j % 2]);
+    for (int i = 0; i < 16; i++) for (int j = 0; j < 4; j++) sum += d[i][j];
     out[blockIdx.x * blockDim.x + threadIdx.x] = sum;
 }
 extern "C" __global__ void popc(int *out) { work<0>(out); }
 extern "C" __global__ void bits_128(int *out) { work<1>(out); }
 extern "C" __global__ void bits_256(int *out) { work<2>(out); }
 extern "C" __global__ void int8(int *out) { work<3>(out); }
-extern "C" __global__ void seen_128(int *out) { work<4>(out); }
-extern "C" __global__ void seen_256(int *out) { work<5>(out); }
+
+// The same products of bits with operands of their own, and each sum looked at, as a search has to: most of the time now
+// goes into reading and writing registers.
+template <bool LONG> __device__ void see(const unsigned *in, int *out) {
+    unsigned a[8][4], b[4][2];
+    int from[8][4];
+    float near[4][2] = {}, sum = 0;
+    in += threadIdx.x * 80;
+    for (int i = 0; i < 8; i++) for (int j = 0; j < 4; j++) a[i][j] = in[4 * i + j], from[i][j] = in[32 + 4 * i + j] & 63;
+    for (int i = 0; i < 4; i++) b[i][0] = in[64 + i], b[i][1] = in[68 + i];
+    for (int round = 0; round < 2048; round++) {
+#pragma unroll
+        for (int i = 0; i < 32; i++) {
+            unsigned *q = a[i % 8], *x = b[i / 8];
+            int *c = from[i % 8], s[4];
+            if (LONG)
+                asm volatile("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+                    "{%8,%9}, {%10,%11,%12,%13};" : "=r"(s[0]), "=r"(s[1]), "=r"(s[2]), "=r"(s[3]) : "r"(q[0]),
+                    "r"(q[1]), "r"(q[2]), "r"(q[3]), "r"(x[0]), "r"(x[1]), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+            else
+                asm volatile("mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32.and.popc {%0,%1,%2,%3}, {%4,%5}, {%6}, "
+                    "{%7,%8,%9,%10};" : "=r"(s[0]), "=r"(s[1]), "=r"(s[2]), "=r"(s[3]) : "r"(q[0]), "r"(q[1]),
+                    "r"(x[0]), "r"(c[0]), "r"(c[1]), "r"(c[2]), "r"(c[3]));
+            near[i / 8][0] = fmaf(__int_as_float(s[0]), __int_as_float(s[2]), near[i / 8][0]);
+            near[i / 8][1] = fmaf(__int_as_float(s[1]), __int_as_float(s[3]), near[i / 8][1]);
+        }
+    }
+    for (int i = 0; i < 4; i++) sum += near[i][0] + near[i][1];
+    out[blockIdx.x * blockDim.x + threadIdx.x] = __float_as_int(sum);
+}
+extern "C" __global__ void __launch_bounds__(256, 2) seen_128(const unsigned *in, int *out) { see<false>(in, out); }
+extern "C" __global__ void __launch_bounds__(256, 2) seen_256(const unsigned *in, int *out) { see<true>(in, out); }
 """
 
 
@@ -166,13 +181,15 @@ def measured_limits(processors: int) -> dict[str, float]:
     copy = 2 * source.nbytes / kernel_ms(lambda: cupy.copyto(target, source)) / 1e9
     module, out = cupy.RawModule(code=LIMITS, options=("-std=c++17",)), cupy.empty(processors * 1024, np.int32)
 
-    def rate(name: str, per_thread: float) -> float:
-        function = module.get_function(name)
-        ms = kernel_ms(lambda: function((processors * 4,), (256,), (out,)))
+    given = cupy.random.default_rng(0).integers(0, 1 << 32, 256 * 80, np.uint32)
+
+    def rate(name: str, per_thread: float = 128 / 32) -> float:
+        function, arguments = module.get_function(name), (given, out) if name.startswith("seen") else (out,)
+        ms = kernel_ms(lambda: function((processors * 4,), (256,), arguments))
         return processors * 4 * 256 * 4096 * 16 * per_thread / ms / 1e9
 
-    names = ("bits_128", "bits_256", "int8", "seen_128", "seen_256")
-    popc, tiles = rate("popc", 4), {name: rate(name, 128 / 32) for name in names}
+    popc = rate("popc", 4)
+    tiles = {name: rate(name) for name in ("bits_128", "bits_256", "int8", "seen_128", "seen_256")}
     limits = {"copy": copy}
     for bits in (16, 32, 64, 128, 256, 512):
         words = -(-bits // 32)

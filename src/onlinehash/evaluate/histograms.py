@@ -72,6 +72,9 @@ class Histograms:
         item_bytes = 4 + bits / 8 if with_order else bits / 8
         room = BLOCK_BYTES if self._card is None else CARD_BYTES
         size = max(1, int(room / (len(self.base) * item_bytes + 8 * (TURNS + 2) * self.n_distances)))
+        n_masks = self.truth.n_masks
+        if self._card is not None and not with_order and n_masks and n_masks * len(self.base) < 8 * CARD_BYTES:
+            size = len(self.queries)  # all masks fit at once, and each is made only once
         for start in range(0, len(self.queries), size):
             rows = slice(start, min(start + size, len(self.queries)))
             masks, which = self.truth.masks(rows)

@@ -24,13 +24,14 @@ class Truth:
 
     The whole table can be larger than memory, so nobody ever holds it: `block(rows)` gives the booleans
     `(len(rows), n_base)` of a slice of queries. `packed`, where it is given, tells the same in bits, without making
-    the booleans first.
+    the booleans first; `n_masks` is then how many rows differ over all queries.
     """
 
     n_queries: int
     n_base: int
     block: Callable[[slice], np.ndarray]
     packed: Callable[[slice], Masks] | None = None
+    n_masks: int | None = None
 
     def masks(self, rows: slice) -> Masks:
         """The relevance of a slice of queries, packed."""
@@ -62,7 +63,7 @@ def same_label(y_query: Any, y_base: Any) -> Truth:
         masks = [_pack((base == label)[None]) for label in classes]  # one class at a time: few booleans at once
         return np.concatenate(masks), which
 
-    return Truth(len(query), len(base), lambda rows: query[rows, None] == base, packed)
+    return Truth(len(query), len(base), lambda rows: query[rows, None] == base, packed, len(np.unique(query)))
 
 
 def nearest(

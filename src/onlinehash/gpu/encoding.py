@@ -53,19 +53,19 @@ class CardSigns:
         self._blocks = 8 * xp.cuda.Device().attributes["MultiProcessorCount"]
 
     def put(self, Z: Any, planes: np.ndarray, first_block: int = 0) -> list[slice]:
-        """Bit `places[k]` of code n = is the projection of row n of Z at or above threshold k? Other bits stay.
+        """Bit `places[k]` of code n = is the projection of row n of Z at or above threshold k? All others become 0.
 
         Z is `(n, d)`, C-contiguous and of W's dtype, on the host or on the card. Rows that are not finite are refused.
         Returns the rows, in slices of whole blocks of codes, that are left to the CPU because too many bits are in
-        doubt; vectors so large that their squares overflow leave all of them.
+        doubt.
         """
         xp, left = self._xp, []
-        row_bytes = Z.dtype.itemsize * max(Z.shape[1], len(self._W))
-        size = max(1, BLOCK_BYTES // row_bytes // LANES) * LANES
+        values = len(self._W) if isinstance(Z, xp.ndarray) else max(Z.shape[1], len(self._W))
+        size = max(1, BLOCK_BYTES // (Z.dtype.itemsize * values) // LANES) * LANES
         for start in range(0, len(Z), size):
             rows = xp.asarray(Z[start : start + size])
             at = slice(first_block + start // LANES, first_block + -(-(start + len(rows)) // LANES))
-            on_card = xp.asarray(planes[at])
+            on_card = xp.zeros(planes[at].shape, np.uint8)
             if self._put(rows, on_card):
                 planes[at] = on_card.get()
             else:

@@ -139,7 +139,8 @@ class _Search:
         rows, least, greatest = kept
         if k <= room:
             reaches = xp.sort(greatest, axis=1)[:, k - 1]
-        of, at = xp.nonzero(least <= xp.minimum(reaches, np.float32(np.finfo(np.float32).max))[:, None])
+        certain = xp.minimum(reaches, np.float32(np.finfo(np.float32).max))[:, None]
+        of, at = (xp.ascontiguousarray(axis) for axis in xp.nonzero(least <= certain))
         chosen = rows[of, at]
         distances = self._sieve.compare(X, self._base, of, chosen)
         order = xp.lexsort(xp.stack([chosen.astype(np.float64), distances, of.astype(np.float64)]))

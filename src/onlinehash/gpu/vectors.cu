@@ -32,7 +32,7 @@ struct Functions {
 };
 
 // Bits of rows whose projections P (n, k) and norms are given, into planes[block][byte][64]. columns[8 byte + bit] is
-// the column of a place, or -1 where the bit stays as it is. Bits in doubt become 0 and are listed as row * k + column.
+// the column of a place, or -1 where there is none. Bits in doubt become 0 and are listed as row * k + column.
 extern "C" __global__ void bits(const REAL *P, const double *norms, long long n, int k, int d, const double *functions,
                                 int stride, const int *columns, int n_planes, double eps, double smallest,
                                 unsigned char *planes, u64 *found, u64 *doubts, u64 room, u32 *overflowed) {
@@ -45,13 +45,13 @@ extern "C" __global__ void bits(const REAL *P, const double *norms, long long n,
         if (row >= n) continue;
         double reach = (d + 2) * (norms[row] + smallest);
         if (!(norms[row] < __longlong_as_double(0x7ff0000000000000ll))) *overflowed = 1;
-        u32 octet = planes[i];
+        u32 octet = 0;
         for (int bit = 0; bit < 8; bit++) {
             int column = columns[8 * plane + bit];
             if (column < 0) continue;
             double gap = (double)P[row * k + column] - f.threshold(column);
             bool is_certain = fabs(gap) > f.error(column, eps, reach);
-            octet = octet & ~(1u << bit) | (u32)(is_certain && gap >= 0) << bit;
+            octet |= (u32)(is_certain && gap >= 0) << bit;
             if (!is_certain) {
                 u64 at = atomicAdd(found, 1ull);
                 if (at < room) doubts[at] = row * k + column;

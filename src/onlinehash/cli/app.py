@@ -201,6 +201,9 @@ def search(
         int | None, typer.Option(min=0, help="Find all within this distance instead.", show_default=False)
     ] = None,
     jobs: Annotated[int, typer.Option(help="Threads that share the work; -1: one for each CPU.")] = 1,
+    device: Annotated[
+        Literal["cpu", "cuda"], typer.Option(help="Where to search; a CUDA card has to hold all codes.")
+    ] = "cpu",
     output: Annotated[
         str, typer.Option("--output", "-o", help="A .csv, .npz or .parquet file; - prints a table.")
     ] = "-",
@@ -210,7 +213,7 @@ def search(
     """Find the nearest items of an index."""
     from onlinehash.cli import search
 
-    search.search(index, queries, k, radius, jobs, output, format, as_json)
+    search.search(index, queries, k, radius, jobs, device, output, format, as_json)
 
 
 @app.command()
@@ -357,6 +360,10 @@ def plan(
     disk: Annotated[
         float | None, typer.Option(help="GB of disk of a machine.", show_default="as much as it takes")
     ] = None,
+    card: Annotated[
+        float | None,
+        typer.Option(help="GB of memory of a machine's CUDA card: plan a GpuIndex, too.", show_default="no card"),
+    ] = None,
     queries_per_second: Annotated[float, typer.Option(help="Searches that are to be answered in a second.")] = 0,
     data: Annotated[
         Literal["clustered", "uniform"] | None,
@@ -404,7 +411,7 @@ def plan(
     if postgres is not None or milvus is not None:
         raise InvalidInput("expected --measure with the address of a database, got none; --store plans for one.")
     wishes = plan.Wishes(
-        items, bits, dim, dtype, payload, memory, cores, disk, queries_per_second, data, distance, sample,
+        items, bits, dim, dtype, payload, memory, cores, disk, card, queries_per_second, data, distance, sample,
         changed_bits, store,
     )  # fmt: skip
     plan.show(wishes, costs, as_json)

@@ -18,8 +18,9 @@ WARPS = THREADS // 32
 #: Registers for the words of codes and queries in `many`, and the most sixteens of queries that it takes together.
 WORD_REGISTERS, MOST_TILES = 96, 8
 
-#: Up to so many queries bits are counted one pair at a time, which reads codes as fast as memory delivers them.
-FEW_QUERIES = 4
+#: Up to so many queries bits are counted one pair at a time, which reads codes as fast as memory delivers them; of
+#: codes of one word up to so many.
+FEW_QUERIES, FEW_SHORT_QUERIES = 2, 4
 
 
 class Kernels:
@@ -91,7 +92,8 @@ class Kernels:
         self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Any, limits: Any, found: Any, keys: Any
     ) -> None:
         """found[query] and keys[query] of what is within each query's bound and limit, in any order."""
-        if len(queries) > FEW_QUERIES and self.most_tiles:
+        few = FEW_QUERIES if self.shape.row > 1 else FEW_SHORT_QUERIES
+        if len(queries) > few and self.most_tiles:
             self.keep_many(words, alive, n, queries, bounds, limits, found, keys)
         else:
             self.keep_few(words, alive, n, queries, bounds, limits, found, keys)

@@ -67,7 +67,7 @@ class CardSigns:
             at = slice(first_block + start // LANES, first_block + -(-(start + len(rows)) // LANES))
             on_card = xp.zeros(planes[at].shape, np.uint8)
             if self._put(rows, on_card):
-                planes[at] = on_card.get()
+                on_card.get(out=planes[at])
             else:
                 left.append(slice(start, start + len(rows)))
         return left

@@ -18,6 +18,9 @@ typedef unsigned long long u64;
 #define BINS (FARTHEST + 1)
 #define WARPS (blockDim.x / 32)
 
+// Counters of a distance in a block of `count`, as most codes are at few distances and would wait for one another.
+#define COPIES (BINS <= 520 ? 8 : 1)
+
 // A list that `pick` sorts within a block is at most so long.
 #define PICKED 2048
 
@@ -116,12 +119,13 @@ extern "C" __global__ void pack(const unsigned char *planes, const long long *bl
 extern "C" __global__ void count(const u32 *words, const u64 *alive, long long n, long long n_groups, long long step,
                                  const u32 *queries, u64 *counts, u64 wanted, int *bounds, u32 *ended, const u64 *masks,
                                  const int *which, long long stride, u64 *hits) {
-    __shared__ u32 bins[2 * BINS];  // of what is not relevant, and of what is
+    __shared__ u32 bins[2 * BINS * COPIES];  // of what is not relevant, and of what is
     __shared__ bool is_last;
     u32 query[1][ROW];
     for (int w = 0; w < ROW; w++) query[0][w] = queries[blockIdx.y * ROW + w];
     int lane = threadIdx.x % 32;
-    for (int i = threadIdx.x; i < 2 * BINS; i += blockDim.x) bins[i] = 0;
+    for (int i = threadIdx.x; i < 2 * BINS * COPIES; i += blockDim.x) bins[i] = 0;
+    u32 *own = bins + lane % COPIES;
     if (masks) masks += which[blockIdx.y] * stride;
     __syncthreads();
     for (long long g = ((long long)blockIdx.x * WARPS + threadIdx.x / 32) * step; g < n_groups;
@@ -130,16 +134,19 @@ extern "C" __global__ void count(const u32 *words, const u64 *alive, long long n
         distances<1>(group_at(words, g, lane), query, &d);
         long long position = g * GROUP + 4 * lane;
         u32 relevant = masks ? masks[position >> 6] >> (position & 63) & 15 : 0;
-        if (is_alive(alive, n, position)) atomicAdd(bins + d.x + (relevant & 1) * BINS, 1);
-        if (is_alive(alive, n, position + 1)) atomicAdd(bins + d.y + (relevant >> 1 & 1) * BINS, 1);
-        if (is_alive(alive, n, position + 2)) atomicAdd(bins + d.z + (relevant >> 2 & 1) * BINS, 1);
-        if (is_alive(alive, n, position + 3)) atomicAdd(bins + d.w + (relevant >> 3) * BINS, 1);
+        if (is_alive(alive, n, position)) atomicAdd(own + COPIES * (d.x + (relevant & 1) * BINS), 1);
+        if (is_alive(alive, n, position + 1)) atomicAdd(own + COPIES * (d.y + (relevant >> 1 & 1) * BINS), 1);
+        if (is_alive(alive, n, position + 2)) atomicAdd(own + COPIES * (d.z + (relevant >> 2 & 1) * BINS), 1);
+        if (is_alive(alive, n, position + 3)) atomicAdd(own + COPIES * (d.w + (relevant >> 3) * BINS), 1);
     }
     __syncthreads();
     u64 *sums = counts + (long long)blockIdx.y * BINS;
     for (int i = threadIdx.x; i < BINS; i += blockDim.x) {
-        if (bins[i] + bins[BINS + i]) atomicAdd(sums + i, (u64)bins[i] + bins[BINS + i]);
-        if (bins[BINS + i]) atomicAdd(hits + (long long)blockIdx.y * BINS + i, (u64)bins[BINS + i]);
+        u64 others = 0, relevant = 0;
+        for (int copy = 0; copy < COPIES; copy++)
+            others += bins[COPIES * i + copy], relevant += bins[COPIES * (BINS + i) + copy];
+        if (others + relevant) atomicAdd(sums + i, others + relevant);
+        if (relevant) atomicAdd(hits + (long long)blockIdx.y * BINS + i, relevant);
     }
     if (bounds == nullptr) return;
     __threadfence();

@@ -18,7 +18,7 @@ from onlinehash.gpu.kernels import THREADS
 from onlinehash.numeric import neighbours
 
 #: Rows of the base that the first reach is taken from, at least; queries and rows of a block of products.
-SAMPLED, QUERIES, ROWS = 1 << 15, 512, 1 << 19
+SAMPLED, QUERIES, ROWS = 1 << 15, 2048, 1 << 19
 
 #: Rows that a query may keep at first.
 ROOM = 1 << 16
@@ -47,6 +47,13 @@ class Sieve:
         numbers = (np.int64(n_rows), np.int64(first), np.float32(error[0]), np.float32(error[1]))
         arguments = (products, squares, row_squares, *numbers, reaches, found, *kept, np.uint64(kept[0].shape[1]))
         module_of("f").get_function("sift")((min(64, -(-n_rows // THREADS)), n_queries), (THREADS,), arguments)
+
+    def kth(self, lists: Any, lengths: Any, k: int) -> Any:
+        """The k-th least value of each list, of as many as its length says."""
+        out = self.xp.empty(len(lists), np.float32)
+        arguments = (lists, lengths, np.int64(lists.shape[1]), np.uint32(k), out)
+        module_of("f").get_function("kth")((len(lists),), (THREADS,), arguments)
+        return out
 
     def compare(self, X: Any, base: Any, queries: Any, rows: Any) -> Any:
         """Squared distances of pairs of rows, as `numeric.neighbours` computes them."""
@@ -81,6 +88,10 @@ class SieveTwin:
                 for array, value in zip(kept, values, strict=True):
                     array[q, found[q]] = value
             found[q] += 1
+
+    def kth(self, lists: Any, lengths: Any, k: int) -> Any:
+        cut = np.where(np.arange(lists.shape[1]) < lengths[:, None], lists, np.inf)
+        return np.sort(cut, axis=1)[:, k - 1].astype(np.float32)
 
     def compare(self, X: Any, base: Any, queries: Any, rows: Any) -> Any:
         pairs = zip(queries, rows, strict=True)
@@ -138,7 +149,7 @@ class _Search:
             self._sieve.sift(points @ some.T, squares, some_squares, first, reaches, found, kept, error)
         rows, least, greatest = kept
         if k <= room:
-            reaches = xp.sort(greatest, axis=1)[:, k - 1]
+            reaches = self._sieve.kth(greatest, found, k)
         certain = xp.minimum(reaches, np.float32(np.finfo(np.float32).max))[:, None]
         of, at = (xp.ascontiguousarray(axis) for axis in xp.nonzero(least <= certain))
         chosen = rows[of, at]
@@ -160,7 +171,8 @@ class _Search:
         sample, sample_squares = self._sample
         square = squares[:, None] + sample_squares
         greatest = square - 2 * (points @ sample.T) + (np.float32(self._error[0]) * square + np.float32(self._error[1]))
-        return self._xp.sort(greatest, axis=1)[:, min(self._k, len(sample)) - 1].copy()
+        lengths = self._xp.full(len(points), len(sample), np.uint32)
+        return self._sieve.kth(greatest, lengths, min(self._k, len(sample)))
 
 
 def _host(array: Any) -> np.ndarray:

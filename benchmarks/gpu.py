@@ -64,8 +64,8 @@ extern "C" __global__ void bits_128(int *out) { work<1>(out); }
 extern "C" __global__ void bits_256(int *out) { work<2>(out); }
 extern "C" __global__ void int8(int *out) { work<3>(out); }
 
-// The same products of bits with operands of their own, and each sum looked at, as a search has to: registers have to be
-// read and written much more.
+// The same products of bits with operands of their own, and each sum looked at, as a search has to: registers are read
+// and written much more.
 template <bool LONG> __device__ void see(const unsigned *in, int *out) {
     unsigned a[8][4], b[4][2];
     int from[8][4];
@@ -108,8 +108,8 @@ def main() -> None:
     results.append(limits)
     print(
         f"copy {limits['copy']:.2f} TB/s; pairs of 64 bits a second, if there were nothing else to do: popcount "
-        f"{limits['popc 64']:.2f} T, bits on tensor cores {limits['bits 64']:.1f} T, and {limits['seen 64']:.1f} T where "
-        f"each sum is looked at, int8 on tensor cores {limits['int8 64']:.1f} T"
+        f"{limits['popc 64']:.2f} T, bits on tensor cores {limits['bits 64']:.1f} T, and {limits['seen 64']:.1f} T "
+        f"where each sum is looked at, int8 on tensor cores {limits['int8 64']:.1f} T"
     )
     print(
         f"{'codes':>14} {'bits':>4} {'queries':>7} {'kernel ms':>9} {'of copy':>7} {'of its':>7} {'Tpair/s':>7} "
@@ -345,7 +345,7 @@ def numba_peer(words: Any, n: int) -> list[dict[str, Any]]:
     """The pass for one query as numba-cuda compiles it, and what a launch costs there and in CuPy."""
     try:
         if not hasattr(np, "row_stack"):  # which some versions of numba-cuda still ask of newer NumPy
-            np.vstack = np.vstack  # type: ignore[attr-defined]
+            vars(np)["row_stack"] = np.vstack
         from numba import cuda
 
         @cuda.jit

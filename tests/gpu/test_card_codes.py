@@ -152,6 +152,27 @@ def test_changes_and_forks(runs: Any) -> None:
         np.testing.assert_array_equal(hits[0], np.bincount(distances[relevant[1]], minlength=counts.shape[1]))
 
 
+@pytest.mark.parametrize("runs", RUNS)
+def test_the_same_search_again_and_after_changes(runs: Any) -> None:
+    """On a card the steps of a search are recorded; a change of codes must not be answered by an old recording."""
+    rng, shape = np.random.default_rng(7), Shape(1, 8)
+    rows = make_rows("uniform", 2000, shape, rng)
+    card, living = card_codes(runs, shape, rows), np.ones(len(rows), np.bool_)
+    for change in range(4):
+        for _ in range(3):
+            queries = make_rows("uniform", 9, shape, rng)
+            for n_queries, k in ((1, 5), (9, 5), (9, 7), (1, 7), (9, 5), (9, 5), (2, 3), (3, 3), (4, 3), (1, 5)):
+                got = card.nearest(shape.words_of(queries[:n_queries]), k)
+                for q in range(n_queries):
+                    np.testing.assert_array_equal(got[q], all_keys(rows, queries[q], shape, living)[:k])
+        if change % 2:
+            living[rng.integers(0, len(rows), 50)] = False
+            card.set_alive(masks_of(living))
+        else:
+            rows[100:164] = make_rows("uniform", 64, shape, rng)
+            card.put(planes_of(rows), len(rows), np.array([1, 2]))
+
+
 @needs_card
 @pytest.mark.parametrize(("models", "per_model"), SHAPES)
 def test_each_kernel_equals_its_twin(models: int, per_model: int) -> None:

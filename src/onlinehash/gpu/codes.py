@@ -34,8 +34,9 @@ UPLOADED_BYTES = 256 << 20
 _NO_LIMIT = np.iinfo(np.int64).max
 
 
-#: Values of k whose steps on the card are kept for the next query.
-MOST_RECORDINGS = 8
+#: Searches whose steps on the card are kept for the next one with as many queries and the same k; queries of such a
+#: search at most.
+MOST_RECORDINGS, RECORDED_QUERIES = 4, 128
 
 
 class Runs(Protocol):
@@ -81,7 +82,8 @@ class CardCodes:
         self._words = self._xp.zeros((0, self.shape.row, GROUP), np.uint32)
         self._alive: Any | None = None
         self._shared = False
-        self._recordings: dict[int, _Recording] = {}
+        self._recordings: dict[tuple[int, int], _Recording] = {}
+        self._asked: tuple[int, int] | None = None
         self._lock = threading.Lock()
         self.n = 0
 
@@ -174,7 +176,7 @@ class CardCodes:
         return np.concatenate(parts)
 
     def _nearest(self, queries: np.ndarray, k: int, alive: Any | None, room: int) -> np.ndarray:
-        if len(queries) == 1 and alive is self._alive and self._xp is not np:
+        if self._xp is not np and alive is self._alive and self._is_asked_again(len(queries), k):
             answer = self._replayed(queries, k, room)
         else:
             work = _Work(self._xp, self.shape, len(queries), k, room)
@@ -196,16 +198,24 @@ class CardCodes:
         self._runs.keep(*codes, work.queries, work.bounds, work.limits, *keys)
         self._runs.pick(*keys, work.k, work.nearest, work.picked)
 
-    def _replayed(self, query: np.ndarray, k: int, room: int) -> np.ndarray:
-        """One query: what the card does is recorded once and replayed, as each call to it costs microseconds."""
+    def _is_asked_again(self, n_queries: int, k: int) -> bool:
+        """Whether a search is worth recording: one query always is, several are when they come a second time."""
+        asked = (n_queries, k)
+        is_again = n_queries == 1 or asked == self._asked or asked in self._recordings
+        self._asked = asked
+        return is_again and n_queries <= RECORDED_QUERIES
+
+    def _replayed(self, queries: np.ndarray, k: int, room: int) -> np.ndarray:
+        """What the card does is recorded once and replayed, as each call to it costs microseconds."""
         with self._lock:  # as the arrays of a recording are used again
-            recording = self._recordings.get(k)
+            recording = self._recordings.get((len(queries), k))
             if recording is None:
                 if len(self._recordings) == MOST_RECORDINGS:
-                    self._recordings.clear()
-                work = _Work(self._xp, self.shape, 1, k, room)
-                recording = self._recordings[k] = _Recording(self._xp, work, lambda: self._enqueue(work, self._alive))
-            return recording.replay(query)
+                    self._recordings.pop(next(iter(self._recordings)))  # the oldest
+                work = _Work(self._xp, self.shape, len(queries), k, room)
+                recording = _Recording(self._xp, work, lambda: self._enqueue(work, self._alive))
+                self._recordings[len(queries), k] = recording
+            return recording.replay(queries)
 
     def _nearest_exactly(self, query: Any, k: int, alive: Any | None) -> np.ndarray:
         """By counting all distances first."""
@@ -302,29 +312,29 @@ class _Work:
 
 
 class _Recording:
-    """A graph of all steps on the card, from the query in the memory of the host to the answer there."""
+    """A graph of all steps on the card, from the queries in the memory of the host to the answer there."""
 
     def __init__(self, xp: Any, work: _Work, enqueue: Callable[[], None]) -> None:
         import cupyx
 
         enqueue()  # what has to be compiled or loaded is, as that cannot be recorded
         xp.cuda.get_current_stream().synchronize()
-        self._query = cupyx.empty_pinned(work.queries.shape, np.uint32)
+        self._queries = cupyx.empty_pinned(work.queries.shape, np.uint32)
         self._answer = cupyx.empty_pinned(work.answer.shape, np.uint64)
         self._work, self._stream = work, xp.cuda.Stream(non_blocking=True)
         copy_, runtime = xp.cuda.runtime.memcpyAsync, xp.cuda.runtime
         with self._stream as stream:
             stream.begin_capture()
             sizes = work.queries.nbytes, work.answer.nbytes
-            copy_(work.queries.data.ptr, self._query.ctypes.data, sizes[0], runtime.memcpyHostToDevice, stream.ptr)
+            copy_(work.queries.data.ptr, self._queries.ctypes.data, sizes[0], runtime.memcpyHostToDevice, stream.ptr)
             work.zeros.data.memset_async(0, work.zeros.nbytes, stream)
             enqueue()
             copy_(self._answer.ctypes.data, work.answer.data.ptr, sizes[1], runtime.memcpyDeviceToHost, stream.ptr)
             self._graph = stream.end_capture()
 
-    def replay(self, query: np.ndarray) -> np.ndarray:
-        """The answer to another query."""
-        self._query[...] = query
+    def replay(self, queries: np.ndarray) -> np.ndarray:
+        """The answer to other queries."""
+        self._queries[...] = queries
         self._graph.launch(self._stream)
         self._stream.synchronize()
         return np.array(self._answer)

@@ -48,6 +48,14 @@ class Sieve:
         arguments = (products, squares, row_squares, *numbers, reaches, found, *kept, np.uint64(kept[0].shape[1]))
         module_of("f").get_function("sift")((min(64, -(-n_rows // THREADS)), n_queries), (THREADS,), arguments)
 
+    def centre(self, rows: Any, mean: Any, factor: float) -> tuple[Any, Any]:
+        """Rows as float32, moved by the mean and scaled, and their squared lengths."""
+        points, squares = self.xp.empty(rows.shape, np.float32), self.xp.empty(len(rows), np.float32)
+        numbers = (np.float64(factor), np.int64(len(rows)), np.int32(rows.shape[1]))
+        grid = (max(1, min(4096, -(-len(rows) * 32 // THREADS))),)
+        module_of(rows.dtype.char).get_function("centre")(grid, (THREADS,), (rows, mean, *numbers, points, squares))
+        return points, squares
+
     def kth(self, lists: Any, lengths: Any, k: int) -> Any:
         """The k-th least value of each list, of as many as its length says."""
         out = self.xp.empty(len(lists), np.float32)
@@ -89,6 +97,10 @@ class SieveTwin:
                     array[q, found[q]] = value
             found[q] += 1
 
+    def centre(self, rows: Any, mean: Any, factor: float) -> tuple[Any, Any]:
+        points = ((rows - mean) * factor).astype(np.float32)
+        return points, (points.astype(np.float64) ** 2).sum(axis=1).astype(np.float32)
+
     def kth(self, lists: Any, lengths: Any, k: int) -> Any:
         cut = np.where(np.arange(lists.shape[1]) < lengths[:, None], lists, np.inf)
         return np.sort(cut, axis=1)[:, k - 1].astype(np.float32)
@@ -129,8 +141,7 @@ class _Search:
 
     def _centred(self, rows: Any) -> tuple[Any, Any]:
         """Rows as float32, none of their values above 1, and their squared lengths."""
-        points = ((rows - self._mean) * self._factor).astype(np.float32)
-        return points, (points.astype(np.float64) ** 2).sum(axis=1).astype(np.float32)
+        return self._sieve.centre(rows, self._mean, self._factor)
 
     def nearest(self, queries: slice | np.ndarray, room: int = ROOM) -> np.ndarray:
         xp, k, error = self._xp, self._k, self._error

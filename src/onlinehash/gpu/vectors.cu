@@ -108,6 +108,22 @@ extern "C" __global__ void settle(const REAL *Z, const REAL *W, const double *no
     }
 }
 
+// Rows moved by -mean and scaled, rounded to float, and their squared lengths. A warp takes a row.
+extern "C" __global__ void centre(const REAL *rows, const double *mean, double factor, long long n, int d, float *points,
+                                  float *squares) {
+    int lane = threadIdx.x % 32, warps = blockDim.x / 32;
+    for (long long row = (long long)blockIdx.x * warps + threadIdx.x / 32; row < n; row += (long long)gridDim.x * warps) {
+        double sum = 0;
+        for (int i = lane; i < d; i += 32) {
+            float value = (rows[row * d + i] - mean[i]) * factor;
+            points[row * d + i] = value;
+            sum += (double)value * value;
+        }
+        sum = sum_of_warp(sum);
+        if (lane == 0) squares[row] = sum;
+    }
+}
+
 // From products P (queries, rows) of centred vectors to the rows that may be among the nearest: those whose squared
 // distance |x|^2 + |y|^2 - 2 x.y, less what it may be off, is at most the query's reach. Kept are the row's number, and
 // the least and the greatest that the distance can be. Grid: (parts of the rows, queries).

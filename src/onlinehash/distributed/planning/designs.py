@@ -102,7 +102,7 @@ class Gpu(Flat):
     def _card(self) -> Card:
         if self.costs.card is None:
             raise InvalidInput(
-                "the file of costs has none of a card; plan with those that come with onlinehash, or add a group [card]."
+                "the file of costs has none of a card; plan with those that come with onlinehash, or add [card]."
             )
         return self.costs.card
 

@@ -17,11 +17,11 @@ from onlinehash.gpu.encoding import check_precision, module_of
 from onlinehash.gpu.kernels import THREADS
 from onlinehash.numeric import neighbours
 
-#: Rows of the base that the first reach is taken from, at least; queries and rows of a block of products.
-SAMPLED, QUERIES, ROWS = 1 << 15, 2048, 1 << 19
+#: Rows of the base that the first reach is taken from, at least and at most; queries and rows of a block of products.
+SAMPLED, MOST_SAMPLED, QUERIES, ROWS = 1 << 15, 1 << 18, 2048, 1 << 19
 
-#: Rows that a query may keep at first.
-ROOM = 1 << 16
+#: Rows that a query may keep at first, and bytes for those of all queries where some keep more.
+ROOM, KEPT_BYTES = 1 << 16, 4 << 30
 
 
 class Sieve:
@@ -131,7 +131,8 @@ class _Search:
         self._X, self._base = xp.asarray(X), xp.asarray(base)
         # Twice the bounds of numeric/neighbours.py, as here the bounds themselves are rounded to float32 too.
         self._error = 2 * (d + 16) * 2.0**-24, 2 * (8 * d + 64) * 2.0**-126
-        rows = np.unique(np.linspace(0, len(base) - 1, min(len(base), max(SAMPLED, 8 * k))).astype(np.int64))
+        wanted = max(SAMPLED, min(8 * len(base) * k // ROOM, MOST_SAMPLED), 8 * k)  # an eighth of the room is taken
+        rows = np.unique(np.linspace(0, len(base) - 1, min(len(base), wanted)).astype(np.int64))
         sample = self._base[xp.asarray(rows)]
         self._mean = sample.mean(axis=0, dtype=np.float64)
         ends = [float(abs(end)) for matrix in (self._X, self._base) for end in (matrix.max(), matrix.min())]
@@ -170,10 +171,14 @@ class _Search:
         rank = np.arange(len(of)) - np.searchsorted(of, of)
         out = np.full((len(X), k), -1, np.int64)
         out[of[rank < k], rank[rank < k]] = chosen[rank < k]
-        for q in np.flatnonzero(numbers > room):  # more are as near as the sample says: there is room for all of them
-            first = queries.start if isinstance(queries, slice) else None
-            number = q + first if first is not None else queries[q]  # type: ignore[index]
-            out[q] = self.nearest(np.array([number]), int(numbers[q]))[0]
+        more = np.flatnonzero(
+            numbers > room
+        )  # that have more rows as near as the sample says: again, with room for all
+        everyone = np.arange(len(self._X))[queries]
+        size = max(1, KEPT_BYTES // (16 * int(numbers.max(initial=1))))
+        for start in range(0, len(more), size):
+            some = more[start : start + size]
+            out[some] = self.nearest(everyone[some], int(numbers[some].max()))
         out.sort(axis=1)
         return out
 

@@ -17,6 +17,7 @@ from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
 from onlinehash.features import BoostedTrees, FeatureMap, RbfAnchors, make_map
 from onlinehash.index.base import Index
 from onlinehash.index.flat import FlatIndex
+from onlinehash.index.gpu import GpuIndex
 from onlinehash.index.multi_index import MultiIndex
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
@@ -51,6 +52,8 @@ def _packed(thing: Any) -> tuple[str, dict[str, Any]]:
         return "encoder", _pack_encoder(thing)
     if isinstance(thing, Codes):
         return "codes", _pack_codes(thing)
+    if isinstance(thing, GpuIndex):
+        thing = FlatIndex.of(thing)  # a file is for any machine; `GpuIndex.of` brings what it holds to a card
     if type(thing) in INDEXES.values():
         return "index", _pack_index(thing)
     raise InvalidInput(

@@ -205,6 +205,9 @@ def search(
         int | None, typer.Option(min=0, help="Find all items within this distance instead.", show_default=False)
     ] = None,
     jobs: Annotated[int, typer.Option(help="Number of threads; -1: one per CPU.")] = 1,
+    device: Annotated[
+        Literal["cpu", "cuda"], typer.Option(help="Where to search; a CUDA card has to hold all codes.")
+    ] = "cpu",
     output: Annotated[
         str, typer.Option("--output", "-o", help="A .csv, .npz or .parquet file; - prints a table.")
     ] = "-",
@@ -214,7 +217,7 @@ def search(
     """Find the nearest items of an index."""
     from onlinehash.cli import search
 
-    search.search(index, queries, k, radius, jobs, output, format, as_json)
+    search.search(index, queries, k, radius, jobs, device, output, format, as_json)
 
 
 @app.command()
@@ -366,6 +369,10 @@ def plan(
     memory: Annotated[float, typer.Option(help="GB of memory per machine.")] = 64,
     cores: Annotated[int, typer.Option(help="Cores per machine.")] = 16,
     disk: Annotated[float | None, typer.Option(help="GB of disk per machine.", show_default="unlimited")] = None,
+    card: Annotated[
+        float | None,
+        typer.Option(help="GB of memory of each machine's CUDA card; also plans a GpuIndex.", show_default="no card"),
+    ] = None,
     queries_per_second: Annotated[float, typer.Option(help="Required searches per second.")] = 0,
     data: Annotated[
         Literal["clustered", "uniform"] | None,
@@ -413,7 +420,7 @@ def plan(
     if postgres is not None or milvus is not None:
         raise InvalidInput("--postgres and --milvus need --measure FILE; to plan for a database, use --store.")
     wishes = plan.Wishes(
-        items, bits, dim, dtype, payload, memory, cores, disk, queries_per_second, data, distance, sample,
+        items, bits, dim, dtype, payload, memory, cores, disk, card, queries_per_second, data, distance, sample,
         changed_bits, store,
     )  # fmt: skip
     plan.show(wishes, costs, as_json)

@@ -17,6 +17,7 @@ from onlinehash.cli.target import check as check_target
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput, InvalidParameter, MissingExtra, NotReady
 from onlinehash.index.base import Index
+from onlinehash.index.gpu import GpuIndex
 from onlinehash.index.hits import Hits
 from onlinehash.live.index import LiveIndex
 from onlinehash.progress import progress_bar
@@ -34,6 +35,7 @@ def search(
     k: int | None,
     radius: int | None,
     jobs: int,
+    device: str,
     target: str,
     format: str | None,
     as_json: bool,
@@ -46,7 +48,7 @@ def search(
     if target != "-":
         _check_ending(target)
         check_target(target, (path, queries))
-    with _opened(path, jobs) as index:
+    with _opened(path, jobs, device) as index:
         answers = _answers(index, queries, format, k, radius)
         if target != "-":
             _write_file(answers, target, as_json)
@@ -58,9 +60,14 @@ def search(
 
 
 @contextmanager
-def _opened(path: str, jobs: int) -> Iterator[Index | LiveIndex]:
+def _opened(path: str, jobs: int, device: str) -> Iterator[Index | LiveIndex]:
     """The index in a file, which stays there, or in the folder of a live index, which may be in use."""
     if os.path.isdir(path):
+        if device == "cuda":
+            raise InvalidInput(
+                f"--device cuda searches an index in a file, and {path} is the folder of a live index; "
+                "save its codes with `onlinehash index`."
+            )
         with LiveIndex.open(path, read_only=True, n_jobs=jobs) as live:
             if live.encoder is None:
                 raise NotReady(
@@ -74,7 +81,7 @@ def _opened(path: str, jobs: int) -> Iterator[Index | LiveIndex]:
             f"expected an index in {path}, got {type(index).__name__}; make one with `onlinehash index`."
         )
     index.n_jobs = jobs
-    yield index
+    yield GpuIndex.of(index) if device == "cuda" else index
 
 
 def _answers(

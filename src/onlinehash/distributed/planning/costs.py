@@ -95,6 +95,17 @@ class Search:
 
 
 @dataclass(frozen=True)
+class Card:
+    """A search on a CUDA card."""
+
+    read_byte: float = _cost("ns", "a byte of all codes, for one query")
+    short_pair: float = _cost("ns", "a code of up to 64 bits, for each query of a batch")
+    long_pair: float = _cost("ns", "128 bits of a longer code, for each query of a batch")
+    query: float = _cost("ns", "a query of a batch, beside what it looks at")
+    alone: float = _cost("ns", "a query that comes alone, beside what it looks at")
+
+
+@dataclass(frozen=True)
 class Store:
     """An index in a database. Times are those of one connection, and include the server's."""
 
@@ -113,7 +124,7 @@ class Store:
 
 @dataclass(frozen=True)
 class Costs:
-    """All of them, and what they were measured on. A store that was not measured is None."""
+    """All of them, and what they were measured on. A store or a card that was not measured is None."""
 
     machine: str
     memory: Memory
@@ -122,6 +133,7 @@ class Costs:
     search: Search
     postgres: Store | None = None
     milvus: Store | None = None
+    card: Card | None = None
 
 
 GROUPS: dict[str, type] = {
@@ -131,8 +143,9 @@ GROUPS: dict[str, type] = {
     "search": Search,
     "postgres": Store,
     "milvus": Store,
+    "card": Card,
 }
-_MAY_LACK = {"postgres", "milvus"}
+_MAY_LACK = {"postgres", "milvus", "card"}
 
 
 def read(path: str | None = None) -> Costs:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from onlinehash.distributed.planning import sizes, times
-from onlinehash.distributed.planning.costs import Costs, Store
+from onlinehash.distributed.planning.costs import Card, Costs, Store
 from onlinehash.distributed.planning.workload import Machine, Workload
 from onlinehash.errors import InvalidInput
 from onlinehash.index.substrings import MOST_ITEMS
@@ -30,6 +30,10 @@ class Design(ABC):
     @abstractmethod
     def disk(self, n: float) -> Parts:
         """Bytes on the disk."""
+
+    def card(self, n: float) -> float:
+        """Bytes on a CUDA card."""
+        return 0.0
 
     @abstractmethod
     def load(self, n: float, machine: Machine) -> float:
@@ -89,6 +93,33 @@ class Flat(Design):
 
     def alone(self, n: float) -> float:
         return times.scan(n, self.work, self.costs, together=False)
+
+
+class Gpu(Flat):
+    """`GpuIndex`: codes on a card too, which searches them; it is one card however many cores there are."""
+
+    @property
+    def _card(self) -> Card:
+        if self.costs.card is None:
+            raise InvalidInput(
+                "the file of costs has none of a card; plan with those that come with onlinehash, or add [card]."
+            )
+        return self.costs.card
+
+    def card(self, n: float) -> float:
+        return sizes.on_card(n, self.work)
+
+    def scan(self, n: float) -> float:
+        return times.scan_card(n, self.work, self._card)
+
+    def alone(self, n: float) -> float:
+        return times.scan_card(n, self.work, self._card, together=False)
+
+    def encode(self, n: float, machine: Machine) -> float:
+        return times.encode(n, self.work, self.costs) / super().busy(machine.cores)
+
+    def busy(self, cores: int) -> float:
+        return 1.0
 
 
 class Multi(Flat):
@@ -189,7 +220,7 @@ class InStore(Design):
         return times.probe_store(n, self.work, self._store)
 
 
-def designs(store: str, work: Workload, costs: Costs) -> list[Design]:
+def designs(store: str, work: Workload, costs: Costs, has_card: bool = False) -> list[Design]:
     """Those that a store offers."""
     if store == "postgres":
         return [InStore("PostgresIndex", work, costs, store=costs.postgres)]
@@ -197,6 +228,7 @@ def designs(store: str, work: Workload, costs: Costs) -> list[Design]:
         return [InStore("MilvusIndex", work, costs, store=costs.milvus)]
     return [
         Flat("FlatIndex", work, costs),
+        *([Gpu("GpuIndex", work, costs)] if has_card else []),
         Multi("MultiIndex", work, costs, MOST_ITEMS),
         Live("LiveIndex", work, costs, MOST_ITEMS),
         LiveInMemory("LiveIndex in memory", work, costs, MOST_ITEMS),

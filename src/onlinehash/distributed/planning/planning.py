@@ -38,14 +38,14 @@ class Plan:
 def make(design: Design, machine: Machine) -> Plan:
     """The fewest machines that hold the items, equally divided; then as many copies as the query rate requires."""
     items = design.work.items
-    memory, disk, fitting = (_shards(design, machine, what) for what in ("memory", "disk", "index"))
-    shards = max(memory, disk, fitting)
+    needed = {what: _shards(design, machine, what) for what in ("memory", "disk", "index", "card")}
+    shards = max(needed.values())
     n = math.ceil(items / shards)
     scan, probe = design.scan(n), design.probe(n)
     busy = design.busy(machine.cores)
     best = busy / (scan if probe is None else min(scan, probe))
     replicas = max(1, math.ceil(design.work.queries_per_second / best))
-    limit, filled = _limit(design, machine, n, {"memory": memory, "disk": disk, "index": fitting}, replicas, best)
+    limit, filled = _limit(design, machine, n, needed, replicas, best)
     return Plan(
         design=design.name,
         items=items,
@@ -67,7 +67,7 @@ def make(design: Design, machine: Machine) -> Plan:
 
 
 def _shards(design: Design, machine: Machine, what: str) -> int:
-    """The least number of machines whose memory or disk holds a share of the items, or whose index does."""
+    """The least number of machines whose memory, disk or card holds a share of the items, or whose index does."""
     items = design.work.items
     shards = 1
     while (share := _filled(design, machine, items / shards, what)) > 1:
@@ -83,11 +83,13 @@ def _shards(design: Design, machine: Machine, what: str) -> int:
 
 
 def _filled(design: Design, machine: Machine, n: float, what: str) -> float:
-    """The share of a machine's memory, disk or index that n items take."""
+    """The share of a machine's memory, disk, card or index that n items take."""
     if what == "memory":
         return sum(design.memory(n).values()) / (machine.memory * Machine.USABLE)
     if what == "disk":
         return sum(design.disk(n).values()) / machine.disk if machine.disk else 0.0
+    if what == "card":
+        return design.card(n) / (machine.card * Machine.USABLE_CARD) if machine.card else 0.0
     return n / design.most_items
 
 

@@ -68,15 +68,21 @@ class Machine:
     memory: float = 64 * GB
     cores: int = 16
     disk: float | None = None
+    card: float | None = None  #: Bytes of memory of its CUDA card; None: it has none.
 
     #: The share of its memory that items may take: the rest is for the system, its cache of files, and queries.
     USABLE = 0.8
+
+    #: The share of the memory of its card: the rest is for the driver and what is found.
+    USABLE_CARD = 0.95
 
     def __post_init__(self) -> None:
         _check("memory", self.memory / GB, 0.5, 1e6)
         _check("cores", self.cores, 1, 4096)
         if self.disk is not None:
             _check("disk", self.disk / GB, 0.001, 1e9)
+        if self.card is not None:
+            _check("card", self.card / GB, 0.5, 1e4)
 
 
 def _check(name: str, value: float, least: float, most: float) -> None:

@@ -77,6 +77,10 @@ class BoostedTrees:
         _add_leaves(centred, self.feature, self.threshold.astype(X.dtype), self.value, self.depth, out)
         return out
 
+    def fork(self) -> BoostedTrees:
+        """Itself, as it never changes."""
+        return self
+
     def get_state(self) -> dict[str, Any]:
         return {
             "inner": None if self.inner is None else self.inner.get_state(),

@@ -29,9 +29,9 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.errors import FormatError
 from onlinehash.format import like
+from onlinehash.learners.base import Traits
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.damping import WINDOW, Damping
-from onlinehash.learners.hooks import Traits
 from onlinehash.learners.pair_kernels import similarity_losses
 from onlinehash.learners.smooth_kernels import enter_gradient, share_of_flips, spread_pulls
 from onlinehash.learners.surprise import Surprise

@@ -27,7 +27,7 @@ from onlinehash import IterativeQuantization
 from onlinehash.learners.hooks import Traits
 
 #: Steepness of the loss; length of a step; pull towards the identity, per step; momentum.
-SHARPNESS, STEP, PULL, MOMENTUM = 10.0, 12.0, 1e-4, 0.9
+SHARPNESS, STEP, PULL, MOMENTUM = 10.0, 4.0, 1e-4, 0.9
 #: Pairs kept, pairs of a step, steps after each chunk, and the size of a chunk: a part of the pairs so far, in bounds.
 KEPT, BATCH, STEPS = 4096, 256, 2
 PART, LEAST_CHUNK, MOST_CHUNK = 8, 8, 256

@@ -106,7 +106,9 @@ def figure(names: Sequence[str], others: Sequence[str], results: str, folder: st
         print(f"{len(written)} pictures and {index}")
 
 
-def table(names: Sequence[str], others: Sequence[str], measure: str | None, results: str, as_json: bool) -> None:
+def table(
+    names: Sequence[str], others: Sequence[str], measure: str | None, markdown: bool, results: str, as_json: bool
+) -> None:
     """Print the tables of what is there."""
     from onlinehash.experiments import tables
 
@@ -118,7 +120,7 @@ def table(names: Sequence[str], others: Sequence[str], measure: str | None, resu
     if as_json:
         output.print_json([one.as_document() for one in made])
     else:
-        print("\n\n".join(one.as_text() for one in made))
+        print("\n\n".join(one.as_markdown() if markdown else one.as_text() for one in made))
 
 
 def report(results: str, page: str, folder: str, as_json: bool) -> None:

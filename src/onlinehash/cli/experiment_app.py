@@ -93,13 +93,14 @@ def table(
     measure: Annotated[
         str | None, typer.Option(help="What to show, such as precision@10.", show_default="what the figure shows")
     ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a page.")] = False,
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> None:
     """Print tables, with spread and significance."""
     from onlinehash.cli import experiment
 
-    experiment.table(plans, method or [], measure, results, as_json)
+    experiment.table(plans, method or [], measure, markdown, results, as_json)
 
 
 @app.command()

@@ -58,6 +58,7 @@ class Plan:
     vary, values: the axis: "bits", a parameter of the methods, "features.NAME", or "conditions.NAME". A method without
         that parameter runs once, and is a level line.
     roles: the roles of sets that it is for; empty for all.
+    rival: the contestant that tables compare the others with.
     alone: timing, so nothing else may run beside it.
     quick: what to change for a first look; `conditions` in it are merged.
     """
@@ -74,6 +75,7 @@ class Plan:
     values: tuple[Any, ...] = (64,)
     seeds: int = 3
     roles: tuple[str, ...] = ()
+    rival: str = "OH"
     alone: bool = False
     quick: Mapping[str, Any] = field(default_factory=dict)
     is_quick: bool = False

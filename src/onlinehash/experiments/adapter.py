@@ -1,4 +1,4 @@
-"""Search in float vectors: as they are, or after a linear map that is learned from the same pairs as the hash functions.
+"""Search in float vectors: as they are, or after a linear map that is learned from the same pairs as hash functions.
 
 A linear adapter is what people use who keep their embeddings as floats: x -> x W, with W a d x d matrix that begins as
 the identity, so that before the first pair its search is the exact cosine. It is compared in three forms, each read off
@@ -6,10 +6,10 @@ the same map: search by the cosine of mapped vectors, the signs of their d numbe
 
 It is meant as a strong peer:
 
-- *Loss*: of all similar pairs i and dissimilar pairs j of a batch, the mean of log(1 + exp(10 (c_j - c_i))) / 10, c being
-  the cosine of the mapped vectors. It asks for the right order only, so no margin has to fit the data.
-- *Replay*: the last 4,096 pairs are kept. After every eighth more of pairs (8 to 256 of them), two steps are taken, each
-  on 256 pairs drawn from those that are kept.
+- *Loss*: of all similar pairs i and dissimilar pairs j of a batch, the mean of log(1 + exp(10 (c_j - c_i))) / 10, with
+  c the cosine of the mapped vectors. It asks for the right order only, so no margin has to fit the data.
+- *Replay*: the last 4,096 pairs are kept. After every eighth more of pairs (8 to 256 of them), two steps are taken,
+  each on 256 pairs drawn from those that are kept.
 - *Steps*: gradient descent with momentum, W being pulled towards the identity.
 - *Blending*: what is searched with is the identity and W mixed as far as pairs that were not learned yet confirm it, by
   the rule of `BlendedPairHashing` (AUC of the last 1,000 pairs, each asked before it was learned).

@@ -8,9 +8,9 @@ A *mark* says of two items whether they are similar. All that is searched are th
     clicks   the same, but people read from the top, reach place i with probability 1/i, click nine of ten relevant rows
              they see and one of fifty others; `streams.from_clicks` makes weighted pairs of that, and each is a mark
 
-The index that users see is the method's own: its codes as they are published, or the mapped vectors of an adapter. It is
-brought up to date before every search while there are fewer than 100 marks, later whenever they have become a tenth more.
-`wrong_share` of the marks say the opposite of the truth. Held-out queries are never searched for by users.
+The index that users see is the method's own: its codes as they are published, or the mapped vectors of an adapter. It
+is brought up to date before every search while there are fewer than 100 marks, later whenever they have become a tenth
+more. `wrong_share` of the marks say the opposite of the truth. Held-out queries are never searched for by users.
 
 Methods that learn from labels get one labelled point for each mark: the first of the random pair, with its true label.
 """
@@ -21,6 +21,7 @@ import copy
 import time
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,6 +35,7 @@ from onlinehash.experiments.measuring import machine
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.settings import Setting
 from onlinehash.experiments.worlds import World
+from onlinehash.learners.encoder import Encoder
 
 N_BASE, N_QUERIES, N_OBSERVED = 20_000, 400, 2000
 METRICS = ("map", "precision@10")
@@ -79,14 +81,14 @@ def measure(setting: Setting, world: World) -> Result:
         "n_queries": len(scene.exam.queries),
         "n_base": len(scene.base),
     }
-    if n:
+    if n and setting.learner().traits.learns_from == "pairs":
         facts["similar_share"] = round(n_similar / n, 4)
     return Result(setting, looks, student.per_query, facts)
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What is searched, by whom, and who asks at the end. `askable`: rows to which another row of the base is similar."""
+    """What is searched, and who asks at the end. `askable`: rows to which another row of the base is similar."""
 
     base: np.ndarray
     labels: np.ndarray
@@ -150,7 +152,7 @@ class Users:
     def __init__(self, scene: Scene, student: Student, clicks: bool, rng: np.random.Generator) -> None:
         self._scene, self._student, self._clicks, self._rng = scene, student, clicks, rng
         self._refresh_at = 0
-        self._waiting = Marks(*np.empty((3, 0), np.int64), np.empty(0))
+        self._waiting = Marks(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.bool_))
 
     def marks(self, n: int, most: int) -> Marks:
         while not len(self._waiting):
@@ -181,7 +183,7 @@ class Users:
             streams.from_clicks(int(query), ids.tolist(), ids[chosen].tolist(), position_bias=POSITION_BIAS)
             for query, ids, chosen in zip(queries, shown, clicked, strict=True)
         ]
-        left, right, similar, weight = (sum((one[k] for one in lists), []) for k in range(4))
+        left, right, similar, weight = (list(chain.from_iterable(column)) for column in zip(*lists, strict=True))
         return Marks(np.array(left, np.int64), np.array(right, np.int64), np.array(similar, np.bool_), np.array(weight))
 
 
@@ -222,8 +224,7 @@ class Student(Protocol):
 def student_of(setting: Setting, scene: Scene) -> Student:
     """The method of a setting, which has observed its first rows."""
     learner = setting.learner()
-    kind = VectorStudent if isinstance(learner, LinearAdapter) else HashStudent
-    return kind(learner, scene)
+    return VectorStudent(learner, scene) if isinstance(learner, LinearAdapter) else HashStudent(learner, scene)
 
 
 class HashStudent:
@@ -235,6 +236,7 @@ class HashStudent:
         self.learns = learner.traits.learns_from != "nothing" and not is_batch
         self.per_query: np.ndarray | None = None
         self._found: dict[str, float] = {}
+        self._encoder: Encoder | None = None
         (learner.fit if is_batch else learner.observe)(scene.base[:N_OBSERVED])
 
     def learn(self, marks: Marks) -> None:
@@ -245,15 +247,16 @@ class HashStudent:
             self.learner.partial_fit(X[marks.left], y[marks.left])
 
     def refresh(self, base: np.ndarray) -> None:
-        encoder = self.learner.snapshot()
-        if hasattr(self, "_codes"):
-            self._codes = encoder.recode(self._codes, base, encoder.changed_bits(self._encoder))
+        encoder, before = self.learner.snapshot(), self._encoder
+        if before is None:
+            self._codes: Codes = encoder.encode(base)
         else:
-            self._codes = encoder.encode(base)
+            self._codes = encoder.recode(self._codes, base, encoder.changed_bits(before))
         self._encoder = encoder
         self._index = FlatIndex(self._codes, fusion=encoder.fusion)
 
     def search(self, rows: np.ndarray, k: int) -> np.ndarray:
+        assert self._encoder is not None, "searched before the first refresh"
         return np.asarray(self._index.search(self._encoder.encode(self.scene.base[rows]), k).ids)
 
     def answers(self, exam: Exam) -> dict[str, float]:
@@ -271,7 +274,7 @@ class VectorStudent:
     def __init__(self, adapter: LinearAdapter, scene: Scene) -> None:
         self.adapter, self.scene = adapter.observe(scene.base[:N_OBSERVED]), scene
         self.learns = adapter.traits.learns_from == "pairs"
-        self.per_query = None
+        self.per_query: np.ndarray | None = None
         self._found: dict[str, float] = {}
 
     def learn(self, marks: Marks) -> None:

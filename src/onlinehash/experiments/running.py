@@ -57,9 +57,7 @@ class Job:
     label: str
 
 
-def run(
-    cells: Iterable[tuple[Cell, bool]], store: Store, workers: int, again: Collection[str] = ()
-) -> Tally:
+def run(cells: Iterable[tuple[Cell, bool]], store: Store, workers: int, again: Collection[str] = ()) -> Tally:
     """All cells (each with whether it must run alone) that the store does not hold; the same setting runs once.
 
     again: contestants whose cells are run even if the store holds them; the new results take the place of the old.

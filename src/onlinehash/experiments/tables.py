@@ -70,9 +70,9 @@ def _tested(plan: Plan, rows: Rows, tests: Sequence[dict[tuple[str, Any], Compar
     # Compact results keep the values of some queries, but the means of all.
     kept = " (the first ones; means are over all)" if any(map(is_shortened, rows)) else ""
     return (
-        f"Marked + or -: differs from {rival(plan, rows)} {where}, p < {LEVEL} by a paired sign-flip test over {n_queries} "
-        f"queries{kept}, corrected (Holm) for the {range_of([*map(len, tests)], '{}')} comparisons on its set, and "
-        "every seed agrees."
+        f"Marked + or -: differs from {rival(plan, rows)} {where}, p < {LEVEL} by a paired sign-flip test over "
+        f"{n_queries} queries{kept}, corrected (Holm) for the {range_of([*map(len, tests)], '{}')} comparisons on "
+        "its set, and every seed agrees."
     )
 
 

@@ -72,6 +72,24 @@ def test_tables_are_printed(plan, folder):
     assert onlinehash("experiment", "table", plan, "--results", folder, "--json").document
 
 
+def test_tables_show_another_measure_and_are_written_as_markdown(plan, folder):
+    told = onlinehash("experiment", "table", plan, "--results", folder, "--measure", "precision@100", "--markdown")
+    assert told.code == 0, told.err
+    assert told.out.startswith("| set | contestant | 8 bits | 16 bits |")
+    assert "precision@100" in told.out
+    assert onlinehash("experiment", "table", plan, "--results", folder, "--measure", "beauty").code == 2
+
+
+def test_a_contestant_is_run_again_where_that_is_asked_for(plan, folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "runs")
+    few = ("--data", "cifar10=digits", "--workers", 1, "--results", tmp_path / "runs", "--json")
+    again = onlinehash("experiment", "run", plan, "--again", "LSH", *few)
+    assert (again.document["done"], again.document["found"]) == (4, 4)
+    lines = (tmp_path / "runs" / "results.jsonl").read_text().splitlines()
+    assert len(lines) == 20
+    assert onlinehash("experiment", "run", plan, "--again", "Nobody", *few).code == 2
+
+
 def test_plans_are_listed():
     assert "beta" in onlinehash("experiment", "list").out
     assert {plan["name"] for plan in onlinehash("experiment", "list", "--json").document} > {"beta", "online", "batch"}

@@ -56,13 +56,17 @@ def run(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes at work.", show_default="one for each CPU")
     ] = None,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(help="A contestant that is run again, though its results are there.", show_default=False),
+    ] = None,
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> int:
     """Run plans; finished runs are not repeated."""
     from onlinehash.cli import experiment
 
-    return experiment.run(plans, data or [], method or [], quick, seeds, workers, results, as_json)
+    return experiment.run(plans, data or [], method or [], quick, seeds, workers, again or [], results, as_json)
 
 
 @app.command()
@@ -83,11 +87,20 @@ def figure(
 
 
 @app.command()
-def table(plans: Plans, method: Others = None, results: Results = RESULTS, as_json: Json = False) -> None:
+def table(
+    plans: Plans,
+    method: Others = None,
+    measure: Annotated[
+        str | None, typer.Option(help="What to show, such as precision@10.", show_default="what the figure shows")
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a page.")] = False,
+    results: Results = RESULTS,
+    as_json: Json = False,
+) -> None:
     """Print tables, with spread and significance."""
     from onlinehash.cli import experiment
 
-    experiment.table(plans, method or [], results, as_json)
+    experiment.table(plans, method or [], measure, markdown, results, as_json)
 
 
 @app.command()

@@ -47,6 +47,15 @@ class Result:
         """The last look."""
         return self.checkpoints[-1]
 
+    def read(self, reading: str) -> Result:
+        """The same run, with what it measured of another form of search (`map, signs`) in the place of its own."""
+        ending = f", {reading}"
+        looks = []
+        for look in self.checkpoints:
+            own = {name: value for name, value in look.items() if "," not in name}
+            looks.append(own | {name.removesuffix(ending): look[name] for name in look if name.endswith(ending)})
+        return Result(self.setting, looks, None, self.facts)
+
 
 class Store:
     """A folder of results."""

@@ -126,7 +126,7 @@ class CardCodes:
             if blocks is not None:
                 self._words[: len(old)] = old
         self.reserve(n)
-        numbers = blocks if blocks is not None else range(len(planes))
+        numbers: Any = blocks if blocks is not None else range(len(planes))
         size = max(1, UPLOADED_BYTES // (planes.shape[1] * 64))
         for start in range(0, len(numbers), size):
             some = numbers[start : start + size]

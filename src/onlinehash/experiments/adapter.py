@@ -24,7 +24,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 
 from onlinehash import IterativeQuantization
-from onlinehash.learners.hooks import Traits
+from onlinehash.learners.base import Traits
 
 #: Steepness of the loss; length of a step; pull towards the identity, per step; momentum.
 SHARPNESS, STEP, PULL, MOMENTUM = 10.0, 4.0, 1e-4, 0.9

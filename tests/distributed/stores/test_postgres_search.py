@@ -12,7 +12,8 @@ import pytest
 from psycopg import sql
 
 from onlinehash.distributed.stores.backend import Found, Head, Layout
-from onlinehash.distributed.stores.postgres import creation, multi_index, search
+from onlinehash.distributed.stores.postgres import creation, multi_index
+from onlinehash.distributed.stores.postgres import search as searches
 from onlinehash.distributed.stores.postgres.backend import PostgresBackend
 from onlinehash.distributed.stores.postgres.connections import connect
 from tests.distributed.servers import PostgresServer
@@ -167,10 +168,10 @@ def plan(
         backend.nearest(code, 5, NOW)
     look_ups = [(query, params) for query, params in asked if "chunk0 = ANY" in query]
     assert look_ups
-    settings = search._LOOK_UPS | (search._ELSEWHERE if home.shards else {}) | {"plan_cache_mode": reused}
+    settings = searches._LOOK_UPS | (searches._ELSEWHERE if home.shards else {}) | {"plan_cache_mode": reused}
     statement, values = look_ups[0]
     numbered = statement.replace("%s", "${}").format(*range(1, len(values) + 1))
-    with connect(home.address) as connection, search._set(connection, settings):
+    with connect(home.address) as connection, searches._set(connection, settings):
         connection.execute(f"PREPARE look_up AS {numbered}")
         given = sql.SQL(", ").join(map(sql.Literal, values))
         lines = connection.execute(sql.SQL("EXPLAIN (VERBOSE) EXECUTE look_up ({})").format(given)).fetchall()
@@ -206,7 +207,7 @@ def test_a_sample_tells_how_full_buckets_are(stock_home: Home) -> None:
     codes = clustered(ONE, N)
     codes[:, :3] = codes[0, :3]  # all the same, in what is the first chunk
     with filled(stock_home, ONE, codes) as backend, connect(stock_home.address) as connection:
-        known = search.buckets.sampled(connection, f'"{stock_home.schema}".codes', backend.about.chunks, NOW)
+        known = searches.buckets.sampled(connection, f'"{stock_home.schema}".codes', backend.about.chunks, NOW)
     assert known.n == pytest.approx(N * 6 / 7, rel=0.05)
     assert known.met[0][0] == pytest.approx(known.n)
     assert known.met[1][0] < known.n / 10
@@ -220,7 +221,7 @@ def test_a_sample_tells_how_full_buckets_are(stock_home: Home) -> None:
 def test_a_ranking_has_all_that_pass_a_filter(
     stock_home: Home, search: str, eager: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search, "_AMONG", (5, 25))
+    monkeypatch.setattr(searches, "_AMONG", (5, 25))
     codes = clustered(ONE, N)
     with filled(stock_home, ONE, codes, search) as backend:
         everybody = expected(ONE, codes, codes[1], payloads=True)

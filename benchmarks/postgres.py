@@ -26,12 +26,12 @@ import common
 import numpy as np
 
 from onlinehash import Codes, FlatIndex, OnlineHashing, PostgresIndex, files, refresh
-from onlinehash.distributed.stores.postgres import creating, pgvector
+from onlinehash.distributed.stores.backend import Head, Layout
+from onlinehash.distributed.stores.postgres import creation, pgvector
+from onlinehash.distributed.stores.postgres.backend import PostgresShelf
 from onlinehash.distributed.stores.postgres.chunks import Chunks
-from onlinehash.distributed.stores.postgres.connecting import Connection, connect
-from onlinehash.distributed.stores.postgres.searching import Searching
-from onlinehash.distributed.stores.postgres.shelf import PostgresShelf
-from onlinehash.distributed.stores.shelf import Head, Layout
+from onlinehash.distributed.stores.postgres.connections import Connection, connect
+from onlinehash.distributed.stores.postgres.search import Searching
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the servers are those of the tests
 from tests.distributed.servers import PostgresServer
@@ -150,7 +150,7 @@ def loaded(
 ) -> dict[str, float]:
     """All codes in a schema; rows in a second, and what their btrees take."""
     search = "pgvector" if extension else "multi"
-    creating.create(server.address(), schema, layout, Head(0, {}), {}, search=search, shards=(), role=None)
+    creation.create(server.address(), schema, layout, Head(0, {}), {}, search=search, shards=(), role=None)
     shelf = PostgresShelf(server.address(), schema)
     begin = time.perf_counter()
     with shelf.changing() as change:

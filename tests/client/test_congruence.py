@@ -1,6 +1,6 @@
 """The same program, through a live index in memory and through a client: the same results and the same errors.
 
-The client's service has a live index, or one on a shelf of a database. An error has the same class; the client, which
+The client's service has a live index, or one in a database. An error has the same class; the client, which
 refuses what cannot be sent before it asks, may say it in other words, and of two mistakes it may name the other one.
 """
 
@@ -14,7 +14,7 @@ import pytest
 import onlinehash
 from onlinehash.distributed.stores.index import StoreIndex
 from onlinehash.serve import background
-from tests.distributed.stores.memory_shelf import MemoryShelf, Tables
+from tests.distributed.stores.memory_backend import MemoryBackend, Tables
 from tests.programs import FACTS, WORLDS, live_index, run
 from tests.support import thorough
 
@@ -44,7 +44,7 @@ def test_the_same_program_has_the_same_results(world: str, texts: bool) -> None:
             run(live_index(world), there, rng, texts, thorough(25, 75), FACTS, f"seed {seed}", alike)
 
 
-#: No shelf keeps margins, so none skips a bit.
+#: No backend keeps margins, so none skips a bit.
 STORE_FACTS = FACTS | {"counts": lambda index: (index.refreshes, index.bits_rehashed, index.bits_flipped)}
 
 
@@ -54,6 +54,6 @@ def test_a_service_over_an_index_in_a_database_has_the_same_results(world: str) 
     learner, policy = WORLDS[world]
     for seed in range(thorough(1, 2)):
         rng = np.random.default_rng([seed, *world.encode()])
-        index = StoreIndex(MemoryShelf(Tables.create(learner(), policy())))
+        index = StoreIndex(MemoryBackend(Tables.create(learner(), policy())))
         with background(index) as url, onlinehash.connect(url) as there:
             run(live_index(world), there, rng, bool(seed % 2), thorough(15, 75), STORE_FACTS, f"seed {seed}", alike)

@@ -15,7 +15,7 @@ from onlinehash.distributed.stores.index import StoreIndex
 from onlinehash.errors import NotSupported
 from onlinehash.index import api
 from onlinehash.index.api import Capability, VectorIndex
-from tests.distributed.stores.memory_shelf import MemoryShelf, Tables
+from tests.distributed.stores.memory_backend import MemoryBackend, Tables
 from tests.support import refused
 
 IMPLEMENTATIONS = (LiveIndex, StoreIndex, RemoteIndex)
@@ -39,7 +39,7 @@ def live() -> LiveIndex:
 
 
 def in_a_store() -> StoreIndex:
-    return StoreIndex(MemoryShelf(Tables.create(learner(), refresh.by_hand())))
+    return StoreIndex(MemoryBackend(Tables.create(learner(), refresh.by_hand())))
 
 
 def public() -> dict[str, Any]:

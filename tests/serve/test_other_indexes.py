@@ -12,12 +12,12 @@ from onlinehash.distributed.stores.index import StoreIndex
 from onlinehash.errors import NotSupported
 from onlinehash.serve.monitor import Monitor
 from onlinehash.serve.service import Service
-from tests.distributed.stores.memory_shelf import MemoryShelf, Tables
+from tests.distributed.stores.memory_backend import MemoryBackend, Tables
 from tests.serve.services import IDS, everything, post_json, rows, served
 
 
 def in_a_store() -> StoreIndex:
-    index = StoreIndex(MemoryShelf(Tables.create(OnlineHashing(n_bits=8, random_state=0), None)))
+    index = StoreIndex(MemoryBackend(Tables.create(OnlineHashing(n_bits=8, random_state=0), None)))
     index.add(IDS, rows(len(IDS)), [{"colour": "red"} if i % 2 else None for i in IDS])
     return index
 

@@ -7,9 +7,9 @@ from typing import Any
 import onlinehash
 from onlinehash import PostgresIndex, refresh
 from onlinehash.cli import facts, output
-from onlinehash.distributed.stores.postgres import migrating
-from onlinehash.distributed.stores.postgres.connecting import shown
-from onlinehash.distributed.stores.postgres.shelf import PostgresShelf
+from onlinehash.distributed.stores.postgres import migration
+from onlinehash.distributed.stores.postgres.backend import PostgresBackend
+from onlinehash.distributed.stores.postgres.connections import shown
 from onlinehash.errors import InvalidInput
 from onlinehash.learners.base import Learner
 
@@ -27,7 +27,7 @@ def create(
 
 def migrate(address: str, schema: str, as_json: bool) -> None:
     """The tables in the format of this version."""
-    done = migrating.migrate(address, schema)
+    done = migration.migrate(address, schema)
     if as_json:
         output.print_json({"address": shown(address), "schema": schema, **done._asdict()})
     elif done.before == done.after:
@@ -38,11 +38,11 @@ def migrate(address: str, schema: str, as_json: bool) -> None:
 
 def show(address: str, schema: str, as_json: bool) -> None:
     """What an index holds, and how far its codes are behind."""
-    shelf = PostgresShelf(address, schema)
-    with PostgresIndex(shelf, refresh.by_hand()) as index:  # as its own policy may be one that is not kept
-        about = shelf.about
-        document = {"address": shelf.address, "schema": schema, "format": about.format, "search": about.search}
-        document |= {"shards": about.n_shards} | facts.opened(index, shelf.head().state["refresh"])
+    backend = PostgresBackend(address, schema)
+    with PostgresIndex(backend, refresh.by_hand()) as index:  # as its own policy may be one that is not kept
+        about = backend.about
+        document = {"address": backend.address, "schema": schema, "format": about.format, "search": about.search}
+        document |= {"shards": about.n_shards} | facts.opened(index, backend.head().state["refresh"])
     if as_json:
         output.print_json(document)
     else:

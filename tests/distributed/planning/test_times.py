@@ -66,8 +66,8 @@ def test_stores() -> None:
 
 @pytest.mark.parametrize("bits", [1, 15, 16, 17, 48, 64, 100, 256, 300])
 def test_chunks_are_those_of_the_index_in_postgres(bits: int) -> None:
+    from onlinehash.distributed.stores.backend import Layout
     from onlinehash.distributed.stores.postgres.chunks import Chunks
-    from onlinehash.distributed.stores.shelf import Layout
 
     real = Chunks(Layout(bits, 1, "min")).widths
     assert sorted(times.chunks(Workload(1e6, bits, changed_bits=1))) == sorted(real)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onlinehash import Codes
-from onlinehash.distributed.stores.shelf import Layout
+from onlinehash.distributed.stores.backend import Layout
 
 LAYOUTS = [
     Layout(1, 1, "min"),

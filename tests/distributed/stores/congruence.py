@@ -1,4 +1,4 @@
-"""The same random programs through `LiveIndex` in memory and through an index on any shelf: equal in everything."""
+"""The same random programs through `LiveIndex` in memory and through an index in any database: equal in everything."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from tests.programs import FACTS, WORLDS, live_index, run
 
-#: No shelf keeps margins, so none skips a bit.
+#: No backend keeps margins, so none skips a bit.
 STORE_FACTS = FACTS | {
     "counts": lambda index: (index.refreshes, index.bits_rehashed, index.bits_flipped, index.paused),
     "for policies": lambda index: (index.sample if len(index) else None, index.recent_pairs),

@@ -1,4 +1,4 @@
-"""An index on the slow obvious shelf does what `LiveIndex` does."""
+"""An index over the slow obvious backend does what `LiveIndex` does."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from onlinehash.distributed.stores.index import StoreIndex
 from tests.distributed.stores.congruence import check
-from tests.distributed.stores.memory_shelf import MemoryShelf, Tables
+from tests.distributed.stores.memory_backend import MemoryBackend, Tables
 from tests.programs import WORLDS
 from tests.support import thorough
 
@@ -19,12 +19,12 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # a stream of fe
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_same_program_has_the_same_results(world: str) -> None:
     def small_batches(learner: Any, policy: Any) -> StoreIndex:
-        index = StoreIndex(MemoryShelf(Tables.create(learner, policy)))
+        index = StoreIndex(MemoryBackend(Tables.create(learner, policy)))
         index.batch_rows = 3
         return index
 
     def whole(learner: Any, policy: Any) -> StoreIndex:
-        return StoreIndex(MemoryShelf(Tables.create(learner, policy)))
+        return StoreIndex(MemoryBackend(Tables.create(learner, policy)))
 
     for seed in range(thorough(2, 6)):
         check(small_batches if seed % 4 < 2 else whole, world, seed, thorough(50, 100))

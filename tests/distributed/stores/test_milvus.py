@@ -1,4 +1,4 @@
-"""The shelf on Milvus's embedded engine beside the slow obvious one, and its searches beside a look at all codes."""
+"""The backend on Milvus's embedded engine beside the slow obvious one, and its searches beside a look at all codes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import numpy as np
 import pytest
 
 from onlinehash import LSH, MilvusIndex, OnlineHashing, errors
+from onlinehash.distributed.stores.backend import ERA, FOREVER, Backend, Change, Found, Head, Layout
 from onlinehash.distributed.stores.milvus import engine as engines
-from onlinehash.distributed.stores.milvus import searching
+from onlinehash.distributed.stores.milvus import search
+from onlinehash.distributed.stores.milvus.backend import MilvusBackend
 from onlinehash.distributed.stores.milvus.engine import Engine
-from onlinehash.distributed.stores.milvus.shelf import MilvusShelf
-from onlinehash.distributed.stores.shelf import ERA, FOREVER, Change, Found, Head, Layout, Shelf
 from onlinehash.learners import registry
 from tests.distributed.servers import free_port
 from tests.distributed.stores.codes_of import away, clustered
-from tests.distributed.stores.memory_shelf import MemoryShelf, Tables
+from tests.distributed.stores.memory_backend import MemoryBackend, Tables
 from tests.support import thorough
 
 pytestmark = pytest.mark.long
@@ -36,14 +36,14 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     engine.close()
 
 
-def filled(engine: Engine, name: str, layout: Layout, codes: np.ndarray) -> MilvusShelf:
-    """A shelf with items that have nothing but these codes, at epoch 1."""
-    MilvusShelf.create(engine, name, layout, Head(0, {}), {})
-    shelf = MilvusShelf(engine, name)
-    with shelf.changing() as change:
+def filled(engine: Engine, name: str, layout: Layout, codes: np.ndarray) -> MilvusBackend:
+    """A backend with items that have nothing but these codes, at epoch 1."""
+    MilvusBackend.create(engine, name, layout, Head(0, {}), {})
+    backend = MilvusBackend(engine, name)
+    with backend.changing() as change:
         change.add_codes(1, np.arange(len(codes)), list(map(str, range(len(codes)))), codes)
         change.put_head(Head(1, {}))
-    return shelf
+    return backend
 
 
 def ranking(layout: Layout, codes: np.ndarray, code: np.ndarray) -> list[Found]:
@@ -58,49 +58,49 @@ def ranking(layout: Layout, codes: np.ndarray, code: np.ndarray) -> list[Found]:
 @pytest.mark.parametrize("layout", [ONE, SEVERAL, Layout(20, 3, "sum")], ids=str)
 def test_it_finds_what_a_look_at_all_codes_finds(engine: Engine, layout: Layout) -> None:
     codes = clustered(layout, 600)
-    shelf = filled(engine, f"found_{layout.n_models}_{layout.fusion}", layout, codes)
+    backend = filled(engine, f"found_{layout.n_models}_{layout.fusion}", layout, codes)
     for code in codes[:: 600 // thorough(3, 20)] ^ np.uint8(5):
         expected = ranking(layout, codes, code)
         for k in (1, 10, 47, 600, 1000):  # 12 and more are at one distance: ties go on behind the k-th
-            assert shelf.nearest(code, k, 1) == expected[:k]
+            assert backend.nearest(code, k, 1) == expected[:k]
         for radius in (0, 3, 6, 100):
-            assert shelf.within(code, radius, 1) == [one for one in expected if one.distance <= radius]
-        assert list(shelf._searching.ordered(code, 1)) == expected
-    assert shelf.nearest(codes[0], 5, 0) == []
+            assert backend.within(code, radius, 1) == [one for one in expected if one.distance <= radius]
+        assert list(backend._searching.ordered(code, 1)) == expected
+    assert backend.nearest(codes[0], 5, 0) == []
 
 
 def test_more_equals_than_a_search_brings_come_in_the_order_of_insertion(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searching, "MOST", 50)  # as if Milvus gave no more
+    monkeypatch.setattr(search, "MOST", 50)  # as if Milvus gave no more
     codes = np.zeros((400, 3), np.uint8)
     codes[::7, 0] = 1
-    shelf = filled(engine, "ties", ONE, codes)
+    backend = filled(engine, "ties", ONE, codes)
     for code in (np.zeros(3, np.uint8), np.array([1, 0, 0], np.uint8), np.array([255, 0, 0], np.uint8)):
         expected = ranking(ONE, codes, code)
         for k in (1, 18, 49, 50, 51, 399, 500):
-            assert shelf.nearest(code, k, 1) == expected[:k]
-        assert shelf.within(code, 8, 1) == expected
+            assert backend.nearest(code, k, 1) == expected[:k]
+        assert backend.within(code, 8, 1) == expected
 
 
 def test_more_items_than_milvus_gives_at_once(engine: Engine) -> None:
     codes = np.zeros((engines.MOST + 200, 3), np.uint8)  # all of them equals, but for a few
     codes[::100, 2] = 16
-    shelf = filled(engine, "many", ONE, codes)
+    backend = filled(engine, "many", ONE, codes)
     expected = ranking(ONE, codes, codes[1])
-    assert shelf.nearest(codes[1], 10, 1) == expected[:10]
-    assert shelf.nearest(codes[0], 200, 1) == ranking(ONE, codes, codes[0])[:200]
-    assert shelf.within(codes[1], 24, 1) == expected
+    assert backend.nearest(codes[1], 10, 1) == expected[:10]
+    assert backend.nearest(codes[0], 200, 1) == ranking(ONE, codes, codes[0])[:200]
+    assert backend.within(codes[1], 24, 1) == expected
 
 
 # ------------------------------------------------------------------ rows
 
 
-def pair(engine: Engine, name: str, layout: Layout) -> tuple[MilvusShelf, MemoryShelf]:
+def pair(engine: Engine, name: str, layout: Layout) -> tuple[MilvusBackend, MemoryBackend]:
     """The same empty index twice."""
-    MilvusShelf.create(engine, name, layout, Head(0, {"horizon": ERA}), {})
+    MilvusBackend.create(engine, name, layout, Head(0, {"horizon": ERA}), {})
     tables = Tables(layout, json.dumps(Head(0, {"horizon": ERA})), {})
-    return MilvusShelf(engine, name), MemoryShelf(tables, is_atomic=False)
+    return MilvusBackend(engine, name), MemoryBackend(tables, is_atomic=False)
 
 
 class CutOff(Exception):
@@ -134,30 +134,30 @@ def write(rng: np.random.Generator, change: Change, next_place: int) -> int:
     return next_place
 
 
-def read(shelf: Shelf, epoch: int) -> Any:
-    rows = shelf.rows(epoch, vectors=True, codes=True)
-    some = shelf.rows(epoch, np.array([3, 1, 10**6, 1]), codes=True)
-    page = shelf.rows(epoch, after=2, limit=4)
+def read(backend: Backend, epoch: int) -> Any:
+    rows = backend.rows(epoch, vectors=True, codes=True)
+    some = backend.rows(epoch, np.array([3, 1, 10**6, 1]), codes=True)
+    page = backend.rows(epoch, after=2, limit=4)
     code = np.arange(SEVERAL.n_bytes, dtype=np.uint8)
     return (
         [(part.places.tolist(), *part[1:4], part.codes.tolist()) for part in (rows, some, page)],
-        shelf.places([*rows.ids[::2], "nobody"], epoch).tolist(),
-        shelf.within(code, 40, epoch),
-        list(shelf.ranked(code, epoch, {})),
-        shelf.head(),
+        backend.places([*rows.ids[::2], "nobody"], epoch).tolist(),
+        backend.within(code, 40, epoch),
+        list(backend.ranked(code, epoch, {})),
+        backend.head(),
     )
 
 
 @pytest.mark.thorough
-def test_changes_cut_off_or_not_leave_what_the_slow_obvious_shelf_has(engine: Engine) -> None:
+def test_changes_cut_off_or_not_leave_what_the_slow_obvious_backend_has(engine: Engine) -> None:
     here, there = pair(engine, "changes", SEVERAL)
     rng = np.random.default_rng(0)
     next_place = 0
     for step in range(thorough(30, 90)):
         seed, is_cut_off, now = [step], rng.random() < 0.25, next_place
-        for shelf in (here, there):
+        for backend in (here, there):
             try:
-                with shelf.changing() as change:
+                with backend.changing() as change:
                     after = write(np.random.default_rng(seed), change, now)
                     if is_cut_off:
                         raise CutOff
@@ -175,30 +175,30 @@ def test_changes_cut_off_or_not_leave_what_the_slow_obvious_shelf_has(engine: En
 
 def test_blobs_of_any_size_come_back_until_the_head_that_drops_them(engine: Engine) -> None:
     blobs = {"learner/0": bytes(range(256)) * 1000, "empty": b"", "event/1": b"x"}
-    MilvusShelf.create(engine, "blobs", ONE, Head(0, {"text": "é" * 100_000}), blobs)
-    shelf = MilvusShelf(engine, "blobs")
-    assert shelf.blobs([*blobs, "nothing"]) == blobs
-    assert shelf.head() == Head(0, {"text": "é" * 100_000})  # which takes several rows
-    with shelf.changing() as change:  # and no head is put
+    MilvusBackend.create(engine, "blobs", ONE, Head(0, {"text": "é" * 100_000}), blobs)
+    backend = MilvusBackend(engine, "blobs")
+    assert backend.blobs([*blobs, "nothing"]) == blobs
+    assert backend.head() == Head(0, {"text": "é" * 100_000})  # which takes several rows
+    with backend.changing() as change:  # and no head is put
         change.put_blob("learner/1", b"one")
         change.drop_blobs(["learner/0", "event/1"])
-    assert shelf.blobs(list(blobs)) == blobs
-    with shelf.changing() as change:
+    assert backend.blobs(list(blobs)) == blobs
+    with backend.changing() as change:
         change.put_blob("learner/1", b"two")
         change.drop_blobs(["learner/0", "event/1", "never there"])
         change.put_head(Head(1, {}))
-    assert shelf.blobs([*blobs, "learner/1"]) == {"empty": b"", "learner/1": b"two"}
+    assert backend.blobs([*blobs, "learner/1"]) == {"empty": b"", "learner/1": b"two"}
     assert len(engine.query("blobs_records", 'name == "head"', ["key"])) == 1
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_vectors_come_back_bit_for_bit(engine: Engine, dtype: Any) -> None:
     odd = np.array([[0.1, -0.0, np.nextafter(1, 2), np.finfo(dtype).tiny / 4, np.finfo(dtype).max]], dtype)
-    shelf, _ = pair(engine, f"bits_{np.dtype(dtype)}", ONE)
-    with shelf.changing() as change:
+    backend, _ = pair(engine, f"bits_{np.dtype(dtype)}", ONE)
+    with backend.changing() as change:
         change.add_items(1, np.array([0]), ["a"], odd, ["{" + '"a":"' + "x" * 65_528 + '"}'])
         change.put_head(Head(1, {}))
-    rows = shelf.rows(1, vectors=True)
+    rows = backend.rows(1, vectors=True)
     assert rows.vectors == [odd.tobytes()]
     assert len(rows.payloads[0] or "") == 65_536  # the most that a payload may have
 
@@ -208,7 +208,7 @@ def test_vectors_come_back_bit_for_bit(engine: Engine, dtype: Any) -> None:
 
 def test_a_writer_is_refused_after_another_one_wrote(engine: Engine) -> None:
     first, _ = pair(engine, "writers", ONE)
-    second = MilvusShelf(engine, "writers")
+    second = MilvusBackend(engine, "writers")
     with first.changing() as change:
         change.put_head(Head(1, {}))
     with second.changing() as change:  # the first change of its own takes the index over
@@ -222,7 +222,7 @@ def test_a_writer_is_refused_after_another_one_wrote(engine: Engine) -> None:
 
 def test_of_two_that_begin_at_the_same_time_one_at_most_goes_on(engine: Engine) -> None:
     first, _ = pair(engine, "race", ONE)
-    second = MilvusShelf(engine, "race")
+    second = MilvusBackend(engine, "race")
     code = np.zeros((1, 3), np.uint8)
     with first.changing() as change, second.changing() as other:
         change.add_codes(1, np.array([0]), ["a"], code)
@@ -236,7 +236,7 @@ def test_one_that_was_overtaken_does_not_put_its_head(engine: Engine) -> None:
     first, _ = pair(engine, "overtaken", ONE)
     with first.changing() as change:
         change.add_codes(1, np.array([0]), ["a"], np.zeros((1, 3), np.uint8))
-        with MilvusShelf(engine, "overtaken").changing() as other:
+        with MilvusBackend(engine, "overtaken").changing() as other:
             other.put_head(Head(1, {"theirs": True}))
         with pytest.raises(errors.StorageError, match="another writer"):
             change.put_head(Head(1, {}))
@@ -247,7 +247,7 @@ def test_one_that_was_overtaken_does_not_put_its_head(engine: Engine) -> None:
 def test_what_another_one_finished_just_now_is_not_undone(engine: Engine) -> None:
     """Who finds a mark cannot know whether its writer has died, or is about to put its head."""
     first, _ = pair(engine, "finished", ONE)
-    second = MilvusShelf(engine, "finished")
+    second = MilvusBackend(engine, "finished")
     code = np.zeros((1, 3), np.uint8)
     with first.changing() as change:
         change.add_codes(1, np.array([0]), ["a"], code)
@@ -262,22 +262,22 @@ def test_what_another_one_finished_just_now_is_not_undone(engine: Engine) -> Non
 
 def test_a_page_is_full_though_rows_are_there_twice(engine: Engine) -> None:
     """As they are while another one ends them."""
-    shelf, _ = pair(engine, "twice", ONE)
-    with shelf.changing() as change:
+    backend, _ = pair(engine, "twice", ONE)
+    with backend.changing() as change:
         change.add_items(1, np.arange(6), list("abcdef"), np.zeros((6, 2)), [None] * 6)
         change.put_head(Head(1, {}))
     twice = engine.query("twice_items", "place in [0, 1, 4]", ["place", "born", "id", "hash", "payload", "vector"])
-    shelf._items.add([{**row, "died": 2} for row in twice], 100)
-    assert shelf.rows(1, limit=3).ids == list("abc")
-    assert shelf.rows(1, after=2, limit=3).ids == list("def")
-    assert shelf.rows(1, after=2, limit=9).ids == list("def")
-    assert shelf.rows(1).ids == list("abcdef")
+    backend._items.add([{**row, "died": 2} for row in twice], 100)
+    assert backend.rows(1, limit=3).ids == list("abc")
+    assert backend.rows(1, after=2, limit=3).ids == list("def")
+    assert backend.rows(1, after=2, limit=9).ids == list("def")
+    assert backend.rows(1).ids == list("abcdef")
 
 
 def test_what_does_not_fit_is_refused_before_anything_is_written(engine: Engine) -> None:
-    shelf, _ = pair(engine, "fits", ONE)
+    backend, _ = pair(engine, "fits", ONE)
     before = engine.query("fits_records", "part >= 0", ["key"])
-    with shelf.changing() as change:
+    with backend.changing() as change:
         with pytest.raises(errors.InvalidInput, match="at most 65535 bytes in Milvus, got one of 65536"):
             change.add_items(1, np.array([0]), ["é" * 32_768], np.zeros((1, 2)), [None])
         with pytest.raises(errors.InvalidInput, match="at most 6143 numbers of type float64 in Milvus, got 6144"):
@@ -338,9 +338,9 @@ def test_a_file_that_cannot_be(tmp_path: Path, file: str) -> None:
 
 def test_a_name_or_an_index_that_is_not_there(engine: Engine) -> None:
     with pytest.raises(errors.InvalidInput, match=r"expected an index named 'nobodys' in .*, got none; create"):
-        MilvusShelf(engine, "nobodys")
+        MilvusBackend(engine, "nobodys")
     with pytest.raises(errors.InvalidInput, match="expected a name of letters, digits and underscores"):
-        MilvusShelf(engine, "drop;table")
+        MilvusBackend(engine, "drop;table")
 
 
 @pytest.mark.parametrize("module", ["pymilvus", "milvus_lite"])

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import pytest
 
+from onlinehash.distributed.stores.backend import Found, Layout
 from onlinehash.distributed.stores.postgres import buckets, multi_index
 from onlinehash.distributed.stores.postgres.buckets import Buckets
 from onlinehash.distributed.stores.postgres.chunks import MOST, WIDTH, Chunks, bit_texts
 from onlinehash.distributed.stores.postgres.multi_index import Steps
-from onlinehash.distributed.stores.shelf import Found, Layout
 from tests.distributed.stores.codes_of import LAYOUTS, away, drawn
 
 

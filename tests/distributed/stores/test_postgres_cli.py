@@ -10,7 +10,7 @@ import pytest
 
 import onlinehash
 from onlinehash import OnlineHashing, PostgresIndex, refresh, save
-from onlinehash.distributed.stores.postgres.migrating import FORMAT
+from onlinehash.distributed.stores.postgres.migration import FORMAT
 from tests.cli.running import Data, done, refused
 from tests.distributed.servers import PostgresServer
 from tests.distributed.stores.conftest import Home

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from onlinehash import OnlineHashing, PostgresIndex, refresh
+from onlinehash.distributed.stores.backend import FOREVER
 from onlinehash.distributed.stores.postgres.change import PostgresChange
-from onlinehash.distributed.stores.postgres.connecting import connect
-from onlinehash.distributed.stores.shelf import FOREVER
+from onlinehash.distributed.stores.postgres.connections import connect
 from onlinehash.errors import ServiceUnavailable
 from tests.distributed.servers import PATIENCE, PostgresServer, wait_until
 from tests.distributed.stores import postgres_worker as worker

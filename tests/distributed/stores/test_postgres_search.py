@@ -11,10 +11,11 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from onlinehash.distributed.stores.postgres import creating, multi_index, searching
-from onlinehash.distributed.stores.postgres.connecting import connect
-from onlinehash.distributed.stores.postgres.shelf import PostgresShelf
-from onlinehash.distributed.stores.shelf import Found, Head, Layout
+from onlinehash.distributed.stores.backend import Found, Head, Layout
+from onlinehash.distributed.stores.postgres import creation, multi_index
+from onlinehash.distributed.stores.postgres import search as searches
+from onlinehash.distributed.stores.postgres.backend import PostgresBackend
+from onlinehash.distributed.stores.postgres.connections import connect
 from tests.distributed.servers import PostgresServer
 from tests.distributed.stores.codes_of import LAYOUTS, away, clustered, opposite
 from tests.distributed.stores.conftest import Home
@@ -25,13 +26,13 @@ ONE = Layout(64, 1, "min")
 
 
 @contextmanager
-def filled(home: Home, layout: Layout, codes: np.ndarray, search: str | None = None) -> Iterator[PostgresShelf]:
-    """A shelf with codes of which every seventh dies, some are replaced, and some are born too late."""
+def filled(home: Home, layout: Layout, codes: np.ndarray, search: str | None = None) -> Iterator[PostgresBackend]:
+    """A backend with codes of which every seventh dies, some are replaced, and some are born too late."""
     options = home.options
-    creating.create(home.address, options.pop("schema"), layout, Head(0, {}), {}, role=None, **options)
-    shelf = PostgresShelf(home.address, home.schema, search)
+    creation.create(home.address, options.pop("schema"), layout, Head(0, {}), {}, role=None, **options)
+    backend = PostgresBackend(home.address, home.schema, search)
     places = np.arange(len(codes))
-    with shelf.changing() as change:
+    with backend.changing() as change:
         change.add_items(1, places, _ids(places), np.zeros((len(codes), 1), np.float32), [_payload(p) for p in places])
         change.add_codes(1, places, _ids(places), np.roll(codes, 1, axis=0))
         change.end_codes(2, places)
@@ -43,9 +44,9 @@ def filled(home: Home, layout: Layout, codes: np.ndarray, search: str | None = N
         change.add_codes(NOW + 1, later, _ids(later), opposite(layout, codes[later]))
         change.put_head(Head(NOW, {}))
     try:
-        yield shelf
+        yield backend
     finally:
-        shelf.close()
+        backend.close()
 
 
 def _ids(places: np.ndarray) -> list[str]:
@@ -93,7 +94,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 def test_exact_modes_find_the_nearest_and_ties_in_order(stock_home: Home, layout: Layout, eager: list[bool]) -> None:
     codes = clustered(layout, N)
     with filled(stock_home, layout, codes) as multi:
-        scan = PostgresShelf(stock_home.address, stock_home.schema, "scan")
+        scan = PostgresBackend(stock_home.address, stock_home.schema, "scan")
         for code in [*codes[:6], opposite(layout, codes[7])]:
             everybody = expected(layout, codes, code)
             for k in (1, 10, 100, 2 * N):
@@ -109,48 +110,50 @@ def test_exact_modes_find_the_nearest_and_ties_in_order(stock_home: Home, layout
 @pytest.mark.parametrize("layout", [ONE, Layout(20, 3, "min")], ids=str)
 def test_several_servers_find_the_same(sharded_home: Home, layout: Layout, eager: list[bool]) -> None:
     codes = clustered(layout, N)
-    with filled(sharded_home, layout, codes) as shelf:
+    with filled(sharded_home, layout, codes) as backend:
         for code in [*codes[:4], opposite(layout, codes[7])]:
             everybody = expected(layout, codes, code)
             for k in (1, 10, 2 * N):
-                assert shelf.nearest(code, k, NOW) == everybody[:k]
+                assert backend.nearest(code, k, NOW) == everybody[:k]
             radius = everybody[20].distance
-            assert shelf.within(code, radius, NOW) == [one for one in everybody if one.distance <= radius]
-            assert list(shelf.ranked(code, NOW, {})) == expected(layout, codes, code, payloads=True)
+            assert backend.within(code, radius, NOW) == [one for one in everybody if one.distance <= radius]
+            assert list(backend.ranked(code, NOW, {})) == expected(layout, codes, code, payloads=True)
     assert any(eager)
 
 
 @pytest.mark.parametrize("layout", [ONE, Layout(20, 3, "min"), Layout(20, 3, "sum")], ids=str)
 def test_pgvector_finds_the_same(pgvector_home: Home, layout: Layout) -> None:
     codes = clustered(layout, N)
-    with filled(pgvector_home, layout, codes) as shelf:
+    with filled(pgvector_home, layout, codes) as backend:
         for code in codes[:4]:
             everybody = expected(layout, codes, code)
-            assert shelf.nearest(code, 50, NOW) == everybody[:50]
-            assert shelf.within(code, 9, NOW) == [one for one in everybody if one.distance <= 9]
-            assert list(shelf.ranked(code, NOW, {})) == expected(layout, codes, code, payloads=True)
+            assert backend.nearest(code, 50, NOW) == everybody[:50]
+            assert backend.within(code, 9, NOW) == [one for one in everybody if one.distance <= 9]
+            assert list(backend.ranked(code, NOW, {})) == expected(layout, codes, code, payloads=True)
 
 
 def test_equal_codes_come_in_the_order_of_places(stock_home: Home, eager: list[bool]) -> None:
     codes = np.repeat(clustered(ONE, 30), 50, axis=0)
     codes = codes[np.random.default_rng(0).permutation(len(codes))]
-    with filled(stock_home, ONE, codes) as shelf:
+    with filled(stock_home, ONE, codes) as backend:
         for k in (1, 7, 60):
-            assert shelf.nearest(codes[0], k, NOW) == expected(ONE, codes, codes[0])[:k]
+            assert backend.nearest(codes[0], k, NOW) == expected(ONE, codes, codes[0])[:k]
     assert any(eager)
 
 
 def test_nothing_is_found_among_nothing(stock_home: Home) -> None:
-    with filled(stock_home, ONE, np.empty((0, 8), np.uint8)) as shelf:
+    with filled(stock_home, ONE, np.empty((0, 8), np.uint8)) as backend:
         code = np.zeros(8, np.uint8)
-        assert shelf.nearest(code, 3, NOW) == shelf.within(code, 64, NOW) == list(shelf.ranked(code, NOW, {})) == []
+        assert (
+            backend.nearest(code, 3, NOW) == backend.within(code, 64, NOW) == list(backend.ranked(code, NOW, {})) == []
+        )
 
 
 # ------------------------------------------------------------------ how it is done
 
 
 def plan(
-    home: Home, shelf: PostgresShelf, code: np.ndarray, monkeypatch: pytest.MonkeyPatch, reused: str = "auto"
+    home: Home, backend: PostgresBackend, code: np.ndarray, monkeypatch: pytest.MonkeyPatch, reused: str = "auto"
 ) -> list[str]:
     """How the database does the look-ups of a search, also when it uses a plan again that it made for any values."""
     asked: list[tuple[str, Any]] = []
@@ -162,13 +165,13 @@ def plan(
 
     with monkeypatch.context() as patch:
         patch.setattr(psycopg.Connection, "execute", execute)
-        shelf.nearest(code, 5, NOW)
+        backend.nearest(code, 5, NOW)
     look_ups = [(query, params) for query, params in asked if "chunk0 = ANY" in query]
     assert look_ups
-    settings = searching._LOOK_UPS | (searching._ELSEWHERE if home.shards else {}) | {"plan_cache_mode": reused}
+    settings = searches._LOOK_UPS | (searches._ELSEWHERE if home.shards else {}) | {"plan_cache_mode": reused}
     statement, values = look_ups[0]
     numbered = statement.replace("%s", "${}").format(*range(1, len(values) + 1))
-    with connect(home.address) as connection, searching._set(connection, settings):
+    with connect(home.address) as connection, searches._set(connection, settings):
         connection.execute(f"PREPARE look_up AS {numbered}")
         given = sql.SQL(", ").join(map(sql.Literal, values))
         lines = connection.execute(sql.SQL("EXPLAIN (VERBOSE) EXECUTE look_up ({})").format(given)).fetchall()
@@ -180,8 +183,8 @@ def test_look_ups_go_through_the_btrees(
     stock_home: Home, reused: str, eager: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     codes = clustered(ONE, N)
-    with filled(stock_home, ONE, codes) as shelf:
-        lines = "\n".join(plan(stock_home, shelf, codes[1], monkeypatch, reused))
+    with filled(stock_home, ONE, codes) as backend:
+        lines = "\n".join(plan(stock_home, backend, codes[1], monkeypatch, reused))
     assert all(f"Bitmap Index Scan on codes_chunk{number}" in lines for number in range(3))
     assert lines.count("Scan on codes_") == 3  # and through no other index
     assert "Seq Scan" not in lines
@@ -191,8 +194,8 @@ def test_other_servers_sort_what_they_send(
     sharded_home: Home, eager: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     codes = clustered(ONE, N)
-    with filled(sharded_home, ONE, codes) as shelf:
-        lines = plan(sharded_home, shelf, codes[1], monkeypatch)
+    with filled(sharded_home, ONE, codes) as backend:
+        lines = plan(sharded_home, backend, codes[1], monkeypatch)
     remote = [line for line in lines if "Remote SQL" in line]
     assert len(remote) == 2
     for line in remote:
@@ -203,8 +206,8 @@ def test_other_servers_sort_what_they_send(
 def test_a_sample_tells_how_full_buckets_are(stock_home: Home) -> None:
     codes = clustered(ONE, N)
     codes[:, :3] = codes[0, :3]  # all the same, in what is the first chunk
-    with filled(stock_home, ONE, codes) as shelf, connect(stock_home.address) as connection:
-        known = searching.buckets.sampled(connection, f'"{stock_home.schema}".codes', shelf.about.chunks, NOW)
+    with filled(stock_home, ONE, codes) as backend, connect(stock_home.address) as connection:
+        known = searches.buckets.sampled(connection, f'"{stock_home.schema}".codes', backend.about.chunks, NOW)
     assert known.n == pytest.approx(N * 6 / 7, rel=0.05)
     assert known.met[0][0] == pytest.approx(known.n)
     assert known.met[1][0] < known.n / 10
@@ -218,20 +221,20 @@ def test_a_sample_tells_how_full_buckets_are(stock_home: Home) -> None:
 def test_a_ranking_has_all_that_pass_a_filter(
     stock_home: Home, search: str, eager: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(searching, "_AMONG", (5, 25))
+    monkeypatch.setattr(searches, "_AMONG", (5, 25))
     codes = clustered(ONE, N)
-    with filled(stock_home, ONE, codes, search) as shelf:
+    with filled(stock_home, ONE, codes, search) as backend:
         everybody = expected(ONE, codes, codes[1], payloads=True)
-        assert list(shelf.ranked(codes[1], NOW, {})) == everybody
-        found = list(shelf.ranked(codes[1], NOW, {"colour": [("in", ["blue"])], "size": [("<", 4)]}))
+        assert list(backend.ranked(codes[1], NOW, {})) == everybody
+        found = list(backend.ranked(codes[1], NOW, {"colour": [("in", ["blue"])], "size": [("<", 4)]}))
         assert found == sorted(found)
         passing = [one for one in everybody if one.place % 5 and one.place % 3 == 0 and one.place % 10 < 4]
         assert [one for one in found if one in passing] == passing
         assert len(found) <= len(passing) + (25 if search == "multi" else 0)
-        first = shelf.ranked(codes[1], NOW, {})
+        first = backend.ranked(codes[1], NOW, {})
         assert next(first) == everybody[0]
         del first  # its connection goes back
-        assert shelf.nearest(codes[1], 1, NOW)[0].place == everybody[0].place
+        assert backend.nearest(codes[1], 1, NOW)[0].place == everybody[0].place
     assert any(eager) == (search == "multi")
 
 
@@ -244,22 +247,22 @@ def test_a_ranking_has_all_that_pass_a_filter(
 def test_approximate_modes_find_most_of_the_nearest(pgvector_home: Home, layout: Layout, search: str) -> None:
     home = pgvector_home.fresh(search)
     codes = clustered(layout, N)
-    with filled(home, layout, codes) as shelf:
+    with filled(home, layout, codes) as backend:
         with connect(home.address) as connection:
             connection.execute(f'REINDEX TABLE "{home.schema}".codes')
         hits = 0
         for code in codes[:20]:
-            found, everybody = shelf.nearest(code, 10, NOW), expected(layout, codes, code)
+            found, everybody = backend.nearest(code, 10, NOW), expected(layout, codes, code)
             assert found == sorted(found)
             assert set(found) <= set(everybody)
             hits += sum(one.distance <= everybody[9].distance for one in found)
-            assert shelf.within(code, 3, NOW) == [one for one in everybody if one.distance <= 3]
+            assert backend.within(code, 3, NOW) == [one for one in everybody if one.distance <= 3]
         assert hits >= 180
-        with shelf.changing() as change:  # so that nearly all that an index meets first does not count any more
+        with backend.changing() as change:  # so that nearly all that an index meets first does not count any more
             gone = np.argsort(away(layout, codes, codes[1]), kind="stable")[:600]
             change.end_codes(NOW + 5, gone)
             change.put_head(Head(NOW + 5, {}))
-        assert len(shelf.nearest(codes[1], 10, NOW + 5)) == 10
+        assert len(backend.nearest(codes[1], 10, NOW + 5)) == 10
 
 
 @pytest.mark.parametrize("search", ["pgvector", "hnsw"])
@@ -270,21 +273,21 @@ def test_pgvector_on_several_servers(with_pgvector: PostgresServer, search: str)
             connection.execute(f"CREATE DATABASE {search}_shard_{number}")
         shards.append(with_pgvector.address(f"{search}_shard_{number}"))
     home = Home(with_pgvector).fresh()
-    creating.create(home.address, home.schema, ONE, Head(0, {}), {}, search=search, shards=shards, role=None)
+    creation.create(home.address, home.schema, ONE, Head(0, {}), {}, search=search, shards=shards, role=None)
     codes = clustered(ONE, N)
-    shelf = PostgresShelf(home.address, home.schema)
+    backend = PostgresBackend(home.address, home.schema)
     places = np.arange(N)
-    with shelf.changing() as change:
+    with backend.changing() as change:
         change.add_codes(1, places, _ids(places), codes)
         change.end_codes(2, places[::2])
         change.put_head(Head(2, {}))
     hits = 0
     for code in codes[1:11]:
         everybody = sorted(zip(away(ONE, codes[1::2], code).tolist(), range(1, N, 2), strict=True))
-        found = [(one.distance, one.place) for one in shelf.nearest(code, 60, 2)]
+        found = [(one.distance, one.place) for one in backend.nearest(code, 60, 2)]
         assert len(found) == 60
         hits += sum(distance <= everybody[59][0] for distance, _ in found)
         if search == "pgvector":
             assert found == everybody[:60]
     assert hits >= 540
-    shelf.close()
+    backend.close()

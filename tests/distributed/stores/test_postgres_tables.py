@@ -13,10 +13,10 @@ import psycopg
 import pytest
 
 from onlinehash import OnlineHashing, PostgresIndex
-from onlinehash.distributed.stores.postgres import creating, migrating
-from onlinehash.distributed.stores.postgres.connecting import connect, shown
-from onlinehash.distributed.stores.postgres.shelf import PostgresShelf
-from onlinehash.distributed.stores.shelf import Head, Layout
+from onlinehash.distributed.stores.backend import Head, Layout
+from onlinehash.distributed.stores.postgres import creation, migration
+from onlinehash.distributed.stores.postgres.backend import PostgresBackend
+from onlinehash.distributed.stores.postgres.connections import connect, shown
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, ServiceUnavailable, StorageError, Unauthorized
 from tests.distributed.servers import PostgresServer, free_port
 from tests.distributed.stores.conftest import Home
@@ -31,15 +31,15 @@ CODES = np.random.default_rng(0).integers(0, 16, (4, 6), dtype=np.uint8)
 
 def make(home: Home, role: str | None = None, **options: Any) -> None:
     options = home.options | {"role": role} | options
-    creating.create(home.address, options.pop("schema"), LAYOUT, Head(0, {"n": 0}), {"x": b"\0\xff"}, **options)
+    creation.create(home.address, options.pop("schema"), LAYOUT, Head(0, {"n": 0}), {"x": b"\0\xff"}, **options)
 
 
-def opened(home: Home, address: str | None = None, search: str | None = None) -> PostgresShelf:
-    return PostgresShelf(address or home.address, home.schema, search)
+def opened(home: Home, address: str | None = None, search: str | None = None) -> PostgresBackend:
+    return PostgresBackend(address or home.address, home.schema, search)
 
 
-def add(shelf: PostgresShelf) -> None:
-    with shelf.changing() as change:
+def add(backend: PostgresBackend) -> None:
+    with backend.changing() as change:
         epoch = change.head.epoch + 1
         change.add_items(epoch, PLACES, IDS, VECTORS, [None, '{"a": 1}', None, "2"])
         change.add_codes(epoch, PLACES, IDS, CODES)
@@ -57,76 +57,76 @@ def execute(address: str, statement: str) -> list[tuple[Any, ...]]:
 
 def test_what_is_written_is_read(home: Home) -> None:
     make(home)
-    shelf = opened(home)
-    add(shelf)
-    assert shelf.head() == Head(1, {"n": 4})
-    assert shelf.blobs(["x", "y"]) == {"x": b"\0\xff"}
-    assert shelf.places(["c", "e", "a", "a\0"], 1).tolist() == [2, -1, 0, -1]
-    assert shelf.places(["c"], 0).tolist() == [-1]
-    found = shelf.rows(1, vectors=True, codes=True)
+    backend = opened(home)
+    add(backend)
+    assert backend.head() == Head(1, {"n": 4})
+    assert backend.blobs(["x", "y"]) == {"x": b"\0\xff"}
+    assert backend.places(["c", "e", "a", "a\0"], 1).tolist() == [2, -1, 0, -1]
+    assert backend.places(["c"], 0).tolist() == [-1]
+    found = backend.rows(1, vectors=True, codes=True)
     assert (found.places.tolist(), found.ids, found.payloads) == ([0, 1, 2, 3], IDS, [None, '{"a": 1}', None, "2"])
     assert b"".join(found.vectors) == VECTORS.tobytes()
     assert np.array_equal(found.codes, CODES)
-    assert shelf.rows(1, after=0, limit=2).ids == ["b", "c"]
-    assert shelf.rows(1, np.array([3, 1, 9])).places.tolist() == [1, 3]
-    assert [hit.id for hit in shelf.nearest(CODES[2], 1, 1)] == ["c"]
-    shelf.close()
+    assert backend.rows(1, after=0, limit=2).ids == ["b", "c"]
+    assert backend.rows(1, np.array([3, 1, 9])).places.tolist() == [1, 3]
+    assert [hit.id for hit in backend.nearest(CODES[2], 1, 1)] == ["c"]
+    backend.close()
 
 
 def test_a_row_counts_from_its_birth_to_its_death(home: Home) -> None:
     make(home)
-    shelf = opened(home)
-    add(shelf)
-    with shelf.changing() as change:
+    backend = opened(home)
+    add(backend)
+    with backend.changing() as change:
         change.end_items(2, np.array([0, 1]))
         change.end_codes(2, np.array([0, 1, 2]))
         change.add_codes(2, PLACES[2:3], ["c"], CODES[:1])
         change.put_head(Head(2, {}))
-    assert [shelf.rows(epoch).ids for epoch in (0, 1, 2)] == [[], IDS, ["c", "d"]]
-    assert np.array_equal(shelf.rows(1, codes=True).codes, CODES)
-    assert np.array_equal(shelf.rows(2, codes=True).codes, CODES[[0, 3]])
-    with shelf.changing() as change:  # codes of a later epoch: they go, or are undone
+    assert [backend.rows(epoch).ids for epoch in (0, 1, 2)] == [[], IDS, ["c", "d"]]
+    assert np.array_equal(backend.rows(1, codes=True).codes, CODES)
+    assert np.array_equal(backend.rows(2, codes=True).codes, CODES[[0, 3]])
+    with backend.changing() as change:  # codes of a later epoch: they go, or are undone
         change.end_codes(9, PLACES[2:])
         change.add_codes(9, PLACES[2:], IDS[2:], CODES[:2])
         change.put_head(Head(3, {}))
-    assert np.array_equal(shelf.rows(9, codes=True).codes, CODES[:2])
-    with shelf.changing() as change:
+    assert np.array_equal(backend.rows(9, codes=True).codes, CODES[:2])
+    with backend.changing() as change:
         change.end_codes(4, PLACES[3:])
         change.put_head(Head(4, {}))
-    assert np.array_equal(shelf.rows(9, codes=True).codes, np.stack([CODES[0], 0 * CODES[0]]))
-    with shelf.changing() as change:
+    assert np.array_equal(backend.rows(9, codes=True).codes, np.stack([CODES[0], 0 * CODES[0]]))
+    with backend.changing() as change:
         change.rewind(3)
         change.purge(2)
         change.put_head(Head(3, {}))
     for epoch in (3, 9):
-        assert np.array_equal(shelf.rows(epoch, codes=True).codes, CODES[[0, 3]])
-    assert shelf.rows(1).ids == ["c", "d"]  # of which the others are purged
-    shelf.close()
+        assert np.array_equal(backend.rows(epoch, codes=True).codes, CODES[[0, 3]])
+    assert backend.rows(1).ids == ["c", "d"]  # of which the others are purged
+    backend.close()
 
 
 def test_a_change_without_a_head_is_none(home: Home) -> None:
     make(home)
-    shelf = opened(home)
-    add(shelf)
-    with shelf.changing() as change:
+    backend = opened(home)
+    add(backend)
+    with backend.changing() as change:
         change.end_items(2, PLACES)
         change.put_blob("y", b"1")
     with pytest.raises(ZeroDivisionError):
-        put_and_fail(shelf)
-    with shelf.changing() as change:
+        put_and_fail(backend)
+    with backend.changing() as change:
         assert change.rewound == bool(home.shards)
         assert change.head == Head(1, {"n": 4})
         change.put_head(change.head)
-    with shelf.changing() as change:
+    with backend.changing() as change:
         assert not change.rewound
-    assert shelf.rows(2).ids == IDS
-    assert np.array_equal(shelf.rows(2, codes=True).codes, CODES)
-    assert shelf.blobs(["y"]) == {}
-    shelf.close()
+    assert backend.rows(2).ids == IDS
+    assert np.array_equal(backend.rows(2, codes=True).codes, CODES)
+    assert backend.blobs(["y"]) == {}
+    backend.close()
 
 
-def put_and_fail(shelf: PostgresShelf) -> None:
-    with shelf.changing() as change:
+def put_and_fail(backend: PostgresBackend) -> None:
+    with backend.changing() as change:
         change.end_codes(2, PLACES)
         change.put_head(Head(2, {}))
         raise ZeroDivisionError
@@ -134,28 +134,28 @@ def put_and_fail(shelf: PostgresShelf) -> None:
 
 def test_ids_are_texts_of_any_length_but_without_the_character_0(stock_home: Home) -> None:
     make(stock_home)
-    shelf = opened(stock_home)
+    backend = opened(stock_home)
     names = ["é" * 5000, "", "'; DROP SCHEMA onlinehash", "\\N"]
-    with shelf.changing() as change:
+    with backend.changing() as change:
         change.add_items(1, PLACES, names, VECTORS, [None] * 4)
         change.put_head(Head(1, {}))
-    assert shelf.places(names, 1).tolist() == [0, 1, 2, 3]
-    with pytest.raises(InvalidInput, match="without the character 0"), shelf.changing() as change:
+    assert backend.places(names, 1).tolist() == [0, 1, 2, 3]
+    with pytest.raises(InvalidInput, match="without the character 0"), backend.changing() as change:
         change.add_items(2, PLACES[:1], ["a\0"], VECTORS[:1], [None])
-    shelf.close()
+    backend.close()
 
 
 def test_the_view_for_people(home: Home) -> None:
     make(home)
-    shelf = opened(home)
-    add(shelf)
-    with shelf.changing() as change:
+    backend = opened(home)
+    add(backend)
+    with backend.changing() as change:
         change.end_items(2, PLACES[:3])
         change.put_head(Head(2, {}))
     ((place, id, payload, vector, *codes),) = execute(home.address, f"SELECT * FROM {home.schema}.present")
     assert (place, id, payload, bytes(vector)) == (3, "d", "2", VECTORS[3].tobytes())
     assert "".join(codes) == "".join(f"{byte:08b}" for byte in CODES[3])
-    shelf.close()
+    backend.close()
 
 
 # ------------------------------------------------------------------ several servers
@@ -163,10 +163,10 @@ def test_the_view_for_people(home: Home) -> None:
 
 def test_rows_are_spread_and_searched_where_they_are(sharded_home: Home) -> None:
     make(sharded_home)
-    shelf, schema, n = opened(sharded_home), sharded_home.schema, 400
+    backend, schema, n = opened(sharded_home), sharded_home.schema, 400
     rng = np.random.default_rng(1)
     codes, ids = rng.integers(0, 16, (n, 6), dtype=np.uint8), [f"i{k}" for k in range(n)]
-    with shelf.changing() as change:
+    with backend.changing() as change:
         change.add_codes(1, np.arange(n), ids, codes)
         change.put_head(Head(1, {}))
     counts = [execute(s.address(), f"SELECT count(*) FROM {schema}.codes")[0][0] for s in sharded_home.shards]
@@ -174,18 +174,18 @@ def test_rows_are_spread_and_searched_where_they_are(sharded_home: Home) -> None
     assert min(counts) > n // 4
     distances = np.bitwise_count(codes ^ codes[7]).reshape(n, 2, 3).sum(axis=2).min(axis=1)
     expected = np.lexsort([np.arange(n), distances])[:10]
-    assert [(hit.distance, hit.place) for hit in shelf.nearest(codes[7], 10, 1)] == [
+    assert [(hit.distance, hit.place) for hit in backend.nearest(codes[7], 10, 1)] == [
         (distances[place], place) for place in expected
     ]
-    shelf.close()
+    backend.close()
 
 
 def test_servers_search_and_order_and_limit_their_rows_at_the_same_time(
     sharded_home: Home, look_ups: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make(sharded_home)
-    shelf = opened(sharded_home)
-    add(shelf)
+    backend = opened(sharded_home)
+    add(backend)
     plans: list[str] = []
     execute_plainly = psycopg.Connection.execute
 
@@ -195,7 +195,7 @@ def test_servers_search_and_order_and_limit_their_rows_at_the_same_time(
         return execute_plainly(self, statement, *values, **options)
 
     monkeypatch.setattr(psycopg.Connection, "execute", explained)
-    shelf.nearest(CODES[0], 2, 1)
+    backend.nearest(CODES[0], 2, 1)
     assert plans
     for plan in plans:
         assert plan.count("Async Foreign Scan") == 4  # two servers, each asked for the nearest by each of two models
@@ -204,7 +204,7 @@ def test_servers_search_and_order_and_limit_their_rows_at_the_same_time(
         for line in remote:
             assert "chunk0 = ANY" in line
             assert re.search(r"ORDER BY .*bit_count.* LIMIT", line)
-    shelf.close()
+    backend.close()
 
 
 def test_servers_are_reached_as_somebody_who_may_only_use_the_rows(sharded_home: Home) -> None:
@@ -245,18 +245,18 @@ def test_a_server_that_is_not_there_leaves_nothing_on_the_others(sharded_home: H
 def test_migration(stock_home: Home) -> None:
     make(stock_home)
     address, schema = stock_home.address, stock_home.schema
-    with closing(opened(stock_home)) as shelf:
-        add(shelf)
+    with closing(opened(stock_home)) as backend:
+        add(backend)
     execute(address, f"DROP VIEW {schema}.present; UPDATE {schema}.about SET format = 1")  # as format 1 was
     with pytest.raises(FormatError, match=f"`onlinehash postgres migrate ADDRESS --schema {schema}`"):
         opened(stock_home)
-    assert migrating.migrate(address, schema) == (1, migrating.FORMAT)
+    assert migration.migrate(address, schema) == (1, migration.FORMAT)
     assert [row[0] for row in execute(address, f"SELECT id FROM {schema}.present ORDER BY place")] == IDS
-    assert migrating.migrate(address, schema) == (migrating.FORMAT, migrating.FORMAT)
-    with closing(opened(stock_home)) as shelf:
-        assert shelf.head() == Head(1, {"n": 4})
+    assert migration.migrate(address, schema) == (migration.FORMAT, migration.FORMAT)
+    with closing(opened(stock_home)) as backend:
+        assert backend.head() == Head(1, {"n": 4})
     execute(address, f"UPDATE {schema}.about SET format = 99")
-    for use in (lambda: opened(stock_home), lambda: migrating.migrate(address, schema)):
+    for use in (lambda: opened(stock_home), lambda: migration.migrate(address, schema)):
         with pytest.raises(FormatError, match="got 99; it was made by a newer version"):
             use()
 
@@ -266,7 +266,7 @@ def test_a_migration_that_fails_changes_nothing(stock_home: Home) -> None:
     address, schema = stock_home.address, stock_home.schema
     execute(address, f"UPDATE {schema}.about SET format = 1")  # while the view is there, so that it cannot be made
     with pytest.raises(OnlineHashError, match="already exists"):
-        migrating.migrate(address, schema)
+        migration.migrate(address, schema)
     assert execute(address, f"SELECT format FROM {schema}.about") == [(1,)]
 
 
@@ -275,9 +275,9 @@ def test_a_role_may_use_an_index_and_no_more(kind: str, roles: PostgresServer, r
     home: Home = request.getfixturevalue(f"{kind}_home")
     make(home, role="app")
     app, schema = roles.address(user="app", password="hidden"), home.schema
-    shelf = opened(home, app)
-    add(shelf)
-    with shelf.changing() as change:
+    backend = opened(home, app)
+    add(backend)
+    with backend.changing() as change:
         change.end_items(2, PLACES[:1])
         change.end_codes(2, PLACES[:1])
         change.put_blob("y", b"1")
@@ -285,10 +285,10 @@ def test_a_role_may_use_an_index_and_no_more(kind: str, roles: PostgresServer, r
         change.rewind(1)
         change.purge(1)
         change.put_head(Head(2, {}))
-    assert shelf.rows(2, codes=True).ids == IDS
-    assert shelf.within(CODES[0], 40, 2)
-    assert shelf.blobs(["x", "y"]) == {"y": b"1"}
-    shelf.close()
+    assert backend.rows(2, codes=True).ids == IDS
+    assert backend.within(CODES[0], 40, 2)
+    assert backend.blobs(["x", "y"]) == {"y": b"1"}
+    backend.close()
     forbidden = [f"DROP TABLE {schema}.{table}" for table in ("items", "codes", "head", "blobs", "about", "unfinished")]
     forbidden += [f"DROP SCHEMA {schema} CASCADE", f"CREATE TABLE {schema}.mine ()", f"TRUNCATE {schema}.items"]
     forbidden += [f"ALTER TABLE {schema}.items ADD COLUMN mine text", f"CREATE INDEX ON {schema}.items (place)"]
@@ -297,7 +297,7 @@ def test_a_role_may_use_an_index_and_no_more(kind: str, roles: PostgresServer, r
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             execute(app, statement)
     with pytest.raises(Unauthorized):
-        creating.create(app, "mine", LAYOUT, Head(0, {}), {}, search="multi", shards=(), role=None)
+        creation.create(app, "mine", LAYOUT, Head(0, {}), {}, search="multi", shards=(), role=None)
     outsider = roles.address(user="outsider", password="hidden")
     with pytest.raises(Unauthorized, match="permission denied"):
         opened(home, outsider)
@@ -329,7 +329,7 @@ def test_what_cannot_be_opened(stock_home: Home) -> None:
         (InvalidInput, server.address(), None, "schema's name"),
     ]:
         with pytest.raises(error, match=told) as raised:
-            PostgresShelf(address, schema)  # type: ignore[arg-type]
+            PostgresBackend(address, schema)  # type: ignore[arg-type]
         assert "\n" not in str(raised.value)
         assert "wrong" not in str(raised.value)
     for search, told in {"hnsw": "was made with search='hnsw'", "pgvector": "pgvector", "tree": "search to be"}.items():
@@ -362,11 +362,11 @@ def test_the_server_that_refused_is_named(sharded_home: Home) -> None:
 
 def test_tables_that_are_gone_are_no_fault_of_what_was_given(stock_home: Home) -> None:
     make(stock_home)
-    shelf = opened(stock_home)
+    backend = opened(stock_home)
     execute(stock_home.address, f"DROP TABLE {stock_home.schema}.items CASCADE")
     with pytest.raises(StorageError, match="does not exist"):
-        add(shelf)
-    shelf.close()
+        add(backend)
+    backend.close()
 
 
 def test_the_pool_does_not_write_to_the_terminal() -> None:
@@ -384,27 +384,27 @@ def test_a_schema_that_is_there_but_empty_can_be_used(stock_home: Home) -> None:
 
 def test_a_database_that_is_read_only(stock_home: Home) -> None:
     make(stock_home)
-    shelf = opened(stock_home, stock_home.address + "?options=-c%20default_transaction_read_only%3Don")
-    assert shelf.head().epoch == 0
+    backend = opened(stock_home, stock_home.address + "?options=-c%20default_transaction_read_only%3Don")
+    assert backend.head().epoch == 0
     with pytest.raises(StorageError, match="read-only"):
-        add(shelf)
-    shelf.close()
+        add(backend)
+    backend.close()
 
 
 def test_a_server_that_comes_back(stock_home: Home) -> None:
     """Connections of the pool died with it, and are replaced."""
     make(stock_home)
-    shelf = opened(stock_home)
-    add(shelf)
+    backend = opened(stock_home)
+    add(backend)
     with pytest.raises(ServiceUnavailable):
-        change_across_a_restart(shelf, stock_home.server)
-    assert shelf.head() == Head(1, {"n": 4})
-    assert shelf.rows(2).ids == IDS
-    shelf.close()
+        change_across_a_restart(backend, stock_home.server)
+    assert backend.head() == Head(1, {"n": 4})
+    assert backend.rows(2).ids == IDS
+    backend.close()
 
 
-def change_across_a_restart(shelf: PostgresShelf, server: PostgresServer) -> None:
-    with shelf.changing() as change:
+def change_across_a_restart(backend: PostgresBackend, server: PostgresServer) -> None:
+    with backend.changing() as change:
         change.end_items(2, PLACES)
         server.kill()
         server.start()

@@ -1,4 +1,4 @@
-"""An index on a shelf: several writers, refreshes in batches, failures everywhere, and what readers meet meanwhile.
+"""An index in a database: several writers, refreshes in batches, failures everywhere, and what readers meet meanwhile.
 
 That it does what `LiveIndex` does is the matter of `test_congruence`.
 """
@@ -16,16 +16,16 @@ import numpy as np
 import pytest
 
 from onlinehash import LSH, LiveIndex, OnlineHashing, RbfAnchors, refresh
-from onlinehash.distributed.stores import beginning, naming
+from onlinehash.distributed.stores import creation, ids
 from onlinehash.distributed.stores import index as module
+from onlinehash.distributed.stores.backend import ERA, Head
 from onlinehash.distributed.stores.index import StoreIndex
-from onlinehash.distributed.stores.shelf import ERA, Head
-from onlinehash.distributed.stores.state import State
+from onlinehash.distributed.stores.manifest import State
 from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable
 from onlinehash.learners.iterative_quantization import IterativeQuantization
 from onlinehash.live import storage
 from onlinehash.live.refresher import VERSIONS_KEPT
-from tests.distributed.stores.memory_shelf import Failure, MemoryShelf, Tables
+from tests.distributed.stores.memory_backend import Failure, MemoryBackend, Tables
 from tests.programs import plain
 from tests.support import refused, state_bytes, thorough
 
@@ -54,15 +54,15 @@ def new_tables(policy: Any = None, **params: Any) -> Tables:
 
 
 def open_index(tables: Tables, is_atomic: bool = True, batch_rows: int = 4, **options: Any) -> StoreIndex:
-    index = StoreIndex(MemoryShelf(tables, is_atomic), **options)
+    index = StoreIndex(MemoryBackend(tables, is_atomic), **options)
     index.batch_rows = batch_rows
     return index
 
 
-def shelf_of(index: StoreIndex) -> MemoryShelf:
-    shelf = index._reader.shelf
-    assert isinstance(shelf, MemoryShelf)
-    return shelf
+def backend_of(index: StoreIndex) -> MemoryBackend:
+    backend = index._reader.backend
+    assert isinstance(backend, MemoryBackend)
+    return backend
 
 
 def copied(tables: Tables) -> Tables:
@@ -168,11 +168,11 @@ def test_writers_at_the_same_time_are_one_writer_in_some_order(is_atomic: bool) 
 
         def note(name: str) -> None:
             if name == "put_head" and current:
-                done.append(current.pop())  # others wait for the lock of the shelf
+                done.append(current.pop())  # others wait for the lock of the backend
 
         try:
             with open_index(tables, is_atomic) as index:
-                shelf_of(index).before_write = note
+                backend_of(index).before_write = note
                 for call in calls:
                     current.append(call)
                     call(index)
@@ -256,7 +256,7 @@ def test_others_change_items_between_batches(seed: int, first: bool) -> None:
             assert plain(reader.encoder) == before
             assert reader.encoder is None or law(reader)
 
-    shelf_of(index).after_change = between
+    backend_of(index).after_change = between
     index.flush() if first else index.refresh()
     assert numbers[0] > 5
     assert plain(reader.encoder) == plain(index.newest)
@@ -266,7 +266,7 @@ def test_others_change_items_between_batches(seed: int, first: bool) -> None:
 
 
 def tables_pending(tables: Tables) -> Any:
-    return MemoryShelf(tables).head().state["pending"]
+    return MemoryBackend(tables).head().state["pending"]
 
 
 def test_a_refresh_beside_other_changes() -> None:
@@ -287,13 +287,13 @@ def test_a_refresh_beside_other_changes() -> None:
 def test_a_refresh_writes_only_what_differs_and_is_one_step_to_readers() -> None:
     tables = filled(40)
     index, reader = open_index(tables, batch_rows=10), open_index(tables)
-    before, epoch = {row.place: row.code for row in tables.codes}, shelf_of(index).head().epoch
+    before, epoch = {row.place: row.code for row in tables.codes}, backend_of(index).head().epoch
     seen, already = set(), index.bits_flipped
-    shelf_of(index).after_change = lambda: seen.add((reader.serial, plain(reader.codes)))
+    backend_of(index).after_change = lambda: seen.add((reader.serial, plain(reader.codes)))
     index.refresh()
     assert len(seen) == 2  # the codes before, and those after
     era = (epoch // ERA + 1) * ERA
-    assert shelf_of(index).head().epoch == era
+    assert backend_of(index).head().epoch == era
     written = [row for row in tables.codes if row.born == era]
     assert 0 < len(written) < 40
     assert all(row.code != before[row.place] for row in written)
@@ -312,7 +312,7 @@ def test_a_new_refresh_ends_the_one_that_another_process_works_on() -> None:
             other.learn_pairs(*lesson(20, 9))
             other.refresh()
 
-    shelf_of(index).after_change = between
+    backend_of(index).after_change = between
     job_done = index.refresh()
     assert job_done is None
     assert len(steps) == 2  # and no batch after that
@@ -359,7 +359,7 @@ def test_a_policy_gives_way_to_the_refresh_of_another_process(monkeypatch: Any) 
         steps.release()
         assert go_on.wait(20)
 
-    shelf_of(index).after_change = between
+    backend_of(index).after_change = between
     monkeypatch.setattr(other, "_begin_if_due", meanwhile)
     other.learn_pairs(*lesson(9, 9))
     assert called[0].wait(20)
@@ -378,7 +378,7 @@ def test_a_refresh_that_is_cancelled_was_never_begun(who: str) -> None:
         steps.release()
         assert go_on.wait(20)
 
-    shelf_of(index).after_change = between
+    backend_of(index).after_change = between
     job = index.refresh(wait=False)
     assert job is not None
     assert steps.acquire(timeout=20)
@@ -392,7 +392,7 @@ def test_a_refresh_that_is_cancelled_was_never_begun(who: str) -> None:
         go_on.set()
         assert not job.wait(20)
     assert everything(other) == everything(index) == before
-    assert all(row.died > 2**62 for row in tables.codes if row.born <= shelf_of(index).head().epoch < row.died)
+    assert all(row.died > 2**62 for row in tables.codes if row.born <= backend_of(index).head().epoch < row.died)
     index.refresh()
     assert law(index)
 
@@ -411,7 +411,7 @@ def left_halfway(is_atomic: bool, n_batches: int = 3) -> Tables:
         if heads[0] == n_batches and name == "add_codes":
             raise Failure
 
-    shelf_of(index).before_write = die
+    backend_of(index).before_write = die
     with pytest.raises(Failure):
         index.refresh()
     assert tables_pending(tables)["done"] >= 3
@@ -432,7 +432,7 @@ def test_a_refresh_that_was_left_is_finished_by_who_notices(is_atomic: bool, mon
     assert law(index)
     now[0] += 1
     read = []
-    shelf_of(index).before_read = read.append
+    backend_of(index).before_read = read.append
     index.update([3], None, [{"x": 1}])
     assert (index.serial, plain(index.encoder)) == (3, newest)
     assert law(index)
@@ -448,7 +448,7 @@ def test_a_refresh_that_failed_here_goes_on_with_the_next_change(is_atomic: bool
         fail_at(index, n)
         with pytest.raises(Failure):
             index.refresh()
-        shelf_of(index).before_write = lambda name: None
+        backend_of(index).before_write = lambda name: None
         assert law(index)
     index.put_position("x", 1)  # which asks no policy
     assert index.serial == 2
@@ -499,7 +499,7 @@ def test_a_paused_index_finishes_the_refresh_that_was_asked_for() -> None:
     fail_at(index, 7)
     with pytest.raises(Failure):
         index.refresh()
-    shelf_of(index).before_write = lambda name: None
+    backend_of(index).before_write = lambda name: None
     assert index.paused
     index.remove([1])
     assert not index.paused
@@ -519,14 +519,14 @@ def fail_at(index: StoreIndex, n: int) -> None:
         if count[0] >= n:
             raise Failure
 
-    shelf_of(index).before_write = fail
+    backend_of(index).before_write = fail
 
 
 def writes_of(index: StoreIndex, call: Call) -> int:
     names: list[str] = []
-    shelf_of(index).before_write = names.append
+    backend_of(index).before_write = names.append
     call(index)
-    shelf_of(index).before_write = lambda name: None
+    backend_of(index).before_write = lambda name: None
     return len(names)
 
 
@@ -563,15 +563,15 @@ def test_a_change_that_fails_anywhere_changes_nothing(
         fail_at(index, n)
         with pytest.raises(Failure):
             call(index)
-        shelf_of(index).before_write = lambda name: None
-        assert state_bytes(index._shared.learner) == held  # without another look at the shelf
+        backend_of(index).before_write = lambda name: None
+        assert state_bytes(index._shared.learner) == held  # without another look at the backend
         assert everything(index) == everything(open_index(tables, is_atomic)) == before
         assert call(index) is None or name in ("add", "learn_pairs", "learn_pair_by_id")
         assert everything(index) == everything(open_index(tables, is_atomic)) == after
         assert law(index)
 
 
-def test_a_shelf_that_cannot_be_read_after_a_failure_is_read_later() -> None:
+def test_a_backend_that_cannot_be_read_after_a_failure_is_read_later() -> None:
     tables = filled()
     index, held = open_index(tables), state_bytes(open_index(tables).learner)
 
@@ -579,15 +579,15 @@ def test_a_shelf_that_cannot_be_read_after_a_failure_is_read_later() -> None:
         raise Failure
 
     def fail(name: str) -> None:
-        shelf_of(index).before_read = down
+        backend_of(index).before_read = down
         raise Failure
 
-    shelf_of(index).before_write = fail
+    backend_of(index).before_write = fail
     with pytest.raises(Failure):
         index.learn_pairs(*lesson(4, 1))
     with pytest.raises(Failure):
         _ = index.learner
-    shelf_of(index).before_read = shelf_of(index).before_write = lambda name: None
+    backend_of(index).before_read = backend_of(index).before_write = lambda name: None
     assert state_bytes(index.learner) == held
 
 
@@ -600,11 +600,11 @@ def test_a_policy_whose_refresh_fails_is_no_fault_of_the_change() -> None:
         if heads[0] > 1:
             raise Failure("no room")
 
-    shelf_of(index).before_write = fail
+    backend_of(index).before_write = fail
     with pytest.warns(UserWarning, match="the codes stay as they were: Failure: no room"):
         index.learn_pairs(*lesson(4, 1))
     assert law(index)
-    shelf_of(index).before_write = lambda name: None
+    backend_of(index).before_write = lambda name: None
     index.learn_pairs(*lesson(4, 2))
     assert index.behind == (0, 0)
 
@@ -626,7 +626,7 @@ def test_whoever_reads_while_all_is_replaced_and_cleared_away(what: str, monkeyp
             index.update(ids[:9], X[:9], [{"i": i} for i in range(9)])
             index.refresh()
 
-    shelf_of(reader).before_read = meanwhile
+    backend_of(reader).before_read = meanwhile
     for _ in range(4):
         hits, encoder = reader.searched(X[:3], 20, {"i": {">=": 4}})
         distances = (encoder.transform(X[:3])[:, None] != encoder.transform(X)[None]).sum(axis=2)[:, 4:]
@@ -648,7 +648,7 @@ def test_a_reader_who_never_comes_to_an_end_is_told(monkeypatch: Any) -> None:
         if name == "rows":
             index.update(list(range(8)), rows(8, 3))
 
-    shelf_of(reader).before_read = meanwhile
+    backend_of(reader).before_read = meanwhile
     with pytest.raises(ServiceUnavailable, match="cleared up 8 times"):
         _ = reader.vectors
 
@@ -684,7 +684,7 @@ def test_what_cannot_be_cleared_away_is_no_fault_of_the_change(monkeypatch: Any)
         if name == "purge":
             raise ServiceUnavailable("expected a database, got none.")
 
-    shelf_of(index).before_write = fail
+    backend_of(index).before_write = fail
     with pytest.warns(UserWarning, match="could not be cleared away"):
         index.remove([1, 2, 3, 4])
     assert len(index) == 9
@@ -718,7 +718,7 @@ def test_positions_are_kept_with_the_change_that_was_made_of_them() -> None:
     fail_at(index, 2)
     with pytest.raises(Failure), index.reached("topic/0", 6):
         index.add(None, rows(1))
-    shelf_of(index).before_write = lambda name: None
+    backend_of(index).before_write = lambda name: None
     assert other.positions["topic/0"] == 5
     with other.reached("topic/0", 7):
         other.refresh()
@@ -749,7 +749,7 @@ def test_any_text_can_be_an_id(id: str) -> None:
     assert index.get(id).id == id
     assert id in index
     assert index.ids.tolist() == [id, "other"]
-    assert naming.ids_of(naming.texts_of(index.ids), index._state).tolist() == [id, "other"]
+    assert ids.ids_of(ids.texts_of(index.ids), index._state).tolist() == [id, "other"]
     index.remove(id)
     assert id not in index
 
@@ -781,7 +781,7 @@ def test_an_index_that_is_closed() -> None:
     tables = filled()
     with open_index(tables) as index:
         assert repr(index) == "StoreIndex(OnlineHashing, n=13, refresh=by_hand(), address='memory')"
-    assert shelf_of(index).is_closed
+    assert backend_of(index).is_closed
     assert "closed" in repr(index)
     for call in (lambda: index.search(rows(1), 1), lambda: index.add(None, rows(1)), lambda: index.positions):
         assert "expected an index that is open" in str(refused(call))
@@ -808,7 +808,7 @@ def test_policies_that_cannot_be_kept_are_given_again() -> None:
     assert index.behind == (0, 0)
     for wrong in (3, refresh.every, "always"):
         assert "expects refresh to be a policy" in str(refused(lambda wrong=wrong: open_index(tables, refresh=wrong)))
-        assert "expects refresh to be a policy" in str(refused(beginning.first, learner(), wrong))
+        assert "expects refresh to be a policy" in str(refused(creation.first, learner(), wrong))
     assert "background" in str(refused(lambda: open_index(tables, background=1)))
 
 
@@ -839,36 +839,36 @@ def test_a_learner_that_has_learned_already() -> None:
 
 
 def test_learners_that_cannot_be_kept() -> None:
-    assert "call fit first" in str(refused(beginning.first, IterativeQuantization(n_bits=4)))
-    assert "expected a learner" in str(refused(beginning.layout_of, 3))
+    assert "call fit first" in str(refused(creation.first, IterativeQuantization(n_bits=4)))
+    assert "expected a learner" in str(refused(creation.layout_of, 3))
     fitted = IterativeQuantization(n_bits=4, random_state=0).fit(rows(30))
-    index = StoreIndex(MemoryShelf(Tables.create(fitted)))
+    index = StoreIndex(MemoryBackend(Tables.create(fitted)))
     index.add(None, rows(9))
     assert law(index)
-    assert StoreIndex(MemoryShelf(Tables.create(LSH(n_bits=5)))).n_bits == 5
+    assert StoreIndex(MemoryBackend(Tables.create(LSH(n_bits=5)))).n_bits == 5
 
 
 def test_a_head_of_something_else() -> None:
-    head, _ = beginning.first(learner())
+    head, _ = creation.first(learner())
     assert State.of(head, "here").json() == head.state
     for wrong in ({}, head.state | {"log": 3}, head.state | {"later": 1}, head.state | {"pending": {"to": [1]}}):
         with pytest.raises(FormatError, match="expected the head of an index in here"):
             State.of(Head(0, wrong), "here")
 
 
-def test_a_shelf_without_its_learner() -> None:
+def test_a_backend_without_its_learner() -> None:
     tables = filled()
     tables.blobs.clear()
     with pytest.raises(FormatError, match="expected a learner and its lessons"):
         open_index(tables)
 
 
-def test_a_shelf_is_closed_if_no_index_comes_of_it() -> None:
+def test_a_backend_is_closed_if_no_index_comes_of_it() -> None:
     for options in ({"refresh": "often"}, {"background": 1}):
-        shelf = MemoryShelf(new_tables())
+        backend = MemoryBackend(new_tables())
         with pytest.raises(InvalidInput):
-            StoreIndex(shelf, **options)  # type: ignore[arg-type]
-        assert shelf.is_closed
+            StoreIndex(backend, **options)  # type: ignore[arg-type]
+        assert backend.is_closed
 
 
 def test_others_refresh_while_one_begins_to_return_to_the_oldest_encoder(monkeypatch: Any) -> None:
@@ -902,11 +902,11 @@ def test_a_refresh_that_was_left_is_given_up_just_when_one_would_finish_it(monke
     monkeypatch.setattr(module, "PATIENCE", 0.0)
 
     def give_up() -> None:
-        shelf_of(index).after_change = lambda: None
+        backend_of(index).after_change = lambda: None
         other.cancel()
         other.put_position("x", 1)  # the next change drops the encoder that nobody needs
 
-    shelf_of(index).after_change = give_up
+    backend_of(index).after_change = give_up
     index.update([3], None, [{"x": 1}])  # without a warning
     assert tables_pending(tables) is None
     assert index.serial == 2
@@ -926,5 +926,5 @@ def test_a_sample_of_what_others_have_cleared_away_meanwhile(monkeypatch: Any) -
         if calls.count("rows") == 1 and name == "rows":
             other.remove(list(range(2, 20)))
 
-    shelf_of(index).before_read = clear
+    backend_of(index).before_read = clear
     assert index.sample.tolist() == other.vectors.tolist()

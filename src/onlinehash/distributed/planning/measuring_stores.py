@@ -36,7 +36,7 @@ class Figures(NamedTuple):
 def postgres(address: str, encoding: Encoding, n: int = ROWS) -> Store:
     """In tables of PostgreSQL. What look-ups cost beside a scan is known from `benchmarks/postgres.py`."""
     from onlinehash.distributed.stores.postgres import multi_index
-    from onlinehash.distributed.stores.postgres.connecting import connect
+    from onlinehash.distributed.stores.postgres.connections import connect
     from onlinehash.distributed.stores.postgres.index import PostgresIndex
 
     @contextmanager
@@ -61,10 +61,10 @@ def postgres(address: str, encoding: Encoding, n: int = ROWS) -> Store:
 
 def milvus(address: str, encoding: Encoding, n: int = ROWS) -> Store:
     """In collections of Milvus, which scans; what they take on a disk is seen where that is a file of our own."""
+    from onlinehash.distributed.stores.backend import Layout
     from onlinehash.distributed.stores.milvus.engine import Engine
     from onlinehash.distributed.stores.milvus.index import MilvusIndex
     from onlinehash.distributed.stores.milvus.tables import Tables
-    from onlinehash.distributed.stores.shelf import Layout
 
     @contextmanager
     def made(name: str, learner: Any) -> Iterator[tuple[Any, Callable[[], tuple[float, float]]]]:

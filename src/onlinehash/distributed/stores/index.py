@@ -1,4 +1,4 @@
-"""`StoreIndex`: an index whose items are on a shelf, in a database that any number of processes may use."""
+"""`StoreIndex`: an index whose items are on a backend, in a database that any number of processes may use."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.codes import Codes
 from onlinehash.distributed.stores import recode
-from onlinehash.distributed.stores.naming import ids_of
+from onlinehash.distributed.stores.backend import Backend
+from onlinehash.distributed.stores.ids import ids_of
+from onlinehash.distributed.stores.manifest import Moment, Pending, State
 from onlinehash.distributed.stores.reader import Gone, Reader, matrix_of
 from onlinehash.distributed.stores.recode import Batch, Task
 from onlinehash.distributed.stores.search import Search
 from onlinehash.distributed.stores.shared_learner import SharedLearner
-from onlinehash.distributed.stores.shelf import Shelf
-from onlinehash.distributed.stores.state import Moment, Pending, State
 from onlinehash.distributed.stores.transaction import Draft, StoreTransaction
 from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.index import keys as arrays
@@ -55,7 +55,7 @@ class StoreIndex(VectorIndex):
     Methods, results and errors are those of `LiveIndex`. Any number of processes may open the same index, read it and
     change it: changes are made one after the other, and everyone sees all of a change or nothing of it.
 
-    shelf : Shelf
+    backend : Backend
         The tables, which hold an index already; the index closes it.
     refresh : policy or None, default=None
         For the changes that are made through this object; None is the policy that the index was made with.
@@ -66,11 +66,11 @@ class StoreIndex(VectorIndex):
     # Locks, always taken in this order:
     #   _lock             changes and learning through this object, one at a time. Whoever waits for a background
     #                     refresh must not hold it, as the refresh takes it for each batch (see `Refresher.alone`).
-    #   shelf.changing()  changes of all processes, one at a time, where the database can tell.
+    #   backend.changing()  changes of all processes, one at a time, where the database can tell.
     # Reading takes neither: it sees the rows of one epoch, and reads anew if they were cleared away meanwhile.
     #
     # What the index consists of:
-    #   _reader       the shelf, read as of one moment; a thread inside a change sees the moment before it
+    #   _reader       the backend, read as of one moment; a thread inside a change sees the moment before it
     #   _shared       the learner, in step with what other processes teach it
     #   _refresher    when to refresh, and the job in the background
     #   _attachments  positions of sources that threads want to have stored with their next change
@@ -81,9 +81,9 @@ class StoreIndex(VectorIndex):
 
     # ------------------------------------------------------------------------------------------------ opening
 
-    def __init__(self, shelf: Shelf, refresh: Policy | None = None, *, background: bool = False) -> None:
+    def __init__(self, backend: Backend, refresh: Policy | None = None, *, background: bool = False) -> None:
         self.background, self._lock = background, threading.RLock()
-        self._reader, self._teacher = Reader(shelf), 0
+        self._reader, self._teacher = Reader(backend), 0
         try:
             self._check_options(refresh, background)
             self.policy = refresh or self._stored_policy()
@@ -92,7 +92,7 @@ class StoreIndex(VectorIndex):
             self.learner.owned_by(self)
             self._refresher.restart(self.learner)
         except BaseException:
-            shelf.close()
+            backend.close()
             raise
         self._has_codes = False  # once there are, there always will be
         self._left: set[str] = set()  # workers of this process that failed
@@ -232,7 +232,7 @@ class StoreIndex(VectorIndex):
 
     @property
     def _layout(self) -> Any:
-        return self._reader.shelf.layout
+        return self._reader.backend.layout
 
     @property
     def n_bits(self) -> int:
@@ -261,7 +261,7 @@ class StoreIndex(VectorIndex):
             tests = None if where is None else filters.checked(where)
             encoder = self._check_searchable(moment)
             asked = queries_of(queries, self._vector_kind.dtype)
-            return find(Search(self._reader.shelf, moment, encoder, tests), asked), encoder
+            return find(Search(self._reader.backend, moment, encoder, tests), asked), encoder
 
         return self._reader.read(answer)
 
@@ -340,8 +340,8 @@ class StoreIndex(VectorIndex):
         """One change of all processes at a time, whole or not at all: what fails leaves the learner as it is kept."""
         draft: Draft | None = None
         try:
-            with self._reader.shelf.changing() as change:
-                draft = Draft(self._reader.shelf, change)
+            with self._reader.backend.changing() as change:
+                draft = Draft(self._reader.backend, change)
                 with self._reader.pinned(draft.before, is_changing=True), self._teaching():
                     self._shared.catch_up()
                     yield draft
@@ -373,7 +373,7 @@ class StoreIndex(VectorIndex):
                     draft.state = replace(draft.state, dead=0)
                     draft.put()
         except OnlineHashError as error:
-            address = self._reader.shelf.address
+            address = self._reader.backend.address
             checks.warn(f"dead rows in {address} could not be cleared away, and stay for now: {error}")
 
     @property
@@ -556,7 +556,7 @@ class StoreIndex(VectorIndex):
                     if not self._reader.are_all_there(moment):
                         raise Gone
                     some = rng.integers(state.next_place, size=2 * n_drawn * state.next_place // state.n)
-                    found = np.union1d(found, self._reader.shelf.rows(moment.epoch, np.unique(some)).places)
+                    found = np.union1d(found, self._reader.backend.rows(moment.epoch, np.unique(some)).places)
                 places = np.sort(rng.permutation(found)[:n_drawn])
             return matrix_of(self._reader.rows_at(moment, places, vectors=True)[0].vectors, state)
 
@@ -581,7 +581,7 @@ class StoreIndex(VectorIndex):
     def __repr__(self) -> str:
         name, learner = type(self).__name__, type(self._shared.learner).__name__
         n = "closed" if self._reader.closed else f"n={len(self)}"
-        return f"{name}({learner}, {n}, refresh={self.policy!r}, address={self._reader.shelf.address!r})"
+        return f"{name}({learner}, {n}, refresh={self.policy!r}, address={self._reader.backend.address!r})"
 
     def __reduce__(self) -> Any:
         raise InvalidInput(f"cannot copy or pickle a {type(self).__name__}: open it again where it is needed.")

@@ -1,4 +1,4 @@
-"""`Reader`: reads a shelf as of one epoch, whatever is changed meanwhile."""
+"""`Reader`: reads a backend as of one epoch, whatever is changed meanwhile."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from onlinehash import files
-from onlinehash.distributed.stores.naming import ShelfIds
-from onlinehash.distributed.stores.shelf import Rows, Shelf
-from onlinehash.distributed.stores.state import Kept, Moment, State
+from onlinehash.distributed.stores.backend import Backend, Rows
+from onlinehash.distributed.stores.ids import StoredIds
+from onlinehash.distributed.stores.manifest import Kept, Moment, State
 from onlinehash.errors import InvalidInput, OnlineHashError, ServiceUnavailable
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live.storage import expect
@@ -21,7 +21,7 @@ from onlinehash.live.storage import expect
 ATTEMPTS = 8
 #: Items that are read at once where all are asked for.
 PAGE = 8192
-#: Encoders that are held in memory: more than are kept on a shelf.
+#: Encoders that are held in memory: more than are kept on a backend.
 ENCODERS_HELD = 12
 
 T = TypeVar("T")
@@ -42,8 +42,8 @@ class Pin(NamedTuple):
 class Reader:
     """Moments, and what can be read as of one. Nothing here waits for a change, and any number of threads may read."""
 
-    def __init__(self, shelf: Shelf) -> None:
-        self.shelf, self.closed = shelf, False
+    def __init__(self, backend: Backend) -> None:
+        self.backend, self.closed = backend, False
         self._pin: Pin | None = None
         self._encoders: dict[str, Encoder] = {}
         self._encoders_lock = threading.Lock()
@@ -51,7 +51,7 @@ class Reader:
     def close(self) -> None:
         """Let go of the database."""
         if not self.closed:
-            self.shelf.close()
+            self.backend.close()
         self.closed = True
 
     def check_open(self) -> None:
@@ -69,8 +69,8 @@ class Reader:
 
     def fresh(self) -> Moment:
         """The present, whatever is pinned."""
-        head = self.shelf.head()
-        return Moment(head.epoch, State.of(head, self.shelf.address))
+        head = self.backend.head()
+        return Moment(head.epoch, State.of(head, self.backend.address))
 
     @contextmanager
     def pinned(self, moment: Moment, is_changing: bool = False) -> Iterator[None]:
@@ -122,7 +122,7 @@ class Reader:
         with self._encoders_lock:
             missing = [one.blob for one in kept if one.blob not in self._encoders]
             if missing:
-                blobs = self.shelf.blobs(missing)
+                blobs = self.backend.blobs(missing)
                 for name in missing:
                     if name not in blobs:
                         raise Gone
@@ -138,7 +138,7 @@ class Reader:
             self._hold(kept.blob, encoder)
 
     def _encoder_of(self, blob: bytes, name: str) -> Encoder:
-        name = f"{name} in {self.shelf.address}"
+        name = f"{name} in {self.backend.address}"
         encoder: Encoder = expect(files.from_bytes(blob, name), Encoder, name)
         return encoder
 
@@ -151,14 +151,14 @@ class Reader:
 
     # ------------------------------------------------------------------------------------------------ rows
 
-    def ids_at(self, moment: Moment) -> ShelfIds:
+    def ids_at(self, moment: Moment) -> StoredIds:
         """Which id is at which place."""
-        return ShelfIds(self.shelf, moment)
+        return StoredIds(self.backend, moment)
 
     def rows_at(self, moment: Moment, places: np.ndarray, *, vectors: bool = False) -> tuple[Rows, np.ndarray]:
         """The rows of some places, each once, and which of them is whose."""
         different, whose = np.unique(places, return_inverse=True)
-        rows = self.shelf.rows(moment.epoch, different, vectors=vectors)
+        rows = self.backend.rows(moment.epoch, different, vectors=vectors)
         if len(rows.places) != len(different):
             raise Gone
         return rows, whose
@@ -167,7 +167,7 @@ class Reader:
         """All items, in the order of insertion."""
         after = -1
         while True:
-            rows = self.shelf.rows(moment.epoch, after=after, limit=PAGE, vectors=vectors, codes=codes)
+            rows = self.backend.rows(moment.epoch, after=after, limit=PAGE, vectors=vectors, codes=codes)
             yield rows
             if len(rows.places) < PAGE:
                 return
@@ -175,7 +175,7 @@ class Reader:
 
     def contents(self, names: Sequence[str]) -> list[bytes]:
         """The blobs of these names, all of them."""
-        found = self.shelf.blobs(names)
+        found = self.backend.blobs(names)
         if len(found) < len(names):
             raise Gone
         return [found[name] for name in names]

@@ -1,4 +1,4 @@
-"""A refresh of an index on a shelf: in batches, each of them a change of its own, so that others wait for one at most.
+"""A refresh of an index in a database: in batches, each a change of its own, so that others wait for one at most.
 
 A refresh writes codes that are born in the next era, which nobody reads yet. How far it is stands in the head: who
 finds one that its worker has left goes on where that stopped. Its last batch begins the new era.
@@ -13,9 +13,9 @@ import numpy as np
 
 from onlinehash import files
 from onlinehash.codes import Codes
+from onlinehash.distributed.stores.backend import Rows
+from onlinehash.distributed.stores.manifest import Kept, Pending
 from onlinehash.distributed.stores.reader import Reader, matrix_of
-from onlinehash.distributed.stores.shelf import Rows
-from onlinehash.distributed.stores.state import Kept, Pending
 from onlinehash.distributed.stores.transaction import Draft
 from onlinehash.index.api import Counters, Version
 from onlinehash.learners.encoder import Encoder
@@ -56,7 +56,7 @@ class Batch:
     """One batch of a refresh: the next so many items, with the codes of another encoder."""
 
     def __init__(self, draft: Draft, reader: Reader, new: Encoder, batch_rows: int) -> None:
-        self._draft, self._shelf, self._new, self._n = draft, reader.shelf, new, batch_rows
+        self._draft, self._backend, self._new, self._n = draft, reader.backend, new, batch_rows
         self._old = reader.encoder_at(draft.before)
         self._columns = np.arange(new.n_columns) if self._old is None else new.changed_bits(self._old)
 
@@ -82,12 +82,12 @@ class Batch:
         """The next items, and when there are no more, or many of them, those that were changed meanwhile."""
         epoch, is_last = self._draft.before.epoch, False
         if len(pending.redo) < self._n:
-            rows = self._shelf.rows(epoch, after=pending.done, limit=self._n, vectors=True, codes=True)
+            rows = self._backend.rows(epoch, after=pending.done, limit=self._n, vectors=True, codes=True)
             pending = self._recode(pending, rows)
             is_last = len(rows.places) < self._n
         if pending.redo and (is_last or len(pending.redo) >= self._n):
             some, redo = pending.redo[: self._n], pending.redo[self._n :]
-            rows = self._shelf.rows(epoch, np.array(some, np.int64), vectors=True, codes=True)
+            rows = self._backend.rows(epoch, np.array(some, np.int64), vectors=True, codes=True)
             again = self._recode(pending, rows)
             pending = replace(pending, redo=redo, replaced=again.replaced)  # its bits were counted the first time
         return pending, is_last and not pending.redo
@@ -96,7 +96,7 @@ class Batch:
         """New codes for some items, born in the next era; what did not change stays as it is."""
         if len(rows.places) == 0:
             return pending
-        draft, layout = self._draft, self._shelf.layout
+        draft, layout = self._draft, self._backend.layout
         codes = Codes.from_rows(rows.codes, layout.n_bits, layout.n_models)
         found = self._new.recode(codes, matrix_of(rows.vectors, draft.state), self._columns).rows()
         differ = np.flatnonzero((found != rows.codes).any(axis=1) | (self._old is None))

@@ -1,4 +1,4 @@
-"""Searching a shelf: the shelf finds, and here is said what and how many, with the words of `LiveIndex`."""
+"""Searching a backend: the backend finds, and here is said what and how many, with the words of `LiveIndex`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.codes import Codes
-from onlinehash.distributed.stores.naming import ids_of
-from onlinehash.distributed.stores.shelf import Found, Shelf
-from onlinehash.distributed.stores.state import Moment, State
+from onlinehash.distributed.stores.backend import Backend, Found
+from onlinehash.distributed.stores.ids import ids_of
+from onlinehash.distributed.stores.manifest import Moment, State
 from onlinehash.index.flat import FlatIndex
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
@@ -28,10 +28,10 @@ Tests = dict[str, list[filters.Test]]
 class Search:
     """Searches of the items of one moment, among those that a filter admits."""
 
-    def __init__(self, shelf: Shelf, moment: Moment, encoder: Encoder, tests: Tests | None) -> None:
-        self._shelf, self._moment, self._tests = shelf, moment, tests
-        n_bits, n_models, fusion = shelf.layout
-        codes = Codes.from_rows(np.empty((0, shelf.layout.n_bytes), np.uint8), n_bits, n_models)
+    def __init__(self, backend: Backend, moment: Moment, encoder: Encoder, tests: Tests | None) -> None:
+        self._backend, self._moment, self._tests = backend, moment, tests
+        n_bits, n_models, fusion = backend.layout
+        codes = Codes.from_rows(np.empty((0, backend.layout.n_bytes), np.uint8), n_bits, n_models)
         self._gate = FlatIndex(codes, fusion=fusion, encoder=encoder)  # without items; knows what may be asked
 
     def nearest(self, queries: Any, k: int) -> Hits:
@@ -39,7 +39,7 @@ class Search:
         checks.parameters("search", {"k": k}, {"k": checks.integer(0)})
         codes, one = self._gate.codes_of(queries)
         found = [self._nearest(code, int(k)) for code in codes.rows()]
-        n = min(map(len, found), default=0)  # a shelf that does not look at all items may find fewer for some
+        n = min(map(len, found), default=0)  # a backend that does not look at all items may find fewer for some
         if len(codes) == 0:
             n = self._number_found(int(k))
         hits = _hits([one for some in found for one in some[:n]], self._moment.state, (len(codes), n))
@@ -49,7 +49,7 @@ class Search:
         """All items at a distance of at most `radius`."""
         checks.parameters("within", {"radius": radius}, {"radius": checks.integer(0)})
         codes, one = self._gate.codes_of(queries)
-        farthest = min(int(radius), max(self._shelf.layout.groups))
+        farthest = min(int(radius), max(self._backend.layout.groups))
         found = [self._within(code, farthest) for code in codes.rows()]
         hits = [_hits(some, self._moment.state, (len(some),)) for some in found]
         return hits[0] if one else hits
@@ -58,25 +58,25 @@ class Search:
         if self._tests is not None:
             return list(islice(self._passing(code, self._tests), k))
         k = min(k, self._moment.state.n)
-        return self._shelf.nearest(code, k, self._moment.epoch) if k else []
+        return self._backend.nearest(code, k, self._moment.epoch) if k else []
 
     def _within(self, code: np.ndarray, radius: int) -> list[Found]:
         if self._moment.state.n == 0:
             return []
         if self._tests is None:
-            return self._shelf.within(code, radius, self._moment.epoch)
+            return self._backend.within(code, radius, self._moment.epoch)
         return list(takewhile(lambda found: found.distance <= radius, self._passing(code, self._tests)))
 
     def _number_found(self, k: int) -> int:
         """How many a query would find."""
         if self._tests is None or self._moment.state.n == 0:
             return min(k, self._moment.state.n)
-        code = np.zeros(self._shelf.layout.n_bytes, np.uint8)
+        code = np.zeros(self._backend.layout.n_bytes, np.uint8)
         return sum(1 for _ in islice(self._passing(code, self._tests), k))
 
     def _passing(self, code: np.ndarray, tests: Tests) -> Iterator[Found]:
         """Items that a filter admits, in the order of (distance, insertion)."""
-        ranked = self._shelf.ranked(code, self._moment.epoch, tests) if self._moment.state.n else iter(())
+        ranked = self._backend.ranked(code, self._moment.epoch, tests) if self._moment.state.n else iter(())
         while some := list(islice(ranked, AT_ONCE)):
             admitted = Payloads([found.payload for found in some]).columns(tests).mask(tests)
             yield from (found for found, passes in zip(some, admitted.tolist(), strict=True) if passes)

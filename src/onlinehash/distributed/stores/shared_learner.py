@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from onlinehash import files, format
+from onlinehash.distributed.stores.manifest import Log, State
 from onlinehash.distributed.stores.reader import ATTEMPTS, Gone, Reader
-from onlinehash.distributed.stores.state import Log, State
 from onlinehash.distributed.stores.transaction import Draft
 from onlinehash.errors import FormatError
 from onlinehash.learners.base import Learner
@@ -20,7 +20,7 @@ UNKNOWN = -1
 
 
 class SharedLearner:
-    """The learner of an index on a shelf, in step with what all processes taught it.
+    """The learner of an index in a database, in step with what all processes taught it.
 
     It stays the same object, as users may hold it. The refresher hears of pairs and of items that changed elsewhere.
     """
@@ -44,7 +44,9 @@ class SharedLearner:
                 self._learn_until(state.log)
                 self._count_changes(state)
                 return
-        raise FormatError(f"expected a learner and its lessons in {self._reader.shelf.address}, got some of them only.")
+        raise FormatError(
+            f"expected a learner and its lessons in {self._reader.backend.address}, got some of them only."
+        )
 
     def _learn_until(self, log: Log) -> None:
         known, self._lessons = self._lessons, UNKNOWN
@@ -56,7 +58,7 @@ class SharedLearner:
         else:
             events = self._reader.contents(log.lessons(known))
         for event in events:
-            lesson = format.from_bytes(event, f"a lesson in {self._reader.shelf.address}")[1]
+            lesson = format.from_bytes(event, f"a lesson in {self._reader.backend.address}")[1]
             replay(self.learner, [lesson])
             if lesson["what"] == "pairs":
                 self._refresher.pairs.append(lesson["A"], lesson["B"], lesson["similar"])
@@ -64,7 +66,7 @@ class SharedLearner:
 
     def _read_back(self, blob: bytes) -> None:
         """Be the learner of a checkpoint."""
-        name = f"learner in {self._reader.shelf.address}"
+        name = f"learner in {self._reader.backend.address}"
         stored: Learner = expect(files.from_bytes(blob, name), Learner, name)
         if self._learner is None:
             self._learner = stored
@@ -78,7 +80,7 @@ class SharedLearner:
         self._changed = state.changed
 
     def undo(self) -> None:
-        """A change failed after the learner was taught: be what is on the shelf, now or when it is next needed."""
+        """A change failed after the learner was taught: be what is on the backend, now or when it is next needed."""
         self._lessons = UNKNOWN
         with suppress(Exception):
             self.catch_up()

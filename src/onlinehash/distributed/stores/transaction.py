@@ -1,4 +1,4 @@
-"""A change of a shelf: `Draft`, what it leaves behind, and `StoreTransaction`, its steps in the terms of an index."""
+"""A change of a backend: `Draft`, what it leaves behind, and `StoreTransaction`, its steps in the terms of an index."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from onlinehash.codes import Codes
-from onlinehash.distributed.stores.naming import ShelfIds, texts_of
+from onlinehash.distributed.stores.backend import Backend, Change, Head
+from onlinehash.distributed.stores.ids import StoredIds, texts_of
+from onlinehash.distributed.stores.manifest import Moment, State
 from onlinehash.distributed.stores.reader import Reader, matrix_of
-from onlinehash.distributed.stores.shelf import Change, Head, Shelf
-from onlinehash.distributed.stores.state import Moment, State
 from onlinehash.learners.base import Learner
 from onlinehash.live.attachments import Attachment
 from onlinehash.live.queries import VectorKind
@@ -25,9 +25,9 @@ from onlinehash.live.transaction import Event, Texts, Transaction
 class Draft:
     """What a change is going to leave behind, while it is made. Nothing of it counts before `put`."""
 
-    def __init__(self, shelf: Shelf, change: Change) -> None:
-        self.change, self._shelf = change, shelf
-        self.before = Moment(change.head.epoch, State.of(change.head, shelf.address))
+    def __init__(self, backend: Backend, change: Change) -> None:
+        self.change, self._backend = change, backend
+        self.before = Moment(change.head.epoch, State.of(change.head, backend.address))
         self.state = self.before.state
         self.born = self.before.epoch + 1
         self._blobs: set[str] = set()
@@ -37,9 +37,9 @@ class Draft:
             self.state = replace(self.state, pending=self.state.pending.again())
 
     @property
-    def ids(self) -> ShelfIds:
+    def ids(self) -> StoredIds:
         """The ids before this change."""
-        return ShelfIds(self._shelf, self.before)
+        return StoredIds(self._backend, self.before)
 
     def add(self, ids: np.ndarray, rows: np.ndarray, payloads: list[str | None], codes: Codes | None) -> None:
         """New items; without codes if there is no encoder yet."""
@@ -69,7 +69,7 @@ class Draft:
         """Other vectors or payloads, or both, of known items, which are at different places."""
         order = np.argsort(places)
         places = places[order]
-        known = self._shelf.rows(self.before.epoch, places, vectors=rows is None)
+        known = self._backend.rows(self.before.epoch, places, vectors=rows is None)
         vectors = matrix_of(known.vectors, self.state) if rows is None else rows[order]
         texts = known.payloads if payloads is None else [payloads[i] for i in order.tolist()]
         self.change.end_items(self.born, places)
@@ -122,7 +122,7 @@ class Draft:
 
 
 class StoreTransaction(Transaction[Codes | None]):
-    """A change of an index on a shelf; codes are None while there is no encoder.
+    """A change of an index in a database; codes are None while there is no encoder.
 
     log : function of the draft and an event
         Writes what the learner was taught.
@@ -145,7 +145,7 @@ class StoreTransaction(Transaction[Codes | None]):
         return self._draft.before.state.vector_kind
 
     @property
-    def ids(self) -> ShelfIds:
+    def ids(self) -> StoredIds:
         return self._draft.ids
 
     def _encode(self, rows: np.ndarray) -> Codes | None:

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from onlinehash.distributed.stores.backend import FOREVER, Change, Head
 from onlinehash.distributed.stores.milvus.lives import Lives
 from onlinehash.distributed.stores.milvus.records import Records, Standing, another_writer
 from onlinehash.distributed.stores.milvus.tables import (
@@ -16,7 +17,6 @@ from onlinehash.distributed.stores.milvus.tables import (
     text_of_bytes,
     text_of_payload,
 )
-from onlinehash.distributed.stores.shelf import FOREVER, Change, Head
 
 
 class MilvusChange(Change):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Self
 
-from onlinehash.distributed.stores import beginning
+from onlinehash.distributed.stores import creation
+from onlinehash.distributed.stores.backend import Layout
 from onlinehash.distributed.stores.index import StoreIndex
+from onlinehash.distributed.stores.milvus.backend import MilvusBackend
 from onlinehash.distributed.stores.milvus.engine import Engine
-from onlinehash.distributed.stores.milvus.shelf import MilvusShelf
-from onlinehash.distributed.stores.shelf import Layout
 from onlinehash.index.api import Policy
 from onlinehash.learners.base import Learner
 from onlinehash.live.index import learner_for
@@ -45,11 +45,11 @@ class MilvusIndex(StoreIndex):
         """
         cls._check_options(refresh, background)
         learner = learner_for(learner, n_bits)
-        head, blobs = beginning.first(learner, refresh)
+        head, blobs = creation.first(learner, refresh)
         engine = Engine(address, token)
         try:
-            MilvusShelf.create(engine, name, Layout(*learner.shape_of_codes), head, blobs)
-            return cls(MilvusShelf(engine, name), refresh, background=background)
+            MilvusBackend.create(engine, name, Layout(*learner.shape_of_codes), head, blobs)
+            return cls(MilvusBackend(engine, name), refresh, background=background)
         except BaseException:
             engine.close()
             raise
@@ -67,7 +67,7 @@ class MilvusIndex(StoreIndex):
         """An index that was created before."""
         engine = Engine(address, token)
         try:
-            return cls(MilvusShelf(engine, name), refresh, background=background)
+            return cls(MilvusBackend(engine, name), refresh, background=background)
         except BaseException:
             engine.close()
             raise

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from onlinehash.distributed.stores.backend import FOREVER
 from onlinehash.distributed.stores.milvus.engine import PAGE, Engine
 from onlinehash.distributed.stores.milvus.tables import alive, key, listed
-from onlinehash.distributed.stores.shelf import FOREVER
 
 Row = dict[str, Any]
 

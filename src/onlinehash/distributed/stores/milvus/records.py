@@ -14,9 +14,9 @@ import secrets
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from onlinehash.distributed.stores.backend import Head, Layout
 from onlinehash.distributed.stores.milvus.engine import Engine
 from onlinehash.distributed.stores.milvus.tables import NOTHING, bytes_of, texts_of_bytes
-from onlinehash.distributed.stores.shelf import Head, Layout
 from onlinehash.errors import FormatError, StorageError
 
 _HEAD = "head"

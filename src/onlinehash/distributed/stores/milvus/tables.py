@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.distributed.stores.shelf import Layout
+from onlinehash.distributed.stores.backend import Layout
 from onlinehash.errors import InvalidInput
 
 _TEXT = 65_535

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinehash.distributed.stores.postgres.chunks import Chunks
-from onlinehash.distributed.stores.postgres.connecting import Connection
+from onlinehash.distributed.stores.postgres.connections import Connection
 from onlinehash.distributed.stores.postgres.rows import counts
 
 #: Places that are asked for at once; those of items that are gone have no code.

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.distributed.stores.backend import FOREVER, Change, Head, Layout
 from onlinehash.distributed.stores.postgres import rows
 from onlinehash.distributed.stores.postgres.chunks import Chunks
-from onlinehash.distributed.stores.postgres.connecting import Connection
-from onlinehash.distributed.stores.shelf import FOREVER, Change, Head, Layout
+from onlinehash.distributed.stores.postgres.connections import Connection
 from onlinehash.errors import InvalidInput
 
 

@@ -10,7 +10,7 @@ from functools import cache
 
 import numpy as np
 
-from onlinehash.distributed.stores.shelf import Layout
+from onlinehash.distributed.stores.backend import Layout
 
 #: Bits of a chunk at most. To fetch an item costs more than to look up a value, so buckets may well be almost empty;
 #: and codes of 64 bits get three btrees, which take less room and time than four.

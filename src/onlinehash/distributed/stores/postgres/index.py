@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-from onlinehash.distributed.stores.beginning import first, layout_of
+from onlinehash.distributed.stores.creation import first, layout_of
 from onlinehash.distributed.stores.index import StoreIndex
-from onlinehash.distributed.stores.postgres import creating
-from onlinehash.distributed.stores.postgres.shelf import PostgresShelf
+from onlinehash.distributed.stores.postgres import creation
+from onlinehash.distributed.stores.postgres.backend import PostgresBackend
 from onlinehash.index.api import Policy
 from onlinehash.learners.base import Learner
 from onlinehash.live.index import learner_for
@@ -48,7 +48,7 @@ class PostgresIndex(StoreIndex):
         cls._check_options(refresh, background)
         learner = learner_for(learner, n_bits)
         head, blobs = first(learner, refresh)
-        creating.create(address, schema, layout_of(learner), head, blobs, search=search, shards=shards, role=role)
+        creation.create(address, schema, layout_of(learner), head, blobs, search=search, shards=shards, role=role)
         return cls.open(address, refresh, schema=schema, background=background)
 
     @classmethod
@@ -62,4 +62,4 @@ class PostgresIndex(StoreIndex):
         background: bool = False,
     ) -> Self:
         """The index in a schema; `search` may be another mode that is exact."""
-        return cls(PostgresShelf(address, schema, search), refresh, background=background)
+        return cls(PostgresBackend(address, schema, search), refresh, background=background)

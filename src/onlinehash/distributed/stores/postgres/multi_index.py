@@ -18,9 +18,9 @@ import heapq
 import math
 from collections.abc import Callable
 
+from onlinehash.distributed.stores.backend import Found
 from onlinehash.distributed.stores.postgres.buckets import Buckets
 from onlinehash.distributed.stores.postgres.chunks import Chunks
-from onlinehash.distributed.stores.shelf import Found
 
 #: What it costs to look up a value and to fetch an item, where the unit is an item of a scan (benchmarks/postgres.py).
 LOOK_UP, FETCH = 8.0, 12.0

@@ -6,8 +6,8 @@ scans, pgvector 0.8 and later). At the last distance those that it meets first w
 
 from __future__ import annotations
 
+from onlinehash.distributed.stores.backend import Layout
 from onlinehash.distributed.stores.postgres.rows import counts
-from onlinehash.distributed.stores.shelf import Layout
 
 #: Modes whose answers may lack some of the nearest.
 APPROXIMATE = ("hnsw", "ivfflat")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from psycopg import sql
 
 from onlinehash import checks
-from onlinehash.distributed.stores.postgres.connecting import Connection
+from onlinehash.distributed.stores.postgres.connections import Connection
 from onlinehash.errors import InvalidInput
 
 #: The privileges that an index needs on each table.

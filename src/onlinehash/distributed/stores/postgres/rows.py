@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from onlinehash.distributed.stores.backend import FOREVER, Layout
 from onlinehash.distributed.stores.postgres.chunks import Chunks
-from onlinehash.distributed.stores.postgres.connecting import Connection
-from onlinehash.distributed.stores.shelf import FOREVER, Layout
+from onlinehash.distributed.stores.postgres.connections import Connection
 
 _BEGIN, _END = b"PGCOPY\n\xff\r\n\0" + bytes(8), b"\xff\xff"
 _NULL = b"\xff\xff\xff\xff"

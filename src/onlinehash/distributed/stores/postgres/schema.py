@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from onlinehash.distributed.stores.backend import FOREVER, Layout
 from onlinehash.distributed.stores.postgres import pgvector
 from onlinehash.distributed.stores.postgres.chunks import Chunks
-from onlinehash.distributed.stores.postgres.connecting import Connection
-from onlinehash.distributed.stores.shelf import FOREVER, Layout
+from onlinehash.distributed.stores.postgres.connections import Connection
 from onlinehash.errors import FormatError, InvalidInput
 
 #: How codes are searched, and for which of it there must be pgvector.

@@ -19,8 +19,8 @@ from psycopg import sql
 
 from onlinehash.distributed.stores.postgres import pgvector, roles
 from onlinehash.distributed.stores.postgres import schema as making
-from onlinehash.distributed.stores.postgres.connecting import Connection, connect, parts, shown
-from onlinehash.distributed.stores.postgres.troubles import told
+from onlinehash.distributed.stores.postgres.connections import Connection, connect, parts, shown
+from onlinehash.distributed.stores.postgres.errors import told
 
 #: How the first server asks the others: for rows in packets, and all servers at once.
 _SETTINGS = {

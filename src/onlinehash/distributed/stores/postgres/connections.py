@@ -11,7 +11,7 @@ from psycopg import conninfo
 from psycopg_pool import ConnectionPool
 
 from onlinehash import checks
-from onlinehash.distributed.stores.postgres.troubles import told
+from onlinehash.distributed.stores.postgres.errors import told
 from onlinehash.errors import InvalidInput
 
 # What the pool says of each attempt to connect stays out of terminals, unless somebody has asked for logs.

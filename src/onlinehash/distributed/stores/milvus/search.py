@@ -13,9 +13,9 @@ from itertools import islice, pairwise
 
 import numpy as np
 
+from onlinehash.distributed.stores.backend import FOREVER, Found, Layout
 from onlinehash.distributed.stores.milvus.engine import MOST, Engine
 from onlinehash.distributed.stores.milvus.tables import alive, code_fields
-from onlinehash.distributed.stores.shelf import FOREVER, Found, Layout
 
 #: More than were asked for, as the last of them may have equals; and how many a reader of all begins with.
 _MORE, _MANY = 32, 512

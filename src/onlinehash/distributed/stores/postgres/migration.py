@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from onlinehash.distributed.stores.postgres.connecting import Connection, checked_schema, connect, shown
+from onlinehash.distributed.stores.backend import Layout
+from onlinehash.distributed.stores.postgres.connections import Connection, checked_schema, connect, shown
+from onlinehash.distributed.stores.postgres.errors import told
 from onlinehash.distributed.stores.postgres.schema import About, read_about
-from onlinehash.distributed.stores.postgres.troubles import told
-from onlinehash.distributed.stores.shelf import Layout
 from onlinehash.errors import FormatError
 
 #: The format that this version reads and writes.

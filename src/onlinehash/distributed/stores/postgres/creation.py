@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from onlinehash import checks
+from onlinehash.distributed.stores.backend import Head, Layout
 from onlinehash.distributed.stores.postgres import roles, sharding
 from onlinehash.distributed.stores.postgres import schema as making
 from onlinehash.distributed.stores.postgres.chunks import WIDTH
-from onlinehash.distributed.stores.postgres.connecting import Connection, checked_schema, connect, shown
-from onlinehash.distributed.stores.postgres.migrating import take_steps
-from onlinehash.distributed.stores.postgres.troubles import told
-from onlinehash.distributed.stores.shelf import Head, Layout
+from onlinehash.distributed.stores.postgres.connections import Connection, checked_schema, connect, shown
+from onlinehash.distributed.stores.postgres.errors import told
+from onlinehash.distributed.stores.postgres.migration import take_steps
 from onlinehash.errors import InvalidInput
 
 #: The format that `schema.tables` makes; steps lead to that of this version.

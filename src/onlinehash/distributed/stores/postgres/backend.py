@@ -1,4 +1,4 @@
-"""`PostgresShelf`: what an index asks of a database, in SQL."""
+"""`PostgresBackend`: what an index asks of a database, in SQL."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 import psycopg
 
 from onlinehash import checks
-from onlinehash.distributed.stores.postgres import connecting, pgvector, rows
+from onlinehash.distributed.stores.backend import Backend, Change, Found, Head, Rows
+from onlinehash.distributed.stores.postgres import connections, pgvector, rows
 from onlinehash.distributed.stores.postgres.change import PostgresChange, ShardedChange
-from onlinehash.distributed.stores.postgres.connecting import Connection
-from onlinehash.distributed.stores.postgres.migrating import check_format
+from onlinehash.distributed.stores.postgres.connections import Connection
+from onlinehash.distributed.stores.postgres.errors import told
+from onlinehash.distributed.stores.postgres.migration import check_format
 from onlinehash.distributed.stores.postgres.schema import MODES, About, read_about
-from onlinehash.distributed.stores.postgres.searching import Searching
-from onlinehash.distributed.stores.postgres.troubles import told
-from onlinehash.distributed.stores.shelf import Change, Found, Head, Rows, Shelf
+from onlinehash.distributed.stores.postgres.search import Searching
 from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable
 
 #: Ids or places that one statement asks for.
@@ -28,13 +28,13 @@ _MANY = 10_000
 _TRIES = 5
 
 
-class PostgresShelf(Shelf):
+class PostgresBackend(Backend):
     """The tables of one schema. Connections come from a pool; errors are those of this library."""
 
     def __init__(self, address: str, schema: str, search: str | None = None) -> None:
-        self.schema = connecting.checked_schema(schema)
-        self.address = connecting.shown(address)
-        self._pool = connecting.pool(address)
+        self.schema = connections.checked_schema(schema)
+        self.address = connections.shown(address)
+        self._pool = connections.pool(address)
         try:
             with self._reading() as connection:
                 self.about = read_about(connection, schema)

@@ -1,4 +1,4 @@
-"""`MilvusShelf`: what an index asks of a database, in three collections of Milvus."""
+"""`MilvusBackend`: what an index asks of a database, in three collections of Milvus."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from onlinehash.distributed.stores.backend import Backend, Change, Found, Head, Layout, Rows
 from onlinehash.distributed.stores.milvus.change import MilvusChange
 from onlinehash.distributed.stores.milvus.engine import PAGE, Engine
 from onlinehash.distributed.stores.milvus.lives import Lives
 from onlinehash.distributed.stores.milvus.records import Records, Standing, another_writer
-from onlinehash.distributed.stores.milvus.searching import Searching
+from onlinehash.distributed.stores.milvus.search import Searching
 from onlinehash.distributed.stores.milvus.tables import (
     NOTHING,
     Tables,
@@ -25,11 +26,10 @@ from onlinehash.distributed.stores.milvus.tables import (
     listed,
     payload_of,
 )
-from onlinehash.distributed.stores.shelf import Change, Found, Head, Layout, Rows, Shelf
 from onlinehash.errors import InvalidInput, OnlineHashError
 
 
-class MilvusShelf(Shelf):
+class MilvusBackend(Backend):
     """The collections of one index. Many may read; one process at a time may change it."""
 
     def __init__(self, engine: Engine, name: str) -> None:

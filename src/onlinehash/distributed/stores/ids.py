@@ -1,4 +1,4 @@
-"""Ids on a shelf: texts, whatever they are to users."""
+"""Ids in a database: texts, whatever they are to users."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onlinehash.distributed.stores.shelf import Shelf
-from onlinehash.distributed.stores.state import Moment, State
+from onlinehash.distributed.stores.backend import Backend
+from onlinehash.distributed.stores.manifest import Moment, State
 from onlinehash.index import keys as arrays
 from onlinehash.index.ids_kernels import Keys
 from onlinehash.index.naming import Naming
 
 
-class ShelfIds(Naming):
+class StoredIds(Naming):
     """Which id is at which place, as of one moment."""
 
-    def __init__(self, shelf: Shelf, moment: Moment) -> None:
-        self._shelf, self._epoch, self._state = shelf, moment.epoch, moment.state
+    def __init__(self, backend: Backend, moment: Moment) -> None:
+        self._backend, self._epoch, self._state = backend, moment.epoch, moment.state
         self._next = moment.state.next_id
 
     @property
@@ -33,7 +33,7 @@ class ShelfIds(Naming):
         n = arrays.count(asked)
         if n == 0 or self._state.n == 0 or arrays.are_texts(asked) != self._are_texts:
             return np.full(n, -1)
-        return self._shelf.places(texts_of(arrays.shown_at(asked, np.arange(n))), self._epoch)
+        return self._backend.places(texts_of(arrays.shown_at(asked, np.arange(n))), self._epoch)
 
     _positions = places
 

@@ -28,7 +28,7 @@ FOREVER = (1 << 63) - 1
 
 
 class Layout(NamedTuple):
-    """What a shelf must know of codes; it never changes."""
+    """What a backend must know of codes; it never changes."""
 
     n_bits: int
     n_models: int
@@ -77,7 +77,7 @@ class Rows(NamedTuple):
 
 
 class Change(ABC):
-    """Inside `Shelf.changing`: what one change writes. Nothing of it counts before `put_head`, the last call.
+    """Inside `Backend.changing`: what one change writes. Nothing of it counts before `put_head`, the last call.
 
     Ids are texts here. A row of an item or a code that lives has `died == FOREVER`.
     """
@@ -126,7 +126,7 @@ class Change(ABC):
         """Everything that this change wrote counts from now on."""
 
 
-class Shelf(ABC):
+class Backend(ABC):
     """The tables of one index in some database. Any number of threads may read."""
 
     layout: Layout
@@ -180,7 +180,7 @@ class Shelf(ABC):
     def ranked(self, code: np.ndarray, epoch: int, tests: dict[str, Any]) -> Iterator[Found]:
         """Items in the order of (distance, place), with their payloads, for who looks at one after the other.
 
-        `tests` are those of `live.filters.checked`. All items that pass are there; a shelf may leave out others.
+        `tests` are those of `live.filters.checked`. All items that pass are there; a backend may leave out others.
         """
 
     @abstractmethod

@@ -1,10 +1,10 @@
-"""What a new shelf is filled with."""
+"""What a new backend is filled with."""
 
 from __future__ import annotations
 
 from onlinehash import checks, files
-from onlinehash.distributed.stores.shelf import Head, Layout
-from onlinehash.distributed.stores.state import Log, State
+from onlinehash.distributed.stores.backend import Head, Layout
+from onlinehash.distributed.stores.manifest import Log, State
 from onlinehash.errors import InvalidInput
 from onlinehash.index.api import Policy
 from onlinehash.learners.base import Learner
@@ -26,7 +26,7 @@ def first(learner: Learner, policy: Policy | None = None) -> tuple[Head, dict[st
 
 
 def layout_of(learner: Learner) -> Layout:
-    """What codes a shelf for this learner has, if it is one that can be kept."""
+    """What codes a backend for this learner has, if it is one that can be kept."""
     if not isinstance(learner, Learner):
         raise InvalidInput(f"expected a learner, such as OnlineHashing(n_bits=64), got {checks.shown(learner)}.")
     if learner.traits.unit == "batch" and not hasattr(learner, "n_features_in_"):

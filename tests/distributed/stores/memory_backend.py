@@ -1,4 +1,4 @@
-"""The slow obvious shelf: lists of rows that are looked at one by one. It fails when it is told to.
+"""The slow obvious backend: lists of rows that are looked at one by one. It fails when it is told to.
 
 It also keeps an eye on what is asked of it: rows that are written say from when they count, and changes put one head.
 """
@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.distributed.stores import beginning
-from onlinehash.distributed.stores.shelf import FOREVER, Change, Found, Head, Layout, Rows, Shelf
+from onlinehash.distributed.stores import creation
+from onlinehash.distributed.stores.backend import FOREVER, Backend, Change, Found, Head, Layout, Rows
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Row:
 
 @dataclass
 class Tables:
-    """Everything that is kept; several shelves can be opened on it, as by several processes."""
+    """Everything that is kept; several backends can be opened on it, as by several processes."""
 
     layout: Layout
     head: str  # JSON, as in a real database
@@ -49,16 +49,16 @@ class Tables:
 
     @classmethod
     def create(cls, learner: Any, policy: Any = None) -> Tables:
-        head, blobs = beginning.first(learner, policy)
+        head, blobs = creation.first(learner, policy)
         return cls(Layout(*learner.shape_of_codes), json.dumps(head), dict(blobs))
 
 
 class Failure(Exception):
-    """What a clumsy shelf raises."""
+    """What a clumsy backend raises."""
 
 
-class MemoryShelf(Shelf):
-    """A shelf on tables in memory.
+class MemoryBackend(Backend):
+    """A backend on tables in memory.
 
     With `is_atomic` a change that fails leaves nothing behind, as in PostgreSQL. Else its rows stay there, and are
     rewound before the next change begins, as in a database without transactions.
@@ -70,7 +70,7 @@ class MemoryShelf(Shelf):
         self.is_closed = False
         #: Called with the name of each write before it is made; may raise.
         self.before_write: Callable[[str], None] = lambda name: None
-        #: Called with the name of each read; may raise, or change the tables through another shelf.
+        #: Called with the name of each read; may raise, or change the tables through another backend.
         self.before_read: Callable[[str], None] = lambda name: None
         #: Called after each change that was made, when others may make theirs.
         self.after_change: Callable[[], None] = lambda: None
@@ -183,15 +183,15 @@ class MemoryShelf(Shelf):
 class MemoryChange(Change):
     """What a change writes into the tables."""
 
-    def __init__(self, shelf: MemoryShelf) -> None:
-        self._shelf, self._tables = shelf, shelf.tables
-        self.head, self.is_put = shelf.head(), False
+    def __init__(self, backend: MemoryBackend) -> None:
+        self._backend, self._tables = backend, backend.tables
+        self.head, self.is_put = backend.head(), False
 
     def _write(self, name: str, born: int | None = None) -> Tables:
         assert not self.is_put, f"{name} after the head was put"
-        assert self._shelf._writer == threading.get_ident()
+        assert self._backend._writer == threading.get_ident()
         assert born is None or born > self.head.epoch, f"{name} in the past"
-        self._shelf.before_write(name)
+        self._backend.before_write(name)
         return self._tables
 
     def add_items(
@@ -206,7 +206,7 @@ class MemoryChange(Change):
     def add_codes(self, born: int, places: np.ndarray, ids: Sequence[str], codes: np.ndarray) -> None:
         tables = self._write("add_codes", born)
         assert codes.dtype == np.uint8
-        assert codes.shape == (len(ids), self._shelf.layout.n_bytes)
+        assert codes.shape == (len(ids), self._backend.layout.n_bytes)
         for place, id, code in zip(places.tolist(), ids, codes, strict=True):
             tables.codes.append(Row(place, id, born, FOREVER, code=code.tobytes()))
 

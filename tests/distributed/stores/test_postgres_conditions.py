@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from onlinehash.distributed.stores.postgres import filtering
-from onlinehash.distributed.stores.postgres.connecting import connect
+from onlinehash.distributed.stores.postgres.conditions import condition as condition_of
+from onlinehash.distributed.stores.postgres.connections import connect
 from onlinehash.live import filters
 from onlinehash.live.payloads import Payloads
 from tests.distributed.servers import PostgresServer
@@ -66,7 +66,7 @@ def admitted(stock: PostgresServer) -> dict[int, set[int]]:
             for row in enumerate(texts):
                 copy.write_row(row)
         for number, where in enumerate(WHERES):
-            condition, parameters = filtering.condition(filters.checked(where))
+            condition, parameters = condition_of(filters.checked(where))
             rows = connection.execute(f"SELECT position FROM held WHERE {condition} AND %s", [*parameters, True])
             found[number] = set(itertools.chain.from_iterable(rows))
     return found

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.distributed.stores.postgres import buckets, filtering, multi_index, pgvector
+from onlinehash.distributed.stores.backend import Found, Layout
+from onlinehash.distributed.stores.postgres import buckets, conditions, multi_index, pgvector
 from onlinehash.distributed.stores.postgres.buckets import Buckets
 from onlinehash.distributed.stores.postgres.chunks import Chunks, bit_texts
-from onlinehash.distributed.stores.postgres.connecting import Connection
+from onlinehash.distributed.stores.postgres.connections import Connection
 from onlinehash.distributed.stores.postgres.rows import counts
-from onlinehash.distributed.stores.shelf import Found, Layout
 
 #: For so many seconds what is known of the codes is good enough to choose a way by.
 _FRESH = 5.0
@@ -165,7 +165,7 @@ class Searching:
         self, connection: Connection, code: np.ndarray, epoch: int, tests: dict[str, Any], after: list[Found]
     ) -> Iterator[Found]:
         """All items behind one, out of a cursor, so that those that nobody asks for stay where they are."""
-        admitted, parameters = filtering.condition(tests)
+        admitted, parameters = conditions.condition(tests)
         behind = "(distance, place) > (%s, %s)" if after else "true"
         statement = (
             f"SELECT distance, place, id, payload FROM (SELECT {self._distance} AS distance, codes.place, codes.id, "

@@ -1,4 +1,4 @@
-"""What the head of a shelf says: all that an index must know besides its rows and blobs, as plain JSON."""
+"""What the head of a backend says: all that an index must know besides its rows and blobs, as plain JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.distributed.stores.shelf import ERA, Head
+from onlinehash.distributed.stores.backend import ERA, Head
 from onlinehash.errors import FormatError
 from onlinehash.index.api import Counters
 from onlinehash.live.queries import VectorKind

@@ -79,7 +79,7 @@ class Encoder:
                 f"expected contiguous rows of {self.n_features} {self.weights.dtype} on the card, "
                 f"got {X.dtype} {X.shape}."
             )
-        rows = X if is_there else self._check_rows(X)
+        rows: Any = X if is_there else self._check_rows(X)
         planes = layout.aligned_planes(len(rows), self.n_models * layout.planes_per_model(self.n_bits))
         places = layout.places(np.arange(self.n_columns), self.n_bits)
         signs = CardSigns(self.weights, self.thresholds, places, planes.shape[1])

@@ -117,7 +117,7 @@ def test_what_has_no_neighbours_is_refused():
         evaluate.are_neighbours(X, [4], [0])
     with pytest.raises(InvalidInput, match="second to hold row numbers"):
         evaluate.are_neighbours(X, [0], [0.5])
-    with pytest.raises(InvalidInput, match="one length"):
+    with pytest.raises(InvalidInput, match="equal lengths"):
         evaluate.are_neighbours(X, [0], [0, 1])
     with pytest.raises(InvalidInput, match="radii with 4 entries"):
         evaluate.are_neighbours(X, [0], [1], radii=[1.0])

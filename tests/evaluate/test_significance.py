@@ -65,9 +65,9 @@ def test_what_cannot_be_compared_is_refused():
         evaluate.paired_test([1.0, np.nan], [1.0, 2.0])
     with pytest.raises(InvalidInput, match="3 entries"):
         evaluate.paired_test([1.0, 2.0, 3.0], [1.0, 2.0])
-    with pytest.raises(InvalidInput, match="as b"):
+    with pytest.raises(InvalidInput, match="expected b"):
         evaluate.paired_test([1.0, 2.0], [[1.0, 2.0]])
-    with pytest.raises(InvalidInput, match="as a"):
+    with pytest.raises(InvalidInput, match="expected a"):
         evaluate.paired_test([1.0, np.inf], [1.0, 2.0])
     for options in ({"confidence": 0}, {"n_flips": 0}, {"random_state": -1}):
         with pytest.raises(InvalidParameter, match=next(iter(options))):

@@ -25,7 +25,7 @@ def test_numbers_compare_as_numbers():
 @pytest.mark.parametrize(
     ("query", "base", "message"),
     [
-        ([1, 2], ["1", "2"], "one kind"),
+        ([1, 2], ["1", "2"], "same kind"),
         ([], [1], "at least one label for y_query"),
         ([1], 7, "at least one label for y_base"),
         ([1.0, np.nan], [1.0], "NaN"),

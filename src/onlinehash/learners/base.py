@@ -397,7 +397,8 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._seed = seed
         self._map: FeatureMap | None = make_map(self.features, rows.dtype, seed)
         self._pending = PendingEvents()
-        self._encoder: Encoder | None = None
+        #: The last snapshot. It is in a list because scikit-learn forbids `transform` to assign an attribute.
+        self._snapshots: list[Encoder] = []
         self._pairing = LabelPairing(
             self.similar_share,
             self.reservoir_size,
@@ -989,16 +990,18 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         True
         """
         self._check_ready()
-        if self._encoder is None or self._encoder.version != self.version_:
-            self._encoder = Encoder(
-                *self._encoding(),
-                self.n_features_in_,
-                self._n_models,
-                self._fusion,
-                self.version_,
-                type(self).__name__,
-            )
-        return self._encoder
+        if not self._snapshots or self._snapshots[0].version != self.version_:
+            self._snapshots[:] = [
+                Encoder(
+                    *self._encoding(),
+                    self.n_features_in_,
+                    self._n_models,
+                    self._fusion,
+                    self.version_,
+                    type(self).__name__,
+                )
+            ]
+        return self._snapshots[0]
 
     def _encoding(self) -> tuple[np.ndarray, np.ndarray, FeatureMap | None]:
         """Weights and thresholds on features as they are, not centred, and the map that makes those features."""

@@ -16,8 +16,8 @@ large     With `--large`: the same at 64 bits, the database being all rows but t
 bits      64 bits, 50,000 pairs, linear; codes as an index sees them, without flush. *Moves*: columns moved, by the
           learner's own count, per 1,000 pairs, over the last 40,000. *Distinct*: columns that differ between two
           snapshots 1,000 pairs apart, mean of the last 40. Microseconds of one thread for a pair, the least of seeds.
-robust    64 bits, 50,000 pairs, linear: 1, 10 and 50 % similar pairs, drawn by label; random pairs, 10 % of them with
-          the wrong answer; rows as they are in the file, and rows with each feature standardised by the first 2,000.
+robust    64 bits, 50,000 pairs, linear: 1 to 50 % similar pairs, drawn by label; random pairs, 10 or 20 % of them
+          with the wrong answer; rows as they are in the file, and with each feature standardised by the first 2,000.
 drift     64 bits, linear, one seed; at 25,000 of 50,000 pairs the world changes. *Rotated*: all rows, the database and
           the queries too, are turned by a random orthogonal matrix. *Meaning*: similar is what is of the same two
           classes (0 and 1, 2 and 3, ...), later of two others (1 and 2, 3 and 4, ...). mAP under what holds then; at
@@ -42,7 +42,15 @@ from typing import Any
 import common
 import numpy as np
 
-from onlinehash import LSH, MiniBatchOnlineHashing, OnlineHashing, RbfAnchors, SmoothPairHashing, evaluate
+from onlinehash import (
+    LSH,
+    BlendedPairHashing,
+    MiniBatchOnlineHashing,
+    OnlineHashing,
+    RbfAnchors,
+    SmoothPairHashing,
+    evaluate,
+)
 
 #: Pairs of a run, of which the first part is a stage of its own; pairs given at one time.
 N_PAIRS, FIRST_STAGE, BLOCK = 50_000, 10_000, 1000
@@ -56,12 +64,23 @@ METHODS: dict[str, Callable[..., Any]] = {
     "OH": OnlineHashing,
     "MBOH": MiniBatchOnlineHashing,
     "Smooth": SmoothPairHashing,
+    "Blended": BlendedPairHashing,
 }
 LEARNERS = [name for name in METHODS if name != "LSH"]
 BITS_ROWS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in ("OH", "MBOH")} | {
     f"Smooth, stale_share={share:g}": ("Smooth", {"stale_share": share}) for share in (0.0, 0.02, 0.05, 0.1)
 }
-ROBUST = ("1 % similar", "10 % similar", "50 % similar", "10 % wrong", "raw", "standardised")
+BITS_ROWS["Blended"] = ("Blended", {})
+ROBUST = (
+    "1 % similar",
+    "5 % similar",
+    "10 % similar",
+    "50 % similar",
+    "10 % wrong",
+    "20 % wrong",
+    "raw",
+    "standardised",
+)
 WORLDS = ("rotated", "meaning")
 
 Job = dict[str, Any]
@@ -193,7 +212,7 @@ def robust(data: Data, job: Job) -> dict[str, Any]:
     lesson = Lesson(METHODS[job["row"]](n_bits=64, random_state=job["seed"]), *data.pairs(job["seed"], share))
     similar = data.y[lesson.a] == data.y[lesson.b]
     if case.endswith("wrong"):
-        similar = similar ^ (np.random.default_rng([job["seed"], 1]).random(N_PAIRS) < 0.1)
+        similar = similar ^ (np.random.default_rng([job["seed"], 1]).random(N_PAIRS) < float(case.split()[0]) / 100)
     lesson.learn(X, similar, N_PAIRS)
     return {"maps": [mean_average_precision(lesson.settled(), data, X, data.y)]}
 
@@ -342,6 +361,7 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=["quality", "bits", "robust", "drift"], metavar="TABLE",
                         default=["quality", "bits", "robust", "drift"])  # fmt: skip
     parser.add_argument("--bits", type=int, nargs="+", default=[64, 32, 16, 128], help="of table quality, in turn")
+    parser.add_argument("--learners", nargs="+", choices=list(BITS_ROWS | METHODS), help="only these rows")
     parser.add_argument("--large", action="store_true", help="also the table large")
     given = parser.parse_args()
     tables = given.tables + ["large"] * given.large
@@ -350,6 +370,8 @@ def main() -> None:
     is_warm = False
     for table in tables:
         for data, job in jobs(table, sets, given.bits):
+            if given.learners and job["row"] not in given.learners:
+                continue
             key = {"data": data.name} | job
             if any(key.items() <= row.items() for row in done if row["table"] == table):
                 continue

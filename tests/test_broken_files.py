@@ -54,12 +54,12 @@ def sentence(path: Path) -> str:
 def test_truncated(path: Path, keep: float) -> None:
     data = path.read_bytes()
     path.write_bytes(data[: int(keep * len(data)) if isinstance(keep, float) else keep])
-    assert "truncated or of another kind" in sentence(path)
+    assert "is not an onlinehash file, or it is truncated" in sentence(path)
 
 
 def test_longer_than_it_should_be(path: Path) -> None:
     path.write_bytes(path.read_bytes() + b"more")
-    assert "truncated or of another kind" in sentence(path)
+    assert "is not an onlinehash file, or it is truncated" in sentence(path)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_strange_headers(path: Path, text: bytes) -> None:
 )
 def test_foreign_safetensors(path: Path, metadata: Any) -> None:
     path.write_bytes(save_tensors({"weights": np.ones(3)}, metadata))
-    assert "a file of something else" in sentence(path)
+    assert "is not an onlinehash file" in sentence(path)
 
 
 def test_foreign_safetensors_of_types_that_numpy_lacks(path: Path) -> None:
@@ -193,13 +193,13 @@ def test_without_an_outline_a_file_is_old_and_all_of_it_is_checked(path: Path) -
 )
 def test_a_content_that_is_none(path: Path, content: Any) -> None:
     edit(path, lambda entries, ours: ours.update(content=content), sums=True)
-    assert "incomplete or no work of onlinehash" in sentence(path)
+    assert "is damaged or was not written by onlinehash" in sentence(path)
 
 
 @pytest.mark.parametrize("kind", [None, 3, [], {}])
 def test_a_kind_that_is_none(path: Path, kind: Any) -> None:
     edit(path, lambda entries, ours: ours.update(kind=kind), sums=True)
-    assert "incomplete or no work of onlinehash" in sentence(path)
+    assert "is damaged or was not written by onlinehash" in sentence(path)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_a_kind_that_is_none(path: Path, kind: Any) -> None:
 def test_an_entry_that_lies(path: Path, entry: dict[str, Any]) -> None:
     edit(path, lambda entries, ours: entries["arrays.0"].update(entry), sums=True)
     with little_memory():
-        assert "truncated or of another kind" in sentence(path)
+        assert "is not an onlinehash file, or it is truncated" in sentence(path)
 
 
 @pytest.mark.parametrize("shape", [[0, 2**60], [0, 2**70], [2**40, 0, 2**40]], ids=str)
@@ -241,7 +241,7 @@ def test_an_empty_array_of_impossible_size(path: Path, shape: list[int]) -> None
 
 def test_two_arrays_in_one_place(path: Path) -> None:
     edit(path, lambda entries, ours: entries.update(second=entries["arrays.0"]), sums=True)
-    assert "truncated or of another kind" in sentence(path)
+    assert "is not an onlinehash file, or it is truncated" in sentence(path)
 
 
 # ------------------------------------------------------------------ anything

@@ -95,6 +95,6 @@ def test_a_learner_that_load_could_not_find_is_not_saved(tmp_path: Path) -> None
     class Mine(OnlineHashing):
         pass
 
-    with pytest.raises(ValueError, match="the registry knows"):
+    with pytest.raises(ValueError, match="the registry does not know"):
         save(Mine(4), tmp_path / "mine.oh")
     assert not list(tmp_path.iterdir())

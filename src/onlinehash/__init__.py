@@ -29,6 +29,7 @@ _HOMES = {
     "FastSketchingHashing": "onlinehash.learners.fast_sketching",
     "FastSupervisedHashing": "onlinehash.learners.fast_supervised",
     "FlatIndex": "onlinehash.index.flat",
+    "GpuIndex": "onlinehash.index.gpu",
     "HadamardHashing": "onlinehash.learners.hadamard",
     "HadamardMatchingHashing": "onlinehash.learners.hadamard",
     "Hits": "onlinehash.index.hits",
@@ -77,6 +78,7 @@ __all__ = [
     "FastSketchingHashing",
     "FastSupervisedHashing",
     "FlatIndex",
+    "GpuIndex",
     "HadamardHashing",
     "HadamardMatchingHashing",
     "Hits",
@@ -120,6 +122,7 @@ if TYPE_CHECKING:
     from onlinehash.features import RbfAnchors
     from onlinehash.files import load, save
     from onlinehash.index.flat import FlatIndex
+    from onlinehash.index.gpu import GpuIndex
     from onlinehash.index.hits import Hits
     from onlinehash.index.multi_index import MultiIndex
     from onlinehash.learners.adaptive import AdaptiveHashing

@@ -17,6 +17,7 @@ from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
 from onlinehash.features import BoostedTrees, FeatureMap, RbfAnchors, make_map
 from onlinehash.index.base import Index
 from onlinehash.index.flat import FlatIndex
+from onlinehash.index.gpu import GpuIndex
 from onlinehash.index.multi_index import MultiIndex
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
@@ -40,8 +41,8 @@ def _packed(thing: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(thing, Learner):
         if type(thing) not in (method.load() for method in registry.methods()):
             raise InvalidInput(
-                f"cannot save {type(thing).__name__}: expected a learner that the registry knows, so that load finds "
-                "it again; register yours by the entry point group onlinehash.learners."
+                f"cannot save {type(thing).__name__}: the registry does not know it, so load could not "
+                "find it; register it with the entry point group onlinehash.learners."
             )
         params, state = thing.get_params(deep=False), thing.get_state()
         if state and isinstance(params["random_state"], np.random.Generator | np.random.RandomState):
@@ -51,11 +52,13 @@ def _packed(thing: Any) -> tuple[str, dict[str, Any]]:
         return "encoder", _pack_encoder(thing)
     if isinstance(thing, Codes):
         return "codes", _pack_codes(thing)
+    if isinstance(thing, GpuIndex):
+        thing = FlatIndex.of(thing)  # a file is for any machine; `GpuIndex.of` brings what it holds to a card
     if type(thing) in INDEXES.values():
         return "index", _pack_index(thing)
     raise InvalidInput(
-        f"expected a learner, an encoder, codes or an index to save, got {type(thing).__name__}; "
-        "a LiveIndex keeps itself in its path, or goes to one by backup()."
+        f"cannot save {type(thing).__name__}: expected a learner, an encoder, codes or an index; "
+        "a LiveIndex saves itself in its path, or a copy with backup()."
     )
 
 
@@ -206,12 +209,12 @@ def _pack(value: Any) -> Any:
         module = type(value).__module__
         if not module.startswith("sklearn."):
             raise InvalidInput(
-                f"expected features that are RbfAnchors or a scikit-learn transformer to save, "
-                f"got {type(value).__name__}."
+                f"cannot save features of type {type(value).__name__}: expected RbfAnchors or a "
+                "scikit-learn transformer."
             )
         params = value.get_params(deep=False)
         if params.get("memory") is not None:
-            raise InvalidInput(f"expected features without memory to save, got {checks.shown(value)}.")
+            raise InvalidInput(f"cannot save features with a memory cache: {checks.shown(value)}; set memory=None.")
         learned = {k: v for k, v in vars(value).items() if k not in params and k != "feature_names_in_"}
         return {"$sklearn": f"{module}:{type(value).__name__}", "params": _pack(params), "learned": _pack(learned)}
     if isinstance(value, dict):
@@ -248,11 +251,11 @@ def _scikit_learn(value: dict[str, Any]) -> Any:
         raise FormatError(f"expected a scikit-learn transformer, got {module}:{name}.")
     params = _unpack(value["params"])
     if params.get("memory") is not None:
-        raise FormatError(f"expected {name} without memory, which would name a folder of pickles to trust.")
+        raise FormatError(f"{name} must not have memory, which would name a folder of pickles to trust.")
     transformer = cls(**params)
     for attribute, learned in _unpack(value["learned"]).items():
         # Set this way a parameter would not be checked, and a method would be replaced.
         if attribute in transformer.get_params(deep=False) or callable(getattr(cls, attribute, None)):
-            raise FormatError(f"expected learned attributes of {name}, got {checks.shown(attribute)}.")
+            raise FormatError(f"expected a learned attribute of {name}, got {checks.shown(attribute)}.")
         setattr(transformer, attribute, learned)
     return transformer

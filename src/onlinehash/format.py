@@ -58,7 +58,7 @@ def _pieces(kind: str, content: dict[str, Any]) -> Iterator[bytes | memoryview]:
     try:
         head = container.header_bytes(entries, {KEY: json.dumps(header)})
     except ValueError as error:
-        raise InvalidInput(f"cannot save so much outside arrays: {error}; make arrays of it.") from None
+        raise InvalidInput(f"cannot save so much data outside arrays: {error}; put it into arrays.") from None
     return itertools.chain([head], *(container.pieces(arrays[name]) for name in entries))
 
 
@@ -69,16 +69,18 @@ def read(path: str | os.PathLike[str], mmap: bool = False) -> tuple[str, dict[st
     but the arrays' bytes. A file that was written before there were outlines is read, and checked, completely.
     """
     if Path(path).is_dir():
-        raise InvalidInput(f"expected a file at {path}, got a folder; that of a live index is for LiveIndex.open.")
+        raise InvalidInput(
+            f"expected a file at {path}, got a folder; open the folder of a live index with LiveIndex.open."
+        )
     if not Path(path).is_file():
-        raise InvalidInput(f"expected a file at {path}, got none.")
+        raise InvalidInput(f"no such file: {path}.")
     try:
         with open(path, "rb") as file:
             return _read(file, path, mmap)
     except OSError as error:
-        raise InvalidInput(f"expected a file that can be read at {path}, got: {error.strerror}.") from None
+        raise InvalidInput(f"cannot read {path}: {error.strerror}.") from None
     except MemoryError:
-        raise InvalidInput(f"expected memory for all of {path}, got less; open it with mmap=True.") from None
+        raise InvalidInput(f"there is not enough memory for {path}; open it with mmap=True.") from None
 
 
 def from_bytes(data: bytes, name: str) -> tuple[str, dict[str, Any]]:
@@ -99,9 +101,7 @@ def _read(file: BufferedIOBase, path: str | os.PathLike[str], mmap: bool) -> tup
     except FormatError:
         raise
     except (ValueError, RecursionError) as error:
-        raise FormatError(
-            f"expected an onlinehash file, but {path} is truncated or of another kind: {error}."
-        ) from None
+        raise FormatError(f"{path} is not an onlinehash file, or it is truncated: {error}.") from None
     return _content(header, arrays, path)
 
 
@@ -111,7 +111,7 @@ def like(value: Any, expected: np.ndarray, name: str) -> np.ndarray:
         got = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
         raise FormatError(f"expected {name} to be {expected.dtype} {expected.shape}, got {got}.")
     if not np.isfinite(value).all():
-        raise FormatError(f"expected {name} to have finite values, got others.")
+        raise FormatError(f"{name} contains values that are not finite.")
     return np.array(value)
 
 
@@ -124,7 +124,7 @@ def _our_header(found: container.Header, path: str | os.PathLike[str]) -> dict[s
         header: dict[str, Any] = json.loads(found.metadata[KEY])
         number, *_ = (header[field] for field in ("format", "kind", "content", "checksum"))
     except (KeyError, TypeError, ValueError, RecursionError):
-        raise FormatError(f"expected an onlinehash header in {path}, which is a file of something else.") from None
+        raise FormatError(f"{path} is not an onlinehash file: it lacks the header.") from None
     if number != FORMAT:
         raise FormatError(
             f"{path} has format {checks.shown(number)}, and this version of onlinehash reads format {FORMAT}; "
@@ -173,7 +173,7 @@ def _flatten(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
         return {"$array": name}
     if isinstance(value, dict):
         if "$array" in value or "$float" in value:
-            raise InvalidInput(f"cannot save {name or 'this'}: its key $array or $float means something else in files.")
+            raise InvalidInput(f"cannot save {name or 'this'}: the keys $array and $float are reserved in files.")
         return {str(k): _flatten(v, arrays, f"{name}.{k}" if name else str(k)) for k, v in value.items()}
     if isinstance(value, list | tuple):
         return [_flatten(v, arrays, f"{name}.{i}") for i, v in enumerate(value)]
@@ -198,7 +198,7 @@ def _content(
         problem = f"a kind and content that are {type(kind).__name__} and {type(content).__name__}"
     except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         problem = checks.shown(error)
-    raise FormatError(f"{path} is incomplete or no work of onlinehash ({problem}); restore it from a copy.")
+    raise FormatError(f"{path} is damaged or was not written by onlinehash ({problem}); restore it from a copy.")
 
 
 def _restore(value: Any, arrays: dict[str, np.ndarray]) -> Any:

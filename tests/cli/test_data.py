@@ -77,7 +77,7 @@ def test_a_file_with_queries(tmp_path: Path) -> None:
 
 
 def test_refusals(folder: Path) -> None:
-    assert refused("data", folder / "none") == (2, f"expected a folder or a file at {folder / 'none'}, got none.")
+    assert refused("data", folder / "none") == (2, f"no such file or folder: {folder / 'none'}.")
     assert refused("data", folder / "mine.npz", "--verify")[0] == 2
     assert refused("data", folder / "notes.txt")[0] == 2
     (folder / "bad.npz").write_text("x")

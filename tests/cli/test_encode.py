@@ -91,14 +91,14 @@ def test_what_encode_refuses(tmp_path: Path, files: tuple[Path, Path]) -> None:
     endings = "expected an output that ends in .npy, .npz, .txt, .oh, or -, got "
     assert refused("encode", model, vectors, "-o", "codes") == (2, f"{endings}'codes'.")
     assert refused("encode", model, vectors, "-o", "codes.csv") == (2, f"{endings}'codes.csv'.")
-    assert refused("encode", model, vectors, "--bits")[1].startswith("expected --bits with an output")
-    assert refused("encode", model, vectors, "--bits", "-o", "c.oh")[1].startswith("expected --bits with")
+    assert refused("encode", model, vectors, "--bits")[1].startswith("--bits needs an output")
+    assert refused("encode", model, vectors, "--bits", "-o", "c.oh")[1].startswith("--bits needs an output")
     assert refused("encode", model, vectors, "-o", tmp_path / "no" / "c.npy")[1].endswith("create it first.")
     assert refused("encode", tmp_path / "no.oh", vectors)[0] == 2
     np.save(tmp_path / "wide.npy", DATA.A[:, :3])
     code, message = refused("encode", model, tmp_path / "wide.npy")
     assert (code, message) == (2, f"{tmp_path / 'wide.npy'}, row 0: expected vectors of 4 numbers, got 3.")
-    assert refused("encode", model, "-", "-o", tmp_path / "c.npy")[1].startswith("expected at least one vector")
+    assert refused("encode", model, "-", "-o", tmp_path / "c.npy")[1].startswith("there are no vectors")
 
 
 def test_files_that_are_not_ours(tmp_path: Path, files: tuple[Path, Path]) -> None:
@@ -110,4 +110,4 @@ def test_files_that_are_not_ours(tmp_path: Path, files: tuple[Path, Path]) -> No
     onlinehash.save(OnlineHashing(8), tmp_path / "fresh.oh")
     code, message = refused("encode", tmp_path / "fresh.oh", files[1])
     assert code == 3
-    assert "has seen no data yet; go on with `onlinehash learn FILES --resume" in message
+    assert "because it has seen no data; continue with `onlinehash learn FILES --resume" in message

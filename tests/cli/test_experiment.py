@@ -72,6 +72,24 @@ def test_tables_are_printed(plan, folder):
     assert onlinehash("experiment", "table", plan, "--results", folder, "--json").document
 
 
+def test_tables_show_another_measure_and_are_written_as_markdown(plan, folder):
+    told = onlinehash("experiment", "table", plan, "--results", folder, "--measure", "precision@100", "--markdown")
+    assert told.code == 0, told.err
+    assert told.out.startswith("| set | contestant | 8 bits | 16 bits |")
+    assert "precision@100" in told.out
+    assert onlinehash("experiment", "table", plan, "--results", folder, "--measure", "beauty").code == 2
+
+
+def test_a_contestant_is_run_again_where_that_is_asked_for(plan, folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "runs")
+    few = ("--data", "cifar10=digits", "--workers", 1, "--results", tmp_path / "runs", "--json")
+    again = onlinehash("experiment", "run", plan, "--again", "LSH", *few)
+    assert (again.document["done"], again.document["found"]) == (4, 4)
+    lines = (tmp_path / "runs" / "results.jsonl").read_text().splitlines()
+    assert len(lines) == 20
+    assert onlinehash("experiment", "run", plan, "--again", "Nobody", *few).code == 2
+
+
 def test_plans_are_listed():
     assert "beta" in onlinehash("experiment", "list").out
     assert {plan["name"] for plan in onlinehash("experiment", "list", "--json").document} > {"beta", "online", "batch"}
@@ -198,8 +216,8 @@ def test_a_result_that_is_not_what_comes_out_is_noticed(known_runs, tmp_path):
         (("run", "beta", "--data", "no.npz"), "no.npz"),
         (("run", "beta", "--data", "other=digits"), "other=digits"),
         (("run", "loss", "--data", "gist1m=digits"), "role photo-tourism"),
-        (("figure", "beta", "--results", "nowhere"), "expected results in nowhere"),
-        (("verify", "--results", "nowhere"), "expected results in nowhere"),
+        (("figure", "beta", "--results", "nowhere"), "no results in nowhere"),
+        (("verify", "--results", "nowhere"), "no results in nowhere"),
     ],
 )
 def test_what_cannot_be_is_told_in_one_sentence(arguments, message):

@@ -195,17 +195,19 @@ def test_ids_that_cannot_be(folder: Path) -> None:
         "x.csv: expected the column sku for the ids (there is no file of that name), got the columns id, p, q, r, s."
     )
     write_csv("twice.csv", ["a", *NAMES[1:1099], "a"])
-    assert told("twice.csv") == "expected ids that are all different, got 'a' twice."
+    assert told("twice.csv") == "the id 'a' occurs twice; ids must be unique."
     write_csv("gap.csv", [*NAMES[:-1], ""])
     assert told("gap.csv") == "gap.csv, line 1101: expected a number of 64 bits or a text as id, got nothing."
     np.save("few.npy", np.arange(3))
-    assert told("x.npy", "--ids", "few.npy") == "expected an id for each of 1100 items, got 3 ids."
+    assert told("x.npy", "--ids", "few.npy") == "expected 1100 ids, one for each item, got 3."
     np.save("real.npy", np.arange(1100) / 2)
     assert "all integers or all strings" in told("x.npy", "--ids", "real.npy")
     Path("latin.txt").write_bytes(b"caf\xe9\n")
-    assert told("x.npy", "--ids", "latin.txt").startswith("expected an npy file or UTF-8 text with one id a line")
+    assert (
+        told("x.npy", "--ids", "latin.txt") == "latin.txt is neither an npy file nor UTF-8 text with one id per line."
+    )
     done("encode", "m.oh", "x.npy", "-o", "c.oh")
-    assert told("c.oh", "--ids", "sku") == "expected a file of ids at sku, as codes have no columns, got none."
+    assert told("c.oh", "--ids", "sku") == "no such file of ids: sku; codes have no columns that could hold them."
 
 
 # ------------------------------------------------------------------ codes
@@ -235,7 +237,9 @@ def test_codes_need_no_model(folder: Path, learner: Any, form: str) -> None:
     assert search("i.oh", target, "-k", 2) == plain(expected.search(expected.codes, 2))
     code, message = refused("search", "i.oh", "q.npy")
     assert code == 2
-    assert message == ("expected codes in q.npy, as there is no encoder for vectors; make the index with --model FILE.")
+    assert message == (
+        "q.npy holds vectors, but the index has no encoder for them; give codes, or make the index with --model FILE."
+    )
 
 
 def test_codes_from_a_pipe(folder: Path, learner: Any) -> None:
@@ -262,8 +266,8 @@ def test_codes_that_cannot_be(folder: Path) -> None:
     Path("c.txt").write_text("0101\n0111\n012\n")
     assert told("c.txt") == "c.txt, line 3: expected a code of 4 digits 0 and 1, got '012'."
     Path("empty.txt").write_text("")
-    assert told("empty.txt") == "expected at least one vector or code in empty.txt, got none."
-    assert told("no.txt") == "expected a file at no.txt, got none."
+    assert told("empty.txt") == "empty.txt has no vectors or codes."
+    assert told("no.txt") == "no such file: no.txt."
     assert told("m.oh").startswith("expected codes in m.oh, got ")
     np.savez("c.npz", packed=np.zeros((5, 3), np.uint8), n_bits=30, n_models=1)
     assert told("c.npz").startswith("c.npz: expected packed codes of dtype uint8 and shape (n, 4) for 30 bits")
@@ -272,7 +276,7 @@ def test_codes_that_cannot_be(folder: Path) -> None:
         "expected the encoder that made Codes(n=5, n_bits=7), got Encoder("
     )
     Path("broken.npz").write_text("no zip")
-    assert told("broken.npz", "--model", "m.oh").startswith("expected arrays of numbers or text by name in broken.npz")
+    assert told("broken.npz", "--model", "m.oh").startswith("cannot read broken.npz as named arrays")
 
 
 # ------------------------------------------------------------------ what search prints, writes and refuses
@@ -321,23 +325,23 @@ def test_what_search_refuses(folder: Path) -> None:
         assert found == code
         return message
 
-    assert told("i.oh", "q.npy", "-k", 1, "--radius", 2) == "expected -k or --radius, got both: -k 1 and --radius 2."
+    assert told("i.oh", "q.npy", "-k", 1, "--radius", 2) == "-k 1 and --radius 2 cannot be combined; give one of them."
     assert "--jobs" in told("i.oh", "q.npy", "--jobs", 0)
     assert told("i.oh", "q.npy", "-o", "h.oh") == (
         "expected an output that ends in .csv, .npz, .parquet, or -, got 'h.oh'."
     )
     assert told("i.oh", "q.npy", "-o", "no/h.csv").endswith("create it first.")
     assert "make one with `onlinehash index`" in told("m.oh", "q.npy")
-    assert told("no.oh", "q.npy") == "expected a file at no.oh, got none."
+    assert told("no.oh", "q.npy") == "no such file: no.oh."
     told("q.npy", "q.npy", code=4)
     Path("half.oh").write_bytes(Path("i.oh").read_bytes()[:500])
     told("half.oh", "q.npy", code=4)
     np.save("wide.npy", QUERIES[:, :3])
     assert told("i.oh", "wide.npy") == "wide.npy, row 0: expected vectors of 4 numbers, got 3."
     onlinehash.save(Codes.from_bits(np.zeros((2, 5), np.bool_)), "short.oh")
-    assert told("i.oh", "short.oh").startswith("expected codes of one width, got Codes(n=2, n_bits=5) and ")
+    assert told("i.oh", "short.oh").startswith("expected codes of equal width, got Codes(n=2, n_bits=5) and ")
     Path("none.csv").write_text("p,q,r,s\n")
-    assert told("i.oh", "none.csv") == "expected at least one vector or code in none.csv, got none."
+    assert told("i.oh", "none.csv") == "none.csv has no vectors or codes."
 
 
 def test_a_model_without_functions_cannot_index(folder: Path) -> None:

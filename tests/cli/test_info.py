@@ -200,7 +200,7 @@ def test_held_out_pairs_by_id(tmp_path: Path, model: Path) -> None:
     assert by_id["held_out"] == plain["held_out"]
     assert refused("info", model, "--pairs", tmp_path / "ids.csv")[0] == 2
     (tmp_path / "none.jsonl").write_text("")
-    assert "at least one pair" in refused("info", model, "--pairs", tmp_path / "none.jsonl")[1]
+    assert "has no pairs" in refused("info", model, "--pairs", tmp_path / "none.jsonl")[1]
     one_kind = DATA.jsonl(HELD_OUT).replace("false", "true")
     (tmp_path / "kind.jsonl").write_text(one_kind)
     assert "similar and dissimilar pairs" in refused("info", model, "--pairs", tmp_path / "kind.jsonl")[1]

@@ -156,8 +156,8 @@ def test_a_feature_map_that_still_waits_is_told_in_words_of_the_command_line(tmp
     model, arguments = tmp_path / "m.oh", ["--features", "rbf:1000", "-o", tmp_path / "m.oh"]
     n_more = 1000 - len(np.unique(np.concatenate([DATA.A, DATA.B]), axis=0))
     sentence = (
-        f"{model} has no hash functions yet: its feature map waits for {n_more} more distinct points; go on with "
-        f"`onlinehash learn FILES --resume {model} --output {model}`, or learn anew with fewer anchors."
+        f"{model} has no hash functions yet: its feature map waits for {n_more} more distinct points; continue with "
+        f"`onlinehash learn FILES --resume {model} --output {model}`, or start again with fewer anchors."
     )
     outcome = run("learn", "-", *arguments, stdin=DATA.jsonl())
     assert (outcome.code, outcome.err) == (0, f"onlinehash: warning: {sentence}\n")
@@ -305,10 +305,10 @@ def test_resume_keeps_the_parameters(tmp_path: Path) -> None:
     ):
         code, message = refused("learn", "-", "--resume", model, option, value, "-o", model, stdin=DATA.jsonl())
         assert code == 2
-        assert message == f"expected no {option} beside --resume: {model} has its parameters already."
+        assert message == f"{option} cannot be combined with --resume: {model} already has its parameters."
     onlinehash.save(onlinehash.load(model).snapshot(), tmp_path / "e.oh")
     code, message = refused("learn", "-", "--resume", tmp_path / "e.oh", "-o", model, stdin=DATA.jsonl())
-    assert (code, message) == (2, f"expected a learner in {tmp_path / 'e.oh'} to go on with, got Encoder.")
+    assert (code, message) == (2, f"expected a learner in {tmp_path / 'e.oh'}, got Encoder.")
 
 
 # ------------------------------------------------------------------ what it refuses
@@ -318,9 +318,12 @@ def test_resume_keeps_the_parameters(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--method", "XYZ"], "expected a method among BlendedPairs, SmoothPairs, OH, MMOH, "),
-        (["--method", "OH", "--set", "D=1"], "OnlineHashing expects one of C, burn_in, centre, "),
+        (
+            ["--method", "OH", "--set", "D=1"],
+            "OnlineHashing has no parameter 'D'; --set takes one of C, burn_in, centre, ",
+        ),
         (["--set", "C"], "expected name=value, got 'C'."),
-        (["--set", "n_bits=3"], "expected --bits for n_bits, got --set n_bits."),
+        (["--set", "n_bits=3"], "use --bits instead of --set n_bits."),
         (["--method", "OH", "--set", "C=-1"], "OnlineHashing expects C to be a finite number above 0, got -1."),
         (["--method", "OH", "--set", "C=much"], "OnlineHashing expects C to be a finite number above 0, got 'much'."),
         (["--features", "poly:3"], "expected features such as rbf, rbf:300"),
@@ -334,7 +337,7 @@ def test_resume_keeps_the_parameters(tmp_path: Path) -> None:
         (["--limit", "0"], "Invalid value for '--limit'"),
         (["--format", "xml"], "expected a format among jsonl, csv, "),
         (["--format", "npz"], "expected jsonl or csv on standard input, got npz"),
-        (["--labels", "y.npy"], "expected labels inside -"),
+        (["--labels", "y.npy"], "- takes no file of labels"),
     ],
 )
 def test_bad_options(tmp_path: Path, options: list[str], message: str) -> None:
@@ -348,23 +351,21 @@ def test_bad_input_saves_nothing(tmp_path: Path) -> None:
     model = tmp_path / "m.oh"
     code, told = refused("learn", "-", "-o", model, stdin="oops\n")
     assert (code, told) == (2, "standard input, line 1: expected a JSON object, got 'oops'.")
-    assert refused("learn", "-", "-o", model, stdin="")[1] == (
-        "expected at least one pair or vector in -, got none; nothing was saved."
-    )
-    assert refused("learn", "no.jsonl", "-o", model) == (2, "expected a file at no.jsonl, got none.")
+    assert refused("learn", "-", "-o", model, stdin="")[1] == ("no pairs or vectors in -; nothing was saved.")
+    assert refused("learn", "no.jsonl", "-o", model) == (2, "no such file: no.jsonl.")
     nowhere = tmp_path / "nowhere" / "m.oh"
-    assert refused("learn", "-", "-o", nowhere, stdin=DATA.jsonl())[1].endswith("is none; create it first.")
+    assert refused("learn", "-", "-o", nowhere, stdin=DATA.jsonl())[1].endswith("does not exist; create it first.")
     np.save(tmp_path / "x.npy", DATA.X)
     assert "expected pairs (a column similar), or a label" in refused("learn", tmp_path / "x.npy", "-o", model)[1]
     files = [tmp_path / "x.npy"] * 2
-    assert "expected one file" in refused("learn", *files, "--labels", tmp_path / "x.npy", "-o", model)[1]
+    assert "needs exactly one file" in refused("learn", *files, "--labels", tmp_path / "x.npy", "-o", model)[1]
     assert not model.exists()
 
 
 def test_a_later_file_that_is_missing_is_told_before_the_work(tmp_path: Path) -> None:
     pairs = DATA.write_pairs(tmp_path / "p.jsonl")
     code, told = refused("learn", pairs, tmp_path / "no.jsonl", "-o", tmp_path / "m.oh")
-    assert (code, told) == (2, f"expected a file at {tmp_path / 'no.jsonl'}, got none.")
+    assert (code, told) == (2, f"no such file: {tmp_path / 'no.jsonl'}.")
 
 
 def test_a_bad_line_after_some_rows_ends_with_one_sentence(tmp_path: Path) -> None:

@@ -181,7 +181,7 @@ def test_searches_that_are_refused(tmp_path: Path, path: Path) -> None:
         index.add(None, DATA.X)
     code, message = refused("search", path, queries)
     assert code == 3
-    assert message.startswith(f"expected codes to search in {path}, got none yet: 80 items, ")
+    assert message.startswith(f"{path} has no codes yet (80 items, ")
     np.save(queries, DATA.X[:2, :3])
     other = tmp_path / "other"
     with LiveIndex(OnlineHashing(8, random_state=0), path=other) as index:
@@ -196,7 +196,7 @@ def test_commands_for_files_say_what_a_folder_is_for(tmp_path: Path, path: Path)
     np.save(tmp_path / "x.npy", DATA.X)
     with LiveIndex(OnlineHashing(8, random_state=0), path=path) as index:
         index.add(None, DATA.X)
-    expected = f"expected a file at {path}, got a folder; that of a live index is for LiveIndex.open."
+    expected = f"expected a file at {path}, got a folder; open the folder of a live index with LiveIndex.open."
     assert refused("encode", path, tmp_path / "x.npy") == (2, expected)
     with pytest.raises(InvalidInput, match=re.escape(expected)):
         load(path)

@@ -59,7 +59,7 @@ def test_resuming_is_as_if_nothing_happened_or_refused(method: registry.Method, 
     model, whole = tmp_path / "m.oh", tmp_path / "whole.oh"
     done("learn", parts[0], "--method", method.name, "--bits", 8, "-o", model)
     if method.load().traits.unit == "batch":
-        assert "learns online" in refused("learn", parts[1], "--resume", model, "-o", model)[1]
+        assert "does not learn online" in refused("learn", parts[1], "--resume", model, "-o", model)[1]
         return
     done("learn", parts[1], "--resume", model, "-o", model)
     done("learn", labelled, "--method", method.name, "--bits", 8, "-o", whole)

@@ -37,7 +37,7 @@ def test_the_plan_for_a_number() -> None:
 
 def test_json_has_all_of_it() -> None:
     document = done("plan", "--items", "2e8", "--disk", 500, "--queries-per-second", "2e5", "--json").document
-    assert document["machine"] == {"memory": 64e9, "cores": 16, "disk": 500e9}
+    assert document["machine"] == {"memory": 64e9, "cores": 16, "disk": 500e9, "card": None}
     plans = {plan["design"]: plan for plan in document["plans"]}
     assert set(plans) == {"FlatIndex", "MultiIndex", "LiveIndex", "LiveIndex in memory"}
     live = plans["LiveIndex"]
@@ -45,6 +45,24 @@ def test_json_has_all_of_it() -> None:
     assert live["limit"] in ("memory", "disk", "index", "queries")
     assert live["disk"]["vectors"] > 2e8 * 2048
     assert plans["FlatIndex"]["probes_per_second"] is None
+
+
+def test_a_card_is_a_design() -> None:
+    text = done("plan", "--items", "1e10", "--memory", 1e4, "--card", 141).out
+    assert "a card of 141 GB" in text
+    options = ("--memory", 1e4, "--card", 141, "--json")
+    plans = {
+        items: {plan["design"]: plan for plan in done("plan", "--items", items, *options).document["plans"]}
+        for items in ("1e10", "4e10")
+    }
+    for items, n_shards in (("1e10", 1), ("4e10", 3)):  # eight bytes a code: a card of 141 GB holds sixteen billion
+        assert plans[items]["GpuIndex"]["shards"] == n_shards
+        assert plans[items]["GpuIndex"]["limit"] == "card"
+    one, flat = plans["1e10"]["GpuIndex"], plans["1e10"]["FlatIndex"]
+    assert one["one_query"] < flat["one_query"] / 10
+    assert one["scans_per_second"] > flat["scans_per_second"]
+    assert "GpuIndex" not in {plan["design"] for plan in done("plan", "--items", "1e9", "--json").document["plans"]}
+    assert "--store local" in refused("plan", "--card", 141, "--store", "postgres")[1]
 
 
 def test_a_measured_distance_decides_what_look_ups_cost() -> None:
@@ -98,7 +116,7 @@ def test_measuring_with_as_much_as_users_do(tmp_path: Path) -> None:
         (["--cores", "0"], "cores"),
         (["--changed-bits", "65"], "changed bits"),
         (["--distance", "50", "--items", "1e6"], "distance"),
-        (["--distance", "5", "--data", "uniform"], "both"),
+        (["--distance", "5", "--data", "uniform"], "cannot be combined"),
         (["--sample", "1e6"], "--distance"),
         (["--costs", "nowhere.toml"], "--measure"),
         (["--measure", "no-such-folder/costs.toml"], "folder"),

@@ -24,16 +24,16 @@ from onlinehash.serve.settings import Access
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--demo", "--memory"], "expected --demo alone"),
-        (["--demo", "--bits", "8"], "expected no --bits here"),
-        (["--memory", "--read-only"], "expected a folder to read from"),
-        (["--memory", "--readers", "2"], "expected a folder to read from"),
-        (["--read-only", "--compare"], "where changes are made"),
-        (["--held-out", "x.npz"], "expected --label with --held-out"),
-        (["--host", "0.0.0.0"], "expected a token"),
-        (["--memory", "--limit", "speed=1"], "expected one of body_bytes"),
+        (["--demo", "--memory"], "--demo brings its own items"),
+        (["--demo", "--bits", "8"], "--bits is not allowed here"),
+        (["--memory", "--read-only"], "--read-only and --readers need a folder"),
+        (["--memory", "--readers", "2"], "--read-only and --readers need a folder"),
+        (["--read-only", "--compare"], "need a service that makes changes"),
+        (["--held-out", "x.npz"], "--held-out needs --label"),
+        (["--host", "0.0.0.0"], "needs a token"),
+        (["--memory", "--limit", "speed=1"], "--limit takes one of body_bytes"),
         (["--memory", "--limit", "batch=many"], "expected a number for --limit batch"),
-        (["--memory", "--refresh", "now"], "expected one of always"),
+        (["--memory", "--refresh", "now"], "--refresh takes one of always"),
         (["--memory", "--refresh", "every:often"], "expected a policy such as every:50"),
         (["--memory", "--pictures", "round"], "expected"),
         (["--memory", "--method", "Magic"], "Magic"),
@@ -79,7 +79,7 @@ def test_a_port_that_is_taken_is_one_sentence(capsys: pytest.CaptureFixture[str]
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         assert run(["serve", "--memory", "--port", str(taken.getsockname()[1])]) == 2
-    assert "give another --host or --port" in capsys.readouterr().err
+    assert "choose another --host or --port" in capsys.readouterr().err
 
 
 def test_policies() -> None:

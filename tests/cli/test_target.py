@@ -53,7 +53,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_an_output_that_is_an_input_is_refused(folder: Path, command: str, source: str, target: str) -> None:
     before = Path(source).read_bytes()
-    message = f"expected an output other than the input {source}, got {target}; choose another name."
+    message = f"the output {target} is the same file as the input {source}; choose another name."
     assert refused(*command.split(), "-o", target) == (2, message)
     assert Path(source).read_bytes() == before
 
@@ -64,7 +64,7 @@ def test_the_file_behind_standard_input_is_an_input(folder: Path) -> None:
         command = [sys.executable, "-m", "onlinehash", "learn", "-", "-o", str(pairs)]
         ended = subprocess.run(command, stdin=file, capture_output=True, text=True, check=False)
     assert ended.returncode == 2
-    assert ended.stderr.startswith("onlinehash: expected an output other than the input -, got ")
+    assert "is the same file as the input -;" in ended.stderr
     assert pairs.read_text() == DATA.jsonl()
 
 
@@ -92,11 +92,11 @@ def test_an_output_that_cannot_be_written_is_told_before_the_work(
     arguments = command.split()
     assert refused(*arguments, "taken.npy") == (
         2,
-        "expected a file to write, but taken.npy is a folder; name a file in it.",
+        "taken.npy is a folder; name a file in it.",
     )
     assert refused(*arguments, "no/c.npy") == (
         2,
-        "expected a folder for no/c.npy, but no is none; create it first.",
+        "cannot write no/c.npy: the folder no does not exist; create it first.",
     )
     Path("old.npy").write_text("old")
     for locked, target in ((Path(), "c.npy"), (Path("old.npy"), "old.npy")):
@@ -104,7 +104,7 @@ def test_an_output_that_cannot_be_written_is_told_before_the_work(
             patch.setattr(os, "access", lambda path, mode, locked=locked: mode != os.W_OK or Path(path) != locked)
             assert refused(*arguments, target) == (
                 2,
-                f"expected a file that can be written, but {target} or its folder is locked.",
+                f"cannot write {target}: permission denied.",
             )
 
 
@@ -113,7 +113,7 @@ def test_a_dash_is_no_file(folder: Path, command: str, monkeypatch: pytest.Monke
     from onlinehash import demo
 
     monkeypatch.setattr(demo, "run", never)
-    message = "expected the name of a file to write, got -, which stands for no file."
+    message = "the output must be a file; - (standard output) is not possible here."
     assert refused(*command.split(), "-") == (2, message)
     assert not Path("-").exists()
 

@@ -136,7 +136,7 @@ def a_state_can_be_taken_while_waiting(name: str) -> None:
     twin.set_state(learner.get_state())
     for one in (learner, twin):
         feed(one, [pairs(n=60, seed=1)])
-    assert learner._is_ready
+    assert learner.is_ready
     assert state_bytes(learner) == state_bytes(twin)
 
 
@@ -173,7 +173,7 @@ def the_version_grows_exactly_when_codes_could_differ(name: str, data: Any) -> N
     for event in stream:
         for t in range(len(event)):
             one = event.part(slice(t, t + 1))
-            if not learner._is_ready:
+            if not learner.is_ready:
                 feed(learner, [one])
                 continue
             before = learner.snapshot()

@@ -44,7 +44,7 @@ def test_npz_of_bytes_with_a_scale_and_an_offset_for_each_dimension(tmp_path):
         ({"X": X * np.float32(np.nan)}, "contains NaN in row 0"),
         ({"X": X.astype(np.float64) * 1e39}, "infinity"),
         ({"X": X, "y": Y[:5]}, "expected y with 30 entries"),
-        ({"X": X, "scale": np.ones(4)}, "expected scale and offset together, got no offset"),
+        ({"X": X, "scale": np.ones(4)}, "offset is missing"),
         ({"X": X, "scale": np.ones(3), "offset": np.ones(4)}, "scale to be one number or 4"),
         ({"X": np.array([["a"]])}, "expected numbers"),
     ],
@@ -63,7 +63,7 @@ def test_npz_that_is_none(tmp_path):
     (tmp_path / "text.npz").write_text("no zip")
     np.savez(tmp_path / "objects.npz", X=np.array([None]))
     for name in ("short.npz", "text.npz", "objects.npz"):
-        with pytest.raises(FormatError, match=f"expected arrays of numbers by name in .*{name}"):
+        with pytest.raises(FormatError, match=f"cannot read .*{name} as named arrays"):
             datasets.load(tmp_path / name)
 
 
@@ -79,7 +79,7 @@ def test_npy_stays_on_the_disk_and_finds_its_labels(tmp_path):
     np.save(tmp_path / "double.npy", X.astype(np.float64))
     assert datasets.load(tmp_path / "double.npy").X.dtype == np.float32
     np.savez(tmp_path / "v.npz", X=X)
-    with pytest.raises(InvalidInput, match="only npy and idx take a file of labels"):
+    with pytest.raises(InvalidInput, match="only npy and idx take one"):
         datasets.load(tmp_path / "v.npz", labels=tmp_path / "other.npy")
 
 
@@ -95,7 +95,7 @@ def test_tables_come_through_streams(tmp_path):
     found = datasets.load(tmp_path / "t.csv")
     assert (found.X.tolist(), found.y.tolist()) == ([[1, 2], [3, 4]], [7, 8])
     (tmp_path / "none.jsonl").write_text("")
-    with pytest.raises(InvalidInput, match="got no rows"):
+    with pytest.raises(InvalidInput, match="has no rows"):
         datasets.load(tmp_path / "none.jsonl")
 
 
@@ -132,10 +132,10 @@ def test_first_rows_have_no_neighbours():
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"X": X.astype(np.float64)}, "a matrix of float32 for X"),
-        ({"queries": X[:, :2].copy()}, "queries of a as wide as X, 4, got 2"),
-        ({"y": Y[:3]}, "a row of y for each vector"),
-        ({"neighbours": np.zeros((2, 1), int)}, "a row of neighbours for each vector of a, got no queries"),
+        ({"X": X.astype(np.float64)}, "a float32 matrix for X"),
+        ({"queries": X[:, :2].copy()}, "queries of a to be as wide as X \\(4\\), got 2"),
+        ({"y": Y[:3]}, "y of a to have one row per vector"),
+        ({"neighbours": np.zeros((2, 1), int)}, "neighbours of a to have one row per vector, got no queries"),
         ({"queries": X[:1], "neighbours": np.array([[30]])}, "rows of X, from 0 to 29"),
     ],
     ids=["dtype", "width", "labels", "no queries", "rows"],
@@ -148,10 +148,10 @@ def test_parts_that_do_not_fit(fields, message):
 def test_what_cannot_be_loaded(tmp_path):
     with pytest.raises(InvalidInput, match=r"a name among digits, .*mnist.*, got 'x\.docx'"):
         datasets.load("x.docx")
-    with pytest.raises(InvalidInput, match=r"expected a file at .*, got none"):
+    with pytest.raises(InvalidInput, match=r"no such file: "):
         datasets.load(tmp_path / "x.npz")
     (tmp_path / "y.npz").mkdir()
-    with pytest.raises(InvalidInput, match="got a folder"):
+    with pytest.raises(InvalidInput, match="is a folder"):
         datasets.load(tmp_path / "y.npz")
     with pytest.raises(InvalidParameter, match="rows to be None or an integer of at least 1, got 0"):
         datasets.load("digits", rows=0)

@@ -75,7 +75,7 @@ def test_an_image_alone_is_as_among_others():
     [
         (np.zeros((32, 32)), "expected images"),
         (np.zeros((2, 32, 32, 2)), "expected images"),
-        (np.zeros((2, 32, 30)), "expected square images of at least 16 pixels a side, got 32 x 30"),
+        (np.zeros((2, 32, 30)), "expected square images of at least 16 pixels per side, got 32 x 30"),
         (np.zeros((2, 8, 8)), "got 8 x 8"),
         (np.full((1, 16, 16), -1), "pixels from 0 to 255"),
         (np.full((1, 16, 16), np.nan), "pixels from 0 to 255"),

@@ -72,7 +72,7 @@ def test_patches_and_their_points(tmp_path):
 def test_patches_that_are_not_all_there(tmp_path):
     write_patches(tmp_path, 300, bits=24)
     (tmp_path / "patches0001.bmp").unlink()
-    with pytest.raises(InvalidInput, match=r"patches0001\.bmp, got none"):
+    with pytest.raises(InvalidInput, match=r"no such file: .*patches0001\.bmp"):
         photo_tourism.read_patches(tmp_path)
     write_bmp(tmp_path / "patches0000.bmp", PICTURE)
     with pytest.raises(FormatError, match="expected 1024 x 1024 pixels"):
@@ -81,7 +81,7 @@ def test_patches_that_are_not_all_there(tmp_path):
     with pytest.raises(FormatError, match=r"info\.txt, line 2: expected 1 or 2 whole numbers, got 'x 0'"):
         photo_tourism.read_points(tmp_path)
     (tmp_path / "info.txt").write_text("")
-    with pytest.raises(FormatError, match="an empty file"):
+    with pytest.raises(FormatError, match="is empty"):
         photo_tourism.read_points(tmp_path)
 
 
@@ -114,5 +114,5 @@ def test_tiny_images_are_stored_column_by_column(tmp_path):
 def test_all_tiny_images_at_once_are_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(tiny_images, "N_IMAGES", 1)
     (tmp_path / "tiny_images.bin").write_bytes(bytes(3072))
-    with pytest.raises(InvalidInput, match="expected rows=N"):
+    with pytest.raises(InvalidInput, match="give rows=N"):
         datasets.load(tmp_path / "tiny_images.bin")

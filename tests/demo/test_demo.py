@@ -267,7 +267,7 @@ def test_a_chart_puts_points_where_they_belong_and_names_apart():
 
 @pytest.mark.parametrize("path", ["nowhere/report.html", "."])
 def test_a_report_that_cannot_be_written_is_refused_before_anything_is_learned(tmp_path, path):
-    with pytest.raises(InvalidInput, match="a folder that can be written"):
+    with pytest.raises(InvalidInput, match="cannot write the report"):
         demo.run(tmp_path / path)
 
 

@@ -60,7 +60,7 @@ def test_blocks_of_queries_change_nothing(monkeypatch):
 
 def test_what_has_no_curve_is_refused():
     x = np.ones((1, 2))
-    with pytest.raises(InvalidInput, match="something relevant"):
+    with pytest.raises(InvalidInput, match="no query has a relevant item"):
         evaluate.precision_recall(identity(2), x, x, evaluate.same_label([1], [2]))
     for levels in ([1.5], [0.5, 0.1], [[0.5]], [np.nan]):
         with pytest.raises(InvalidInput, match="levels"):

@@ -52,11 +52,11 @@ def test_a_query_to_which_nothing_is_relevant_is_left_out():
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((QUERY, BASE, TRUTH, ["map", "precision@r2"]), "without a radius for cosines, got 'precision@r2'"),
+        ((QUERY, BASE, TRUTH, ["map", "precision@r2"]), "cosine has no radius, so 'precision@r2' cannot be measured"),
         ((QUERY[:, :3], BASE, TRUTH), "X_query has 3 features"),
         ((QUERY[:3], BASE, TRUTH), "expected the truth with 3 entries, one for each row of X_query, got 30"),
         ((QUERY, BASE[:9], TRUTH), "expected the truth with 9 entries, one for each row of X_base, got 200"),
-        ((QUERY, BASE, evaluate.same_label(Y_QUERY + 9, Y_BASE)), "something relevant"),
+        ((QUERY, BASE, evaluate.same_label(Y_QUERY + 9, Y_BASE)), "no query has a relevant item"),
         ((QUERY, BASE, TRUTH, ["magic"]), "magic"),
         ((QUERY * np.nan, BASE, TRUTH), "X_query"),
     ],

@@ -46,7 +46,7 @@ def test_constant_bits_have_no_entropy_and_no_say_in_the_correlation():
 
 
 def test_nothing_to_report_on_is_refused():
-    with pytest.raises(InvalidInput, match="at least one code"):
+    with pytest.raises(InvalidInput, match="no codes to report on"):
         evaluate.bit_health(np.zeros((0, 4), bool))
     with pytest.raises(InvalidInput, match="boolean array"):
         evaluate.bit_health(np.zeros((3, 4)))

@@ -171,7 +171,7 @@ def test_a_query_without_anything_relevant_is_left_out():
     for values in found.values():
         assert np.isnan(values).tolist() == [False, True]
     for per_query in (False, True):
-        with pytest.raises(InvalidInput, match="something relevant"):
+        with pytest.raises(InvalidInput, match="no query has a relevant item"):
             evaluate.retrieval(identity(2), queries, base, evaluate.same_label([8, 9], [1, 1, 1]), per_query=per_query)
 
 
@@ -267,7 +267,7 @@ def test_what_cannot_be_searched_is_refused():
         with pytest.raises(InvalidParameter, match=next(iter(options))):
             evaluate.retrieval(identity(2), x, x, truth, **options)
     codes = Codes.from_bits(np.ones((1, 2), bool))
-    with pytest.raises(InvalidInput, match="one width"):
+    with pytest.raises(InvalidInput, match="equal width"):
         evaluate.rank(codes, Codes.from_bits(np.ones((1, 3), bool)), truth)
     with pytest.raises(InvalidInput, match="at least one query"):
         evaluate.rank(codes[:0], codes, truth)

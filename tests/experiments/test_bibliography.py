@@ -65,7 +65,7 @@ def test_a_method_that_nobody_knows_and_one_of_others(monkeypatch):
     with pytest.raises(UnknownMethod, match="expected a method among"):
         bibliography.bibtex("XYZ")
     monkeypatch.delitem(bibliography.ENTRIES, "LSH")
-    with pytest.raises(UnknownMethod, match="ask those who wrote it"):
+    with pytest.raises(UnknownMethod, match="ask its authors"):
         bibliography.bibtex("LSH")
 
 

@@ -78,7 +78,7 @@ def test_saving_and_loading(transformer: Any, fitted: bool, cut: int, tmp_path: 
 
 def test_flush_fits_on_what_is_there() -> None:
     early = feed(learner(PCA(3, random_state=0)), [STREAM.part(slice(0, 20))])
-    assert not early._is_ready
+    assert not early.is_ready
     early.flush()
     given = feed(learner(PCA(3, random_state=0).fit(POINTS[:40])), [STREAM.part(slice(0, 20))])
     assert early.encode(ROWS) == given.encode(ROWS)

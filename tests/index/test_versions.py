@@ -209,7 +209,7 @@ def test_search_among_some_is_search_of_those_alone(kind, share):
 def test_among_must_have_a_bool_for_each_item(kind):
     index = made(kind, 5)
     for among in ([True] * 4, [1] * 5, [[True] * 5]):
-        with pytest.raises(InvalidInput, match="a bool for each of 5 items"):
+        with pytest.raises(InvalidInput, match="expected 5 bools, one for each item"):
             index.search(QUERIES[0], 3, among=among)
-        with pytest.raises(InvalidInput, match="a bool for each of 5 items"):
+        with pytest.raises(InvalidInput, match="expected 5 bools, one for each item"):
             index.within(QUERIES[0], 3, among=among)

@@ -13,8 +13,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from onlinehash import LSH, Encoder, MultiModelOnlineHashing, OnlineHashing, RbfAnchors
 from onlinehash.errors import FormatError, InvalidInput, InvalidParameter
-from onlinehash.learners.base import Learner
-from onlinehash.learners.hooks import Traits
+from onlinehash.learners.base import Learner, Traits
 from tests.support import state_bytes
 
 RNG = np.random.default_rng(0)

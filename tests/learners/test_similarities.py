@@ -12,6 +12,7 @@ from scipy import sparse
 from onlinehash import RbfAnchors
 from onlinehash.errors import InvalidInput
 from onlinehash.learners import block_cuts
+from onlinehash.learners.batch import similarity_matrix
 from onlinehash.learners.fast_supervised import FastSupervisedHashing, Inference, leading_signs
 from onlinehash.learners.fast_supervised_pairs import (
     draw_pairs,
@@ -20,7 +21,6 @@ from onlinehash.learners.fast_supervised_pairs import (
     pairs_of_similarities,
 )
 from onlinehash.learners.kernel_supervised import KernelSupervisedHashing
-from onlinehash.learners.similarities import similarity_matrix
 from tests.reference.kernel_supervised import ReferenceKernelSupervised
 from tests.support import clusters
 

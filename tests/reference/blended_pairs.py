@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.reference.smooth_pairs import damped, mean_loss, rose, unit
 
-SHARES = (0.0, 0.15, 0.3, 0.6, 1.0)
+SHARES = (0.0, 0.1, 0.3, 1.0)
 
 
 class ReferenceBlendedPairs:
@@ -19,11 +19,12 @@ class ReferenceBlendedPairs:
 
     def __init__(self, first: np.ndarray, points: np.ndarray, chunk_size: int) -> None:
         X = np.array([unit(x) for x in points])
-        self.W0 = first * 1.5 / np.sqrt(np.mean((X @ first) ** 2))
+        self.W0 = first / np.sqrt(np.mean((X @ first) ** 2))
         self.W, self.chunk_size = self.W0.copy(), chunk_size
         self.C, self.n_rows = X.T @ X / len(X), len(X)
         self.M, self.v = np.zeros_like(first), np.zeros(first.shape[1])
-        self.answers: list[tuple[bool, float, list[int]]] = []  # similar, weight, distance under each share
+        self.answers: list[list] = []  # kind (False, True, None: other pairs), weight, distance under each share
+        self.before: tuple[list, list] = ([], [])  # points a and b of the chunk before
         self.n_pairs = self.next_look = self.n_since = self.n_chunks = 0
         self.t, self.p, self.p_weight, self.mean_weight = 0.0, 0.5, 2.0, 1.0
         self.losses: list[float] = []
@@ -31,7 +32,9 @@ class ReferenceBlendedPairs:
     def learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
         """One chunk of points; fewer pairs than `chunk_size` count by their part."""
         A, B = np.array([unit(a) for a in A]), np.array([unit(b) for b in B])
-        X, r, part = np.vstack([A, B]), self.W.shape[1], len(A) / self.chunk_size
+        X, r = np.vstack([A, B]), self.W.shape[1]
+        times = [max(sum((a == x).all() for x in A), sum((b == x).all() for x in B)) for a, b in zip(A, B, strict=True)]
+        part = sum(1 / math.sqrt(time) for time in times) / self.chunk_size
         rate = max(1e-3, len(A) / min(self.n_pairs + len(A), 20_000))
         self.mean_weight = (1 - rate) * self.mean_weight + rate * np.mean(weights)
         weights = weights / self.mean_weight
@@ -45,8 +48,8 @@ class ReferenceBlendedPairs:
             self.P, self.P2 = damped(self.C, len(self.C))
             self.next_look = min(2 * self.n_pairs, self.n_pairs + 32_768)
         if self.n_pairs <= 2000 or self.n_chunks % 4 == 0:
-            for a, b, s, w in zip(A, B, similar, weights, strict=True):
-                self.answers.append((bool(s), w, [self.distance(a, b, share) for share in SHARES]))
+            self.ask(A, B, similar, weights, times)
+        self.before = list(A), list(B)
 
         rare, G = math.sqrt((1 - self.p) / self.p), np.zeros_like(self.W)
         for a, b, s, w in zip(A, B, similar, weights, strict=True):
@@ -73,20 +76,40 @@ class ReferenceBlendedPairs:
         V = self.W0 + share * (self.W - self.W0)
         return int(np.count_nonzero((a @ V >= 0) != (b @ V >= 0)))
 
+    def ask(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, times: list[int]) -> None:
+        """Pairs with a point of the chunk before are no question; those that share a point count as one."""
+        old = [any((a == x).all() for x in self.before[0]) for a in A]
+        old = [is_old or any((b == x).all() for x in self.before[1]) for is_old, b in zip(old, B, strict=True)]
+        asked = [0 if is_old else w / time for is_old, w, time in zip(old, weights, times, strict=True)]
+        sooner = (1 - len(A) / self.n_pairs) ** 2
+        for answer in self.answers:
+            kind = answer[0] is not False  # others fade as similar pairs do
+            answer[1] *= min(0.5 ** (sum(w for w, s in zip(asked, similar, strict=True) if s == kind) / 100), sooner)
+        n, n_others = len(A), min(len(A) // 2, 16)
+        for t in range(n):
+            self.answers.append([bool(similar[t]), asked[t], self.distances(A[t], B[t])])
+            for k in range(n_others):
+                other = B[(t + n // 2 - n_others // 2 + k) % n]
+                self.answers.append([None, 1 / n_others, self.distances(A[t], other)])
+
+    def distances(self, a: np.ndarray, b: np.ndarray) -> list[int]:
+        return [self.distance(a, b, share) for share in SHARES]
+
     def blend(self) -> float:
-        """α: every similar pair is compared with every dissimilar one, older ones weighing less."""
-        fading, kinds = {True: 1.0, False: 1.0}, {True: [], False: []}  # type: dict[bool, float], dict[bool, list]
-        for similar, weight, distances in reversed(self.answers):
-            kinds[similar].append((weight, fading[similar], distances))
-            fading[similar] *= 0.5 ** (weight / 500)
-        n_agree, n_differ = (sum(w * f for w, f, _ in kinds[kind]) for kind in (True, False))
-        if not n_agree * n_differ:
-            return float(np.mean(SHARES))
-        auc = np.zeros(len(SHARES))
-        for w, f, near in kinds[True]:
-            for v, g, far in kinds[False]:
-                for i in range(len(SHARES)):
-                    auc[i] += w * f * v * g * ((near[i] < far[i]) + 0.5 * (near[i] == far[i]))
-        auc /= n_agree * n_differ
-        weights = np.exp(4 * n_agree * n_differ / (n_agree + n_differ) * (auc - auc.max()))
+        """α: for each similar pair, what part of the similar ones is nearer, and what part of all others."""
+        evidence = np.zeros(len(SHARES))
+        for i in range(len(SHARES)):
+            kinds = {kind: [(w, d[i]) for of, w, d in self.answers if of is kind] for kind in (True, False, None)}
+            for weight, distance in kinds[True]:
+                true, differ, others = (nearer(kinds[kind], distance) for kind in (True, False, None))
+                false = others if differ is None else differ if others is None else 0.2 * differ + 0.8 * others
+                if false is not None:
+                    evidence[i] += weight * math.log((true + 0.01) / (false + 0.01))
+        weights = np.exp(0.4 * (evidence - evidence.max()))
         return float(weights @ SHARES / weights.sum())
+
+
+def nearer(pairs: list[tuple[float, int]], distance: int) -> float | None:
+    """The part of these pairs that is nearer; those as far count half."""
+    total = sum(w for w, _ in pairs)
+    return sum(w * ((d < distance) + 0.5 * (d == distance)) for w, d in pairs) / total if total else None

@@ -58,5 +58,5 @@ def test_what_a_service_needs_is_said() -> None:
     with in_a_store() as index:
         with pytest.raises(NotSupported, match="read-only service needs an index that supports reload"):
             Service(index, read_only=True)
-        with pytest.raises(NotSupported, match="codes are in memory, got a StoreIndex"):
+        with pytest.raises(NotSupported, match="codes are in memory; StoreIndex keeps them in a database"):
             Monitor(Service(index, label="colour"), rows(2), np.array(["red", "blue"]))

@@ -75,9 +75,9 @@ def test_numbers_of_numpy_are_plain_afterwards():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((0, [1, 2], [3]), "among those shown, got 3"),
-        ((0, [1, 2, 1], [1]), "all different for shown, got 1 twice"),
-        ((0, [1, 2], [1, 1]), "all different for clicked, got 1 twice"),
+        ((0, [1, 2], [3]), "the clicked id 3 is not among those shown"),
+        ((0, [1, 2, 1], [1]), "shown contains the id 1 twice"),
+        ((0, [1, 2], [1, 1]), "clicked contains the id 1 twice"),
         ((0, "abc", ["a"]), "a list of ids for shown, got 'abc'"),
         ((0, [1, 2], 1), "a list of ids for clicked, got 1"),
         ((0, [1, True], [1]), "integers or strings as ids for shown, got True"),

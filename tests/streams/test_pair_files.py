@@ -164,16 +164,16 @@ def test_ids_of_other_types_are_the_same_ids(tmp_path: Path) -> None:
         (
             '{"id": 1, "x": [1]}\n',
             '{"id_a": 1, "id_b": 2, "similar": true}',
-            r"p.jsonl, line 1: .*id_b.*got 2\.",
+            r"p.jsonl, line 1: id_b is 2, ",
         ),
         (
             '{"id": 1, "x": [1]}\n{"id": 1, "x": [2]}',
             '{"id_a": 1, "id_b": 1, "similar": true}',
-            "different id",
+            "are not unique",
         ),
-        ('{"id": 1, "x": [1]}\n', '{"a": [1], "b": [2], "similar": true}', r"p.jsonl: expected ids"),
-        ('{"id": 1, "x": [1]}\n', '{"id_a": 1, "similar": true}', r"p.jsonl: expected ids"),
-        ("\n", '{"id_a": 1, "id_b": 1, "similar": true}', "at least one vector"),
+        ('{"id": 1, "x": [1]}\n', '{"a": [1], "b": [2], "similar": true}', r"p.jsonl has no ids"),
+        ('{"id": 1, "x": [1]}\n', '{"id_a": 1, "similar": true}', r"p.jsonl has no ids"),
+        ("\n", '{"id_a": 1, "id_b": 1, "similar": true}', "has no vectors"),
     ],
 )
 def test_ids_that_lead_nowhere(tmp_path: Path, vectors: str, pairs: str, message: str) -> None:
@@ -187,7 +187,7 @@ def test_ids_that_lead_nowhere(tmp_path: Path, vectors: str, pairs: str, message
 def test_row_numbers_outside_an_npy_are_refused(tmp_path: Path, number: str) -> None:
     np.save(tmp_path / "v.npy", np.eye(2))
     (tmp_path / "p.csv").write_text(f"id_a,id_b,similar\n0,1,1\n0,{number},1\n")
-    with pytest.raises(InvalidInput, match=r"p.csv, line 3: expected id_b"):
+    with pytest.raises(InvalidInput, match=r"p.csv, line 3: id_b is "):
         list(streams.read(tmp_path / "p.csv", vectors=tmp_path / "v.npy"))
 
 
@@ -221,7 +221,7 @@ GOOD = '{"a": [1, 2], "b": [3, 4], "similar": true}'
         ('{"a": [1, 2], "b": [3, 4], "similar": 0}', "not 0, which could also mean unknown.* got 0"),
         ('{"a": [1, 2], "b": [3, 4], "similar": "yes"}', "got 'yes'"),
         ('{"a": [1, 2], "similar": true}', "expected a list of numbers for b, got nothing"),
-        ('{"a": [1], "b": [3, 4], "similar": true}', "expected 2 numbers for a as before, got 1"),
+        ('{"a": [1], "b": [3, 4], "similar": true}', "expected 2 numbers for a, like the rows before, got 1"),
         ('{"a": 7, "b": [3, 4], "similar": true}', "expected a list of numbers for a, got 7"),
         ('{"a": [], "b": [3, 4], "similar": true}', r"expected a list of numbers for a, got \[\]"),
         (
@@ -261,7 +261,7 @@ def test_a_missing_weight_is_one_and_none_may_come_late(tmp_path: Path) -> None:
     for size in (1, 2, 4):
         assert np.concatenate([b.weight for b in streams.blocks(path, size=size)]).tolist() == [3, 1, 1, 3]
     path.write_text(f"{GOOD}\n{weighty}\n")
-    with pytest.raises(InvalidInput, match="line 2: expected no weight"):
+    with pytest.raises(InvalidInput, match="line 2: there is a weight"):
         list(streams.blocks(path, size=1))
 
 
@@ -273,12 +273,12 @@ def test_a_missing_weight_is_one_and_none_may_come_late(tmp_path: Path) -> None:
         ("a_0,b_0,similar\n1,,1\n", "line 2: expected a number for b_0, got nothing"),
         ("a_0,b_0,similar\n1,inf,1\n", "line 2: expected finite numbers, got inf"),
         ("0.5,0.25,1\n1,2,1\n", "line 1: expected a header line"),
-        ("a_0,A_0,similar\n1,2,1\n", "different names, got 'a_0' 2 times"),
+        ("a_0,A_0,similar\n1,2,1\n", "must be unique, got 'a_0' 2 times"),
         ("a_0,a_2,b_0,similar\n1,2,3,1\n", "without a gap"),
         ("a_0,b_0\n1,2\n", "expected a column similar, got the columns a_0, b_0"),
         ("similar\n1\n", "expected a column a of vectors"),
         ('a,b,similar\n"[1, 2]",[3,1\n', "line 2: expected a list of numbers for b"),
-        ('a_0,b_0,similar\n1,"2,1\n', "line 2: expected comma-separated values"),
+        ('a_0,b_0,similar\n1,"2,1\n', "line 2: not comma-separated values"),
     ],
 )
 def test_a_bad_csv_is_named(tmp_path: Path, text: str, problem: str) -> None:
@@ -317,13 +317,13 @@ def test_npz_is_checked(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"expected the arrays A, B, similar or X, y, got stuff"):
         list(streams.read(path))
     np.savez(path, A=A, B=B[:5], similar=SIMILAR)
-    with pytest.raises(InvalidInput, match="arrays of one length"):
+    with pytest.raises(InvalidInput, match="equal lengths"):
         list(streams.read(path))
     np.savez(path, A=A[:, 0], B=B, similar=SIMILAR)
     with pytest.raises(InvalidInput, match="expected vectors for a, got an array of 1"):
         list(streams.read(path))
     np.savez(path, A=A, B=B, similar=SIMILAR.astype(object))
-    with pytest.raises(InvalidInput, match="expected arrays of numbers or text"):
+    with pytest.raises(InvalidInput, match="as named arrays of numbers or text"):
         list(streams.read(path))
     np.savez(path, A=A.astype(str), B=B, similar=SIMILAR)
     with pytest.raises(InvalidInput, match="expected numbers for a"):
@@ -331,7 +331,7 @@ def test_npz_is_checked(tmp_path: Path) -> None:
 
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match=r"expected a file at .*none"):
+    with pytest.raises(InvalidInput, match=r"no such file: "):
         list(streams.read(tmp_path / "p.jsonl"))
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(InvalidInput, match="folder"):

@@ -126,7 +126,7 @@ def test_columns_keep_the_order_of_the_first_rows(tmp_path: Path) -> None:
     path.write_text('{"u": 1, "v": 2, "label": 0}\n{"v": 4, "label": 0, "u": 3}\n')
     assert [block.X.tolist() for block in streams.points(path, size=1)] == [[[1, 2]], [[3, 4]]]
     path.write_text('{"u": 1, "v": 2, "label": 0}\n{"v": 4, "label": 0}\n')
-    with pytest.raises(InvalidInput, match="expected a column u as before, got the columns v, label"):
+    with pytest.raises(InvalidInput, match="expected a column u, like the rows before, got the columns v, label"):
         list(streams.points(path, size=1))
 
 
@@ -136,7 +136,7 @@ def test_columns_keep_the_order_of_the_first_rows(tmp_path: Path) -> None:
         ('{"x": [1, 2]}', "line 2: expected a number of 64 bits or a text as label, got nothing"),
         ('{"x": [1, 2], "label": [3]}', r"line 2: expected a number of 64 bits or a text as label, got \[3\]"),
         ('{"x": [1, 2], "label": NaN}', "line 2: expected a number of 64 bits or a text as label, got nan"),
-        ('{"x": [1], "label": 0}', "line 2: expected 2 numbers for x as before, got 1"),
+        ('{"x": [1], "label": 0}', "line 2: expected 2 numbers for x, like the rows before, got 1"),
         ('{"label": 0}', "line 2: expected a list of numbers for x, got nothing"),
     ],
 )
@@ -156,14 +156,14 @@ def test_a_width_that_changes_is_named(tmp_path: Path) -> None:
 
 def test_a_matrix_is_wanted(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X[0])
-    with pytest.raises(InvalidInput, match=r"expected a matrix with one vector a row, got shape \(3,\)"):
+    with pytest.raises(InvalidInput, match=r"expected a matrix with one vector per row, got shape \(3,\)"):
         list(streams.points(tmp_path / "x.npy"))
     (tmp_path / "x.csv").write_text("label\n3\n")
     with pytest.raises(InvalidInput, match="expected a column x of vectors, or columns of numbers"):
         list(streams.points(tmp_path / "x.csv"))
     write(tmp_path / "x.parquet", "parquet")
     np.save(tmp_path / "y.npy", Y)
-    with pytest.raises(InvalidInput, match=r"expected labels inside .*x\.parquet"):
+    with pytest.raises(InvalidInput, match=r"x\.parquet takes no file of labels"):
         list(streams.points(tmp_path / "x.parquet", tmp_path / "y.npy"))
 
 

@@ -20,10 +20,10 @@ app = typer.Typer(name="onlinehash", rich_markup_mode=None)
 app.add_typer(experiment_app.app, name="experiment")
 app.add_typer(postgres_app.app, name="postgres")
 
-Json = Annotated[bool, typer.Option("--json", help="Write JSON for machines to standard output.")]
+Json = Annotated[bool, typer.Option("--json", help="Write machine-readable JSON to standard output.")]
 Format = Annotated[
     str | None,
-    typer.Option(help="jsonl, csv, parquet, npz or npy, where the file's name does not say.", show_default=False),
+    typer.Option(help="jsonl, csv, parquet, npz or npy, if the file name does not tell.", show_default=False),
 ]
 AnyFormat = Annotated[str | None, typer.Option(help="As for `encode`, or for codes oh or txt.", show_default=False)]
 
@@ -46,7 +46,7 @@ NewBits = Annotated[int | None, typer.Option(help="For a new index: length of a 
 NewFeatures = Annotated[
     str | None, typer.Option(help="For a new index: a feature map, as for `learn`.", show_default="none")
 ]
-NewSeed = Annotated[int | None, typer.Option(help="For a new index: seed of everything random.", show_default="0")]
+NewSeed = Annotated[int | None, typer.Option(help="For a new index: random seed.", show_default="0")]
 NewSettings = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="For a new index: any other parameter.", show_default=False),
@@ -75,7 +75,7 @@ def methods(
     bibtex: Annotated[bool, typer.Option("--bibtex", help="Write BibTeX for all methods: what to cite.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the methods that can learn."""
+    """List the methods."""
     from onlinehash.cli import methods
 
     methods.show(bibtex, as_json)
@@ -97,22 +97,22 @@ def learn(
         str | None,
         typer.Option(help="A feature map: rbf, rbf:300 or rbf:300,width=1,normalize=true.", show_default="none"),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of everything random.", show_default="0")] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed.", show_default="0")] = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Any other parameter, such as C=0.05.", show_default=False),
     ] = None,
     resume: Annotated[
-        str | None, typer.Option(help="Go on with this model instead of a new one.", show_default=False)
+        str | None, typer.Option(help="Continue this model instead of a new one.", show_default=False)
     ] = None,
     vectors: Annotated[
         str | None, typer.Option(help="The vectors by id, for pairs that name ids.", show_default=False)
     ] = None,
     labels: Annotated[
-        str | None, typer.Option(help="The labels of an npy file: npy, or one a line.", show_default=False)
+        str | None, typer.Option(help="The labels of an npy file: npy, or text with one per line.", show_default=False)
     ] = None,
     format: Format = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Stop after so many pairs.", show_default=False)] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many pairs.", show_default=False)] = None,
     as_json: Json = False,
 ) -> None:
     """Learn from pairs or labelled vectors and save the model."""
@@ -128,7 +128,9 @@ def encode(
     model: Annotated[str, typer.Argument(help="A model that `learn` saved.", show_default=False)],
     vectors: Annotated[str, typer.Argument(help="A file of vectors; - is standard input.", show_default=False)],
     output: Annotated[str, typer.Option("--output", "-o", help="A .npy, .npz, .txt or .oh file; - prints text.")] = "-",
-    bits: Annotated[bool, typer.Option("--bits", help="One bool a bit in npy and npz, not packed bytes.")] = False,
+    bits: Annotated[
+        bool, typer.Option("--bits", help="Write one bool per bit to npy and npz, not packed bytes.")
+    ] = False,
     on: Annotated[
         str | None,
         typer.Option(
@@ -149,7 +151,7 @@ def encode(
     if on is not None:
         encode.encode_on(on, model, vectors, column, output, bits, format, as_json)
     elif column is not None:
-        raise InvalidInput("expected --column only with --on ENGINE, got it alone.")
+        raise InvalidInput("--column needs --on ENGINE.")
     else:
         encode.encode(model, vectors, output, bits, format, as_json)
 
@@ -163,7 +165,7 @@ def index(
     output: Annotated[str, typer.Option("--output", "-o", help="Where to save the index.", show_default=False)],
     model: Annotated[
         str | None,
-        typer.Option(help="The model that makes codes of vectors; the index keeps it.", show_default=False),
+        typer.Option(help="The model that encodes vectors; the index keeps it.", show_default=False),
     ] = None,
     kind: Annotated[
         Literal["flat", "multi"] | None,
@@ -171,11 +173,13 @@ def index(
     ] = None,
     ids: Annotated[
         str | None,
-        typer.Option(help="The ids: npy, text with one a line, or a column's name.", show_default="column id, or rows"),
+        typer.Option(
+            help="The ids: npy, text with one per line, or a column's name.", show_default="column id, or rows"
+        ),
     ] = None,
     fusion: Annotated[
         Literal["min", "sum"] | None,
-        typer.Option(help="Which distance counts for several models.", show_default="the model's, or min"),
+        typer.Option(help="How to combine the distances of several models.", show_default="the model's, or min"),
     ] = None,
     format: AnyFormat = None,
     as_json: Json = False,
@@ -198,9 +202,12 @@ def search(
         int | None, typer.Option("-k", min=0, help="How many of the nearest to find.", show_default="10")
     ] = None,
     radius: Annotated[
-        int | None, typer.Option(min=0, help="Find all within this distance instead.", show_default=False)
+        int | None, typer.Option(min=0, help="Find all items within this distance instead.", show_default=False)
     ] = None,
-    jobs: Annotated[int, typer.Option(help="Threads that share the work; -1: one for each CPU.")] = 1,
+    jobs: Annotated[int, typer.Option(help="Number of threads; -1: one per CPU.")] = 1,
+    device: Annotated[
+        Literal["cpu", "cuda"], typer.Option(help="Where to search; a CUDA card has to hold all codes.")
+    ] = "cpu",
     output: Annotated[
         str, typer.Option("--output", "-o", help="A .csv, .npz or .parquet file; - prints a table.")
     ] = "-",
@@ -210,7 +217,7 @@ def search(
     """Find the nearest items of an index."""
     from onlinehash.cli import search
 
-    search.search(index, queries, k, radius, jobs, output, format, as_json)
+    search.search(index, queries, k, radius, jobs, device, output, format, as_json)
 
 
 @app.command()
@@ -219,14 +226,14 @@ def info(
         str, typer.Argument(help="A file that onlinehash wrote, or the folder of a live index.", show_default=False)
     ],
     vectors: Annotated[
-        str | None, typer.Option(help="Vectors to report the health of the bits on.", show_default=False)
+        str | None, typer.Option(help="Vectors on which to report bit health.", show_default=False)
     ] = None,
     pairs: Annotated[
-        str | None, typer.Option(help="Held-out pairs: are the similar ones closer?", show_default=False)
+        str | None, typer.Option(help="Held-out pairs: measure whether similar ones are closer.", show_default=False)
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell what a file holds, and how good its bits are."""
+    """Describe a file, and how good its bits are."""
     from onlinehash.cli import info
 
     info.show(file, vectors, pairs, as_json)
@@ -239,11 +246,11 @@ def data(
         typer.Argument(help="A folder of data sets, or a file.", show_default="$ONLINEHASH_DATA, or data"),
     ] = None,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Compare checksums, and read what has none published.")
+        bool, typer.Option("--verify", help="Compare checksums, and read files for which none is published.")
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Tell which data sets are here and where to get the others, or what a file holds."""
+    """Show which data sets are present and where to get the others, or describe a file."""
     from onlinehash.cli import data
 
     return data.show(path, verify, as_json)
@@ -254,7 +261,7 @@ def check(
     path: Annotated[str, typer.Argument(help="The folder of a live index.", show_default=False)],
     as_json: Json = False,
 ) -> int:
-    """Read all of a live index and tell what is wrong with it."""
+    """Verify all data of a live index."""
     from onlinehash.cli import check
 
     return check.check(path, as_json)
@@ -266,7 +273,7 @@ def backup(
     target: Annotated[str, typer.Argument(help="A new or empty folder.", show_default=False)],
     as_json: Json = False,
 ) -> None:
-    """Copy a live index, also while it is written to."""
+    """Copy a live index, even while it is written to."""
     from onlinehash.cli import backup
 
     backup.backup(path, target, as_json)
@@ -275,23 +282,23 @@ def backup(
 @app.command()
 def serve(
     target: Annotated[
-        str, typer.Argument(help="The folder of a live index, made if it is not there, or postgresql://...")
+        str, typer.Argument(help="The folder of a live index, created if it does not exist, or postgresql://...")
     ] = "items",
     schema: Annotated[
-        str | None, typer.Option(help="In PostgreSQL: where the index is.", show_default="onlinehash")
+        str | None, typer.Option(help="In PostgreSQL: the schema of the index.", show_default="onlinehash")
     ] = None,
-    memory: Annotated[bool, typer.Option("--memory", help="Keep everything in memory alone.")] = False,
+    memory: Annotated[bool, typer.Option("--memory", help="Keep everything in memory.")] = False,
     demo: Annotated[
         bool, typer.Option("--demo", help="Serve handwritten digits, with a simulated teacher to start and pause.")
     ] = False,
-    host: Annotated[str, typer.Option(help="Where to listen; other than loopback needs a token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Which port; 0 is any that is free.")] = 8000,
+    host: Annotated[str, typer.Option(help="Where to listen; hosts other than loopback need a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Which port; 0 is any free port.")] = 8000,
     insecure: Annotated[
         bool, typer.Option("--insecure", help="Let other machines in without a token (ONLINEHASH_TOKEN).")
     ] = False,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="Another name by which browsers may call the service.", show_default=False),
+        typer.Option(help="Another host name of the service.", show_default=False),
     ] = None,
     method: NewMethod = None,
     bits: NewBits = None,
@@ -305,40 +312,42 @@ def serve(
         ),
     ] = None,
     sync: Annotated[
-        Literal["full", "batch"], typer.Option(help="Wait for the disk at every change, or leave that to the system.")
+        Literal["full", "batch"],
+        typer.Option(help="Wait for the disk at every change, or leave writing to the system."),
     ] = "full",
     label: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="The payloads' field that holds a label.", show_default=False)
+        str | None, typer.Option(metavar="FIELD", help="The payload field that holds a label.", show_default=False)
     ] = None,
     pictures: Annotated[
         str | None,
         typer.Option(
             metavar="KIND",
-            help="How items look: 8x8 (vectors are pixels), gist, gist-colour or payload:FIELD.",
+            help="How items are shown: 8x8 (vectors are pixels), gist, gist-colour or payload:FIELD.",
             show_default=False,
         ),
     ] = None,
     held_out: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Labelled vectors to measure the search by, live.", show_default=False),
+        typer.Option(metavar="FILE", help="Labelled vectors on which to measure the search.", show_default=False),
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Teach LSH, OH and MMOH the same, for the page to compare.")
+        bool,
+        typer.Option("--compare", help="Run other methods on the same items and pairs, for comparison on the page."),
     ] = False,
-    readers: Annotated[int, typer.Option(min=0, max=64, help="Processes beside the writer that answer searches.")] = 0,
+    readers: Annotated[int, typer.Option(min=0, max=64, help="Additional processes that answer searches.")] = 0,
     read_only: Annotated[
         bool, typer.Option("--read-only", help="Follow an index that another process writes.")
     ] = False,
     limit: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=VALUE", help="A limit, such as batch=1000; docs/http.md has all.", show_default=False
+            metavar="NAME=VALUE", help="A limit, such as batch=1000; docs/http.md lists all.", show_default=False
         ),
     ] = None,
     log_requests: Annotated[bool, typer.Option("--log-requests", help="Write a line for each request.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Serve a live index over HTTP, with a page to search and to teach."""
+    """Serve an index over HTTP, with a page for searching and teaching."""
     from onlinehash.cli import parameters, serve
 
     options = serve.Options(
@@ -354,18 +363,20 @@ def plan(
         str | None, typer.Option(help="How many items, such as 1e9.", show_default="a table for 10M to 10B")
     ] = None,
     bits: Annotated[int, typer.Option(help="Length of a code.")] = 64,
-    dim: Annotated[int, typer.Option(help="Values of a vector.")] = 512,
-    dtype: Annotated[Literal["float32", "float64"], typer.Option(help="Of the vectors.")] = "float32",
+    dim: Annotated[int, typer.Option(help="Number of values per vector.")] = 512,
+    dtype: Annotated[Literal["float32", "float64"], typer.Option(help="Type of the vectors.")] = "float32",
     payload: Annotated[int, typer.Option(help="Bytes of an item's JSON.")] = 0,
-    memory: Annotated[float, typer.Option(help="GB of memory of a machine.")] = 64,
-    cores: Annotated[int, typer.Option(help="Cores of a machine.")] = 16,
-    disk: Annotated[
-        float | None, typer.Option(help="GB of disk of a machine.", show_default="as much as it takes")
+    memory: Annotated[float, typer.Option(help="GB of memory per machine.")] = 64,
+    cores: Annotated[int, typer.Option(help="Cores per machine.")] = 16,
+    disk: Annotated[float | None, typer.Option(help="GB of disk per machine.", show_default="unlimited")] = None,
+    card: Annotated[
+        float | None,
+        typer.Option(help="GB of memory of each machine's CUDA card; also plans a GpuIndex.", show_default="no card"),
     ] = None,
-    queries_per_second: Annotated[float, typer.Option(help="Searches that are to be answered in a second.")] = 0,
+    queries_per_second: Annotated[float, typer.Option(help="Required searches per second.")] = 0,
     data: Annotated[
         Literal["clustered", "uniform"] | None,
-        typer.Option(help="What codes look like: those of real vectors, or the worst case.", show_default="clustered"),
+        typer.Option(help="Distribution of codes: as for real vectors, or the worst case.", show_default="clustered"),
     ] = None,
     distance: Annotated[
         float | None,
@@ -376,10 +387,10 @@ def plan(
     sample: Annotated[
         str | None, typer.Option(help="Among how many codes it was measured.", show_default="all items")
     ] = None,
-    changed_bits: Annotated[int, typer.Option(help="Bits that a refresh computes anew.")] = 4,
+    changed_bits: Annotated[int, typer.Option(help="Bits that a refresh recomputes.")] = 4,
     store: Annotated[
         Literal["local", "postgres", "milvus"],
-        typer.Option(help="In our own processes, or in a database."),
+        typer.Option(help="Where items are stored: in our own processes, or in a database."),
     ] = "local",
     costs: Annotated[
         str | None, typer.Option(metavar="FILE", help="Unit costs that --measure wrote.", show_default="ours")
@@ -393,23 +404,23 @@ def plan(
         ),
     ] = None,
     postgres: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A PostgreSQL to measure, too.", show_default=False)
+        str | None, typer.Option(metavar="ADDRESS", help="A PostgreSQL server to measure as well.", show_default=False)
     ] = None,
     milvus: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A Milvus to measure, too.", show_default=False)
+        str | None, typer.Option(metavar="ADDRESS", help="A Milvus server to measure as well.", show_default=False)
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Tell what a number of items takes: memory, disk, machines, times."""
+    """Estimate what a number of items needs: memory, disk, machines, times."""
     from onlinehash.cli import plan
 
     if measure is not None:
         plan.measure(measure, postgres, milvus, as_json)
         return
     if postgres is not None or milvus is not None:
-        raise InvalidInput("expected --measure with the address of a database, got none; --store plans for one.")
+        raise InvalidInput("--postgres and --milvus need --measure FILE; to plan for a database, use --store.")
     wishes = plan.Wishes(
-        items, bits, dim, dtype, payload, memory, cores, disk, queries_per_second, data, distance, sample,
+        items, bits, dim, dtype, payload, memory, cores, disk, card, queries_per_second, data, distance, sample,
         changed_bits, store,
     )  # fmt: skip
     plan.show(wishes, costs, as_json)
@@ -426,25 +437,30 @@ def consume(
     target: Annotated[
         str,
         typer.Argument(
-            help="The folder of a live index, made if it is not there, or postgresql://...", show_default=False
+            help="The folder of a live index, created if it does not exist, or postgresql://...", show_default=False
         ),
     ],
     schema: Annotated[
-        str | None, typer.Option(help="In PostgreSQL: where the index is.", show_default="onlinehash")
+        str | None, typer.Option(help="In PostgreSQL: the schema of the index.", show_default="onlinehash")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, max=100_000, help="Messages that are taken together.")] = 500,
-    until_empty: Annotated[bool, typer.Option("--until-empty", help="Stop when nothing is left.")] = False,
+    batch: Annotated[int, typer.Option(min=1, max=100_000, help="Messages per batch.")] = 500,
+    until_empty: Annotated[bool, typer.Option("--until-empty", help="Stop when no messages are left.")] = False,
     name: Annotated[
         str | None,
-        typer.Option(help="What the index calls this source.", show_default="its address"),
+        typer.Option(help="The name under which the index stores the position.", show_default="its address"),
     ] = None,
     setting: Annotated[
         list[str] | None,
-        typer.Option(metavar="KEY=VALUE", help="One of librdkafka's, or ssl_... of redis-py.", show_default=False),
+        typer.Option(metavar="KEY=VALUE", help="A setting of librdkafka, or ssl_... of redis-py.", show_default=False),
     ] = None,
     metrics_port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Answer Prometheus there, on loopback; 0 is any.", show_default=False),
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Serve Prometheus metrics on this port of loopback; 0 is any free port.",
+            show_default=False,
+        ),
     ] = None,
     method: NewMethod = None,
     bits: NewBits = None,
@@ -453,7 +469,7 @@ def consume(
     settings: NewSettings = None,
     as_json: Json = False,
 ) -> None:
-    """Learn from a stream of Redis or a topic of Kafka, each message exactly once."""
+    """Learn from a Redis stream or a Kafka topic, each message exactly once."""
     from onlinehash.cli import consume, parameters
 
     options = consume.Options(source, target, schema, batch, until_empty, name, setting, metrics_port)
@@ -463,7 +479,7 @@ def consume(
 @app.command()
 def demo(
     report: Annotated[str, typer.Option(help="Where to write the HTML report.")] = "report.html",
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Learn to hash handwritten digits and write a report about it."""
@@ -486,7 +502,7 @@ def main() -> NoReturn:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command line and return its exit code; whatever users can cause is told in one sentence."""
+    """Run one command line and return its exit code; expected errors are printed as one sentence."""
     arguments = list(arguments) or ["--help"]
     as_json = "--json" in arguments
     command = typer.main.get_command(app)

@@ -1,4 +1,4 @@
-"""`onlinehash backup`: a copy of the folder of a live index, also while another process writes to it."""
+"""`onlinehash backup`: copies the folder of a live index, even while another process writes to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onlinehash.progress import progress_bar
 
 
 def backup(path: str, target: str, as_json: bool) -> None:
-    """Copy all that is committed now."""
+    """Copy everything committed so far."""
     began = time.perf_counter()
     with progress_bar() as show_progress, Store.open(path, read_only=True) as store:
         show_progress(None, "copying")

@@ -1,4 +1,4 @@
-"""`onlinehash check`: is everything in the folder of a live index as it was written?"""
+"""`onlinehash check`: verifies all data in the folder of a live index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FACTS = {
 
 
 def check(path: str, as_json: bool) -> int:
-    """Tell what is there and what is wrong with it; the exit code."""
+    """Print what is there and what is wrong with it; returns the exit code."""
     with progress_bar() as show_progress:
         report = check_index(path, lambda share: show_progress(share, "checking"))
     if as_json:

@@ -1,4 +1,4 @@
-"""`onlinehash consume`: from what was typed to an index that follows a stream until it is told to stop."""
+"""`onlinehash consume`: feeds a stream into an index until it is stopped."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PASSWORD = "ONLINEHASH_SOURCE_PASSWORD"
 
 @dataclass(frozen=True)
 class Options:
-    """What was typed, but for the learner."""
+    """The options, except those of the learner."""
 
     source: str
     target: str
@@ -38,7 +38,7 @@ class Options:
 
 
 def consume(options: Options, choices: parameters.Choices, as_json: bool) -> None:
-    """Consume until a signal says to stop, or nothing is left."""
+    """Consume until a stop signal, or until nothing is left."""
     from onlinehash.distributed.consuming.address import Address
 
     try:

@@ -15,15 +15,15 @@ from onlinehash.errors import FormatError, InvalidInput
 
 
 def show(path: str | None, verify: bool, as_json: bool) -> int:
-    """Tell about a folder or a file; the exit code."""
+    """Describe a folder or a file; returns the exit code."""
     if path is None:
         return _show_folder(default_folder(), verify, as_json)
     if Path(path).is_dir():
         return _show_folder(Path(path), verify, as_json)
     if not Path(path).exists():
-        raise InvalidInput(f"expected a folder or a file at {path}, got none.")
+        raise InvalidInput(f"no such file or folder: {path}.")
     if verify:
-        raise InvalidInput(f"expected a folder of known sets with --verify, got the file {path}.")
+        raise InvalidInput(f"--verify needs a folder of known data sets, got the file {path}.")
     return _show_file(path, as_json)
 
 

@@ -28,7 +28,7 @@ def encode(model: str, vectors: str, target: str, as_bits: bool, format: str | N
     if target != "-" and ending not in ENDINGS:
         raise InvalidInput(f"expected an output that ends in {', '.join(ENDINGS)}, or -, got {target!r}.")
     if as_bits and ending not in (".npy", ".npz"):
-        raise InvalidInput(f"expected --bits with an output that ends in .npy or .npz, got {target!r}.")
+        raise InvalidInput(f"--bits needs an output that ends in .npy or .npz, got {target!r}.")
     if target != "-":
         check_target(target, (model, vectors))
     encoder = load_encoder(model)
@@ -63,10 +63,10 @@ def encode_on(
 
     if as_bits or format is not None:
         raise InvalidInput(
-            "expected neither --bits nor --format with --on, which reads and writes files of its own kind."
+            "--bits and --format cannot be combined with --on, which reads and writes its own kinds of files."
         )
     if target == "-":
-        raise InvalidInput("expected --output FOLDER with --on, got none.")
+        raise InvalidInput("--on needs --output FOLDER.")
     encoder = load_encoder(model)
     report = bulk.encode(encoder, bulk.open_source(vectors, vector=column), target, on)
     summary = {"n": report.n, "n_bits": encoder.n_bits, "n_models": encoder.n_models, "version": encoder.version}
@@ -109,7 +109,7 @@ def join(blocks: Iterable[Codes]) -> Codes:
     """Blocks of codes as one."""
     parts = list(blocks)
     if not parts:
-        raise InvalidInput("expected at least one vector to encode, got none.")
+        raise InvalidInput("there are no vectors to encode.")
     return Codes.concatenate(parts)
 
 

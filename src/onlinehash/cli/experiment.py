@@ -22,6 +22,8 @@ from onlinehash.progress import progress_bar
 
 #: Plans whose precision-recall curves are in the report.
 WITH_CURVES = ("online", "batch")
+#: Plans that have nothing to do with the paper, and a page of their own: docs/feedback.md.
+ELSEWHERE = ("feedback-random", "feedback-shown", "feedback-clicks", "feedback-noise")
 
 
 def show_plans(as_json: bool) -> None:
@@ -40,6 +42,7 @@ def run(
     quick: bool,
     seeds: int | None,
     workers: int | None,
+    again: Sequence[str],
     results: str,
     as_json: bool,
 ) -> int:
@@ -49,12 +52,14 @@ def run(
         chosen = [dataclasses.replace(plan, seeds=seeds) for plan in chosen]
     sets = sources.find_sets(data)
     store = Store(results)
+    for label in again:
+        planning.contestant(label)  # a name that nobody has is refused
     cells = {plan.name: list(planning.cells(plan, sets, others)) for plan in chosen}
     skipped = {plan.name: _why_not(plan) for plan in chosen if not cells[plan.name]}
     if len(skipped) == len(chosen):
-        raise InvalidInput(f"expected data for {', '.join(skipped)}, got none: {next(iter(skipped.values()))}.")
+        raise InvalidInput(f"no data for {', '.join(skipped)}: {next(iter(skipped.values()))}.")
     jobs = [(cell, plan.alone) for plan in chosen for cell in cells[plan.name]]
-    tally = running.run(jobs, store, workers or os.cpu_count() or 1)
+    tally = running.run(jobs, store, workers or os.cpu_count() or 1, again)
     if as_json:
         document = {
             "results": results,
@@ -101,23 +106,28 @@ def figure(names: Sequence[str], others: Sequence[str], results: str, folder: st
         print(f"{len(written)} pictures and {index}")
 
 
-def table(names: Sequence[str], others: Sequence[str], results: str, as_json: bool) -> None:
+def table(
+    names: Sequence[str], others: Sequence[str], measure: str | None, markdown: bool, results: str, as_json: bool
+) -> None:
     """Print the tables of what is there."""
     from onlinehash.experiments import tables
 
-    found = in_full_or_quick(planning.plans(names), existing(results), others)
+    chosen = planning.plans(names)
+    if measure is not None:
+        chosen = [plan.showing(measure) for plan in chosen]
+    found = in_full_or_quick(chosen, existing(results), others)
     made = [tables.table(plan, rows) for plan, rows in found]
     if as_json:
         output.print_json([one.as_document() for one in made])
     else:
-        print("\n\n".join(one.as_text() for one in made))
+        print("\n\n".join(one.as_markdown() if markdown else one.as_text() for one in made))
 
 
 def report(results: str, page: str, folder: str, as_json: bool) -> None:
     """The reproduction report, from kept results."""
     from onlinehash.experiments import claims, figures, reproduction
 
-    found = collect(planning.plans(["all"]), existing(results))
+    found = collect([plan for plan in planning.plans(["all"]) if plan.name not in ELSEWHERE], existing(results))
     written = [path for plan, rows in found for path in figures.draw(plan, rows, folder, ("svg",))]
     for plan, rows in found:
         if plan.name in WITH_CURVES:
@@ -149,10 +159,10 @@ def verify(n_cells: int, seed: int, data: Sequence[str], results: str, as_json: 
         (row, rows) for _, rows in collect(both, store) for row in rows if row.cell.setting.fingerprint in at_hand
     ]
     if not candidates:
-        raise InvalidInput("expected data of kept results to run them again, got none; name the files with --data.")
+        raise InvalidInput("no data to run the kept results again; name the files with --data.")
     missing = {result.setting.data for result in store if result.setting.fingerprint not in at_hand}
     if missing:
-        output.warn(f"runs on {', '.join(sorted(missing))} are left out: name the files with --data.", as_json)
+        output.warn(f"skipping runs on {', '.join(sorted(missing))}: name the files with --data.", as_json)
     chosen = verifying.draw(candidates, n_cells, seed)
     comparisons = []
     with tempfile.TemporaryDirectory() as cache, progress_bar(len(chosen)) as show:
@@ -198,9 +208,7 @@ def in_full_or_quick(chosen: Sequence[Plan], store: Store, others: Sequence[str]
         found += collect([plan], store, others) or collect([plan.made_quick()], store, others)
     if not found:
         names = " ".join(plan.name for plan in chosen)
-        raise InvalidInput(
-            f"expected results of {names} in {store.folder}, got none; run `onlinehash experiment run {names}` first."
-        )
+        raise InvalidInput(f"no results of {names} in {store.folder}; run `onlinehash experiment run {names}` first.")
     return found
 
 

@@ -56,13 +56,17 @@ def run(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes at work.", show_default="one for each CPU")
     ] = None,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(help="A contestant that is run again, though its results are there.", show_default=False),
+    ] = None,
     results: Results = RESULTS,
     as_json: Json = False,
 ) -> int:
-    """Run plans; what is done already is not done again."""
+    """Run plans; finished runs are not repeated."""
     from onlinehash.cli import experiment
 
-    return experiment.run(plans, data or [], method or [], quick, seeds, workers, results, as_json)
+    return experiment.run(plans, data or [], method or [], quick, seeds, workers, again or [], results, as_json)
 
 
 @app.command()
@@ -83,11 +87,20 @@ def figure(
 
 
 @app.command()
-def table(plans: Plans, method: Others = None, results: Results = RESULTS, as_json: Json = False) -> None:
+def table(
+    plans: Plans,
+    method: Others = None,
+    measure: Annotated[
+        str | None, typer.Option(help="What to show, such as precision@10.", show_default="what the figure shows")
+    ] = None,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a page.")] = False,
+    results: Results = RESULTS,
+    as_json: Json = False,
+) -> None:
     """Print tables, with spread and significance."""
     from onlinehash.cli import experiment
 
-    experiment.table(plans, method or [], results, as_json)
+    experiment.table(plans, method or [], measure, markdown, results, as_json)
 
 
 @app.command()
@@ -96,7 +109,7 @@ def keep(
     output: Annotated[str, typer.Option("--output", "-o", help="The folder of kept results.")] = KEPT,
     as_json: Json = False,
 ) -> None:
-    """Add raw results to those that are kept, in compact form."""
+    """Add raw results to the kept ones, in compact form."""
     from onlinehash.cli import experiment
 
     experiment.keep(results, output, as_json)
@@ -123,7 +136,7 @@ def verify(
     results: Kept = KEPT,
     as_json: Json = False,
 ) -> int:
-    """Repeat kept runs, drawn at random, and compare."""
+    """Repeat randomly chosen kept runs and compare."""
     from onlinehash.cli import experiment
 
     return experiment.verify(cells, seed, data or [], results, as_json)

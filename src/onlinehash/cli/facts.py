@@ -1,4 +1,4 @@
-"""What a learner has learned so far, and what an index holds, in plain numbers."""
+"""Figures about a learner or an index, for `info` and `learn`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _has_caps(learner: Learner) -> bool:
 
 
 def unit(learner: Learner) -> str:
-    """What its stream is counted in."""
+    """The unit in which its stream is counted."""
     return "pairs" if learner.traits.learns_from == "pairs" else "points"
 
 
@@ -100,13 +100,13 @@ def points_waited_for(learner: Learner) -> int:
 
 
 def what_it_needs(learner: Learner, path: str) -> str:
-    """The one sentence about a learner without hash functions, for people at a command line."""
-    go_on = f"go on with `onlinehash learn FILES --resume {path} --output {path}`"
+    """What to do about a learner without hash functions, as one sentence."""
+    go_on = f"continue with `onlinehash learn FILES --resume {path} --output {path}`"
     if not hasattr(learner, "n_features_in_"):
-        return f"{path} has no hash functions yet, as it has seen no data yet; {go_on}."
+        return f"{path} has no hash functions yet, because it has seen no data; {go_on}."
     return (
         f"{path} has no hash functions yet: its feature map waits for {points_waited_for(learner):,} more distinct "
-        f"points; {go_on}, or learn anew with fewer anchors."
+        f"points; {go_on}, or start again with fewer anchors."
     )
 
 
@@ -118,7 +118,7 @@ def _share(part: float, whole: int) -> float:
 
 
 def indexed(index: Index) -> dict[str, Any]:
-    """What an index is, without a look at its items."""
+    """Describe an index without reading its items."""
     return {
         "class": type(index).__name__,
         "n": len(index),

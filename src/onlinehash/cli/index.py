@@ -1,4 +1,4 @@
-"""`onlinehash index`: vectors or codes in, a file that can be searched out."""
+"""`onlinehash index`: creates an index file from vectors or codes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def index(
             n += len(block.codes)
             show_progress(block.share, f"{n:,} items")
         if ids is not None and listed is None and not id_blocks:
-            raise InvalidInput(f"expected a file of ids at {ids}, as codes have no columns, got none.")
+            raise InvalidInput(f"no such file of ids: {ids}; codes have no columns that could hold them.")
         if listed is None and id_blocks:
             listed = inputs.join_ids(id_blocks)
         codes = Codes.concatenate(parts)
@@ -72,14 +72,14 @@ def best_kind(codes: Codes, fusion: str) -> str:
 
 
 def _listed(path: str) -> np.ndarray:
-    """A file of ids: an npy, or text with one a line."""
+    """A file of ids: an npy, or text with one per line."""
     if Path(path).suffix.lower() == ".npy":
         return map_array(path)
     try:
         with open(path, encoding="utf-8-sig") as lines:
             return inputs.from_text([line.rstrip("\n") for line in lines])
     except UnicodeDecodeError:
-        raise InvalidInput(f"expected an npy file or UTF-8 text with one id a line at {path}.") from None
+        raise InvalidInput(f"{path} is neither an npy file nor UTF-8 text with one id per line.") from None
 
 
 def _tell(made: Index, target: str, seconds: float, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`onlinehash info`: what a file or the folder of a live index holds, and how good its bits are."""
+"""`onlinehash info`: describes a file or the folder of a live index, and how good its bits are."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from onlinehash.streams.pairs import PairReader
 
 
 def show(path: str, vectors: str | None, pairs: str | None, as_json: bool) -> None:
-    """Tell what is in a file; on vectors, the health of its bits; on held-out pairs, whether it helps."""
+    """Describe a file; with vectors, report bit health; with held-out pairs, whether learning helped."""
     document = _of_folder(path, vectors, pairs) if os.path.isdir(path) else _of_file(path, vectors, pairs)
     if as_json:
         output.print_json(document)
@@ -57,7 +57,7 @@ def _of_file(path: str, vectors: str | None, pairs: str | None) -> dict[str, Any
 
 
 def _unfit(got: str, path: str) -> InvalidInput:
-    return InvalidInput(f"expected a learner or an encoder to report on vectors or pairs, got {got} in {path}.")
+    return InvalidInput(f"reporting on vectors or pairs needs a learner or an encoder, got {got} in {path}.")
 
 
 def first_functions(learner: Learner) -> Learner:
@@ -90,7 +90,7 @@ def _describe(thing: Any) -> dict[str, Any]:
 
 
 def _held_out(thing: Learner | Encoder, pairs: str, vectors: str | None) -> dict[str, PairReport]:
-    """What codes make of pairs that were not learned: those of the first hash functions, and those of now.
+    """Evaluate held-out pairs with the first hash functions and with the current ones.
 
     A method that learns from labels, keeps a mean of its own, or learns all at once, has no first functions to compare
     with.
@@ -98,7 +98,7 @@ def _held_out(thing: Learner | Encoder, pairs: str, vectors: str | None) -> dict
     tables = read_tables(pairs)
     first = next(tables, None)
     if first is None:
-        raise InvalidInput(f"expected at least one pair in {pairs}, got none.")
+        raise InvalidInput(f"{pairs} has no pairs.")
     read_pairs = PairReader(vectors if "id_a" in first.columns else None)
     blocks = [read_pairs(table) for table in (first, *tables)]
     A, B, similar = (np.concatenate([block[side] for block in blocks]) for side in range(3))

@@ -50,13 +50,13 @@ def read_blocks(
 ) -> Iterator[Block]:
     """The codes of a file, or of its vectors; ids from the column `id`, or from the one that is named."""
     if source != STANDARD_INPUT and not os.path.exists(source):
-        raise InvalidInput(f"expected a file at {source}, got none.")
+        raise InvalidInput(f"no such file: {source}.")
     is_empty = True
     for block in _blocks(source, format, encoder, width, id_column):
         is_empty = is_empty and len(block.codes) == 0
         yield block
     if is_empty:
-        raise InvalidInput(f"expected at least one vector or code in {source}, got none.")
+        raise InvalidInput(f"{source} has no vectors or codes.")
 
 
 def _blocks(
@@ -79,7 +79,8 @@ def _blocks(
     tables = read_tables(source, format)
     if encoder is None:
         raise InvalidInput(
-            f"expected codes in {source}, as there is no encoder for vectors; make the index with --model FILE."
+            f"{source} holds vectors, but the index has no encoder for them; give codes, or make the "
+            "index with --model FILE."
         )
     read_points = PointReader(encoder.n_features)
     for table in tables:

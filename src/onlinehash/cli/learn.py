@@ -1,4 +1,4 @@
-"""`onlinehash learn`: a stream in, a model out, and on the way what the stream did."""
+"""`onlinehash learn`: learns from a stream, prints progress, and saves the model."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def learn(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    """Learn the files in order, tell how it goes, save the learner."""
+    """Learn the files in order, print progress, save the learner."""
     if labels is not None and len(files) > 1:
-        raise InvalidInput(f"expected one file of vectors for the labels in {labels}, got {len(files)}.")
+        raise InvalidInput(f"--labels {labels} needs exactly one file of vectors, got {len(files)}.")
     check_target(target, (*files, vectors, labels))
     size = BLOCK_ROWS if limit is None else min(limit, BLOCK_ROWS)  # a live stream owes no more than that
     # All are opened before the first is learned: a file that is missing is told before the work.
@@ -45,7 +45,7 @@ def learn(
             if lesson.is_over:
                 break
     if lesson.is_empty:
-        raise InvalidInput(f"expected at least one pair or vector in {', '.join(files)}, got none; nothing was saved.")
+        raise InvalidInput(f"no pairs or vectors in {', '.join(files)}; nothing was saved.")
     lesson.end()
     if lesson.n & (lesson.n - 1):  # no power of two, so it has not been told
         tell.row(lesson.row())
@@ -54,7 +54,7 @@ def learn(
 
 
 class _Teller:
-    """Says what happened, to people or to machines."""
+    """Prints progress, for people or for machines."""
 
     def __init__(self, learner: Learner, as_json: bool) -> None:
         self._learner = learner
@@ -77,7 +77,7 @@ class _Teller:
         print(f"{row[unit]:>12,}  {rates}{note}", flush=True)
 
     def end(self, target: str, seconds: float) -> None:
-        """The sum of it all."""
+        """Print the summary."""
         numbers = facts.learned(self._learner)
         name = type(self._learner).__name__
         if self._as_json:

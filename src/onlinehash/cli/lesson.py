@@ -1,4 +1,4 @@
-"""Feeding a stream to a learner, and what it did at 1, 2, 4, 8, ... pairs."""
+"""Feeds a stream to a learner, and reports at 1, 2, 4, 8, ... pairs."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _taken_before(learner: Learner) -> int:
         return 0
     if learner.traits.unit == "batch":
         raise InvalidInput(
-            f"expected a method that learns online to resume, got {type(learner).__name__}; learn anew from all files."
+            f"{type(learner).__name__} does not learn online and cannot resume; learn again from all files."
         )
     if facts.unit(learner) == "points":
         return learner.n_points_seen_ + kept_back(learner)

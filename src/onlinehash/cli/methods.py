@@ -1,4 +1,4 @@
-"""`onlinehash methods`: what can learn, and from what."""
+"""`onlinehash methods`: lists the methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""At the end of the demo: the page, where one can search and teach oneself."""
+"""At the end of the demo: offers to open the page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ OFFER = "Search and teach it yourself, in a browser: {} serve --demo"
 
 
 def page() -> None:
-    """Say how to open the page; ask whether to, where somebody is there to answer."""
+    """Print how to open the page; on a terminal, ask whether to open it."""
     print(OFFER.format(sys.argv[0]), flush=True)
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or not typer.confirm("Serve it now?", default=True):
         return

@@ -1,4 +1,4 @@
-"""What the commands print: JSON for machines, aligned text for people, one sentence for what went wrong."""
+"""What the commands print: JSON for machines, aligned text for people, one sentence for an error."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def print_columns(rows: Sequence[Sequence[str]]) -> None:
 
 
 def complain(error: BaseException, message: str, exit_code: int, as_json: bool) -> int:
-    """One sentence on standard error; the exit code, handed back."""
+    """Print one sentence to standard error; returns the exit code."""
     _tell({"error": type(error).__name__, "message": message}, message, as_json)
     return exit_code
 
 
 def warn(message: str, as_json: bool) -> None:
-    """One sentence on standard error about what went right, but not as one would think."""
+    """Print a warning to standard error."""
     _tell({"warning": message}, f"warning: {message}", as_json)
 
 
 @contextmanager
 def warnings_told(as_json: bool) -> Iterator[None]:
-    """Warnings that are meant for users look like errors do; those among libraries stay unsaid."""
+    """Print warnings for users like errors; suppress those of libraries."""
 
     def tell(message: Warning | str, *_: Any, **__: Any) -> None:
         warn(str(message), as_json)
@@ -63,7 +63,7 @@ def _tell(document: dict[str, str], text: str, as_json: bool) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no word for."""
+    """Convert values that JSON cannot express."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     if hasattr(value, "get_params"):

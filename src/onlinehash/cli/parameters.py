@@ -1,4 +1,4 @@
-"""From what was typed to a learner, or to an index with one."""
+"""Creates learners and indexes from command-line options."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OWN_OPTIONS = {"n_bits": "--bits", "features": "--features", "random_state": "--
 
 @dataclass(frozen=True)
 class Choices:
-    """The options that say what learner to make; None where one was not typed."""
+    """The options that define a learner; None for those not given."""
 
     method: str | None
     bits: int | None
@@ -32,7 +32,7 @@ class Choices:
 
 
 def make_learner(choices: Choices) -> Learner:
-    """A new learner; what was not typed is the method's own default, the seed 0."""
+    """A new learner; options not given have the method's defaults, and the seed is 0."""
     learner_class = registry.find(choices.method or registry.RECOMMENDED)
     params: dict[str, Any] = {"random_state": choices.seed or 0}
     if choices.bits is not None:
@@ -43,10 +43,10 @@ def make_learner(choices: Choices) -> Learner:
     known = sorted(learner_class().get_params(deep=False).keys() - OWN_OPTIONS.keys())
     for name in settings:
         if name in OWN_OPTIONS:
-            raise InvalidParameter(f"expected {OWN_OPTIONS[name]} for {name}, got --set {name}.")
+            raise InvalidParameter(f"use {OWN_OPTIONS[name]} instead of --set {name}.")
         if name not in known:
             raise InvalidParameter(
-                f"{learner_class.__name__} expects one of {', '.join(known)} after --set, got {name!r}."
+                f"{learner_class.__name__} has no parameter {name!r}; --set takes one of {', '.join(known)}."
             )
     learner: Learner = learner_class(**params | settings)
     return learner
@@ -64,12 +64,12 @@ def open_index(
     typed = [name for name, value in vars(choices).items() if value is not None]
     if is_postgres(target):
         if typed:
-            raise InvalidInput(f"expected no --{typed[0]} here, as the index in PostgreSQL has its learner already.")
+            raise InvalidInput(f"--{typed[0]} is not allowed here: the index in PostgreSQL already has its learner.")
         from onlinehash.distributed.stores.postgres.index import PostgresIndex
 
         return PostgresIndex.open(target, policy, schema=schema or "onlinehash", background=True)
     if schema is not None:
-        raise InvalidInput("expected --schema with an address postgresql://..., got a folder.")
+        raise InvalidInput("--schema needs an address postgresql://..., got a folder.")
     if "://" in target:
         raise InvalidInput("expected a folder or an address postgresql://... to write to, got another address.")
     return make_index(choices, target, policy, sync)
@@ -78,8 +78,8 @@ def open_index(
 def make_index(choices: Choices, folder: str | None, policy: Policy | None = None, sync: str = "full") -> LiveIndex:
     """The index in a folder, or a new one there; without a folder, one in memory.
 
-    One that is there is continued if it has this very learner, so that the same command starts it again. Where no
-    method was typed, its own is meant, which may be another than that of a new index.
+    An existing index is continued if it has the same learner, so the same command can be repeated. Without --method,
+    its own method is used, which may differ from the default.
     """
     from onlinehash.live.index import LiveIndex
     from onlinehash.live.storage import Storage
@@ -95,15 +95,15 @@ def resume(path: str, choices: Choices) -> Learner:
     """A saved learner, which has its parameters already."""
     typed = [f"--{name}" for name, value in asdict(choices).items() if value is not None]
     if typed:
-        raise InvalidParameter(f"expected no {typed[0]} beside --resume: {path} has its parameters already.")
+        raise InvalidParameter(f"{typed[0]} cannot be combined with --resume: {path} already has its parameters.")
     learner = onlinehash.load(path)
     if not isinstance(learner, Learner):
-        raise InvalidInput(f"expected a learner in {path} to go on with, got {type(learner).__name__}.")
+        raise InvalidInput(f"expected a learner in {path}, got {type(learner).__name__}.")
     return learner
 
 
 def parse_settings(texts: list[str]) -> dict[str, Any]:
-    """`name=value`, the value as JSON, or as the text it is where it is no JSON."""
+    """`name=value`, the value as JSON, or else as text."""
     settings = {}
     for text in texts:
         name, equals, value = text.partition("=")

@@ -1,4 +1,4 @@
-"""`onlinehash plan`: what a number of items takes, and the unit costs of this machine."""
+"""`onlinehash plan`: what a number of items needs, and the unit costs of this machine."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ class Wishes:
     memory: float
     cores: int
     disk: float | None
+    card: float | None
     queries_per_second: float
     data: str | None
     distance: float | None
@@ -49,14 +50,20 @@ def show(wishes: Wishes, costs_file: str | None, as_json: bool) -> None:
     """Print the plan for the number of items, or the table of plans for several."""
     costs = unit_costs.read(costs_file)
     sizes = SIZES if wishes.items is None else [_number("items", wishes.items)]
-    machine = Machine(wishes.memory * GB, wishes.cores, None if wishes.disk is None else wishes.disk * GB)
+    disk, card = (None if size is None else size * GB for size in (wishes.disk, wishes.card))
+    machine = Machine(wishes.memory * GB, wishes.cores, disk, card)
+    if card is not None and wishes.store != "local":
+        raise InvalidInput(f"--card is for --store local; {wishes.store} searches no codes on a card.")
     works = [_workload(wishes, items) for items in sizes]
-    plans = [planning.make(design, machine) for work in works for design in designs(wishes.store, work, costs)]
+    offered = [design for work in works for design in designs(wishes.store, work, costs, card is not None)]
+    plans = [planning.make(design, machine) for design in offered]
     if as_json:
         output.print_json({"costs": costs.machine, "machine": machine, "data": works[0].data._asdict(), "plans": plans})
         return
-    disk = "" if machine.disk is None else f", {_bytes(machine.disk)} of disk"
-    print(f"machines of {_bytes(machine.memory)}, {machine.cores} cores{disk}; costs of {costs.machine}\n")
+    parts = [f"{_bytes(machine.memory)}", f"{machine.cores} cores"]
+    parts += [f"{_bytes(machine.disk)} of disk"] if machine.disk is not None else []
+    parts += [f"a card of {_bytes(machine.card)}"] if machine.card is not None else []
+    print(f"machines of {', '.join(parts)}; costs of {costs.machine}\n")
     if wishes.items is None:
         output.print_columns(_table(plans, works[0]))
     else:
@@ -87,11 +94,11 @@ def _workload(wishes: Wishes, items: float) -> Workload:
     data = distances.KINDS[wishes.data or "clustered"]
     if wishes.distance is not None:
         if wishes.data is not None:
-            raise InvalidInput("expected --data or --distance, which says more, got both.")
+            raise InvalidInput("--data and --distance cannot be combined; --distance alone is more exact.")
         sample = items if wishes.sample is None else _number("sample", wishes.sample)
         data = distances.with_distance(wishes.distance, sample, K, wishes.bits)
     elif wishes.sample is not None:
-        raise InvalidInput("expected --distance with --sample, which says where it was measured, got none.")
+        raise InvalidInput("--sample needs --distance.")
     return Workload(
         items, wishes.bits, wishes.dim, wishes.dtype, wishes.payload, wishes.queries_per_second, wishes.changed_bits,
         data,

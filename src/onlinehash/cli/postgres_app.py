@@ -17,7 +17,7 @@ Schema = Annotated[str, typer.Option(help="The schema that holds the tables.")]
 
 @app.callback()
 def options() -> None:
-    """Make, migrate and describe indexes in PostgreSQL."""
+    """Create, migrate and describe indexes in PostgreSQL."""
 
 
 @app.command()
@@ -37,7 +37,7 @@ def create(
     ] = "multi",
     as_json: Json = False,
 ) -> None:
-    """Make the tables of a new index."""
+    """Create the tables of a new index."""
     from onlinehash.cli import postgres
 
     postgres.create(address, model, schema, shard or [], role, search, as_json)
@@ -45,7 +45,7 @@ def create(
 
 @app.command()
 def migrate(address: Address, schema: Schema = "onlinehash", as_json: Json = False) -> None:
-    """Bring the tables of an index to the format of this version."""
+    """Upgrade the tables of an index to the current format."""
     from onlinehash.cli import postgres
 
     postgres.migrate(address, schema, as_json)
@@ -53,7 +53,7 @@ def migrate(address: Address, schema: Schema = "onlinehash", as_json: Json = Fal
 
 @app.command()
 def info(address: Address, schema: Schema = "onlinehash", as_json: Json = False) -> None:
-    """Tell what an index holds."""
+    """Describe an index."""
     from onlinehash.cli import postgres
 
     postgres.show(address, schema, as_json)

@@ -17,6 +17,7 @@ from onlinehash.cli.target import check as check_target
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput, InvalidParameter, MissingExtra, NotReady
 from onlinehash.index.base import Index
+from onlinehash.index.gpu import GpuIndex
 from onlinehash.index.hits import Hits
 from onlinehash.live.index import LiveIndex
 from onlinehash.progress import progress_bar
@@ -34,19 +35,20 @@ def search(
     k: int | None,
     radius: int | None,
     jobs: int,
+    device: str,
     target: str,
     format: str | None,
     as_json: bool,
 ) -> None:
     """Search an index for the vectors or codes of a file, and print or write what is found."""
     if k is not None and radius is not None:
-        raise InvalidParameter(f"expected -k or --radius, got both: -k {k} and --radius {radius}.")
+        raise InvalidParameter(f"-k {k} and --radius {radius} cannot be combined; give one of them.")
     rule = checks.either(checks.integer(1), checks.integer(-1, -1))
     checks.parameters("search", {"--jobs": jobs}, {"--jobs": rule})
     if target != "-":
         _check_ending(target)
         check_target(target, (path, queries))
-    with _opened(path, jobs) as index:
+    with _opened(path, jobs, device) as index:
         answers = _answers(index, queries, format, k, radius)
         if target != "-":
             _write_file(answers, target, as_json)
@@ -58,14 +60,18 @@ def search(
 
 
 @contextmanager
-def _opened(path: str, jobs: int) -> Iterator[Index | LiveIndex]:
+def _opened(path: str, jobs: int, device: str) -> Iterator[Index | LiveIndex]:
     """The index in a file, which stays there, or in the folder of a live index, which may be in use."""
     if os.path.isdir(path):
+        if device == "cuda":
+            raise InvalidInput(
+                f"--device cuda searches an index in a file, and {path} is the folder of a live index; "
+                "save its codes with `onlinehash index`."
+            )
         with LiveIndex.open(path, read_only=True, n_jobs=jobs) as live:
             if live.encoder is None:
                 raise NotReady(
-                    f"expected codes to search in {path}, got none yet: {len(live):,} items, and a learner without "
-                    "hash functions; add items."
+                    f"{path} has no codes yet ({len(live):,} items, and its learner has no hash functions); add items."
                 )
             yield live
         return
@@ -75,7 +81,7 @@ def _opened(path: str, jobs: int) -> Iterator[Index | LiveIndex]:
             f"expected an index in {path}, got {type(index).__name__}; make one with `onlinehash index`."
         )
     index.n_jobs = jobs
-    yield index
+    yield GpuIndex.of(index) if device == "cuda" else index
 
 
 def _answers(

@@ -1,4 +1,4 @@
-"""`onlinehash serve`: from what was typed to a service that runs until it is told to stop."""
+"""`onlinehash serve`: runs a service until it is stopped."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOKEN = "ONLINEHASH_TOKEN"
 
 @dataclass(frozen=True)
 class Options:
-    """What was typed, but for the learner."""
+    """The options, except those of the learner."""
 
     target: str
     schema: str | None
@@ -44,7 +44,7 @@ class Options:
 
 
 def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
-    """Serve until a signal says to stop."""
+    """Serve until a stop signal."""
     try:
         from onlinehash.serve import logs, processes, running
         from onlinehash.serve.app import make_app
@@ -94,13 +94,15 @@ def _announce(url: str, service: Service, target: str, access: Access, as_json: 
 
 
 def _check(options: Options, choices: parameters.Choices) -> None:
-    """Refuse what contradicts itself."""
+    """Refuse contradictory options."""
     if options.demo and (options.memory or options.read_only or options.readers):
         raise InvalidInput(
-            "expected --demo alone, as it brings its own items, got it with --memory, --read-only or --readers."
+            "--demo brings its own items and cannot be combined with --memory, --read-only or --readers."
         )
     if options.memory and (options.read_only or options.readers):
-        raise InvalidInput("expected a folder to read from, got --memory, which no other process can see.")
+        raise InvalidInput(
+            "--read-only and --readers need a folder: no other process can see an index in memory (--memory)."
+        )
     if parameters.is_postgres(options.target) and not (options.memory or options.demo):
         for name, is_given in {
             "--read-only": options.read_only,
@@ -109,20 +111,21 @@ def _check(options: Options, choices: parameters.Choices) -> None:
             "--held-out": options.held_out,
         }.items():
             if is_given:
-                raise InvalidInput(f"expected a folder with {name}, got an address of PostgreSQL.")
+                raise InvalidInput(f"{name} needs a folder, got a PostgreSQL address.")
     typed = [name for name, value in vars(choices).items() if value is not None]
     if typed and (options.demo or options.read_only):
-        raise InvalidInput(f"expected no --{typed[0]} here, as the index has its learner already.")
+        raise InvalidInput(f"--{typed[0]} is not allowed here: the index already has its learner.")
     if options.read_only and (options.refresh or options.held_out or options.compare):
         raise InvalidInput(
-            "expected --refresh, --held-out and --compare where changes are made, got them with --read-only."
+            "--refresh, --held-out and --compare need a service that makes changes, and cannot be "
+            "combined with --read-only."
         )
     if options.held_out and not options.label:
-        raise InvalidInput("expected --label with --held-out: the field of the payloads that holds an item's label.")
+        raise InvalidInput("--held-out needs --label FIELD, the payload field that holds an item's label.")
 
 
 def _limits(typed: list[str] | None, access: Access) -> Limits:
-    """NAME=VALUE, over the defaults; whoever is reached by other machines gets a limit on the rate."""
+    """Parse NAME=VALUE over the defaults; a service that other machines reach gets a rate limit."""
     from onlinehash.serve.settings import Limits
 
     known: dict[str, Any] = {field.name: type(field.default) for field in fields(Limits)}
@@ -130,7 +133,7 @@ def _limits(typed: list[str] | None, access: Access) -> Limits:
     for text in typed or []:
         name, _, value = text.partition("=")
         if name not in known:
-            raise InvalidInput(f"expected one of {', '.join(known)} after --limit, got {name!r}.")
+            raise InvalidInput(f"--limit takes one of {', '.join(known)}, got {name!r}.")
         try:
             values[name] = known[name](value)
         except ValueError:
@@ -168,7 +171,7 @@ def _held_out(path: str) -> tuple[Any, Any]:
 
     found = datasets.load(path)
     if found.y is None:
-        raise InvalidInput(f"expected labels in {path}, got none.")
+        raise InvalidInput(f"{path} has no labels.")
     return found.X, found.y
 
 
@@ -191,19 +194,19 @@ def _policy(text: str) -> Policy:
     name, _, numbers = text.partition(":")
     kinds = {"always", "by_hand", "every", "when_changed", "by_mutual_information", "budget"}
     if name not in kinds:
-        raise InvalidInput(f"expected one of {', '.join(sorted(kinds))} after --refresh, got {name!r}.")
+        raise InvalidInput(f"--refresh takes one of {', '.join(sorted(kinds))}, got {name!r}.")
     try:
         values = [float(number) if "." in number else int(number) for number in numbers.split(",") if number]
         policy: Policy = getattr(refresh, name)(*values)
     except InvalidInput:
         raise
     except (TypeError, ValueError):
-        raise InvalidInput(f"expected a policy such as every:50 after --refresh, got {text!r}.") from None
+        raise InvalidInput(f"expected a policy such as every:50 for --refresh, got {text!r}.") from None
     return policy
 
 
 def _for_readers(options: Options) -> list[str]:
-    """The command line of a reader: what concerns the door, and that it only reads."""
+    """The command line of a reader: access options, and --read-only."""
     made = ["serve", options.target, "--read-only", "--host", options.host]
     made += ["--insecure"] if options.insecure else []
     made += ["--log-requests"] if options.log_requests else []

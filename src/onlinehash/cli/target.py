@@ -1,4 +1,4 @@
-"""Where a command writes: looked at before the work, so that nothing is lost after it."""
+"""Checks the output of a command before the work starts, so that no work is lost."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ def check(target: str, sources: Iterable[str | None] = ()) -> None:
     """Refuse a target that cannot be written, or that is one of the files the command reads."""
     path = Path(target)
     if target == "-":
-        raise InvalidInput("expected the name of a file to write, got -, which stands for no file.")
+        raise InvalidInput("the output must be a file; - (standard output) is not possible here.")
     if path.is_dir():
-        raise InvalidInput(f"expected a file to write, but {path} is a folder; name a file in it.")
+        raise InvalidInput(f"{path} is a folder; name a file in it.")
     if not path.parent.is_dir():
-        raise InvalidInput(f"expected a folder for {target}, but {path.parent} is none; create it first.")
+        raise InvalidInput(f"cannot write {target}: the folder {path.parent} does not exist; create it first.")
     if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
-        raise InvalidInput(f"expected a file that can be written, but {target} or its folder is locked.")
+        raise InvalidInput(f"cannot write {target}: permission denied.")
     for source in sources:
         if source is not None and _is_same(path, source):
-            raise InvalidInput(f"expected an output other than the input {source}, got {target}; choose another name.")
+            raise InvalidInput(f"the output {target} is the same file as the input {source}; choose another name.")
 
 
 def _is_same(path: Path, source: str) -> bool:

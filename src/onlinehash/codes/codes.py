@@ -36,7 +36,7 @@ class Codes:
         try:
             bits = np.asarray(bits)
         except ValueError:
-            raise InvalidInput("expected a boolean array (n, bits), got rows of several lengths.") from None
+            raise InvalidInput("expected a boolean array (n, bits), got rows of unequal length.") from None
         _check_width(1, n_models)
         if bits.ndim != 2 or bits.dtype != np.bool_ or bits.shape[1] == 0 or bits.shape[1] % n_models:
             raise InvalidInput(
@@ -68,9 +68,7 @@ class Codes:
         padding = self._planes[:, layout.planes_per_model(self.n_bits) - 1 :: layout.planes_per_model(self.n_bits)]
         lanes = len(self) % layout.LANES
         if (used and (padding >> np.uint8(used)).any()) or (lanes and self._planes[-1, :, lanes:].any()):
-            raise InvalidInput(
-                f"expected zero padding after bit {self.n_bits}, got set bits; pack with Codes.from_bits."
-            )
+            raise InvalidInput(f"the padding after bit {self.n_bits} must be zero; pack with Codes.from_bits.")
         return self
 
     @classmethod
@@ -90,7 +88,7 @@ class Codes:
             return cls.from_rows(packed, n_bits, n_models).checked()
         bits = np.unpackbits(packed, axis=1, bitorder=bitorder).view(np.bool_)
         if bits[:, columns:].any():
-            raise InvalidInput(f"expected zero padding after bit {columns}, got set bits; pack with Codes.from_bits.")
+            raise InvalidInput(f"the padding after bit {columns} must be zero; pack with Codes.from_bits.")
         return cls.from_bits(bits[:, :columns], n_models)
 
     @classmethod
@@ -102,11 +100,11 @@ class Codes:
     def from_pgvector(cls, texts: Iterable[Any], n_models: int = 1) -> Codes:
         """Codes as PostgreSQL writes its type `bit(n)`, one text of 0 and 1 each, or pgvector's `Bit` objects."""
         if isinstance(texts, str):
-            raise InvalidInput("expected a sequence of texts of 0 and 1, one for each code, got one text.")
+            raise InvalidInput("expected a sequence of strings of 0 and 1, one for each code, got a single string.")
         lines = [text.to_text() if hasattr(text, "to_text") else text for text in texts]
         widths = {len(line) if isinstance(line, str) and not line.strip("01") else 0 for line in lines}
         if len(widths) != 1 or 0 in widths:
-            raise InvalidInput("expected texts of 0 and 1, all of one length and at least one, got something else.")
+            raise InvalidInput("expected at least one string of 0 and 1, all of equal length, got something else.")
         digits = np.frombuffer("".join(lines).encode(), np.uint8).reshape(len(lines), -1)
         return cls.from_bits(digits == ord("1"), n_models)
 
@@ -116,7 +114,7 @@ class Codes:
         parts = list(parts)
         if not parts or len({(part.n_bits, part.n_models) for part in parts}) != 1:
             raise InvalidInput(
-                f"expected codes of one width to concatenate, got {', '.join(map(repr, parts)) or 'none'}."
+                f"expected codes of equal width to concatenate, got {', '.join(map(repr, parts)) or 'none'}."
             )
         n, at = sum(map(len, parts)), 0
         planes = layout.aligned_planes(n, parts[0].n_planes)

@@ -44,7 +44,7 @@ def check_same_width(queries: Codes, base: Codes) -> None:
     """Only codes of one width have a distance."""
     if (queries.n_bits, queries.n_models) != (base.n_bits, base.n_models):
         raise InvalidInput(
-            f"expected codes of one width, got {queries!r} and {base!r}; encode both with the same encoder."
+            f"expected codes of equal width, got {queries!r} and {base!r}; encode both with the same encoder."
         )
 
 

@@ -61,7 +61,7 @@ def read_table(path: Path) -> Dataset:
                 y.append(block.y)
             show(None, f"reading {path.name}, {len(X) * TABLE_ROWS:,} rows")
     if not X:
-        raise InvalidInput(f"{path}: expected vectors, got no rows.")
+        raise InvalidInput(f"{path} has no rows.")
     together = np.concatenate(X)
     return Dataset(path.stem, together, as_labels(np.concatenate(y), len(together), str(path)) if y else None)
 
@@ -75,14 +75,14 @@ def _load(path: Path) -> dict[str, np.ndarray]:
                 raise ValueError("a single array, whose file ends in .npy")
             return {name.lower(): arrays[name] for name in arrays.files if name.lower() in ARRAYS}
     except FileNotFoundError:
-        raise InvalidInput(f"expected a file at {path}, got none.") from None
+        raise InvalidInput(f"no such file: {path}.") from None
     except (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
-        raise FormatError(f"expected arrays of numbers by name in {path}, got: {error}.") from None
+        raise FormatError(f"cannot read {path} as named arrays of numbers: {error}.") from None
 
 
 def _per_dimension(arrays: dict[str, np.ndarray], name: str, n_features: int, path: Path) -> np.ndarray:
     if name not in arrays:
-        raise InvalidInput(f"{path}: expected scale and offset together, got no {name}.")
+        raise InvalidInput(f"{path}: scale and offset belong together, and {name} is missing.")
     values = arrays[name]
     if values.dtype.kind not in "iuf" or values.size not in (1, n_features):
         raise InvalidInput(f"{path}: expected {name} to be one number or {n_features}, got shape {values.shape}.")

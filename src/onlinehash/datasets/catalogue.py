@@ -59,8 +59,7 @@ class KnownSet:
         if place is None:
             names = ", ".join(file.name for file in self.files[:3]) + (", ..." if len(self.files) > 3 else "")
             raise InvalidInput(
-                f"expected {self.name} ({names}) in {folder / self.places[0]}, got no such file; "
-                f"get it from {self.address}."
+                f"{self.name} ({names}) is not in {folder / self.places[0]}; get it from {self.address}."
             )
         return replace(self.read(place, rows), name=self.name)
 

@@ -39,7 +39,7 @@ def read_batch(path: Path) -> Batch:
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (n_pixels,):
         raise FormatError(f"{path}: expected a matrix data of bytes with {n_pixels} columns, got {sorted(parts)}.")
     if not isinstance(labels, list) or len(labels) != len(data) or not all(type(label) is int for label in labels):
-        raise FormatError(f"{path}: expected a list of {len(data)} whole numbers as labels.")
+        raise FormatError(f"{path}: labels must be a list of {len(data)} whole numbers.")
     # A row is all red, then all green, then all blue pixels.
     images = data.reshape(-1, CHANNELS, SIDE, SIDE).transpose(0, 2, 3, 1)
     return Batch(images, np.array(labels, np.int64))

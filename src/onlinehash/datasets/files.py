@@ -16,7 +16,7 @@ BLOCK_ROWS = 8192
 def size_of(path: Path) -> int:
     """The length of a file in bytes."""
     if not path.is_file():
-        raise InvalidInput(f"expected a file at {path}, got {'a folder' if path.is_dir() else 'none'}.")
+        raise InvalidInput(f"{path} is a folder; give a file." if path.is_dir() else f"no such file: {path}.")
     return path.stat().st_size
 
 
@@ -25,7 +25,9 @@ def check_size(path: Path, expected: int, what: str) -> None:
     size = size_of(path)
     if size != expected:
         wrong = "truncated" if size < expected else "too long"
-        raise FormatError(f"{path} is {wrong}: expected {expected:,} bytes for {what}, got {size:,}; get it anew.")
+        raise FormatError(
+            f"{path} is {wrong}: expected {expected:,} bytes for {what}, got {size:,}; download it again."
+        )
 
 
 def as_float32(rows: np.ndarray, name: str) -> np.ndarray:

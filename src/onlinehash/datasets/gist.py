@@ -136,8 +136,8 @@ def _checked(images: np.ndarray) -> np.ndarray:
         raise InvalidInput(f"expected images (n, side, side) or (n, side, side, 3), got shape {images.shape}.")
     if images.shape[1] != images.shape[2] or images.shape[1] < SMALLEST:
         raise InvalidInput(
-            f"expected square images of at least {SMALLEST} pixels a side, got {images.shape[1]} x {images.shape[2]}; "
-            "crop or resize them first."
+            f"expected square images of at least {SMALLEST} pixels per side, got {images.shape[1]} x "
+            f"{images.shape[2]}; crop or resize them first."
         )
     if images.dtype.kind not in "uif" or (
         images.dtype != np.uint8 and not (np.isfinite(images).all() and images.min() >= 0)

@@ -24,7 +24,7 @@ def opened(path: Path) -> Iterator[Any]:
     try:
         file = h5py.File(path, "r")
     except OSError as error:
-        raise FormatError(f"expected an HDF5 file at {path}, got: {error}.") from None
+        raise FormatError(f"{path} is not a readable HDF5 file: {error}.") from None
     with file:
         yield file
 
@@ -48,12 +48,12 @@ def mapped(array: Any, path: Path, rows: int | None = None) -> np.ndarray:
     if offset is not None and array.dtype.isnative:
         end = offset + array.size * array.dtype.itemsize
         if end > size_of(path):
-            raise FormatError(f"{path} is truncated: expected {end:,} bytes, got {size_of(path):,}; get it anew.")
+            raise FormatError(f"{path} is truncated: expected {end:,} bytes, got {size_of(path):,}; download it again.")
         return np.memmap(path, array.dtype, "r", offset, (n, array.shape[1]))
     try:
         return np.asarray(array[:n])
     except OSError as error:
-        raise FormatError(f"{path}: expected a sound array {array.name}, got: {error}; get it anew.") from None
+        raise FormatError(f"{path}: the array {array.name} is damaged: {error}; download the file again.") from None
     except MemoryError:
         n_bytes = n * array.shape[1] * array.dtype.itemsize
         raise FormatError(f"{path}: {array.name} needs {n_bytes:,} bytes of memory; read fewer rows.") from None

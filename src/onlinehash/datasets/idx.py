@@ -34,14 +34,14 @@ def read(path: Path) -> np.ndarray:
                 check_size(path, header_bytes + n_bytes, f"{shape} values")
             return np.frombuffer(_body(file, n_bytes, path), element).reshape(shape)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise FormatError(f"expected a sound gzip file at {path}, got: {error}; get it anew.") from None
+        raise FormatError(f"{path} is not a sound gzip file: {error}; download it again.") from None
 
 
 def read_set(path: Path, labels: Path | None = None) -> Dataset:
     """Images as vectors of their pixels, 0 to 255, with the labels of the given file or the one beside it."""
     images = read(path)
     if images.ndim < 2:
-        raise InvalidInput(f"expected images, got labels in {path}; give the file of images.")
+        raise InvalidInput(f"{path} holds labels, not images; give the file of images.")
     beside = path.with_name(path.name.replace("images", "labels").replace("idx3", "idx1"))
     if labels is None and beside != path and beside.exists():
         labels = beside
@@ -53,7 +53,7 @@ def read_mnist(folder: Path, name: str) -> Dataset:
     """The 60,000 images to learn from and, after them, the 10,000 to test with."""
     parts = [read_set(_plain_or_gz(folder / f"{part}-images-idx3-ubyte")) for part in ("train", "t10k")]
     if any(part.y is None for part in parts):
-        raise InvalidInput(f"expected the labels beside the images of {name} in {folder}, got none.")
+        raise InvalidInput(f"the labels of {name} are not in {folder}, beside the images.")
     labels = [part.y for part in parts if part.y is not None]
     return Dataset(name, np.concatenate([part.X for part in parts]), np.concatenate(labels))
 
@@ -68,7 +68,7 @@ def _header(file: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtype, int
         raise FormatError(f"{path}: expected an idx file, which begins with two zeros and a type, got {start!r}.")
     lengths = file.read(4 * start[3])
     if len(lengths) < 4 * start[3]:
-        raise FormatError(f"{path} is truncated: expected the lengths of {start[3]} axes.")
+        raise FormatError(f"{path} is truncated: the lengths of its {start[3]} axes are missing.")
     shape = tuple(int(length) for length in np.frombuffer(lengths, ">u4"))
     return shape, np.dtype(ELEMENTS[start[2]]), 4 + len(lengths)
 
@@ -82,5 +82,5 @@ def _body(file: IO[bytes], n_bytes: int, path: Path) -> bytearray:
             show(len(body), f"reading {path.name}")
     if len(body) < n_bytes or file.read(1):
         wrong = "truncated" if len(body) < n_bytes else "too long"
-        raise FormatError(f"{path} is {wrong}: expected {n_bytes:,} bytes after the header; get it anew.")
+        raise FormatError(f"{path} is {wrong}: expected {n_bytes:,} bytes after the header; download it again.")
     return body

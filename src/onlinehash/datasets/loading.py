@@ -87,4 +87,4 @@ def _read_with(path: Path, labels: Path) -> Dataset:
         return arrays.read_npy(path, labels)
     if idx.NAME.search(path.name):
         return idx.read_set(path, labels)
-    raise InvalidInput(f"expected labels inside {path}; only npy and idx take a file of labels.")
+    raise InvalidInput(f"{path} takes no file of labels: they must be inside it; only npy and idx take one.")

@@ -89,5 +89,5 @@ def _columns(path: Path, chosen: tuple[int, ...], widths: tuple[int, ...]) -> np
                 f"{path}, line {number}: expected {expected} whole numbers, got {line[:40].decode('latin1')!r}."
             ) from None
     if not values:
-        raise FormatError(f"{path}: expected a line for each patch or pair, got an empty file.")
+        raise FormatError(f"{path} is empty: expected a line for each patch or pair.")
     return np.array(values, np.int64)

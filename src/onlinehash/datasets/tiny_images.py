@@ -43,6 +43,6 @@ def read_set(path: Path, rows: int | None = None) -> Dataset:
     """The first images as vectors of their pixels, 0 to 255; all of them would not fit."""
     source = TinyImages(path)
     if rows is None and len(source) == N_IMAGES:
-        raise InvalidInput(f"expected rows=N for {path}, as all {N_IMAGES:,} images take 974 GB as float32.")
+        raise InvalidInput(f"give rows=N: all {N_IMAGES:,} images of {path} would take 974 GB as float32.")
     images = source.images(slice(0, rows))
     return Dataset("tiny-images", as_float32(images.reshape(len(images), -1), path.name))

@@ -58,7 +58,8 @@ def read(data: bytes, source: str) -> Any:
         raise FormatError(f"{source}: expected a pickle of plain data, got {error}; nothing of it was run.") from None
     except (IndexError, KeyError, ValueError, TypeError, struct.error, MemoryError, OverflowError):
         raise FormatError(
-            f"{source}: expected a pickle of plain data, got one that breaks at byte {reader.at:,} of {len(data):,}."
+            f"{source} is not a pickle of plain data, or it is damaged: reading stopped at byte "
+            f"{reader.at:,} of {len(data):,}."
         ) from None
 
 

@@ -29,7 +29,7 @@ def read(path: Path, rows: int | None = None) -> np.ndarray:
         raise InvalidInput(f"expected a file that ends in {', '.join(ELEMENTS)}, got {path}.")
     size = size_of(path)
     if size < 4:
-        raise FormatError(f"{path} is truncated: expected the dimension of a vector, got {size} bytes.")
+        raise FormatError(f"{path} is truncated: {size} bytes do not hold the dimension of a vector.")
     dimension = int(np.fromfile(path, "<i4", 1)[0])
     if not 1 <= dimension <= MOST_DIMENSIONS:
         raise FormatError(f"{path}: expected the dimension of a vector at its beginning, got {dimension}.")
@@ -47,7 +47,7 @@ def read(path: Path, rows: int | None = None) -> np.ndarray:
 def read_set(path: Path, rows: int | None = None) -> Dataset:
     """A file of vectors as a data set; float32 stays on the disk."""
     if path.suffix.lower() == ".ivecs":
-        raise InvalidInput(f"expected vectors, got neighbours in {path}; read them with datasets.vecs.read.")
+        raise InvalidInput(f"{path} holds neighbours, not vectors; read them with datasets.vecs.read.")
     return Dataset(path.stem, as_float32(read(path, rows), path.name))
 
 

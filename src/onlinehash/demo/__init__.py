@@ -30,7 +30,7 @@ def run(report: str | Path = "report.html", seed: int = 0, console: Console | No
     checks.parameters("the demo", {"seed": seed}, {"seed": checks.integer(0)})
     report = Path(report)
     if report.is_dir() or not os.access(report.parent, os.W_OK):
-        raise InvalidInput(f"expected a file in a folder that can be written for the report, got {report}.")
+        raise InvalidInput(f"cannot write the report to {report}: no such folder, or permission is denied.")
     console = console or Console()
     data = digits.load(seed, contest.N_PAIRS)
     console.print(f"Learning to hash handwritten digits from {contest.N_PAIRS:,} pairs.")

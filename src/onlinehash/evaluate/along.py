@@ -62,12 +62,12 @@ def area(rows: Sequence[Row], metric: str, *, rule: str = "checkpoints") -> floa
     checks.parameters("area", {"rule": rule}, {"rule": checks.one_of("checkpoints", "pairs")})
     values = np.array([getattr(row, metric) for row in rows], np.float64)
     if len(values) == 0:
-        raise InvalidInput("expected at least one row to take an area under, got none.")
+        raise InvalidInput("there are no rows to take an area under.")
     if rule == "checkpoints" or len(values) == 1:
         return float(values.mean())
     n_pairs = np.array([row.n_pairs for row in rows], np.float64)
     if (np.diff(n_pairs) <= 0).any():
-        raise InvalidInput("expected rows of one stream in its order, got numbers of pairs that do not grow.")
+        raise InvalidInput("the rows must be in the order of the stream: the number of pairs must grow.")
     return float(np.trapezoid(values, n_pairs) / (n_pairs[-1] - n_pairs[0]))
 
 
@@ -87,7 +87,7 @@ class CodeChanges:
         before = codes if self._codes is None else self._codes
         self._codes = codes
         if before.planes.shape != codes.planes.shape:
-            raise InvalidInput(f"expected codes of one width in all rows, got {before!r} and {codes!r}.")
+            raise InvalidInput(f"all rows must have codes of equal width, got {before!r} and {codes!r}.")
         return {"bits_changed": int(np.bitwise_count(before.planes ^ codes.planes).sum(dtype=np.int64))}
 
 
@@ -100,7 +100,7 @@ def _rows(learner: Learner, stream: Any, every: int, measure: Measure | None) ->
         loss, updates, bits = (now - then for now, then in zip(_counters(learner), before, strict=True))
         measured = dict(measure(learner)) if measure is not None else {}
         if taken := measured.keys() & Row.__dataclass_fields__.keys():
-            raise InvalidInput(f"expected measure to use other names than a row's own, got {', '.join(sorted(taken))}.")
+            raise InvalidInput(f"measure must not use a row's own names: {', '.join(sorted(taken))}.")
         yield Row(n_pairs, loss, updates / n_pairs, int(bits), measured)
 
 

@@ -140,7 +140,7 @@ def scaled(ledger: Ledger, U: Any) -> np.ndarray:
     for trail, U_m in zip(ledger.models, _comparison(ledger, U), strict=True):
         pull, wanted = trail.pull(U_m).sum(), np.sqrt(trail.R).sum()
         if pull == 0 and wanted > 0:
-            raise InvalidInput("expected U with a sum of H - G other than zero, got zero; try another U.")
+            raise InvalidInput("the sum of H - G is zero for this U; try another one.")
         out.append(U_m * (wanted / pull if wanted > 0 else 1.0))
     return np.stack(out)
 

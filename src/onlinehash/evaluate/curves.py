@@ -72,7 +72,7 @@ def curve(
     checks.parameters("evaluate", {"empty_ball": empty_ball}, {"empty_ball": checks.one_of(*EMPTY_BALL)})
     wanted = np.asarray(levels, np.float64)
     if wanted.ndim != 1 or not ((wanted >= 0) & (wanted <= 1)).all() or (np.diff(wanted) <= 0).any():
-        raise InvalidInput(f"expected growing levels of recall from 0 to 1, got {checks.shown(levels)}.")
+        raise InvalidInput(f"expected increasing levels of recall from 0 to 1, got {checks.shown(levels)}.")
     histograms = Histograms(queries, base, truth, fusion, n_jobs)
     radii = np.arange(histograms.n_distances)
     recalls, precisions, balls = np.zeros((3, len(radii)))
@@ -90,7 +90,7 @@ def curve(
         balls += (ball > 0).sum(axis=0)
         n_queries += len(ball)
     if n_queries == 0:
-        raise InvalidInput("expected something relevant in the base for at least one query, got nothing.")
+        raise InvalidInput("no query has a relevant item in the base.")
     counted = np.full(len(radii), n_queries) if empty_ball == "zero" else np.where(balls > 0, balls, np.nan)
     return PrecisionRecall(
         radii, recalls / n_queries, precisions / counted, wanted, interpolated / n_queries, n_queries

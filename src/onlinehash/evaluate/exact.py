@@ -24,7 +24,7 @@ def cosine(X_query: Any, X_base: Any, truth: Truth, metrics: Sequence[str] = ("m
     are ranked as they come in the base; a vector of zeros has the cosine 0 with all.
     """
     if radii := [name for name in metrics if "@r" in name]:
-        raise InvalidInput(f"expected metrics without a radius for cosines, got {radii[0]!r}.")
+        raise InvalidInput(f"cosine has no radius, so {radii[0]!r} cannot be measured; choose other metrics.")
     measures = {name: measure_of(name) for name in metrics}
     queries, base = (unit(checks.vectors(X, name)) for X, name in ((X_query, "X_query"), (X_base, "X_base")))
     checks.width(queries, base.shape[1], "X_base", "X_query")
@@ -42,7 +42,7 @@ def cosine(X_query: Any, X_base: Any, truth: Truth, metrics: Sequence[str] = ("m
             values[name].append(np.where(counts.n_relevant > 0, measure(counts), np.nan))
     found = {name: np.concatenate(parts) for name, parts in values.items()}
     if all(np.isnan(value).all() for value in found.values()):
-        raise InvalidInput("expected something relevant in the base for at least one query, got nothing.")
+        raise InvalidInput("no query has a relevant item in the base.")
     return {name: mean(value) for name, value in found.items()}
 
 

@@ -38,7 +38,7 @@ def bit_health(codes: Codes | Any) -> BitHealth:
     if not isinstance(codes, Codes):
         codes = Codes.from_bits(codes)
     if len(codes) == 0:
-        raise InvalidInput("expected at least one code to report on, got none.")
+        raise InvalidInput("there are no codes to report on.")
     counts = np.zeros((codes.n_columns, codes.n_columns))
     for start in range(0, len(codes), BLOCK_ROWS):
         counts += _counts_together(codes[start : start + BLOCK_ROWS])

@@ -17,11 +17,18 @@ from onlinehash.codes.lanes import distances_below, lowest, spread
 from onlinehash.codes.layout import LANES
 from onlinehash.errors import InvalidInput
 from onlinehash.evaluate.truth import Truth
+from onlinehash.gpu.card import check_device
+from onlinehash.gpu.codes import CardCodes, Runs
+from onlinehash.gpu.kernels import Kernels
+from onlinehash.gpu.shape import Shape
 from onlinehash.index import threads
 from onlinehash.numeric.kernels import njit
 
 #: Bytes that relevance, counts and, for the stored order, rankings may take for a block of queries.
 BLOCK_BYTES = 2**25
+
+#: The same where a card counts, which is asked less often the more it is asked.
+CARD_BYTES = 2**30
 
 #: Bytes of codes that meet all queries of a block before the next are fetched.
 CHUNK_BYTES = 256 * 1024
@@ -33,7 +40,9 @@ TURNS = 4
 class Histograms:
     """Queries, a base and a truth that fit together, and the counts for blocks of the queries."""
 
-    def __init__(self, queries: Codes, base: Codes, truth: Truth, fusion: str, n_jobs: int) -> None:
+    def __init__(
+        self, queries: Codes, base: Codes, truth: Truth, fusion: str, n_jobs: int, device: str | None = None
+    ) -> None:
         check_same_width(queries, base)
         if len(queries) == 0 or len(base) == 0:
             raise InvalidInput(f"expected at least one query and one code in the base, got {queries!r} and {base!r}.")
@@ -45,6 +54,13 @@ class Histograms:
         self.queries, self.base, self.truth, self.fusion, self.n_jobs = queries, base, truth, fusion, n_jobs
         self.n_models, self.per_model = fused_planes(base, fusion)
         self.n_distances = 1 + (base.n_bits if fusion == "min" else base.n_columns)
+        self._card = None
+        if check_device(device):
+            self._card = CardCodes(self._make_runs(Shape(self.n_models, self.per_model)))
+            self._card.put(base.planes, len(base))
+
+    def _make_runs(self, shape: Shape) -> Runs:
+        return Kernels(shape)
 
     def blocks(self, with_order: bool = False) -> Iterator[tuple[slice, np.ndarray, np.ndarray, np.ndarray | None]]:
         """Slices of queries, `items` and `hits` `(queries, distances)`, and, where it is wished, the stored order.
@@ -54,15 +70,23 @@ class Histograms:
         """
         bits = 1 if self.truth.packed else 9  # an item's relevance, as booleans first where they have to be packed
         item_bytes = 4 + bits / 8 if with_order else bits / 8
-        size = max(1, int(BLOCK_BYTES / (len(self.base) * item_bytes + 8 * (TURNS + 2) * self.n_distances)))
+        room = BLOCK_BYTES if self._card is None else CARD_BYTES
+        size = max(1, int(room / (len(self.base) * item_bytes + 8 * (TURNS + 2) * self.n_distances)))
+        n_masks = self.truth.n_masks
+        if self._card is not None and not with_order and n_masks and n_masks * len(self.base) < 8 * CARD_BYTES:
+            size = len(self.queries)  # all masks fit at once, and each is made only once
         for start in range(0, len(self.queries), size):
             rows = slice(start, min(start + size, len(self.queries)))
             masks, which = self.truth.masks(rows)
             queries = self.queries[rows]
             order = self._order(queries, masks, which) if with_order else None
-            yield rows, *self._counts(spread(queries.rows()), masks, which), order
+            yield rows, *self._counts(queries, masks, which), order
 
-    def _counts(self, queries: np.ndarray, masks: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _counts(self, codes: Codes, masks: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if self._card is not None:
+            items, hits = self._card.histograms(self._card.shape.words_of(codes.rows()), masks, which)
+            return items[:, : self.n_distances], hits[:, : self.n_distances]  # words are longer than codes
+        queries = spread(codes.rows())
         items = np.zeros((len(queries), TURNS, self.n_distances), np.int64)
         hits = np.zeros((len(queries), self.n_distances), np.int64)
         chunk = max(1, CHUNK_BYTES // (self.base.n_planes * LANES))

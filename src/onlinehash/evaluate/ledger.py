@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash.errors import InvalidInput, InvalidParameter
-from onlinehash.learners.online_hashing import OnlineHashing
+from onlinehash.learners.base import LearnPairs
+from onlinehash.learners.online_hashing import OnlineHashing, dissimilar_distance
 from onlinehash.learners.online_hashing_kernels import similarity_loss
 from onlinehash.learners.update import Updates
 
@@ -93,11 +95,43 @@ class Ledger:
         return float(sum(trail.capped.sum() for trail in self.models)) / max(1, n_steps)
 
 
-def follow(learner: OnlineHashing, A: Any, B: Any, similar: Any) -> Ledger:
-    """Let a learner learn these pairs, and keep what the analysis needs of them.
+def follow(learner: OnlineHashing, A: ArrayLike, B: ArrayLike, similar: Any) -> Ledger:
+    """Let a learner learn pairs, and keep what the analysis needs of them.
 
-    It learns exactly what `learner.partial_fit_pairs(A, B, similar)` would. W1 is the learner's matrix before
-    the first pair, whatever it learned until then; pairs that waited for a feature map are followed too.
+    It learns exactly what `learner.partial_fit_pairs(A, B, similar)` would. W1 is the learner's matrix before the
+    first pair, whatever it learned until then; pairs that waited for a feature map are followed too.
+
+    Parameters
+    ----------
+    learner : OnlineHashing or MultiModelOnlineHashing
+        With `n_rounds=1`, and not with `centre="median"`.
+    A, B : array-like of shape (n_pairs, n_features)
+        The first and the second vectors of the pairs.
+    similar : array-like of shape (n_pairs,)
+        Bools, or +1 and -1.
+
+    Returns
+    -------
+    Ledger
+
+    Raises
+    ------
+    InvalidInput
+        If the learner is of another method, or values or shapes do not fit.
+    InvalidParameter
+        If the analysis does not hold for the learner's parameters.
+    NotReady
+        If the feature map still waits for points after these pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing
+    >>> from onlinehash.evaluate.ledger import follow
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 100, 8))
+    >>> ledger = follow(OnlineHashing(n_bits=8, random_state=0), A, B, A[:, 0] * B[:, 0] > 0)
+    >>> ledger.n_pairs, len(ledger.models), ledger.cumulative_loss > 0
+    (100, 1, True)
     """
     if not isinstance(learner, OnlineHashing):
         raise InvalidInput(
@@ -110,42 +144,45 @@ def follow(learner: OnlineHashing, A: Any, B: Any, similar: Any) -> Ledger:
     if learner.centre == "median":
         raise InvalidParameter("expected hash functions without thresholds, as in the analysis, got centre='median'.")
     recorder = _Recorder(learner)
-    learner.__dict__["_learn"] = recorder
-    try:
-        learner.partial_fit_pairs(A, B, similar)
-    finally:
-        learner.__dict__.pop("_learn", None)
+    for _ in learner.learn_pairs_by(recorder.step, A, B, similar):
+        pass  # the recorder has noted what the block did
     return recorder.ledger()
 
 
 class _Recorder:
-    """Stands in for a learner's `_learn`: hands it the pairs one by one and notes what came of each."""
+    """Has a learner take the pairs one by one, and notes what came of each."""
 
     def __init__(self, learner: OnlineHashing) -> None:
         self.learner = learner
-        self.learn = learner._learn
         self.W1: np.ndarray | None = None
         self.n_pairs = 0
         self.notes: list[list[tuple[Any, ...]]] = []
 
-    def __call__(
-        self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates
+    def step(
+        self,
+        learn: LearnPairs,
+        A: np.ndarray,
+        B: np.ndarray,
+        similar: np.ndarray,
+        weights: np.ndarray,
+        updates: Updates,
     ) -> None:
+        """The `step` of `Learner.learn_pairs_by`."""
         if self.W1 is None:
             self.W1 = self._matrices()
             self.notes = [[] for _ in self.W1]
         for t in range(len(A)):
             one = slice(t, t + 1)
             update = updates.view(one)
-            self.learn(A[one], B[one], similar[one], weights[one], update)
+            learn(A[one], B[one], similar[one], weights[one], update)
             self.n_pairs += 1
             if update.loss[0] > 0:
-                # The mean is now the one that the pair was centred with.
-                points = self.learner._centring.centre(np.concatenate([A[one], B[one]]))[:, : A.shape[1]]
+                mean = self.learner.mean_.astype(A.dtype)  # which the pair was centred with
+                points = np.concatenate([A[one], B[one]]) - mean
                 self._note(points.astype(np.float64), int(similar[t]), update)
 
     def _note(self, points: np.ndarray, s: int, update: Updates) -> None:
-        flips = update.flips.reshape(self.learner._n_models, 1, self.learner.n_bits).astype(np.float64)
+        flips = update.flips.reshape(-1, 1, self.learner.n_bits).astype(np.float64)
         side_j = np.rint(flips / 3)
         changes = 2 * np.concatenate([flips - 3 * side_j, side_j], axis=1)
         R = self._losses(points, s, np.count_nonzero(flips[:, 0], axis=1))
@@ -154,7 +191,8 @@ class _Recorder:
 
     def _losses(self, points: np.ndarray, s: int, n_flips: np.ndarray) -> np.ndarray:
         """R of each model that learned the pair, zero for the others; flips tell the distance there was."""
-        alpha, b = self.learner.similar_radius, self.learner._dissimilar_distance
+        alpha = self.learner.similar_radius
+        b = dissimilar_distance(self.learner.dissimilar_ratio, self.learner.n_bits)
         distances = alpha + n_flips if s > 0 else math.ceil(b - 1e-9) - n_flips
         learned = n_flips > 0
         if not np.square(points).sum(axis=1).all():

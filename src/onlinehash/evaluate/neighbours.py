@@ -19,7 +19,7 @@ def neighbour_radii(X: Any, share: float = 0.05, *, k: int | None = None, rows: 
     """
     X = checks.vectors(X)
     if len(X) < 2:
-        raise InvalidInput("expected at least two rows in X to be neighbours, got one.")
+        raise InvalidInput("neighbours need at least two rows in X, got one.")
     wanted = np.arange(len(X)) if rows is None else _positions(rows, len(X), "rows")
     return distances_of_kth(X, wanted, number_of(len(X) - 1, share, k))
 
@@ -36,7 +36,7 @@ def are_neighbours(
     X = checks.vectors(X)
     first, second = _positions(first, len(X), "first"), _positions(second, len(X), "second")
     if len(first) != len(second):
-        raise InvalidInput(f"expected first and second of one length, got {len(first)} and {len(second)}.")
+        raise InvalidInput(f"first and second must have equal lengths, got {len(first)} and {len(second)}.")
     if radii is None:
         rows, at = np.unique(np.concatenate([first, second]), return_inverse=True)
         reach = neighbour_radii(X, share, k=k, rows=rows)

@@ -40,13 +40,15 @@ def retrieval(
     empty_ball: str = "zero",
     per_query: bool = False,
     n_jobs: int = 1,
+    device: str | None = None,
 ) -> dict[str, Any]:
     """Search the base for every query and say how good the results are, a value for each metric.
 
-    The distance is the model's own: several models are fused as it says. For the rest see `rank`.
+    The distance is the model's own: several models are fused as it says. For the rest see `rank`; a card also encodes.
     """
-    queries, base, fusion = codes_of(model, X_query, X_base)
+    queries, base, fusion = codes_of(model, X_query, X_base, device)
     options: dict[str, Any] = {"ties": ties, "empty_ball": empty_ball, "per_query": per_query, "n_jobs": n_jobs}
+    options["device"] = device
     return rank(queries, base, truth, metrics, fusion=fusion, **options)
 
 
@@ -61,6 +63,7 @@ def rank(
     empty_ball: str = "zero",
     per_query: bool = False,
     n_jobs: int = 1,
+    device: str | None = None,
 ) -> dict[str, Any]:
     """How good a search is with codes that are there already, a value for each metric.
 
@@ -69,20 +72,21 @@ def rank(
     per_query: an array with a value for each query in place of the mean; NaN where nothing is relevant, and where
         the ball is empty under "skip".
     n_jobs: threads; -1 means one for each CPU. Memory does not grow with the queries.
+    device: "cuda" lets a card count distances, which has to hold the codes of the base; the values are the same.
     """
     measures = {name: measure_of(name) for name in metrics}
     rules = {"ties": checks.one_of(*TIES), "empty_ball": checks.one_of(*EMPTY_BALL)}
     checks.parameters("evaluate", {"ties": ties, "empty_ball": empty_ball}, rules)
     values = {name: np.full(len(queries), np.nan) for name in measures}
     is_any_relevant = False
-    for rows, items, hits, order in Histograms(queries, base, truth, fusion, n_jobs).blocks(ties == "stored"):
+    for rows, items, hits, order in Histograms(queries, base, truth, fusion, n_jobs, device).blocks(ties == "stored"):
         counts = Counts.under(ties, empty_ball, items, hits, order)
         answerable = counts.n_relevant > 0
         is_any_relevant |= bool(answerable.any())
         for name, measure in measures.items():
             values[name][rows] = np.where(answerable, measure(counts), np.nan)
     if not is_any_relevant:
-        raise InvalidInput("expected something relevant in the base for at least one query, got nothing.")
+        raise InvalidInput("no query has a relevant item in the base.")
     return values if per_query else {name: mean(value) for name, value in values.items()}
 
 
@@ -92,10 +96,10 @@ def mean(values: np.ndarray) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def codes_of(model: Any, X_query: Any, X_base: Any) -> tuple[Codes, Codes, str]:
+def codes_of(model: Any, X_query: Any, X_base: Any, device: str | None = None) -> tuple[Codes, Codes, str]:
     """Queries and base as the model encodes them, and its fusion."""
     encoder = encoder_of(model)
-    return encoder.encode(X_query), encoder.encode(X_base), encoder.fusion
+    return encoder.encode(X_query, device), encoder.encode(X_base, device), encoder.fusion
 
 
 def encoder_of(model: Any) -> Encoder:

@@ -78,6 +78,6 @@ def _values(values: Any, name: str) -> np.ndarray:
     found = np.asarray(values, np.float64)
     if found.ndim != 1 or np.isinf(found).any():
         raise InvalidInput(
-            f"expected a vector of a finite value or NaN for each query as {name}, got {checks.shown(values)}."
+            f"expected {name} to be a vector with a finite value or NaN for each query, got {checks.shown(values)}."
         )
     return found

@@ -11,6 +11,7 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.codes.layout import LANES
 from onlinehash.errors import InvalidInput
+from onlinehash.gpu.card import check_device
 from onlinehash.numeric.neighbours import nearest_positions, number_of
 
 #: Relevance as one bit an item, in words of 64 items: the rows that differ, and which of them is each query's.
@@ -23,13 +24,14 @@ class Truth:
 
     The whole table can be larger than memory, so nobody ever holds it: `block(rows)` gives the booleans
     `(len(rows), n_base)` of a slice of queries. `packed`, where it is given, tells the same in bits, without making
-    the booleans first.
+    the booleans first; `n_masks` is then how many rows differ over all queries.
     """
 
     n_queries: int
     n_base: int
     block: Callable[[slice], np.ndarray]
     packed: Callable[[slice], Masks] | None = None
+    n_masks: int | None = None
 
     def masks(self, rows: slice) -> Masks:
         """The relevance of a slice of queries, packed."""
@@ -49,8 +51,8 @@ def same_label(y_query: Any, y_base: Any) -> Truth:
     query, base = _labels(y_query, "y_query"), _labels(y_base, "y_base")
     if (query.dtype.kind in "US" or base.dtype.kind in "US") and query.dtype.kind != base.dtype.kind:
         raise InvalidInput(
-            f"expected y_query and y_base to hold labels of one kind, got {query.dtype} and {base.dtype}; "
-            "convert both to numbers or both to text."
+            f"y_query and y_base must hold the same kind of labels, got {query.dtype} and "
+            f"{base.dtype}; convert both to numbers or both to text."
         )
     if query.dtype.kind in "US":  # texts are compared once, their numbers every time
         numbers = np.unique(np.concatenate([query, base]), return_inverse=True)[1]
@@ -61,19 +63,30 @@ def same_label(y_query: Any, y_base: Any) -> Truth:
         masks = [_pack((base == label)[None]) for label in classes]  # one class at a time: few booleans at once
         return np.concatenate(masks), which
 
-    return Truth(len(query), len(base), lambda rows: query[rows, None] == base, packed)
+    return Truth(len(query), len(base), lambda rows: query[rows, None] == base, packed, len(np.unique(query)))
 
 
-def nearest(X_query: Any, X_base: Any, share: float = 0.05, *, k: int | None = None) -> Truth:
+def nearest(
+    X_query: Any, X_base: Any, share: float = 0.05, *, k: int | None = None, device: str | None = None
+) -> Truth:
     """Relevant are the nearest items of the base by Euclidean distance: a share of it, or `k` of them.
 
     Exact: distances are compared in float64 where it matters, and where several items are equally far and not all fit
     in, those that come first in the base do. A share is rounded to a whole number of items, at least one. What is kept
-    is four bytes for each relevant item of each query.
+    is four bytes for each relevant item of each query. With `device="cuda"` a card finds them, which has to hold the
+    base; they are the same.
     """
     X_query, X_base = checks.vectors(X_query, "X_query"), checks.vectors(X_base, "X_base")
     checks.width(X_query, X_base.shape[1], "X_base", "X_query")
-    positions = nearest_positions(X_query, X_base, number_of(len(X_base), share, k))
+    number = number_of(len(X_base), share, k)
+    if check_device(device):
+        from onlinehash.gpu.neighbours import nearest_positions as on_card
+
+        X_query = X_query.astype(X_base.dtype) if X_base.dtype.itemsize > X_query.dtype.itemsize else X_query
+        X_base = X_base.astype(X_query.dtype, copy=False)
+        positions = on_card(X_query, X_base, number)
+    else:
+        positions = nearest_positions(X_query, X_base, number)
 
     def block(rows: slice) -> np.ndarray:
         near = positions[rows]

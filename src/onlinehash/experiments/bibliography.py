@@ -198,7 +198,9 @@ def bibtex(method_name: str) -> str:
     """The entry of a method, by its name or alias; for methods of other packages we know none."""
     name = registry.find(method_name).__name__
     if name not in ENTRIES:
-        raise UnknownMethod(f"expected a method of onlinehash to cite, got {method_name!r}; ask those who wrote it.")
+        raise UnknownMethod(
+            f"no citation is known for {method_name!r}, which is not a method of onlinehash; ask its authors."
+        )
     return str(ENTRIES[name])
 
 

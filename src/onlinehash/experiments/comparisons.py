@@ -39,15 +39,15 @@ class Comparison:
         return "+" if self.difference > 0 else "-"
 
 
-def rival(rows: Rows) -> str:
-    """With whom the others are compared: OH, or who comes first."""
+def rival(plan: Plan, rows: Rows) -> str:
+    """With whom the others are compared: the plan's rival, or who comes first."""
     lines = rows.distinct("line")
-    return "OH" if "OH" in lines else str(lines[0])
+    return plan.rival if plan.rival in lines else str(lines[0])
 
 
 def comparisons(plan: Plan, rows: Rows) -> dict[tuple[str, Any], Comparison]:
     """For the rows of one set, by contestant and value; p-values are corrected for all of them together."""
-    other = rival(rows)
+    other = rival(plan, rows)
     questions: dict[tuple[str, Any], tuple[np.ndarray, np.ndarray, bool]] = {}
     for value in rows.distinct("value"):
         at_value = rows.of(value=value)

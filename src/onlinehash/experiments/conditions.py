@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from onlinehash.experiments import methods
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.rows import Row, Rows
 from onlinehash.experiments.series import short_name, shown
 from onlinehash.experiments.table_forms import range_of
-from onlinehash.learners import registry
 
 
 def conditions(plan: Plan, rows: Rows) -> Iterator[str]:
@@ -35,7 +35,8 @@ def _sizes(rows: Rows) -> Iterator[str]:
     """Of one set: pairs, share of similar ones, queries, base."""
     facts = [row.result.facts for row in rows]
     yield f"{range_of([row.result.final['pairs'] for row in rows], '{:,.0f}')} pairs"
-    yield f"{range_of([100 * fact['similar_share'] for fact in facts], '{:.3g}')} % similar"
+    shares = [100 * fact["similar_share"] for fact in facts if "similar_share" in fact]
+    yield f"{range_of(shares, '{:.3g}')} % similar"
     asked = [row for row in rows if "n_queries" in row.result.facts]
     if asked:
         yield f"{range_of([_n_queries(row) for row in asked], '{:,.0f}')} queries"
@@ -97,5 +98,5 @@ def _samples(rows: Rows) -> Iterator[str]:
 @cache
 def _usual_sample(method: str) -> int | None:
     """The default; None for a method that learns from all."""
-    size: int | None = registry.find(method)().get_params(deep=False).get("n_samples")
+    size: int | None = methods.find(method)().get_params(deep=False).get("n_samples")
     return size

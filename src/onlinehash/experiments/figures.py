@@ -105,7 +105,9 @@ def _places(plan: Plan, axes: Axes) -> Any:
     if plan.drawing.log_y:
         axes.set_yscale("log")
     if plan.drawing.x == "pairs":
-        if plan.drawing.log_x:
+        if plan.drawing.log_x and 0 in plan.conditions.get("looks", ()):
+            _show_zero(plan, axes)
+        elif plan.drawing.log_x:
             axes.set_xscale("log")
         else:
             axes.xaxis.set_major_locator(ticker.MaxNLocator(4, integer=True))
@@ -122,6 +124,15 @@ def _places(plan: Plan, axes: Axes) -> Any:
     axes.set_xticks(plan.values, [_tick(value) for value in plan.values])
     axes.xaxis.set_minor_locator(ticker.NullLocator())
     return float
+
+
+def _show_zero(plan: Plan, axes: Axes) -> None:
+    """A logarithmic axis from the first look on, and zero one step before it."""
+    looks = plan.conditions["looks"]
+    axes.set_xscale("symlog", linthresh=looks[1], linscale=0.5)
+    powers = [look for look in looks if not look or math.log10(look).is_integer()]
+    axes.set_xticks(powers, [shown(look) for look in powers])
+    axes.xaxis.set_minor_locator(load_matplotlib().ticker.NullLocator())
 
 
 def _tick(value: Any) -> str:
@@ -161,7 +172,7 @@ def _default(plan: Plan, rows: Rows) -> Any:
 def _end_axes(plan: Plan, axes: Axes) -> None:
     """What depends on the lines that were drawn: where axes begin and end, and their ticks."""
     low, high = axes.get_ylim()
-    if plan.drawing.y == "map":
+    if plan.drawing.y in ("map", "precision@10"):
         missing = max(0.0, LEAST_SPAN - (high - low)) / 2
         axes.set_ylim(max(0.0, low - missing), high + missing)
     elif not plan.drawing.log_y:

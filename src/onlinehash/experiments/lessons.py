@@ -65,7 +65,7 @@ def lesson_of(world: World, conditions: Conditions, seed: int) -> Lesson:
     if protocol not in PROTOCOLS:
         raise InvalidInput(f"expected a protocol among {', '.join(PROTOCOLS)}, got {protocol!r}.")
     if world.labels is None and protocol != "retrieval":
-        raise InvalidInput(f"expected labels for the protocol {protocol}, got a set without.")
+        raise InvalidInput(f"the protocol {protocol} needs labels, and the data set has none.")
     return PROTOCOLS[protocol](world, conditions, np.random.default_rng([seed, 7]))
 
 
@@ -187,7 +187,7 @@ def _exam_of_all(world: World, distractors: float) -> Exam:
     if not n:
         return Exam(world.queries, world.rows, world.truth)
     if world.labels is None:
-        raise InvalidInput("expected labels where distractors are added, got a set without.")
+        raise InvalidInput("distractors need labels, and the data set has none.")
     base = np.concatenate([world.rows, world.distractors(n)])
     labels = np.concatenate([world.labels, np.full(n, NOBODY)])
     return Exam(world.queries, base, evaluate.same_label(world.query_labels, labels))

@@ -8,11 +8,11 @@ from functools import cache
 from typing import Any
 
 from onlinehash.errors import InvalidInput
-from onlinehash.experiments import toml
-from onlinehash.experiments.plan_checks import check, check_conditions
+from onlinehash.experiments import methods, toml
+from onlinehash.experiments.plan_checks import MEASURED, check, check_conditions
+from onlinehash.experiments.results import Result
 from onlinehash.experiments.roles import NamedSet
 from onlinehash.experiments.settings import Setting
-from onlinehash.learners import registry
 
 #: σ of the kernel, the paper's, on vectors of unit length.
 WIDTH = 1.0
@@ -38,10 +38,14 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Contestant:
-    """Who takes part; see `plans/_contestants.toml`."""
+    """Who takes part; see `plans/_contestants.toml`.
+
+    reading: which form of search it stands for, where a run measures several.
+    """
 
     label: str
     method: str
+    reading: str = ""
     kernel: int | None = None
     models: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -54,6 +58,7 @@ class Plan:
     vary, values: the axis: "bits", a parameter of the methods, "features.NAME", or "conditions.NAME". A method without
         that parameter runs once, and is a level line.
     roles: the roles of sets that it is for; empty for all.
+    rival: the contestant that tables compare the others with.
     alone: timing, so nothing else may run beside it.
     quick: what to change for a first look; `conditions` in it are merged.
     """
@@ -70,9 +75,16 @@ class Plan:
     values: tuple[Any, ...] = (64,)
     seeds: int = 3
     roles: tuple[str, ...] = ()
+    rival: str = "OH"
     alone: bool = False
     quick: Mapping[str, Any] = field(default_factory=dict)
     is_quick: bool = False
+
+    def showing(self, measured: str) -> Plan:
+        """The same with another thing measured on the y axis, and in tables."""
+        if measured not in MEASURED:
+            raise InvalidInput(f"expected something measured among {', '.join(MEASURED)}, got {measured!r}.")
+        return replace(self, drawing=replace(self.drawing, y=measured, y_label=measured))
 
     def made_quick(self) -> Plan:
         """The same at a size for a first look."""
@@ -98,6 +110,11 @@ class Cell:
         """Which of the repetitions."""
         return self.setting.seed
 
+    def read(self, result: Result) -> Result:
+        """What a run says about this contestant."""
+        reading = contestant(self.line).reading
+        return result.read(reading) if reading else result
+
 
 def plans(names: Sequence[str]) -> list[Plan]:
     """By name, or `all`, or the path of a TOML file of yours."""
@@ -121,7 +138,7 @@ def read_plan(name: str) -> Plan:
             raise InvalidInput(
                 f"expected bits, values, seeds, contestants or conditions in [quick] of {what}, got {key!r}."
             )
-    check(plan, lambda label: set(_method(contestant(label).method)().get_params(deep=False)))
+    check(plan, lambda label: set(methods.find(contestant(label).method)().get_params(deep=False)))
     if plan.quick:
         check_conditions(plan.made_quick().conditions, what)
     return plan
@@ -133,13 +150,7 @@ def contestant(label: str) -> Contestant:
     known = toml.read("_contestants")
     if label in known:
         return toml.make(Contestant, {"label": label, **known[label]}, f"the contestant {label}")
-    return Contestant(label, _method(label).__name__)
-
-
-@cache
-def _method(name: str) -> Any:
-    """The registry asks all installed packages each time, which thousands of runs need not."""
-    return registry.find(name)
+    return Contestant(label, methods.find(label).__name__)
 
 
 def cells(plan: Plan, sets: Sequence[NamedSet], others: Sequence[str] = ()) -> Iterator[Cell]:
@@ -163,15 +174,17 @@ def _is_possible(plan: Plan, data: NamedSet) -> bool:
 
 def _can_learn(who: Contestant, data: NamedSet) -> bool:
     """Methods that need labels stay away where there are none, unless similar pairs will do."""
-    method = _method(who.method)
+    method = methods.find(who.method)
     return data.role.truth == "labels" or method.traits.learns_from != "labels" or hasattr(method, "fit_similarities")
 
 
 def _setting(plan: Plan, data: NamedSet, who: Contestant, value: Any, seed: int) -> Setting:
-    method = _method(who.method)
+    method = methods.find(who.method)
     has = method().get_params(deep=False)
     wanted = dict(data.role.parameters)
     conditions = data.role.conditions() | dict(plan.conditions)
+    if conditions["protocol"] == "feedback" and method.traits.learns_from != "pairs":  # marks say nothing to it
+        conditions = conditions | {"marks": "random", "wrong_share": 0.0}
     features = None if who.kernel is None else {"n_anchors": who.kernel, "width": WIDTH, "normalize": True}
     n_bits = plan.bits
     room, _, name = plan.vary.rpartition(".")

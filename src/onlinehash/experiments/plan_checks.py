@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from onlinehash.errors import InvalidInput
@@ -21,13 +22,21 @@ def _share(value: Any) -> bool:
     return isinstance(value, int | float) and 0 <= value <= 1
 
 
+def _rising(value: Any) -> bool:
+    whole = isinstance(value, list) and all(number == 0 or _whole(number) for number in value)
+    return whole and len(value) > 0 and all(a < b for a, b in pairwise(value))
+
+
 def _one_of(*words: Any) -> Callable[[Any], bool]:
     return lambda value: value in words
 
 
 #: Every condition, what it may be, and in words.
 CONDITIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "protocol": (_one_of("retrieval", "unseen", "incremental", "drift"), "retrieval, unseen, incremental or drift"),
+    "protocol": (
+        _one_of("retrieval", "unseen", "incremental", "drift", "feedback"),
+        "retrieval, unseen, incremental, drift or feedback",
+    ),
     "pairs": (_whole, "a whole number"),
     "exam": (_one_of(True, False), "true or false"),
     "checkpoints": (_whole, "a whole number"),
@@ -37,6 +46,9 @@ CONDITIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "groups": (_whole, "a whole number"),
     "drift": (_one_of("sudden", "gradual"), "sudden or gradual"),
     "world": (_one_of("rotated", "meaning"), "rotated or meaning"),
+    "marks": (_one_of("random", "shown", "clicks"), "random, shown or clicks"),
+    "wrong_share": (_share, "a number from 0 to 1"),
+    "looks": (_rising, "rising whole numbers from 0 up"),
     "similar_share": (_share, "a number from 0 to 1"),
     "distractors": (lambda value: isinstance(value, int | float) and value >= 0, "a number from 0 up"),
 }
@@ -46,10 +58,12 @@ NEEDED = {
     "unseen": ("pairs",),
     "incremental": ("pairs", "groups"),
     "drift": ("pairs", "drift", "world", "checkpoints"),
+    "feedback": ("pairs", "marks", "looks"),
 }
-#: What runs measure and a figure can show.
+#: What exams measure; and with it all that runs measure and a figure can show.
+FOUND = ("map", "map@1000", "precision@10", "precision@100", "precision@r2", "recall@1000")
 MEASURED = (
-    *("map", "map@1000", "precision@100", "precision@r2", "recall@1000"),
+    *FOUND,
     *("seconds", "loss", "update_rate", "bits_moved", "capped_share", "smallest_C", "F2", "largest_R"),
 )
 
@@ -61,7 +75,7 @@ def check(plan: Plan, parameters_of: Callable[[str], set[str]]) -> None:
         raise InvalidInput(f"expected whole numbers for seeds and bits of {what}, got {plan.seeds!r}, {plan.bits!r}.")
     for key in ("values", "contestants"):
         if not isinstance(getattr(plan, key), tuple) or not getattr(plan, key):
-            raise InvalidInput(f"expected a list with something in it for {key} of {what}, got {getattr(plan, key)!r}.")
+            raise InvalidInput(f"{key} of {what} must be a list that is not empty, got {getattr(plan, key)!r}.")
     check_conditions(plan.conditions, what)
     room, _, name = plan.vary.rpartition(".")
     rooms: dict[str, set[str]] = {
@@ -80,8 +94,8 @@ def check(plan: Plan, parameters_of: Callable[[str], set[str]]) -> None:
             raise InvalidInput(f"expected whole numbers of bits as values of {what}, got {value!r}.")
     if plan.drawing.y not in MEASURED:
         raise InvalidInput(f"expected y of {what} to be among {', '.join(MEASURED)}, got {plan.drawing.y!r}.")
-    if plan.drawing.y in MEASURED[:5] and not plan.conditions.get("exam", True):
-        raise InvalidInput(f"expected an exam in {what}, because {plan.drawing.y} is drawn, got exam = false.")
+    if plan.drawing.y in FOUND and not plan.conditions.get("exam", True):
+        raise InvalidInput(f"{plan.drawing.y} is drawn, so {what} needs exam = true.")
 
 
 def check_conditions(conditions: Mapping[str, Any], what: str) -> None:
@@ -93,7 +107,7 @@ def check_conditions(conditions: Mapping[str, Any], what: str) -> None:
         if not holds(value):
             raise InvalidInput(f"expected {words} for {key} in {what}, got {value!r}.")
     if "protocol" not in conditions:
-        raise InvalidInput(f"expected a protocol among the conditions of {what}, got none.")
+        raise InvalidInput(f"the conditions of {what} lack a protocol.")
     for key in NEEDED[conditions["protocol"]]:
         if key not in conditions:
-            raise InvalidInput(f"expected {key} among the conditions of {what}, got none.")
+            raise InvalidInput(f"the conditions of {what} lack {key}.")

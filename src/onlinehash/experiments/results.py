@@ -47,6 +47,15 @@ class Result:
         """The last look."""
         return self.checkpoints[-1]
 
+    def read(self, reading: str) -> Result:
+        """The same run, with what it measured of another form of search (`map, signs`) in the place of its own."""
+        ending = f", {reading}"
+        looks = []
+        for look in self.checkpoints:
+            own = {name: value for name, value in look.items() if "," not in name}
+            looks.append(own | {name.removesuffix(ending): look[name] for name in look if name.endswith(ending)})
+        return Result(self.setting, looks, None, self.facts)
+
 
 class Store:
     """A folder of results."""
@@ -98,7 +107,7 @@ class Store:
             try:
                 text = lzma.decompress(compact.read_bytes())
             except (lzma.LZMAError, EOFError) as error:
-                raise FormatError(f"expected results in {compact}, got: {error}; fetch the file again.") from None
+                raise FormatError(f"{compact} does not hold readable results: {error}; fetch the file again.") from None
             for line in text.splitlines():
                 yield _result(line, compact)
         if lines.exists():
@@ -111,7 +120,7 @@ def existing(folder: str | os.PathLike[str]) -> Store:
     """A store that must hold something."""
     store = Store(folder)
     if not len(store):
-        raise InvalidInput(f"expected results in {folder}, got none; run `onlinehash experiment run` first.")
+        raise InvalidInput(f"no results in {folder}; run `onlinehash experiment run` first.")
     return store
 
 
@@ -140,7 +149,7 @@ def _result(line: bytes, path: Path) -> Result:
         values = None if document["per_query"] is None else _unpacked(document["per_query"])
         return Result(setting, document["checkpoints"], values, document["facts"])
     except (ValueError, KeyError, TypeError) as error:
-        raise FormatError(f"expected a result on each line of {path}, got: {error}; delete the broken line.") from None
+        raise FormatError(f"{path} has a line that is not a result: {error}; delete that line.") from None
 
 
 def _shortened(result: Result) -> Result:

@@ -80,5 +80,5 @@ def role_of(data: Dataset, wanted: str | None = None) -> Role:
         fitting = [r for r in known.values() if any(fnmatch.fnmatch(data.name.lower(), name) for name in r.names)]
         role = fitting[0] if fitting else known["unlabelled" if data.y is None else "labelled"]
     if role.truth == "labels" and data.y is None:
-        raise InvalidInput(f"expected labels in {data.name} for the role {role.name}, got none; name another role.")
+        raise InvalidInput(f"the role {role.name} needs labels, and {data.name} has none; choose another role.")
     return role

@@ -92,7 +92,7 @@ class Rows(Sequence[Row]):
 def rows_of(cells: Iterable[Cell], store: Store) -> Rows:
     """Those that are done."""
     found = ((cell, store.get(cell.setting.name)) for cell in cells)
-    return Rows(Row(cell, result) for cell, result in found if result is not None)
+    return Rows(Row(cell, cell.read(result)) for cell, result in found if result is not None)
 
 
 def rows_to_speak_of(cells: Iterable[Cell], store: Store) -> Rows:

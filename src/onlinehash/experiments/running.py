@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ import numpy as np
 
 from onlinehash import atomic, datasets, evaluate
 from onlinehash.errors import OnlineHashError
-from onlinehash.experiments.measuring import measure
+from onlinehash.experiments import feedback, measuring
 from onlinehash.experiments.plan import Cell
 from onlinehash.experiments.results import Result, Store
 from onlinehash.experiments.settings import Setting
@@ -57,12 +57,15 @@ class Job:
     label: str
 
 
-def run(cells: Iterable[tuple[Cell, bool]], store: Store, workers: int) -> Tally:
-    """All cells (each with whether it must run alone) that the store does not hold; the same setting runs once."""
+def run(cells: Iterable[tuple[Cell, bool]], store: Store, workers: int, again: Collection[str] = ()) -> Tally:
+    """All cells (each with whether it must run alone) that the store does not hold; the same setting runs once.
+
+    again: contestants whose cells are run even if the store holds them; the new results take the place of the old.
+    """
     tally, jobs = Tally(), {}
     for cell, is_alone in cells:
         name = cell.setting.name
-        if name in store:
+        if name in store and cell.line not in again:
             tally.n_found += 1
         elif name not in jobs:
             label = f"{cell.plan}: {cell.line} at {cell.value}, {cell.set.title}, seed {cell.seed}"
@@ -124,8 +127,8 @@ def _run_in_processes(jobs: Sequence[Job], workers: int, took: Callable[[Job, Fu
                     took(running.pop(future), future)
         except BrokenProcessPool:
             raise OnlineHashError(
-                "expected the processes of the experiment to live, but one was killed, maybe for memory; "
-                "run the command again with fewer --workers: it goes on where it stopped."
+                "a process of the experiment was killed, possibly for lack of memory; run the command "
+                "again with fewer --workers: it continues where it stopped."
             ) from None
         except BaseException:
             pool.shutdown(cancel_futures=True)
@@ -172,7 +175,8 @@ def execute(job: Job) -> Result:
         _warm_up(job.setting.method, job.setting.n_bits, job.path)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        result = measure(job.setting, world)
+        protocol = feedback if job.setting.conditions["protocol"] == "feedback" else measuring
+        result = protocol.measure(job.setting, world)
     messages = sorted({str(warning.message) for warning in told})
     return replace(result, facts=result.facts | ({"warnings": messages} if messages else {}))
 

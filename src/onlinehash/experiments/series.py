@@ -35,7 +35,7 @@ def rows_to_show(plan: Plan, rows: Rows) -> Rows:
     """Those of the plan, which must be some."""
     some = rows.of(plan=plan.name)
     if not len(some):
-        raise InvalidInput(f"expected results of {plan.name}, got none; run `onlinehash experiment run {plan.name}`.")
+        raise InvalidInput(f"no results of {plan.name}; run `onlinehash experiment run {plan.name}`.")
     return some
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from onlinehash.learners import registry
+from onlinehash.experiments import methods
 
 #: Raised when the meaning of a setting changes, so that results of the older meaning are not taken for new ones.
 EDITION = 1
@@ -45,7 +45,7 @@ class Setting:
         parameters = dict(self.parameters)
         if parameters.get("features") is not None:
             parameters["features"] = RbfAnchors(**parameters["features"])
-        return registry.find(self.method)(n_bits=self.n_bits, random_state=self.seed, **parameters)
+        return methods.find(self.method)(n_bits=self.n_bits, random_state=self.seed, **parameters)
 
 
 def setting_of(document: Mapping[str, Any]) -> Setting:

@@ -28,7 +28,7 @@ def paths(sources: Sequence[str]) -> list[tuple[str, str | None]]:
         if Path(path).is_dir():
             files = sorted(Path(path).glob("*.npz"))
             if not files:
-                raise InvalidInput(f"expected npz files in the folder {path}, got none.")
+                raise InvalidInput(f"the folder {path} has no npz files.")
             found += [(str(file), role or None) for file in files]
         else:
             found.append((path, role or None))

@@ -34,6 +34,10 @@ STRONG = 2.3
 FAMILIES = {
     "OH": Style("#00489c", "o", SOLID, STRONG),
     "MMOH": Style("#d55e00", "s", SOLID, STRONG),
+    "Blended": Style("#c0103a", "o", DASHED, STRONG),
+    "Float": Style("#111111", "|", SOLID),
+    "Sign bits": Style("#6f6f6f", "_", SHORT),
+    "Adapter": Style("#6a3d9a", "s", LONG),
     "Smooth": Style("#009e73", "D", LONG),
     "MBOH": Style("#5a3d00", "d", DASH_DOT_DOT),
     "MLH": Style("#b8508a", "v", DASH_DOT),

@@ -16,6 +16,7 @@ import numpy as np
 from onlinehash.experiments.comparisons import LEVEL, Comparison, comparisons, rival
 from onlinehash.experiments.conditions import conditions, is_shortened
 from onlinehash.experiments.plan import Plan
+from onlinehash.experiments.plan_checks import FOUND
 from onlinehash.experiments.rows import Rows
 from onlinehash.experiments.series import Series, lines, rows_to_show, series, shown
 from onlinehash.experiments.table_forms import NOTHING, Entry, Parts, Table, measured, range_of, thinned
@@ -69,9 +70,9 @@ def _tested(plan: Plan, rows: Rows, tests: Sequence[dict[tuple[str, Any], Compar
     # Compact results keep the values of some queries, but the means of all.
     kept = " (the first ones; means are over all)" if any(map(is_shortened, rows)) else ""
     return (
-        f"Marked + or -: differs from {rival(rows)} {where}, p < {LEVEL} by a paired sign-flip test over {n_queries} "
-        f"queries{kept}, corrected (Holm) for the {range_of([*map(len, tests)], '{}')} comparisons on its set, and "
-        "every seed agrees."
+        f"Marked + or -: differs from {rival(plan, rows)} {where}, p < {LEVEL} by a paired sign-flip test over "
+        f"{n_queries} queries{kept}, corrected (Holm) for the {range_of([*map(len, tests)], '{}')} comparisons on "
+        "its set, and every seed agrees."
     )
 
 
@@ -83,6 +84,8 @@ def _columns(plan: Plan, rows: Rows) -> list[tuple[str, Any]]:
         return [(f"{shown(value)}{unit}", value) for value in plan.values if value in known]
     streams = [line.x for data in rows.distinct("data") for line in series(plan, rows.of(data=data))]
     longest = max(streams, key=len)
+    if "looks" in plan.conditions:  # each was asked for
+        return [(f"{n:,} marks", k) for k, n in enumerate(longest)]
     chosen = set(thinned(len(longest), MOST_LOOKS))
     # Where the world changes at once, there are two looks after the same pairs; both matter.
     changed = [k for k in range(1, len(longest)) if longest[k] == longest[k - 1]]
@@ -97,7 +100,7 @@ def _entry(plan: Plan, line: Series, key: Any) -> Entry:
     if key not in places or np.isnan(line.mean[places.index(key)]):
         return Entry(NOTHING)
     k = places.index(key)
-    return measured(line.mean[k], line.spread[k], "{:.3f}" if plan.drawing.y == "map" else None)
+    return measured(line.mean[k], line.spread[k], "{:.3f}" if plan.drawing.y in FOUND else None)
 
 
 def _with_best(block: list[list[Entry]], less: bool, by_line: bool) -> list[list[Entry]]:

@@ -18,7 +18,7 @@ MOST_TIMES = 4
 def time_parts(plan: Plan, rows: Rows) -> Parts:
     """Beside each time what it took, so that a slow program is not mistaken for a slow method."""
     along = plan.drawing.x == "pairs"
-    other = rival(rows)
+    other = rival(plan, rows)
     headings = ["set", "contestant", "pairs" if along else short_name(plan), "time (s)", "µs per pair"]
     headings += ["operations per pair", f"× time of {other}", f"× operations of {other}", "operations per ns"]
     body = []

@@ -19,14 +19,14 @@ def read(name: str) -> dict[str, Any]:
     if name.endswith(".toml"):
         path = Path(name)
         if not path.is_file():
-            raise InvalidInput(f"expected a plan at {name}, got no file.")
+            raise InvalidInput(f"no such plan: {name}.")
         text = path.read_text("utf-8")
     else:
         text = resources.files("onlinehash.experiments").joinpath("plans", f"{name}.toml").read_text("utf-8")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"expected TOML in {name}, got: {error}.") from None
+        raise InvalidInput(f"{name} is not valid TOML: {error}.") from None
 
 
 def names() -> list[str]:
@@ -44,5 +44,5 @@ def make(cls: type[T], document: Mapping[str, Any], what: str) -> T:
     for field in fields:
         has_default = (field.default, field.default_factory) != (dataclasses.MISSING, dataclasses.MISSING)
         if not has_default and field.name not in document:
-            raise InvalidInput(f"expected a value for {field.name} in {what}, got none.")
+            raise InvalidInput(f"{what} has no value for {field.name}.")
     return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in document.items()})

@@ -66,7 +66,7 @@ def draw(candidates: Sequence[tuple[Row, Rows]], n: int, seed: int) -> list[tupl
 
 def compare(row: Row, now: Result, rows: Rows) -> Comparison:
     """With the spread over the seeds of the same cell."""
-    kept = row.result
+    kept, now = row.result, row.cell.read(now)
     measured = next(name for name in COMPARED if name in kept.final)
     spread = rows.of(data=row.data, line=row.line, value=row.value).spread(measured)
     return Comparison(row, measured, kept.final[measured], now.final[measured], spread)

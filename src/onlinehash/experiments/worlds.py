@@ -96,7 +96,7 @@ class World:
                 asked = wrong[wish[wrong]]
                 right[asked] = self._mates(left[asked], candidates, rng)
             similar[wrong] = self.similar(left[wrong], right[wrong]) & (left[wrong] != right[wrong])
-        raise InvalidInput(f"expected {share:.0%} of similar pairs to be there to draw, got too few similar rows.")
+        raise InvalidInput(f"there are too few similar rows to draw {share:.0%} similar pairs.")
 
     def _mates(self, rows: np.ndarray, candidates: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """For each row one of its label, maybe itself."""
@@ -122,7 +122,7 @@ def unit_rows(X: np.ndarray) -> np.ndarray:
 def _couples(candidates: np.ndarray, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Two different ones each."""
     if len(candidates) < 2:
-        raise InvalidInput(f"expected at least two rows to draw pairs from, got {len(candidates)}.")
+        raise InvalidInput(f"drawing pairs needs at least two rows, got {len(candidates)}.")
     left = rng.integers(0, len(candidates), n)
     right = (left + rng.integers(1, len(candidates), n)) % len(candidates)
     return candidates[left], candidates[right]

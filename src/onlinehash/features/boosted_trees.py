@@ -77,6 +77,10 @@ class BoostedTrees:
         _add_leaves(centred, self.feature, self.threshold.astype(X.dtype), self.value, self.depth, out)
         return out
 
+    def fork(self) -> BoostedTrees:
+        """Itself, as it never changes."""
+        return self
+
     def get_state(self) -> dict[str, Any]:
         return {
             "inner": None if self.inner is None else self.inner.get_state(),
@@ -90,17 +94,17 @@ class BoostedTrees:
         """Take over trees, after a look at all that the kernel relies on."""
         feature, value = state["feature"], state["value"]
         if not isinstance(value, np.ndarray) or value.ndim != 3 or value.shape[2].bit_count() != 1 or not value.size:
-            raise FormatError(f"expected leaves of complete trees, got {checks.shown(value)}.")
+            raise FormatError(f"the leaves do not form complete trees: {checks.shown(value)}.")
         nodes = (*value.shape[:2], value.shape[2] - 1)
         mean = like(state["mean"], np.zeros(np.shape(state["mean"])), "mean")
         feature = like(feature, np.zeros(nodes, np.int32), "feature")
         if mean.ndim != 1 or ((feature < 0) | (feature >= len(mean))).any():
-            raise FormatError(f"expected trees that ask for one of {len(mean)} features, got others.")
+            raise FormatError(f"the trees use features beyond the {len(mean)} that there are.")
         kind = np.float32 if getattr(state["threshold"], "dtype", None) == np.float32 else np.float64
         threshold = like(state["threshold"], np.zeros(nodes, kind), "threshold")
         value = like(value, np.zeros(value.shape), "value")
         if (self.inner is None) != (state["inner"] is None):
-            raise FormatError("expected trees on another feature map.")
+            raise FormatError("the trees were learned on another feature map.")
         if self.inner is not None:
             self.inner.set_state(state["inner"])
         self.mean, self.feature, self.threshold, self.value = mean, feature, threshold, value

@@ -31,6 +31,7 @@ class FeatureMap(Protocol):
     def partial_fit(self, X: np.ndarray) -> Any: ...
     def start(self) -> None: ...
     def map_rows(self, X: np.ndarray) -> np.ndarray: ...
+    def fork(self) -> FeatureMap: ...
     def get_state(self) -> dict[str, Any]: ...
     def set_state(self, state: dict[str, Any]) -> None: ...
 
@@ -132,8 +133,8 @@ class TransformerMap:
             fitted = clone(self.transformer).fit(np.stack(rows))
         except (ValueError, TypeError, ArithmeticError) as error:
             raise InvalidParameter(
-                f"expected features that can be fitted on the first {len(rows)} points, got "
-                f"{checks.shown(self.transformer)}, which says: {' '.join(str(error).split()).rstrip('.')}."
+                f"cannot fit {checks.shown(self.transformer)} on the first {len(rows)} points: "
+                f"{' '.join(str(error).split()).rstrip('.')}."
             ) from None
         self.transformer, self._collected, self.is_ready = _settled(fitted), [], True
 
@@ -143,6 +144,14 @@ class TransformerMap:
         with np.errstate(over="ignore"):
             mapped = np.ascontiguousarray(np.concatenate(rows), dtype=X.dtype)
         return checks.finite(mapped, f"what {type(self.transformer).__name__} makes of the data")
+
+    def fork(self) -> TransformerMap:
+        """A map that collects on its own from here on; one that is ready never changes, and is its own fork."""
+        if self.is_ready:
+            return self
+        fork = copy.copy(self)
+        fork._collected = list(self._collected)
+        return fork
 
     def get_state(self) -> dict[str, Any]:
         return {"collected": self._collected, "transformer": self.transformer if self.is_ready else None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any
 
@@ -130,6 +131,15 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             row_dots(self._rows, shifted, 0, stop - start, out[start:stop])
             _kernel_values(out[start:stop], norms, self._norms, -0.5 / self.width_**2)
         return out
+
+    def fork(self) -> RbfAnchors:
+        """A map that collects on its own from here on; one that is ready never changes, and is its own fork."""
+        if self.is_ready:
+            return self
+        fork = copy.copy(self)
+        if hasattr(self, "_collected"):
+            fork._collected = dict(self._collected)
+        return fork
 
     def check(self, X: np.ndarray) -> None:
         """Refuse rows that a fitted map does not take, bad parameters, and anchors of another space."""

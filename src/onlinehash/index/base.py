@@ -95,7 +95,7 @@ class Index(ABC):
             return self._items
         chosen = np.asarray(among)
         if chosen.dtype != np.bool_ or chosen.shape != (len(self),):
-            raise InvalidInput(f"expected a bool for each of {len(self)} items, got {checks.shown(among)}.")
+            raise InvalidInput(f"expected {len(self)} bools, one for each item, got {checks.shown(among)}.")
         return self._items.among(chosen)
 
     def codes_of(self, queries: Any) -> tuple[Codes, bool]:
@@ -107,7 +107,7 @@ class Index(ABC):
         try:
             array = np.asarray(queries)
         except ValueError:
-            raise InvalidInput("expected queries of one length, got rows of several.") from None
+            raise InvalidInput("queries must have equal lengths.") from None
         if array.dtype != np.bool_ and self.encoder is None:
             raise InvalidInput(
                 f"expected Codes or booleans to search for, got {checks.shown(queries)}; "

@@ -92,8 +92,7 @@ class Ids(Naming):
                 again = enter(table, keys, read_only(self._dead), 0, self._n)
                 if again >= 0:
                     raise FormatError(
-                        f"expected ids that are all different, got {checks.shown(self._one(again))} twice; "
-                        "restore the file of this index."
+                        f"the id {checks.shown(self._one(again))} occurs twice; restore the index file from a copy."
                     )
             self._table = table
         return table
@@ -213,15 +212,15 @@ class Ids(Naming):
         elif kind == "strings":
             offsets = _array(state, "offsets", np.int64, n + 1)
             if offsets[0] != 0 or not (offsets[1:] >= offsets[:-1]).all():
-                raise FormatError("expected the offsets of ids to begin at 0 and never to fall, got others.")
+                raise FormatError("the offsets of the ids must start at 0 and never decrease.")
             new._keys = arrays.of_texts(_array(state, "data", np.uint8, int(offsets[-1])), offsets)
         elif kind != "range":
-            raise FormatError(f"expected ids of the kind range, integers or strings, got {checks.shown(kind)}.")
+            raise FormatError(f"expected ids of kind range, integers or strings, got {checks.shown(kind)}.")
         if "dead" in state:
             new._dead = read_only(_array(state, "dead", np.bool_, n))
         number, least = state.get("next"), n if kind == "range" else -arrays.LARGEST
         if type(number) is not int or not least <= number <= arrays.LARGEST + 1:
-            raise FormatError(f"expected a free number as the next of {n} ids, got {checks.shown(number)}.")
+            raise FormatError(f"expected an unused number as the next of {n} ids, got {checks.shown(number)}.")
         new._next = number
         return new
 

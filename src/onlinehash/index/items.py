@@ -109,7 +109,7 @@ class Items:
         self._check(codes)
         positions = self.ids.find(ids)
         if len(positions) != len(codes):
-            raise InvalidInput(f"expected a code for each of {len(positions)} ids, got {len(codes)}.")
+            raise InvalidInput(f"expected {len(positions)} codes, one for each id, got {len(codes)}.")
         self.put(positions, codes)
         return positions
 
@@ -140,7 +140,7 @@ class Items:
         """New codes for all living items, in the order of insertion; the columns that changed."""
         self._check(codes)
         if len(codes) != len(self):
-            raise InvalidInput(f"expected a code for each of {len(self)} items, got {len(codes)}.")
+            raise InvalidInput(f"expected {len(self)} codes, one for each item, got {len(codes)}.")
         self.compact()
         changed = _changed_columns(self.all_codes(), codes)
         self._hold(codes)
@@ -214,7 +214,7 @@ class Items:
         codes, alive = state["codes"], state["alive"]
         items = cls(codes, Ids.from_state(state["ids"], len(codes)))
         if alive.shape != items.alive.shape or alive.dtype != np.uint64 or (alive & ~items.alive).any():
-            raise FormatError(f"expected a mask of living items for each block of {codes!r}, got others.")
+            raise FormatError(f"the masks of living items do not fit the blocks of {codes!r}.")
         items._alive = np.array(alive)
         items.n_dead = len(codes) - int(np.bitwise_count(alive).sum())
         return items

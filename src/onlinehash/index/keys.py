@@ -64,7 +64,7 @@ def _int64(array: np.ndarray) -> np.ndarray:
     except OverflowError:
         pass
     bad = next(int(value) for value in array if not -LARGEST - 1 <= int(value) <= LARGEST)
-    raise InvalidInput(f"expected integers of 64 bits as ids, got {checks.shown(bad)}; use strings for such ids.")
+    raise InvalidInput(f"expected 64-bit integers as ids, got {checks.shown(bad)}; use strings for such ids.")
 
 
 def _utf8(texts: np.ndarray) -> Keys:
@@ -74,7 +74,7 @@ def _utf8(texts: np.ndarray) -> Keys:
             data += text.encode()
         except UnicodeEncodeError:
             raise InvalidInput(
-                f"expected ids that are valid Unicode, got {checks.shown(str(text))} with half of a surrogate pair."
+                f"the id {checks.shown(str(text))} is not valid Unicode: it contains half of a surrogate pair."
             ) from None
         offsets[i + 1] = len(data)
     return of_texts(np.frombuffer(data, np.uint8), offsets)
@@ -134,7 +134,7 @@ def shown_at(keys: Keys, positions: np.ndarray) -> np.ndarray:
     try:
         texts[:] = [str(data[start:stop], "utf-8") for start, stop in zip(starts, stops, strict=True)]
     except UnicodeDecodeError:
-        raise FormatError("expected ids in UTF-8, got other bytes; restore the file of this index.") from None
+        raise FormatError("the ids are not valid UTF-8; restore the index file from a copy.") from None
     return texts.reshape(positions.shape)
 
 

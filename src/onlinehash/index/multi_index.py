@@ -152,7 +152,7 @@ class MultiIndex(Index):
             or fresh.min(initial=0) < 0
             or fresh.max(initial=-1) >= len(alive)
         ):
-            raise FormatError(f"expected tables that belong to {self._items.all_codes()!r}, got others.")
+            raise FormatError(f"the tables do not belong to {self._items.all_codes()!r}.")
         self._set_tables(tables)
         self._settled, self._fresh_blocks, self._shared = np.array(settled), np.array(fresh), True
 

@@ -45,14 +45,14 @@ class Naming(ABC):
         found = self._positions(asked)
         if found.min(initial=0) < 0:
             unknown = _shown(asked, int(found.argmin()))
-            raise UnknownId(f"expected the id of an item, got {unknown}, which none has; ids here are {self._kind}.")
+            raise UnknownId(f"no item has id {unknown}; ids here are {self._kind}.")
         if repeated:
             return found
         in_order = np.sort(found)
         again = in_order[1:][in_order[1:] == in_order[:-1]]
         if len(again):
             twice = _shown(asked, int((found == again[0]).argmax()))
-            raise InvalidInput(f"expected ids that are all different, got {twice} twice.")
+            raise InvalidInput(f"the id {twice} occurs twice; ids must be unique.")
         return found
 
     def __contains__(self, id: object) -> bool:
@@ -69,25 +69,27 @@ class Naming(ABC):
 
     def _numbered_on(self, n: int) -> Keys:
         if self._are_texts:
-            raise InvalidInput(f"expected {n} strings as ids, got none; only integers can be numbered on.")
+            raise InvalidInput("string ids cannot be numbered automatically; give an id for each item.")
         if self._next + n - 1 > arrays.LARGEST:
-            raise InvalidInput(f"expected ids for {n} items, as there are no integers of 64 bits after the largest id.")
+            raise InvalidInput("no 64-bit integers are left after the largest id; give an id for each item.")
         return arrays.of_numbers(np.arange(n) + self._next)
 
     def _checked(self, ids: Any, n: int) -> Keys:
         """A user's new ids, if each is different from the others and from those that are alive."""
         new = arrays.given(ids)
         if arrays.count(new) != n:
-            raise InvalidInput(f"expected an id for each of {n} items, got {arrays.count(new)} ids.")
+            raise InvalidInput(f"expected {n} ids, one for each item, got {arrays.count(new)}.")
         if n and not self._undecided and are_texts(new) != self._are_texts:
-            raise InvalidInput(f"expected {self._kind} as ids, as before, got {_NAMES[are_texts(new)]}.")
+            raise InvalidInput(
+                f"expected {self._kind} as ids, like those of the other items, got {_NAMES[are_texts(new)]}."
+            )
         again = arrays.repeated(new)
         if again >= 0:
-            raise InvalidInput(f"expected ids that are all different, got {_shown(new, again)} twice.")
+            raise InvalidInput(f"the id {_shown(new, again)} occurs twice; ids must be unique.")
         found = self._positions(new)
         if found.max(initial=-1) >= 0:
             known = _shown(new, int(found.argmax()))
-            raise InvalidInput(f"expected new ids, got {known}, which an item has already; update or remove that item.")
+            raise InvalidInput(f"an item with id {known} already exists; update or remove it.")
         return new
 
 

@@ -68,7 +68,7 @@ def build(rows: np.ndarray, n_bits: int) -> Tables:
     """Tables of codes that are given as rows of words."""
     n = len(rows)
     if n > MOST_ITEMS:
-        raise InvalidInput(f"expected at most {MOST_ITEMS} items in a MultiIndex, got {n}; take a FlatIndex.")
+        raise InvalidInput(f"a MultiIndex holds at most {MOST_ITEMS} items, got {n}; use a FlatIndex.")
     ends = cut(n_bits, n)
     starts, widths, m = ends[:-1].copy(), np.diff(ends), len(ends) - 1
     offsets = np.empty((m, (1 << int(widths.max())) + 1), np.uint32)
@@ -123,7 +123,7 @@ def checked(tables: Tables, n_bits: int) -> Tables:
         or shapes[5] != (n if n_bits > 64 else 0, -(-n_bits // 64))
         or not all(array.flags.c_contiguous for array in tables)
     ):
-        raise FormatError(f"expected tables for substrings of {n_bits} bits, got arrays of other shapes.")
+        raise FormatError(f"the arrays of the tables do not fit substrings of {n_bits} bits.")
     return _read_only(tables)
 
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.learners.hooks import Traits
+from onlinehash.learners.base import Traits
 from onlinehash.learners.linear import LinearLearner, unit_columns
 from onlinehash.learners.online_hashing import dissimilar_distance
 from onlinehash.learners.pair_kernels import load_unit_pair, scale_to_unit_length

@@ -36,9 +36,9 @@ import scipy.linalg
 from onlinehash import checks
 from onlinehash.errors import FormatError
 from onlinehash.format import like
+from onlinehash.learners.base import Traits
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.discrete_descent import settle_bits
-from onlinehash.learners.hooks import Traits
 from onlinehash.numeric.dots import pad_rows
 
 #: Sweeps over the bits of a code, at most: most codes stay as they are after the second.

@@ -1,23 +1,63 @@
-"""`Learner`: the way in from `intake`, the hooks of a method, and here the ways out: codes, snapshots, state."""
+"""`Learner`: the whole life of a learner, from its first row to its saved state.
+
+A method's own file fills in a few hooks; everything else is here, once, and reads from top to bottom:
+
+hooks        what a method fills in, with defaults
+ownership    an index that keeps a learner on a disk is the only one that may teach it
+the start    parameters are checked, the state is laid out, the first hash functions are drawn
+pairs, points, labels
+             the ways in: the checks, then the feature map and the centring, then the method's own step
+waiting      rows that came before the feature map had its anchors; chunks that are ended early
+undo         a call that is refused after it began to learn
+codes        snapshots, codes and scores
+state        everything learned, as arrays and plain values
+
+Every way in keeps two promises: a batch learns bit for bit what a loop over its rows learns, and a call that is refused
+changes nothing.
+"""
 
 from __future__ import annotations
 
 import copy
+import math
 import warnings
-from typing import Any
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 
 from onlinehash import checks
 from onlinehash.codes import Codes, fused_distances
 from onlinehash.codes.ranking import expected_average_precision
-from onlinehash.errors import FormatError, InvalidInput, NotReady
-from onlinehash.features import FeatureMap, NotFitted, make_map, note_feature_names
+from onlinehash.errors import FormatError, InvalidInput, InvalidParameter, NotReady
+from onlinehash.features import (
+    Centring,
+    FeatureMap,
+    NotFitted,
+    RbfAnchors,
+    make_map,
+    note_feature_names,
+    same_parameters,
+)
+from onlinehash.features.centring import are_small
 from onlinehash.format import like
-from onlinehash.learners.beginning import Event
 from onlinehash.learners.encoder import Encoder
-from onlinehash.learners.intake import Intake
+from onlinehash.learners.update import Update, Updates
+from onlinehash.numeric.dots import pad_rows
 from onlinehash.numeric.signs import canonical_dots
+from onlinehash.streams import Classes, LabelPairing
+
+#: From this many pairs on, a method whose kernel checks values itself is spared a separate check of the batch.
+MANY_PAIRS = 1000
+
+#: Pairs mapped, centred and learned at once: bounds the memory of a batch.
+BLOCK_PAIRS = 512
 
 COUNTERS = (
     "version_",
@@ -30,10 +70,112 @@ COUNTERS = (
     "cumulative_loss_",
 )
 
+#: The hook `_learn`: pairs of features, whether they are similar, their weights, and room for what each of them did.
+LearnPairs = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Updates], None]
 
-class Learner(Intake):
-    """Base of all learners. Parameters that every method has:
+#: A way to learn pairs other than calling the hook alone; it is given the hook first, and then what the hook takes.
+Step = Callable[[LearnPairs, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Updates], None]
 
+
+@dataclass(frozen=True)
+class Traits:
+    """What a method learns from, and in what units; the shared tests and the command line go by it."""
+
+    learns_from: str  # "pairs", "labels" or "nothing"
+    unit: str  # "pair", "point", "chunk" or "batch"
+    several_labels: bool = False  # may a point have more than one?
+
+
+class Owner(Protocol):
+    """An index that keeps a learner on a disk and is the only one that may teach it."""
+
+    @property
+    def learner(self) -> Any: ...
+    @property
+    def is_learning(self) -> bool: ...
+
+
+class Event(NamedTuple):
+    """Something that came while the feature map was not ready: a pair, a labelled point, or a point.
+
+    A point has no `b`; a labelled one has `members`, its class numbers.
+    """
+
+    a: np.ndarray
+    b: np.ndarray | None = None
+    similar: int = 0
+    weight: float = 0.0
+    members: np.ndarray | None = None
+
+
+class PendingEvents:
+    """The events that wait for the feature map, in order."""
+
+    def __init__(self, events: list[Event] | None = None) -> None:
+        self._events = events or []
+        self.n_pairs = sum(event.b is not None for event in self._events)
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    @property
+    def first(self) -> Event:
+        return self._events[0]
+
+    @property
+    def n_labelled(self) -> int:
+        return sum(event.members is not None for event in self._events)
+
+    def append(self, event: Event) -> None:
+        self._events.append(event)
+        self.n_pairs += event.b is not None
+
+    def take(self) -> list[Event]:
+        """All events; none waits afterwards."""
+        events, self._events, self.n_pairs = self._events, [], 0
+        return events
+
+    def copy(self) -> PendingEvents:
+        """A queue of its own; events never change."""
+        return PendingEvents(list(self._events))
+
+    def get_state(self) -> list[dict[str, Any]]:
+        """Class numbers are written only where there are some, so that files of pairs stay as they were."""
+        return [
+            {name: value for name, value in event._asdict().items() if name != "members" or value is not None}
+            for event in self._events
+        ]
+
+    def set_state(self, state: list[dict[str, Any]], point: np.ndarray) -> None:
+        """The events of `get_state`, checked; `point` has the shape and dtype that points must have."""
+        self.take()
+        for event in state:
+            b = None if event["b"] is None else like(event["b"], point, "a pending point")
+            a, members = like(event["a"], point, "a pending point"), event.get("members")
+            if members is not None:
+                members = like(members, np.zeros(np.shape(members), np.int64), "the classes of a pending point")
+            self.append(Event(a, b, int(event["similar"]), float(event["weight"]), members))
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """A learner before a call that may fail: what it has learned, and what a saved state would not keep.
+
+    The feature map and the events are as cheap to keep as they can be: a map that is ready and an event never change.
+    """
+
+    names: frozenset[str]  # of all attributes there were
+    learned: dict[str, Any] | None  # None before the first row
+    parameters: Any = None
+    feature_map: FeatureMap | None = None
+    pending: PendingEvents | None = None
+
+
+class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base class of all learners.
+
+    Parameters
+    ----------
     n_bits : int
         Length r of a code (per model).
     features : RbfAnchors, transformer or None, default=None
@@ -43,72 +185,249 @@ class Learner(Intake):
     burn_in : int, default=2000
         Points after which the mean is frozen ("burn-in" and "median").
     similar_share : float or None, default=None
-        Wished share of similar pairs when pairs are made from labels; None takes points two by two as they come.
+        Target fraction of similar pairs when pairs are made from labels; None takes points two by two as they come.
     reservoir_size : int, default=512
-        Points kept to fulfil `similar_share`.
+        Points kept to reach `similar_share`.
     random_state : int, Generator, RandomState or None, default=None
         Seed of everything random.
 
-    Learned: `n_features_in_`, `dtype_`, `mean_`, `version_` (grows whenever `encode` could differ), `n_pairs_seen_`,
-    `n_pairs_pending_` (kept back for a feature map), `n_points_seen_`, `n_updates_` (pairs that moved a function),
-    `n_steps_` and `n_capped_` (steps, and how many of them C cut short), `n_bits_moved_`, `cumulative_loss_`.
+    Attributes
+    ----------
+    n_features_in_ : int
+        Width of the vectors.
+    dtype_ : dtype
+        float32 or float64, as the first vectors had it.
+    mean_ : array of shape (n_inputs,)
+        The mean that features are centred with (a copy).
+    version_ : int
+        Grows whenever `encode` could give other codes than before.
+    n_pairs_seen_, n_points_seen_ : int
+        Pairs and points learned or observed so far.
+    n_pairs_pending_, n_points_pending_ : int
+        Pairs and labelled points that wait for the feature map.
+    n_updates_ : int
+        Pairs that moved a hash function.
+    n_steps_, n_capped_ : int
+        Steps taken, and how many of them C cut short.
+    n_bits_moved_ : int
+        Hash functions moved, summed over all updates.
+    cumulative_loss_ : float
+        Sum of the losses of all pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing
+    >>> rng = np.random.default_rng(0)
+    >>> A, B = rng.standard_normal((2, 100, 16))
+    >>> learner = OnlineHashing(n_bits=8, random_state=0).partial_fit_pairs(A, B, A[:, 0] * B[:, 0] > 0)
+    >>> learner.n_pairs_seen_
+    100
+    >>> learner.transform(A).shape
+    (100, 8)
     """
 
-    # ------------------------------------------------------------------ codes out
+    n_bits: int
+    features: Any
+    centre: str
+    burn_in: int
+    similar_share: float | None = None
+    reservoir_size: int = 2
+    random_state: Any
 
-    def snapshot(self) -> Encoder:
-        """The hash functions as they are now: immutable, untouched by later learning."""
-        self._check_ready()
-        if self._cache.get("version") != self.version_:
-            self._cache["encoder"] = Encoder(
-                *self._encoding(),
-                self.n_features_in_,
-                self._n_models,
-                self._fusion,
-                self.version_,
-                type(self).__name__,
+    n_features_in_: int
+    dtype_: np.dtype
+    version_: int
+    n_pairs_seen_: int
+    n_points_seen_: int
+    n_updates_: int
+    n_steps_: int
+    n_capped_: int
+    n_bits_moved_: int
+    cumulative_loss_: float
+
+    # ------------------------------------------------------------------ hooks: what a method fills in
+
+    traits: ClassVar[Traits]
+
+    #: Whether `_learn` takes features as they are, centres them itself, and refuses values that are not finite with an
+    #: InvalidInput. One pass over a large batch then does what otherwise takes three.
+    _takes_raw_pairs: ClassVar[bool] = False
+
+    #: The modes of centring that the method supports; a median must be tracked inside the method's own loop.
+    _centre_modes: ClassVar[tuple[str, ...]] = ("burn-in", "running", "none")
+
+    #: Whether a step is an array, one per model.
+    _per_model: ClassVar[bool] = False
+
+    def _rules(self) -> dict[str, checks.Rule]:
+        """Rules for the method's parameters, beside the common ones."""
+        return {}
+
+    def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
+        """Draw the first hash functions for `n_inputs` centred features."""
+        raise NotImplementedError
+
+    def _learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates) -> None:
+        """Learn pairs of centred features, and write what happened into `updates`.
+
+        A method that does not learn from pairs leaves this as it is: a pair is two points to it.
+        """
+        done = Updates.empty(2 * len(A), self._n_models, self._n_columns, self._per_model)
+        self._observe(pad_rows(np.stack([A, B], axis=1).reshape(-1, A.shape[1])), done)
+        updates.moved |= done.moved.reshape(-1, 2).any(axis=1)
+        updates.flips[:] = done.flips[0::2] | done.flips[1::2]
+        updates.n_moved[:] = np.count_nonzero(updates.flips, axis=1)
+        updates.step[:] = np.maximum(done.step[0::2], done.step[1::2])
+
+    def _learn_labelled(self, X: np.ndarray, members: np.ndarray, updates: Updates) -> None:
+        """Learn centred points in padded rows with their class numbers, int64 `(n, m)` padded with -1."""
+        raise NotImplementedError
+
+    def _observe(self, X: np.ndarray, updates: Updates) -> None:
+        """Take centred points without pairs, in padded rows; most methods learn nothing from them."""
+
+    def _end_chunk(self, updates: Updates) -> None:
+        """Learn what waits for its chunk to fill, and write what happened into the one row of `updates`."""
+
+    def _settle(self, updates: Updates) -> None:
+        """Publish all that was learned, where codes do not follow every step; `updates` as in `_end_chunk`."""
+
+    def _functions(self) -> tuple[np.ndarray, np.ndarray]:
+        """The hash functions now: weights, one row per bit, and thresholds on centred features."""
+        raise NotImplementedError
+
+    def _get_method_state(self) -> dict[str, Any]:
+        """All that the method changes as it learns, as arrays and plain values; they need not be copies."""
+        raise NotImplementedError
+
+    def _set_method_state(self, state: dict[str, Any]) -> None:
+        """Check and take over what `_get_method_state` gave; `_begin` was called before."""
+        raise NotImplementedError
+
+    @property
+    def _n_models(self) -> int:
+        return 1
+
+    @property
+    def _fusion(self) -> str:
+        return "min"
+
+    @property
+    def _n_columns(self) -> int:
+        return self._n_models * self.n_bits
+
+    @property
+    def shape_of_codes(self) -> tuple[int, int, str]:
+        """Bits of a code, codes of a vector, and how their distances are fused; known before anything is learned."""
+        return self.n_bits, self._n_models, self._fusion
+
+    # ------------------------------------------------------------------ ownership
+
+    _owner: weakref.ref[Owner] | None = None
+
+    @property
+    def origin(self) -> object:
+        """An object that stays the same while learning goes on, and is another one after `fit` or `set_state`."""
+        return getattr(self, "_parameters", None)
+
+    def owned_by(self, owner: Owner | None) -> None:
+        """Make an owner the only one that may teach this learner.
+
+        Parameters
+        ----------
+        owner : Owner or None
+            The index that keeps what is learned; None ends the ownership.
+
+        Raises
+        ------
+        InvalidInput
+            If the learner has another owner.
+        """
+        self.check_free()
+        self._owner = None if owner is None else weakref.ref(owner)
+
+    def check_free(self) -> None:
+        """Refuse to learn where only an owner may teach; a copy of an owned learner is free.
+
+        Raises
+        ------
+        InvalidInput
+            If the learner is owned, and its owner is not the one that is teaching it now.
+        """
+        owner = None if self._owner is None else self._owner()
+        if owner is not None and owner.learner is self and not owner.is_learning:
+            raise InvalidInput(
+                f"expected {owner} to teach this {type(self).__name__}, which it owns; "
+                "learn through the index, or close it."
             )
-            self._cache["version"] = self.version_
-        return self._cache["encoder"]
 
-    def _encoding(self) -> tuple[np.ndarray, np.ndarray, FeatureMap | None]:
-        """Weights and thresholds on features as they are, not centred, and the map that makes those features."""
-        weights, thresholds = self._functions()
-        return weights, thresholds + canonical_dots(weights, self._centring.mean), self._map
+    # ------------------------------------------------------------------ the start
 
-    def transform(self, X: Any) -> np.ndarray:
-        """Bits, bool `(n, n_models * n_bits)`, for people."""
-        return self.encode(X).bits()
+    def _check_rows_fit(self, rows: np.ndarray) -> None:
+        """Refuse rows and parameters that do not fit what was learned before; of the first rows, all fit."""
+        self.check_free()
+        if hasattr(self, "n_features_in_"):
+            checks.width(rows, self.n_features_in_, type(self).__name__)
+            self._check_same_parameters()
 
-    def encode(self, X: Any) -> Codes:
-        """Packed `Codes`, for machines."""
-        return self.snapshot().codes_of(self._check_shape(X))  # which looks at the values too
+    def _open(self, rows: np.ndarray, X: Any = None) -> None:
+        """Start with the first rows; of all rows, check the column names."""
+        first = not hasattr(self, "n_features_in_")
+        if first:
+            self._check_parameters(rows)
+        if X is not None:
+            note_feature_names(self, X, first)
+        if first:
+            self._lay_out_state(rows, _seed(self.random_state))
+            if self._map is None or self._map.is_ready:
+                self._start(rows)
 
-    def score(self, X: Any, y: Any) -> float:
-        """Tie-aware mean average precision: each row searches among the others for its label."""
-        codes = self.encode(X)
-        labels = checks.labels(y, len(codes), self.traits.several_labels)
-        precisions = []
-        for start in range(0, len(codes), 256):
-            rows = np.arange(start, min(start + 256, len(codes)))
-            distances = fused_distances(codes[rows], codes, self._fusion)
-            precisions.append(expected_average_precision(distances, _relevant(labels[rows], labels), rows))
-        found = np.concatenate(precisions)
-        if np.isnan(found).all():
-            raise InvalidInput("expected at least two rows with the same label to score, got none.")
-        return float(np.nanmean(found))
+    def _lay_out_state(self, rows: np.ndarray, seed: int) -> None:
+        """Everything but the hash functions, for rows of this width and dtype."""
+        self._parameters = {
+            name: clone(value) if hasattr(value, "get_params") else value  # estimators can be changed from outside
+            for name, value in self.get_params(deep=False).items()
+        }
+        self.n_features_in_ = rows.shape[1]
+        self.dtype_ = rows.dtype
+        self.version_ = self.n_pairs_seen_ = self.n_points_seen_ = 0
+        self.n_updates_ = self.n_steps_ = self.n_capped_ = self.n_bits_moved_ = 0
+        self.cumulative_loss_ = 0.0
+        self._seed = seed
+        self._map: FeatureMap | None = make_map(self.features, rows.dtype, seed)
+        self._pending = PendingEvents()
+        self._encoder: Encoder | None = None
+        self._pairing = LabelPairing(
+            self.similar_share,
+            self.reservoir_size,
+            np.random.default_rng([self._seed, 1]),
+            self.n_features_in_,
+            self.dtype_,
+        )
+        self._classes = Classes()
+
+    def _start(self, rows: np.ndarray) -> None:
+        """Draw the first hash functions, now that the feature map is ready (or there is none)."""
+        self._start_with(self.n_features_in_ if self._map is None else self._map.map_rows(rows[:1]).shape[1])
+
+    def _start_with(self, n_inputs: int) -> None:
+        self._begin(n_inputs, np.random.default_rng([self._seed, 0]))
+        self._centring = Centring(self.centre, self.burn_in, n_inputs, self.dtype_)
 
     @property
-    def mean_(self) -> np.ndarray:
-        """The mean that features are centred with (a copy)."""
-        self._check_ready()
-        return self._centring.mean.copy()
+    def is_ready(self) -> bool:
+        """Whether there are hash functions: the first rows have come, and the feature map does not wait for more."""
+        return hasattr(self, "_centring")
 
     @property
-    def _n_features_out(self) -> int:
-        return self._n_columns
+    def mean_is_frozen(self) -> bool:
+        """Whether `mean_` will stay as it is, whatever follows."""
+        return self.is_ready and bool(self._centring.count[0] >= self._centring.limit)
 
-    # ------------------------------------------------------------------ checks
+    @property
+    def _dtype_so_far(self) -> np.dtype | None:
+        return getattr(self, "dtype_", None)
 
     def _check_parameters(self, rows: np.ndarray) -> None:
         rules = {
@@ -131,13 +450,649 @@ class Learner(Intake):
         if feature_map is not None:
             feature_map.check(rows)
 
+    def _check_same_parameters(self) -> None:
+        """Refuse changed parameters: what was learned has the shape that they gave it."""
+        for name, value in self._parameters.items():
+            now = getattr(self, name)
+            if now is not value and not same_parameters(now, value):
+                raise InvalidParameter(
+                    f"expected {name} to stay {checks.shown(value)} while learning goes on, "
+                    f"got {checks.shown(now)}; call fit to begin anew."
+                )
+
+    def _check_takes(self, what: str) -> None:
+        """Refuse what this method cannot learn from."""
+        name = type(self).__name__
+        if self.traits.unit == "batch" and not (what == "points" and self.is_ready):
+            raise InvalidInput(
+                f"expected all points at once, because {name} is a batch method, got {what}; fit it to a matrix or "
+                "file of points, or take a method that learns online."
+            )
+        if self.traits.learns_from == "labels" and what == "pairs":
+            raise InvalidInput(
+                f"expected labelled points, because {name} learns from labels, got pairs; "
+                "give it labels (partial_fit), or take a method that learns from pairs."
+            )
+
+    # ------------------------------------------------------------------ pairs
+
+    def learn_pair(self, a: ArrayLike, b: ArrayLike, similar: Any, sample_weight: float = 1.0) -> Update:
+        """Learn one pair.
+
+        Parameters
+        ----------
+        a, b : array-like of shape (n_features,)
+            The two vectors.
+        similar : bool, or +1 / -1
+            Whether they are similar.
+        sample_weight : float, default=1.0
+            How much the pair counts; for OH it scales C, the most one pair may move the functions.
+
+        Returns
+        -------
+        Update
+            What the pair did.
+
+        Raises
+        ------
+        InvalidInput
+            If a value, a width or the method does not fit; nothing is learned then.
+
+        Examples
+        --------
+        >>> from onlinehash import OnlineHashing
+        >>> learner = OnlineHashing(n_bits=8, centre="none", random_state=0)
+        >>> update = learner.learn_pair([1.0, 2.0], [-1.0, 0.5], similar=True)
+        >>> update.loss, len(update.bits)
+        (1.0, 1)
+        """
+        if self._are_plain(a, b):
+            rows, sign, weight = (plain(a), plain(b)), _sign(similar), _weight(sample_weight)
+            if sign and weight >= 0 and are_small(*rows):  # nothing here that a check would refuse or change
+                self._check_takes("pairs")
+                self.check_free()
+                self._check_same_parameters()
+                A, B = rows[0][None], rows[1][None]
+                return self._pass_pairs(A, B, np.array((sign,), np.int8), np.array((weight,)))[0]
+        A, B = checks.row(a, "a"), checks.row(b, "b")
+        return next(self._take_pairs(A, B, similar, sample_weight, names=("a", "b")))[0]
+
+    def _are_plain(self, a: Any, b: Any) -> bool:
+        """Are these vectors of the width and dtype that are learned, of a learner without feature map and names?"""
+        if type(a) is not np.ndarray or type(b) is not np.ndarray or not self.is_ready or self._map is not None:
+            return False
+        if a.dtype is not self.dtype_ or b.dtype is not self.dtype_ or hasattr(self, "feature_names_in_"):
+            return False
+        return a.shape == b.shape == (self.n_features_in_,)
+
+    def partial_fit_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None) -> Self:
+        """Learn many pairs, row t of A with row t of B: bit for bit what a loop over `learn_pair` learns.
+
+        Parameters
+        ----------
+        A, B : array-like of shape (n_pairs, n_features)
+            The first and the second vectors of the pairs.
+        similar : array-like of shape (n_pairs,)
+            Bools, or +1 and -1.
+        sample_weight : array-like of shape (n_pairs,), float or None, default=None
+            How much each pair counts; None counts all pairs once.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit; nothing is learned then, even if only the last row is wrong.
+        """
+        for _ in self._take_pairs(A, B, similar, sample_weight):
+            pass  # what each pair did is not kept, so that memory does not grow with the batch
+        return self
+
+    def learn_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None) -> Updates:
+        """Learn many pairs as `partial_fit_pairs` does, and return what each of them did.
+
+        Parameters
+        ----------
+        A, B, similar, sample_weight
+            As in `partial_fit_pairs`.
+
+        Returns
+        -------
+        Updates
+            A row per pair.
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit; nothing is learned then.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import OnlineHashing
+        >>> A, B = np.random.default_rng(0).standard_normal((2, 50, 4))
+        >>> updates = OnlineHashing(n_bits=8, random_state=0).learn_pairs(A, B, A[:, 0] * B[:, 0] > 0)
+        >>> len(updates), float(updates.loss.sum()) > 0
+        (50, True)
+        """
+        return Updates.join(list(self._take_pairs(A, B, similar, sample_weight)))
+
+    def learn_pairs_by(
+        self, step: Step, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None
+    ) -> Iterator[Updates]:
+        """Learn pairs by a step that wraps the method's own, to watch it or to do its work elsewhere.
+
+        Parameters
+        ----------
+        step : callable
+            Called with the method's own step and what that takes, once for each block of pairs:
+            `step(learn, A, B, similar, weights, updates)`. The learner and `updates` must be afterwards as after
+            `learn(A, B, similar, weights, updates)`.
+        A, B, similar, sample_weight
+            As in `partial_fit_pairs`.
+
+        Yields
+        ------
+        Updates
+            What the pairs of a block did. All blocks must be taken; if one fails, the learner is put back.
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit; nothing is learned then.
+        """
+        return self._take_pairs(A, B, similar, sample_weight, step=step)
+
+    def _take_pairs(
+        self,
+        A: Any,
+        B: Any,
+        similar: Any,
+        sample_weight: Any,
+        *,
+        names: tuple[str, str] = ("A", "B"),
+        step: Step | None = None,
+    ) -> Iterator[Updates]:
+        """Check everything, then learn it block by block.
+
+        A method whose kernel checks the values as they pass spares large batches a pass of their own, which costs as
+        much as a fifth of the learning; where it meets one that is not finite, the blocks before are undone.
+        """
+        self._check_takes("pairs")
+        dtype = self._dtype_so_far
+        frames, columns = (A, B), [list(X.columns) for X in (A, B) if hasattr(X, "columns")]
+        A, B = (checks.matrix(X, name, dtype) for X, name in zip(frames, names, strict=True))
+        if len(columns) == 2 and columns[0] != columns[1]:
+            raise InvalidInput(f"expected A and B to have the same columns, got {columns[0]} and {columns[1]}.")
+        checks.same_length(names[1], len(B), len(A), names[0])
+        checks.width(B, A.shape[1], f"its partner {names[0]}", names[1])
+        s = checks.similarities(similar, len(A))
+        w = checks.weights(sample_weight, len(A))
+        if A.dtype != B.dtype:
+            A, B = A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)
+        unchecked = self._takes_raw_pairs and self.features is None and len(A) >= MANY_PAIRS
+        if unchecked and isinstance(self.random_state, np.random.Generator | np.random.RandomState):
+            unchecked = hasattr(self, "n_features_in_")  # what is drawn from a generator cannot be put back
+        if not unchecked:
+            checks.finite(A, names[0])
+            checks.finite(B, names[1])
+        self._check_rows_fit(A)
+        with self._undone_if_refused(unchecked or self._map_may_refuse or step is not None):
+            self._open(A, frames[0])
+            if hasattr(frames[1], "columns"):
+                note_feature_names(self, frames[1], first=False)
+            for start in range(0, len(A), BLOCK_PAIRS):
+                rows = slice(start, start + BLOCK_PAIRS)
+                try:
+                    updates = self._pass_pairs(A[rows], B[rows], s[rows], w[rows], step)
+                except InvalidInput:
+                    checks.finite(A, "A")  # names the row, where the kernel stopped at one
+                    checks.finite(B, "B")
+                    raise
+                yield updates
+
+    def _pass_pairs(
+        self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, step: Step | None = None
+    ) -> Updates:
+        """Checked pairs: kept back while the feature map waits, learned once it is ready."""
+        updates = Updates.empty(len(A), self._n_models, self._n_columns, self._per_model)
+        t = 0
+        while t < len(A) and not self.is_ready:
+            self._wait(Event(A[t].copy(), B[t].copy(), int(s[t]), float(w[t])))
+            if self.is_ready:
+                self._learn_pending(updates, t, step)
+            updates.pending[t] = self._pending.n_pairs
+            t += 1
+        if t == 0:
+            self._learn_block(A, B, s, w, updates, step)
+        elif t < len(A):
+            self._learn_block(A[t:], B[t:], s[t:], w[t:], updates.view(slice(t, None)), step)
+        return updates
+
+    def _learn_block(
+        self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, updates: Updates, step: Step | None
+    ) -> None:
+        A, B = plain(A), plain(B)
+        if self._map is not None:
+            A, B = self._map.map_rows(A), self._map.map_rows(B)
+        if not self._takes_raw_pairs:
+            A, B = self._centring.enter_pairs(A, B, updates.moved)
+        learn = self._learn if step is None else partial(step, self._learn)
+        learn(A, B, s, w, updates)
+        self.n_points_seen_ += 2 * len(A)
+        self.n_pairs_seen_ += len(A)
+        self._count(updates)
+
+    def _count(self, updates: Updates) -> None:
+        if len(updates) == 1:  # the same without a dozen calls of NumPy
+            n_moved = int(updates.n_moved[0])
+            self.version_ += bool(n_moved or updates.moved[0] or any(map(len, updates.replayed.values())))
+            self.n_updates_ += n_moved > 0
+            self.n_steps_ += int(np.count_nonzero(updates.step))
+            self.n_capped_ += int(np.count_nonzero(updates.capped))
+            self.n_bits_moved_ += n_moved
+            self.cumulative_loss_ += float(updates.loss[0])
+            return
+        self.version_ += int(np.count_nonzero(updates.changed()))
+        self.n_updates_ += int(np.count_nonzero(updates.n_moved))
+        self.n_steps_ += int(np.count_nonzero(updates.step))
+        self.n_capped_ += int(np.count_nonzero(updates.capped))
+        self.n_bits_moved_ += int(updates.n_moved.sum())
+        # One after the other, so that any split of the stream rounds alike.
+        self.cumulative_loss_ = float(np.add.accumulate(np.append(self.cumulative_loss_, updates.loss))[-1])
+
+    # ------------------------------------------------------------------ points
+
+    def observe(self, X: ArrayLike) -> Self:
+        """Take points without pairs: they feed the feature map's anchors and the mean.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit; nothing changes then.
+        """
+        self._check_takes("points")
+        rows = checks.vectors(X, dtype=self._dtype_so_far)
+        self._check_rows_fit(rows)
+        with self._undone_if_refused(self._map_may_refuse):
+            self._open(rows, X)
+            t = 0
+            while t < len(rows) and not self.is_ready:
+                self._wait(Event(rows[t].copy()))
+                if self.is_ready:
+                    self._learn_pending()
+                t += 1
+            for start in range(t, len(rows), 2 * BLOCK_PAIRS):
+                self._enter_points(rows[start : start + 2 * BLOCK_PAIRS])
+        return self
+
+    def _enter_points(self, rows: np.ndarray) -> None:
+        X, updates = self._features_of(rows)
+        self._observe(X, updates)
+        self._count(updates)
+
+    def _features_of(self, rows: np.ndarray) -> tuple[np.ndarray, Updates]:
+        """Points that have entered the mean, centred and padded, and room for what each of them does."""
+        rows = plain(rows)
+        Z = rows if self._map is None else self._map.map_rows(rows)
+        X, moved = self._centring.enter(Z)
+        updates = Updates.empty(len(rows), self._n_models, self._n_columns, self._per_model)
+        updates.moved[:] = moved
+        self.n_points_seen_ += len(rows)
+        return X, updates
+
+    # ------------------------------------------------------------------ labels
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Forget everything, then learn from labelled points as `partial_fit` does.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        y : array-like of shape (n,), or (n, n_classes) where points may have several labels
+            Not needed by methods that learn without labels.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit; nothing is forgotten then.
+        """
+        fresh = self._unfitted()
+        fresh.partial_fit(X, y).flush()
+        self._adopt(fresh)
+        return self
+
+    def _unfitted(self) -> Self:
+        """A learner of the same parameters that has learned nothing."""
+        return type(self)(**self.get_params(deep=False))
+
+    def _adopt(self, fresh: Self) -> None:
+        """Take over what a learner of the same parameters has learned; what scikit-learn keeps on this one stays."""
+        self.check_free()
+        for name in [name for name in vars(self) if name.endswith("_") or name == "_centring"]:
+            delattr(self, name)
+        parameters = self.get_params()
+        for name, value in vars(fresh).items():
+            if name not in parameters:
+                setattr(self, name, value)
+
+    def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Go on learning from labelled points.
+
+        A method that learns from pairs has them paired two by two as they come, similar when their labels are equal;
+        an odd one waits for the next call, so that any split of the stream gives the same pairs. `similar_share`
+        changes the rule (`onlinehash.streams.from_labels`).
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit; nothing is learned then.
+
+        Examples
+        --------
+        >>> from onlinehash import OnlineHashing
+        >>> learner = OnlineHashing(n_bits=4, random_state=0).partial_fit([[0.0, 1], [1, 0], [1, 1]], ["a", "b", "a"])
+        >>> learner.n_pairs_seen_  # the third point waits for a partner
+        1
+        """
+        if self.traits.learns_from == "nothing":
+            return self.observe(X)
+        rows = checks.vectors(X, dtype=self._dtype_so_far)
+        if y is None:
+            raise InvalidInput(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; "
+                "pass one label for each row of X, or use partial_fit_pairs."
+            )
+        labels = checks.labels(y, len(rows), self.traits.several_labels)
+        self._check_rows_fit(rows)
+        with self._undone_if_refused(self._map_may_refuse):
+            self._open(rows, X)
+            for start in range(0, len(rows), 2 * BLOCK_PAIRS):
+                block = slice(start, start + 2 * BLOCK_PAIRS)
+                if self.traits.learns_from == "labels":
+                    self._pass_labelled(rows[block], self._classes.members(labels[block]))
+                    continue
+                A, B, s = self._pairing.pairs(rows[block], labels[block])
+                if len(A):
+                    self._pass_pairs(A, B, s, np.ones(len(A)))
+        return self
+
+    def _pass_labelled(self, rows: np.ndarray, members: np.ndarray) -> None:
+        """Checked points with their class numbers: kept back while the feature map waits, learned once it is ready."""
+        t = 0
+        while t < len(rows) and not self.is_ready:
+            self._wait(Event(rows[t].copy(), members=members[t, members[t] >= 0]))  # as wide in any company
+            if self.is_ready:
+                self._learn_pending()
+            t += 1
+        if t < len(rows):
+            X, updates = self._features_of(rows[t:])
+            self._learn_labelled(X, members[t:], updates)
+            self._count(updates)
+
+    # ------------------------------------------------------------------ waiting for anchors, and for chunks to fill
+
+    @property
+    def n_pairs_pending_(self) -> int:
+        """Pairs that wait for the feature map."""
+        return self._pending.n_pairs if hasattr(self, "_pending") else 0
+
+    @property
+    def n_points_pending_(self) -> int:
+        """Labelled points that wait for the feature map."""
+        return self._pending.n_labelled if hasattr(self, "_pending") else 0
+
+    def _wait(self, event: Event) -> None:
+        """Keep an event for later and offer its points to the feature map."""
+        assert self._map is not None
+        for point in (event.a, event.b):
+            if point is not None and not self._map.is_ready:
+                self._map.partial_fit(point[None])
+        if self._map.is_ready:
+            self._start(event.a[None])
+        self._pending.append(event)
+
+    def _learn_pending(self, updates: Updates | None = None, t: int = 0, step: Step | None = None) -> None:
+        """Learn what was kept back, in order; row t of `updates` tells what it did."""
+        for event in self._pending.take():
+            if event.members is not None:
+                members = event.members if len(event.members) else np.array([-1])
+                self._pass_labelled(event.a[None], members[None])
+            elif event.b is None:
+                self._enter_points(event.a[None])
+            else:
+                signs, weights = np.array([event.similar], np.int8), np.array([event.weight])
+                done = self._pass_pairs(event.a[None], event.b[None], signs, weights, step)
+                if updates is not None:
+                    updates.absorb(t, done)
+
+    def flush(self) -> Self:
+        """Start a feature map that still waits, with the anchors it has, and end a chunk that is not full.
+
+        Returns
+        -------
+        self
+        """
+        self.check_free()
+        if hasattr(self, "n_features_in_") and not self.is_ready and self._pending:
+            assert self._map is not None
+            with self._undone_if_refused(True):
+                self._map.start()
+                self._start(self._pending.first.a[None])
+                self._learn_pending()
+        return self.end_chunk()
+
+    def end_chunk(self) -> Self:
+        """Learn a chunk that is not full, and publish it; methods that learn every row at once have nothing to do.
+
+        Returns
+        -------
+        self
+        """
+        self.check_free()
+        if self.is_ready:
+            updates = Updates.empty(1, self._n_models, self._n_columns, self._per_model)
+            self._end_chunk(updates)
+            self._settle(updates)
+            self._count(updates)
+        return self
+
+    # ------------------------------------------------------------------ undo: a refused call changes nothing
+
+    @property
+    def _map_may_refuse(self) -> bool:
+        """A transformer of others may fail on any row; any map may while it waits, when it starts."""
+        return self.features is not None and not (isinstance(self.features, RbfAnchors) and self.is_ready)
+
+    @contextmanager
+    def _undone_if_refused(self, at_risk: bool) -> Iterator[None]:
+        """Go back to here if an error passes; most calls have nothing to fail at once checked, and keep nothing."""
+        checkpoint = self._checkpoint() if at_risk else None
+        try:
+            yield
+        except Exception:
+            if checkpoint is not None:
+                self._go_back(checkpoint)
+            raise
+
+    def _checkpoint(self) -> Checkpoint:
+        names = frozenset(vars(self))
+        if not hasattr(self, "n_features_in_"):
+            return Checkpoint(names, None)
+        feature_map = None if self._map is None else self._map.fork()
+        learned = copy.deepcopy(self._learned())
+        return Checkpoint(names, learned, self._parameters, feature_map, self._pending.copy())
+
+    def _go_back(self, checkpoint: Checkpoint) -> None:
+        for name in set(vars(self)) - checkpoint.names:
+            delattr(self, name)
+        if checkpoint.learned is None:
+            return
+        before = self._unfitted()
+        before._lay_out_state(np.zeros((1, self.n_features_in_), self.dtype_), self._seed)
+        assert checkpoint.pending is not None
+        before._parameters, before._map, before._pending = (
+            checkpoint.parameters,
+            checkpoint.feature_map,
+            checkpoint.pending,
+        )
+        before._set_learned(checkpoint.learned)
+        self._adopt(before)
+
+    # ------------------------------------------------------------------ codes
+
+    def snapshot(self) -> Encoder:
+        """The hash functions as they are now.
+
+        Returns
+        -------
+        Encoder
+            Immutable, untouched by later learning; the same object until `version_` grows.
+
+        Raises
+        ------
+        NotFitted
+            If no data has come yet.
+        NotReady
+            If the feature map waits for more points.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import LSH
+        >>> X = np.random.default_rng(0).standard_normal((10, 4))
+        >>> learner = LSH(n_bits=8, random_state=0).fit(X)
+        >>> learner.snapshot().encode(X) == learner.encode(X)
+        True
+        """
+        self._check_ready()
+        if self._encoder is None or self._encoder.version != self.version_:
+            self._encoder = Encoder(
+                *self._encoding(),
+                self.n_features_in_,
+                self._n_models,
+                self._fusion,
+                self.version_,
+                type(self).__name__,
+            )
+        return self._encoder
+
+    def _encoding(self) -> tuple[np.ndarray, np.ndarray, FeatureMap | None]:
+        """Weights and thresholds on features as they are, not centred, and the map that makes those features."""
+        weights, thresholds = self._functions()
+        return weights, thresholds + canonical_dots(weights, self._centring.mean), self._map
+
+    def transform(self, X: ArrayLike) -> NDArray[np.bool_]:
+        """The bits of vectors, as bools.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        bool array of shape (n, n_models * n_bits)
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit.
+        NotFitted, NotReady
+            As in `snapshot`.
+        """
+        return self.encode(X).bits()
+
+    def encode(self, X: ArrayLike) -> Codes:
+        """The packed codes of vectors.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        Codes
+            A code per row, as an index takes it.
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit.
+        NotFitted, NotReady
+            As in `snapshot`.
+        """
+        return self.snapshot().codes_of(self._check_shape(X))  # which checks the values too
+
+    def score(self, X: ArrayLike, y: Any) -> float:
+        """Tie-aware mean average precision: each row searches among the others for its label.
+
+        Parameters
+        ----------
+        X, y
+            As in `fit`.
+
+        Returns
+        -------
+        float
+            Between 0 and 1.
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit, or no two rows share a label.
+        """
+        codes = self.encode(X)
+        labels = checks.labels(y, len(codes), self.traits.several_labels)
+        precisions = []
+        for start in range(0, len(codes), 256):
+            rows = np.arange(start, min(start + 256, len(codes)))
+            distances = fused_distances(codes[rows], codes, self._fusion)
+            precisions.append(expected_average_precision(distances, _relevant(labels[rows], labels), rows))
+        found = np.concatenate(precisions)
+        if np.isnan(found).all():
+            raise InvalidInput("expected at least two rows with the same label to score, got none.")
+        return float(np.nanmean(found))
+
+    @property
+    def mean_(self) -> np.ndarray:
+        """The mean that features are centred with (a copy)."""
+        self._check_ready()
+        return self._centring.mean.copy()
+
+    @property
+    def _n_features_out(self) -> int:
+        return self._n_columns
+
     def _check_ready(self) -> None:
         if not hasattr(self, "n_features_in_"):
             raise NotFitted(
                 f"This {type(self).__name__} has seen no data yet; call fit, partial_fit_pairs, learn_pair or observe."
             )
         self._check_same_parameters()
-        if not self._is_ready:
+        if not self.is_ready:
             assert self._map is not None
             raise NotReady(
                 f"expected enough points for the feature map, which waits for {self._map.n_waiting_for} more distinct "
@@ -166,7 +1121,24 @@ class Learner(Intake):
     # ------------------------------------------------------------------ state
 
     def get_state(self) -> dict[str, Any]:
-        """Everything learned, as arrays and plain values: enough to go on exactly where this was called."""
+        """Everything learned, as arrays and plain values: enough to go on exactly where this was called.
+
+        Returns
+        -------
+        dict
+            Copies; empty before the first row.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import OnlineHashing
+        >>> A, B = np.random.default_rng(0).standard_normal((2, 50, 4))
+        >>> learner = OnlineHashing(n_bits=8, random_state=0).partial_fit_pairs(A, B, A[:, 0] * B[:, 0] > 0)
+        >>> twin = OnlineHashing(n_bits=8, random_state=0)
+        >>> twin.set_state(learner.get_state())
+        >>> twin.encode(A) == learner.encode(A)
+        True
+        """
         if not hasattr(self, "n_features_in_"):
             return {}
         state: dict[str, Any] = {
@@ -175,22 +1147,39 @@ class Learner(Intake):
             "n_features": self.n_features_in_,
             "dtype": str(self.dtype_),
             "seed": self._seed,
+            "map": None if self._map is None else self._map.get_state(),
+            "pending": self._pending.get_state(),
+        }
+        return copy.deepcopy(state | self._learned())
+
+    def _learned(self) -> dict[str, Any]:
+        """What learning changes, besides the feature map and the events that wait for it; not copies."""
+        learned: dict[str, Any] = {
             "counters": {name: getattr(self, name) for name in COUNTERS},
             "feature_names": list(getattr(self, "feature_names_in_", [])),
-            "map": None if self._map is None else self._map.get_state(),
-            "pending": [_packed(event) for event in self._pending],
             "pairing": self._pairing.get_state(),
         }
         if self.traits.learns_from == "labels":
-            state["classes"] = self._classes.get_state()
-        if self._is_ready:
-            state["centring"] = self._centring.get_state()
-            state["method"] = self._get_method_state()
-        return copy.deepcopy(state)
+            learned["classes"] = self._classes.get_state()
+        if self.is_ready:
+            learned["centring"] = self._centring.get_state()
+            learned["method"] = self._get_method_state()
+        return learned
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take the place of the learner whose `get_state` this was; its parameters must be this one's."""
-        fresh = type(self)(**self.get_params(deep=False))
+        """Take the place of the learner whose `get_state` this was.
+
+        Parameters
+        ----------
+        state : dict
+            What `get_state` gave, of a learner of the same class and parameters.
+
+        Raises
+        ------
+        FormatError
+            If it is the state of another learner, or damaged; nothing changes then.
+        """
+        fresh = self._unfitted()
         try:
             if state:
                 fresh._restore(state)
@@ -210,6 +1199,15 @@ class Learner(Intake):
             warnings.simplefilter("ignore")  # they were given when the stream began
             self._check_parameters(rows)
         self._lay_out_state(rows, state["seed"])
+        if (self._map is None) != (state["map"] is None):
+            raise FormatError("one with another feature map.")
+        if self._map is not None:
+            self._map.set_state(state["map"])
+        self._pending.set_state(state["pending"], rows[0])
+        self._set_learned(state)
+
+    def _set_learned(self, state: dict[str, Any]) -> None:
+        """Check and take over what `_learned` gave, for a state just laid out, with its feature map."""
         for name in COUNTERS:
             value, kind = state["counters"][name], type(getattr(self, name))
             if type(value) is not kind or not value >= 0:
@@ -217,20 +1215,8 @@ class Learner(Intake):
             setattr(self, name, value)
         if state["feature_names"]:
             self.feature_names_in_ = np.array(state["feature_names"], dtype=object)
-        if (self._map is None) != (state["map"] is None):
-            raise FormatError("one with another feature map.")
-        if self._map is not None:
-            self._map.set_state(state["map"])
         if (self._map is None or self._map.is_ready) != ("centring" in state):
             raise FormatError("one whose feature map and hash functions do not fit together.")
-        point = np.zeros(rows.shape[1], rows.dtype)
-        for event in state["pending"]:
-            b = None if event["b"] is None else like(event["b"], point, "a pending point")
-            a, members = like(event["a"], point, "a pending point"), event.get("members")
-            if members is not None:
-                members = like(members, np.zeros(np.shape(members), np.int64), "the classes of a pending point")
-            self._pending.append(Event(a, b, int(event["similar"]), float(event["weight"]), members))
-        self.n_pairs_pending_ = sum(event.b is not None for event in self._pending)
         self._pairing.set_state(state["pairing"])
         if self.traits.learns_from == "labels":
             self._classes.set_state(state["classes"])
@@ -244,10 +1230,32 @@ class Learner(Intake):
             self._set_method_state(state["method"])
 
 
-def _packed(event: Event) -> dict[str, Any]:
-    """Labels are written only where there are some: files of pairs stay as they were."""
-    packed = event._asdict()
-    return packed if event.members is not None else {name: packed[name] for name in packed if name != "members"}
+def plain(X: Any) -> Any:
+    """X itself if C-contiguous, aligned and writable, else a copy, so that a kernel is compiled for one layout only."""
+    return X if X.flags.carray else X.copy()
+
+
+def _sign(similar: Any) -> int:
+    """+1 or -1 for the usual ways to say whether one pair is similar; 0 for all others, right or wrong."""
+    if type(similar) in (bool, np.bool_):
+        return 1 if similar else -1
+    return similar if type(similar) is int and similar in (1, -1) else 0
+
+
+def _weight(sample_weight: Any) -> float:
+    """A finite number that is not negative, as it is; -1 for everything else, right or wrong."""
+    return sample_weight if type(sample_weight) is float and 0 <= sample_weight < math.inf else -1.0
+
+
+def _seed(random_state: Any) -> int:
+    """One integer that everything random is drawn from."""
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    return int(random_state)
 
 
 def _relevant(labels: np.ndarray, among: np.ndarray) -> np.ndarray:

@@ -6,13 +6,15 @@ They are here to be compared with, and for data that are all there before the fi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array, eye_array, issparse
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, NotIncremental
-from onlinehash.learners.intake import BLOCK_PAIRS
+from onlinehash.learners.base import BLOCK_PAIRS
 from onlinehash.learners.linear import LinearLearner
 from onlinehash.numeric.threads import one_thread
 from onlinehash.progress import progress_bar
@@ -34,14 +36,30 @@ class BatchLearner(LinearLearner):
         """
         raise NotImplementedError
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Forget, then learn from all points at once. A call that is refused forgets nothing."""
+    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+        """Forget everything, then learn from all points at once.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        y : array-like of shape (n,)
+            A label for each row; not needed by methods that learn without labels.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit; nothing is forgotten then.
+        """
         self.check_free()
         rows = checks.vectors(X)
         name = type(self).__name__
         if self.traits.learns_from == "labels" and y is None:
             raise InvalidInput(f"{name} requires y to be passed, but the target y is None; pass a label for each row.")
-        fresh = type(self)(**self.get_params(deep=False))
+        fresh = self._unfitted()
         labels = None if self.traits.learns_from == "nothing" else checks.labels(y, len(rows))
         fresh._open(rows, X)
         fresh._learn_all(rows, None if labels is None else fresh._classes.members(labels)[:, 0])
@@ -53,7 +71,7 @@ class BatchLearner(LinearLearner):
         if self._map is not None and not self._map.is_ready:
             self._map.partial_fit(rows)
             self._map.start()
-        if not self._is_ready:
+        if not self.is_ready:
             self._start(rows)
         Z = rows if self._map is None else _mapped(self._map, rows)
         self._centring.mean = Z.mean(axis=0, dtype=np.float64)
@@ -80,3 +98,88 @@ def _mapped(feature_map: Any, rows: np.ndarray) -> np.ndarray:
     """All rows through the map, some at a time."""
     blocks = range(0, len(rows), BLOCK_PAIRS)
     return np.concatenate([feature_map.map_rows(rows[start : start + BLOCK_PAIRS]) for start in blocks])
+
+
+# ------------------------------------------------------------------ similarities in place of labels
+
+BatchMethod = TypeVar("BatchMethod", bound=BatchLearner)
+
+
+def fit_similarities(self: BatchMethod, X: ArrayLike, similar: Any) -> BatchMethod:
+    """Forget everything, then learn from points of which it is known which are similar.
+
+    A method whose `_fit` takes a `csr_array` of bools with a full diagonal in place of class numbers has this as one of
+    its own methods.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, n_features)
+    similar : array-like or sparse matrix of shape (n, n)
+        Symmetric: bools, +1 (similar) and -1, or sparse with positive entries for similar pairs. The diagonal does not
+        matter.
+
+    Returns
+    -------
+    self
+
+    Raises
+    ------
+    InvalidInput
+        If values or shapes do not fit; nothing is forgotten then.
+    """
+    self.check_free()
+    rows = checks.vectors(X)
+    matrix = similarity_matrix(similar, len(rows))
+    fresh = self._unfitted()
+    fresh._open(rows, X)
+    fresh._learn_all(rows, matrix)
+    self._adopt(fresh)
+    return self
+
+
+def similarity_matrix(similar: Any, n: int) -> csr_array:
+    """Who is similar to whom, checked, as a sparse matrix of bools; every point is similar to itself."""
+    matrix = _sparse(similar, n) if issparse(similar) else _dense(similar, n)
+    turned = matrix.T.tocsr()
+    if not (np.array_equal(matrix.indptr, turned.indptr) and np.array_equal(matrix.indices, turned.indices)):
+        raise InvalidInput("expected similar to be symmetric, got a pair that is similar one way only; take M | M.T.")
+    whole: csr_array = matrix + eye_array(n, dtype=np.bool_, format="csr")
+    whole.sort_indices()
+    return whole
+
+
+def _sparse(similar: Any, n: int) -> csr_array:
+    _check_shape(similar.shape, n)
+    matrix = csr_array(similar)
+    if matrix.dtype.kind not in "biuf" or not (np.isfinite(matrix.data) & (matrix.data >= 0)).all():
+        raise InvalidInput(
+            f"expected a sparse similar to hold True or positive numbers for similar pairs and nothing for others, "
+            f"got {checks.shown(np.unique(matrix.data)[:4].tolist())}."
+        )
+    matrix = matrix.astype(np.bool_)  # which is a copy
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _dense(similar: Any, n: int) -> csr_array:
+    try:
+        values = np.asarray(similar)
+    except ValueError:
+        raise InvalidInput("expected a square matrix for similar, got rows of unequal length.") from None
+    _check_shape(values.shape, n)
+    if values.dtype != np.bool_:
+        if values.dtype.kind not in "iuf" or not ((values == 1) | (values == -1)).all():
+            raise InvalidInput(
+                "expected similar to hold bools, or +1 for similar pairs and -1 for others, got other values; "
+                "compare them with a threshold."
+            )
+        values = values == 1
+    return csr_array(values)
+
+
+def _check_shape(shape: tuple[int, ...], n: int) -> None:
+    if shape != (n, n):
+        raise InvalidInput(
+            f"expected a matrix of shape ({n}, {n}) for similar, a row and a column for each row of X, got {shape}."
+        )

@@ -8,10 +8,12 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
   directions. It is found again as the points become more (at 1/16, at 1/4 and at all of `burn_in`), each time the pairs
   so far are learned again from it, and then the points are forgotten.
 - *Learning* is that of `SmoothPairHashing`, from W₀ scaled so that the first steps turn functions less.
-- *Blending*: codes are those of W₀ + α (W - W₀). Each pair is first a question: how well does the distance of codes
-  tell similar from dissimilar pairs (AUC), for α of 0, 0.15, 0.3, 0.6 and 1? Only then it is learned. α is the mean
-  of the five, weighted by the exponential of how many pairs each told right, older pairs being gradually forgotten. So
-  it begins in the middle, needs evidence to leave it, and comes back when there is evidence for that.
+- *Blending*: codes are those of W₀ + α (W - W₀). Each pair is first a question: how far up does a similar pair come,
+  among similar pairs and among others, for α of 0, 0.1, 0.3 and 1? Only then it is learned. Others are pairs that were
+  called dissimilar and points that nobody paired. α is the mean of the four, weighted by the exponential of that
+  evidence, older pairs being forgotten. So it begins in the middle, and needs evidence to leave it.
+- *Marks on results* come many to a query. Pairs that share a point count together as one question, none if the chunk
+  before had the point, and their step is shorter.
 """
 
 from __future__ import annotations
@@ -26,7 +28,15 @@ from onlinehash.format import like
 from onlinehash.learners.buffer import Buffer
 from onlinehash.learners.damping import Damping
 from onlinehash.learners.iterative_quantization import rotated_directions
-from onlinehash.learners.smooth_kernels import blend_of, count_distances, enter_gradient, pulls, scale_to_unit_length
+from onlinehash.learners.smooth_kernels import (
+    blend_of,
+    count_distances,
+    enter_gradient,
+    keys_of,
+    note_repeats,
+    pulls,
+    scale_to_unit_length,
+)
 from onlinehash.learners.smooth_pairs import (
     AGREE,
     DECAY,
@@ -48,10 +58,16 @@ from onlinehash.learners.update import Updates
 from onlinehash.numeric.threads import one_thread
 
 #: Root mean square of the first projections. Larger ones turn less with each step.
-FIRST_SCALE = 1.5
+FIRST_SCALE = 1.0
 
 #: α's candidates, and the number of pairs of a kind in which the weight of an older answer halves.
-SHARES, HALF_LIFE = np.array([0.0, 0.15, 0.3, 0.6, 1.0]), 500
+SHARES, HALF_LIFE = np.array([0.0, 0.1, 0.3, 1.0]), 100
+
+#: Multiples of this, but for whole numbers, are a pattern without a period.
+GOLDEN = (math.sqrt(5) - 1) / 2
+
+#: What no point has as its key.
+NO_KEY = 1e300
 
 #: After `MANY_PAIRS`, one chunk in so many is asked for α, and tells which bits to publish.
 LOOKED_AT = 4
@@ -66,11 +82,12 @@ class BlendedPairHashing(SmoothPairHashing):
     With W₀ from the first points alone, and W learned from pairs beginning there (see `SmoothPairHashing`),
 
         h(x) = sgn((W₀ + α (W - W₀))ᵀ x)
-        α = Σ_i α_i exp(T AUC_i) / Σ_i exp(T AUC_i)      α_i = 0, 0.15, 0.3, 0.6, 1
+        α = Σ_i α_i exp(0.4 J_i) / Σ_i exp(0.4 J_i)      α_i = 0, 0.1, 0.3, 1
+        J = Σ_similar log((S(d) + 0.01) / (F(d) + 0.01))
 
-    AUC_i is the probability that under α_i a similar pair's codes are nearer than a dissimilar pair's, over pairs that
-    were not learned yet; T = 4 n₊n₋ / (n₊ + n₋), with n₊ and n₋ how many of either kind it rests on. The weight of a
-    pair halves with every 500 of its kind that follow.
+    d is the Hamming distance of a similar pair not learned yet, S(d) the part of such pairs that is nearer, and
+    F(d) that of others: 0.8 times of points that nobody paired, 0.2 times of pairs called dissimilar. The weight of a
+    pair falls with the square of how far back in the stream it is, and halves at least with every 100 of its kind.
 
     Parameters
     ----------
@@ -96,6 +113,7 @@ class BlendedPairHashing(SmoothPairHashing):
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
         super()._begin(n_inputs, rng)
         self._points: Buffer | None = self._room()
+        self._pattern = np.modf(np.arange(1, n_inputs + 1) * GOLDEN)[0]
         self._begun_with = 0
         self._start_from(self._learning)
 
@@ -115,9 +133,10 @@ class BlendedPairHashing(SmoothPairHashing):
         self._mean_weight = 1.0
         self._n_chunks = self._n_learned = self._directions_at = 0
         self._n_whole = 0.0  # chunks learned, where one that was ended early counts by its part
-        self._distances = np.zeros((len(SHARES), 2, self.n_bits + 1))  # dissimilar, similar
+        self._distances = np.zeros((len(SHARES), 3, self.n_bits + 1))  # dissimilar, similar, other pairs
         self._blend = blend_of(SHARES, self._distances)  # α
         self._along = self._damping.along(self._momentum)
+        self._keys = np.full((2, self.chunk_size), NO_KEY)  # of the points learned last
 
     # ------------------------------------------------------------------ the beginning
 
@@ -206,10 +225,11 @@ class BlendedPairHashing(SmoothPairHashing):
         self._follow(X, weights, similar)
         if self._directions_at != looked_at:
             self._along = self._damping.along(self._momentum)
+        times, is_new = self._repeats(X)
         learned, shown = X @ self._learning, None
         if self._n_learned <= MANY_PAIRS or self._n_chunks % LOOKED_AT == 0:
             first = X @ self._first
-            self._ask(first, learned, similar, weights)
+            self._ask(first, learned, similar, weights * is_new / times)
             shown = first + self.dtype_.type(self._blend) * (learned - first)
         F, pull = np.tanh(learned), np.empty_like(learned)
         p = self._share[0]
@@ -218,13 +238,23 @@ class BlendedPairHashing(SmoothPairHashing):
         loss = pulls(F, similar, weights, rare, AGREE, DIFFER, SHARPNESS, pull)
         self._n_chunks += 1
         self._surprise.enter(loss, len(similar))
-        self._advance(X.T @ pull, len(similar) / self.chunk_size)
+        self._advance(X.T @ pull, (1 / np.sqrt(times)).sum() / self.chunk_size)
         return shown
+
+    def _repeats(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How many pairs share a point with each, and which have none in common with the chunk learned before."""
+        n = len(X) // 2
+        keys, times, is_new = np.empty((2, n)), np.empty(n), np.empty(n, np.bool_)
+        keys_of(X, self._pattern, keys.reshape(-1))
+        note_repeats(keys, self._keys, times, is_new)
+        self._keys[:, :n], self._keys[:, n:] = keys, NO_KEY
+        return times, is_new
 
     def _ask(self, first: np.ndarray, learned: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
         """Distances of codes under each α enter the histograms, in which older pairs of the same kind fade."""
-        for kind in (0, 1):
-            self._distances[:, kind] *= 0.5 ** (weights @ (similar == kind) / HALF_LIFE)
+        sooner = (1 - len(similar) / self._n_learned) ** 2  # what was learned last is better known from the last pairs
+        for kind, of_kind in enumerate((~similar, similar, similar)):
+            self._distances[:, kind] *= min(0.5 ** (weights @ of_kind / HALF_LIFE), sooner)
         count_distances(first, learned, SHARES.astype(self.dtype_), similar, weights, self._distances)
         self._blend = blend_of(SHARES, self._distances)
 
@@ -275,6 +305,7 @@ class BlendedPairHashing(SmoothPairHashing):
             "first": self._first,
             "along": self._along,
             "distances": self._distances,
+            "keys": self._keys,
             "n_whole": self._n_whole,
             "begun_with": self._begun_with,
             "points": None if self._points is None else self._points.get_state(),
@@ -285,6 +316,7 @@ class BlendedPairHashing(SmoothPairHashing):
         self._first = like(state["first"], self._first, "first")
         self._distances = like(state["distances"], self._distances, "distances")
         self._along = like(state["along"], self._along, "along")
+        self._keys = like(state["keys"], self._keys, "keys")
         self._n_whole, self._begun_with = float(state["n_whole"]), int(state["begun_with"])
         if state["points"] is None:
             self._points = None

@@ -12,6 +12,7 @@ from onlinehash import checks
 from onlinehash.codes import Codes, layout
 from onlinehash.errors import InvalidInput
 from onlinehash.features import FeatureMap, same_map
+from onlinehash.gpu.card import check_device
 from onlinehash.numeric.signs import Signs
 
 #: Rows taken through the feature map at once: a whole number of blocks of codes.
@@ -59,9 +60,39 @@ class Encoder:
         """Booleans `(n, n_models * n_bits)`, for people."""
         return self.encode(X).bits()
 
-    def encode(self, X: Any) -> Codes:
-        """Packed `Codes`, for machines."""
+    def encode(self, X: Any, device: str | None = None) -> Codes:
+        """Packed `Codes`, for machines.
+
+        With `device="cuda"` a card computes them, to the same bits; X may then be an array of CuPy's too. A feature map
+        stays on the CPU.
+        """
+        if check_device(device):
+            return self._encode_on_card(X)
         return self.codes_of(self._check_rows(X))
+
+    def _encode_on_card(self, X: Any) -> Codes:
+        from onlinehash.gpu.encoding import CardSigns
+
+        is_there = hasattr(X, "__cuda_array_interface__")
+        if is_there and (X.dtype, X.shape[1:], X.flags.c_contiguous) != (self.weights.dtype, (self.n_features,), True):
+            raise InvalidInput(
+                f"expected contiguous rows of {self.n_features} {self.weights.dtype} on the card, "
+                f"got {X.dtype} {X.shape}."
+            )
+        rows: Any = X if is_there else self._check_rows(X)
+        planes = layout.aligned_planes(len(rows), self.n_models * layout.planes_per_model(self.n_bits))
+        places = layout.places(np.arange(self.n_columns), self.n_bits)
+        signs = CardSigns(self.weights, self.thresholds, places, planes.shape[1])
+        size = len(rows) if self.feature_map is None else 16 * BLOCK_ROWS
+        for start in range(0, len(rows), size):
+            some, first = rows[start : start + size], start // layout.LANES
+            if self.feature_map is not None:
+                checks.finite(some.get() if is_there else some)
+                some = self.feature_map.map_rows(some.get() if is_there else some)
+            for left in signs.put(some, planes, first):
+                again = some[left].get() if hasattr(some, "get") else some[left]
+                self._signs.put(again, planes, first + left.start // layout.LANES)
+        return Codes.from_planes(planes, len(rows), self.n_bits, self.n_models)
 
     def recode(self, codes: Codes, X: Any, columns: Any) -> Codes:
         """The codes of the rows X with some columns encoded anew, at the cost of these columns.

@@ -31,10 +31,9 @@ from onlinehash.features.boosted_trees import BoostedTrees
 from onlinehash.format import like
 from onlinehash.learners import block_cuts
 from onlinehash.learners import fast_supervised_kernels as kernels
-from onlinehash.learners.batch import Show
+from onlinehash.learners.base import Traits
+from onlinehash.learners.batch import BatchLearner, Show, fit_similarities
 from onlinehash.learners.fast_supervised_pairs import Pairs, pairs_of_classes, pairs_of_similarities
-from onlinehash.learners.hooks import Traits
-from onlinehash.learners.similarities import SimilarityLearner
 
 #: Passes over all blocks; a third changes next to nothing.
 N_PASSES = 2
@@ -46,7 +45,7 @@ N_STEPS = 50
 OFFERED, LEAST_OFFERED = 0.25, 16
 
 
-class FastSupervisedHashing(SimilarityLearner):
+class FastSupervisedHashing(BatchLearner):
     """Learns bit after bit what codes the labels (or similarities) want, and boosted trees that give them.
 
     Two steps for each bit: first the bit of every training point is inferred, without a thought of how it may be
@@ -82,6 +81,8 @@ class FastSupervisedHashing(SimilarityLearner):
     """
 
     traits = Traits(learns_from="labels", unit="batch")
+
+    fit_similarities = fit_similarities
 
     def __init__(
         self,

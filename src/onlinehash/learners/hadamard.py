@@ -30,7 +30,7 @@ from onlinehash import checks
 from onlinehash.errors import FormatError
 from onlinehash.format import like
 from onlinehash.learners import hadamard_kernels as kernels
-from onlinehash.learners.hooks import Traits
+from onlinehash.learners.base import Traits
 from onlinehash.learners.label_kernels import trace_of
 from onlinehash.learners.linear import unit_columns
 from onlinehash.learners.targets import TargetLearner
@@ -56,28 +56,20 @@ def hadamard_codewords(n_bits: int, seed: int, block: int, known: np.ndarray) ->
     return signed
 
 
-class _HadamardLearner(TargetLearner):
-    """What both methods share: the codewords, and what points aim at."""
-
-    traits = Traits(learns_from="labels", unit="point", several_labels=True)
-
-    def _start_at(self, W: np.ndarray, rng: np.random.Generator) -> None:
-        self._lay_out(W)
-        self._salt = int(rng.integers(2**63))
-
-    def _draw_codewords(self, n_classes: int) -> np.ndarray:
-        words, known = [self._codewords], len(self._codewords)
-        while known < n_classes:
-            order = 1 << (self.n_bits - 1).bit_length()
-            block, first = divmod(known, order)
-            before = np.concatenate(words)[: known - first]  # of whole blocks, so that any split draws alike
-            drawn = hadamard_codewords(self.n_bits, self._seed, block, before)
-            words.append(drawn[first : first + n_classes - known])
-            known += len(words[-1])
-        return np.concatenate(words)
+def more_codewords(known: np.ndarray, n_classes: int, n_bits: int, seed: int) -> np.ndarray:
+    """The codewords of `n_classes` classes, int8 `(n_classes, n_bits)`, of which the first are known."""
+    words, n = [known], len(known)
+    while n < n_classes:
+        order = 1 << (n_bits - 1).bit_length()
+        block, first = divmod(n, order)
+        before = np.concatenate(words)[: n - first]  # of whole blocks, so that any split draws alike
+        drawn = hadamard_codewords(n_bits, seed, block, before)
+        words.append(drawn[first : first + n_classes - n])
+        n += len(words[-1])
+    return np.concatenate(words)
 
 
-class HadamardHashing(_HadamardLearner):
+class HadamardHashing(TargetLearner):
     """Learns to map each class to its own row of a Hadamard matrix, by gradient steps, one labelled point at a time.
 
     Rows of a Hadamard matrix are as far apart from each other as so many codes can be: r/2 bits, all of them. A class
@@ -94,6 +86,8 @@ class HadamardHashing(_HadamardLearner):
     features, centre, burn_in, random_state
         As for every learner: see `Learner`.
     """
+
+    traits = Traits(learns_from="labels", unit="point", several_labels=True)
 
     def __init__(
         self,
@@ -116,14 +110,18 @@ class HadamardHashing(_HadamardLearner):
         return {"step": checks.real(0, above=True)}
 
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
-        self._start_at(unit_columns(n_inputs, self.n_bits, rng), rng)
+        self._lay_out(unit_columns(n_inputs, self.n_bits, rng))
+        self._salt = int(rng.integers(2**63))
+
+    def _draw_codewords(self, n_classes: int) -> np.ndarray:
+        return more_codewords(self._codewords, n_classes, self.n_bits, self._seed)
 
     def _learn_labelled(self, X: np.ndarray, members: np.ndarray, updates: Updates) -> None:
         self._meet(members)
         kernels.descend(self._W, X, members, self._codewords, self._salt, self.step, trace_of(updates))
 
 
-class HadamardMatchingHashing(_HadamardLearner):
+class HadamardMatchingHashing(TargetLearner):
     """Learns to map each class to its own row of a Hadamard matrix, by averaged perceptrons, one point at a time.
 
     Each bit is a perceptron V that starts at zero and moves only when it gets a point x of a class with codeword c
@@ -142,6 +140,8 @@ class HadamardMatchingHashing(_HadamardLearner):
         As for every learner: see `Learner`.
     """
 
+    traits = Traits(learns_from="labels", unit="point", several_labels=True)
+
     def __init__(
         self,
         n_bits: int = 64,
@@ -158,9 +158,13 @@ class HadamardMatchingHashing(_HadamardLearner):
         self.random_state = random_state
 
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
-        self._start_at(np.zeros((1, n_inputs, self.n_bits)), rng)
+        self._lay_out(np.zeros((1, n_inputs, self.n_bits)))
+        self._salt = int(rng.integers(2**63))
         self._late = aligned_zeros((self.n_bits, n_inputs), np.float64)
         self._n_taught = 0
+
+    def _draw_codewords(self, n_classes: int) -> np.ndarray:
+        return more_codewords(self._codewords, n_classes, self.n_bits, self._seed)
 
     def _learn_labelled(self, X: np.ndarray, members: np.ndarray, updates: Updates) -> None:
         self._meet(members)

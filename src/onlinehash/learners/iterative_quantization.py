@@ -20,8 +20,8 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.format import like
+from onlinehash.learners.base import Traits
 from onlinehash.learners.batch import BatchLearner, Show
-from onlinehash.learners.hooks import Traits
 from onlinehash.numeric.tall import ROWS, blocks, inner, signs, times
 
 #: Hears the number of an iteration and the loss after it.

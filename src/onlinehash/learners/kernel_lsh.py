@@ -18,15 +18,15 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.features import RbfAnchors
+from onlinehash.learners.base import Traits
 from onlinehash.learners.buffer import Buffer
-from onlinehash.learners.hooks import Traits
-from onlinehash.learners.own_mean import OwnMean
+from onlinehash.learners.linear import LinearLearner
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import pad_rows
 from onlinehash.numeric.threads import one_thread
 
 
-class KernelLSH(OwnMean):
+class KernelLSH(LinearLearner):
     """Random projections in the space of a kernel, made from a few anchor points.
 
     Hyperplanes in that space are sums of anchors: over t of the p anchors at random, whitened by the centred kernel
@@ -51,6 +51,8 @@ class KernelLSH(OwnMean):
     """
 
     traits = Traits(learns_from="nothing", unit="point")
+    centre, burn_in = "none", 1
+    _keeps_mean = True
 
     def __init__(
         self, n_bits: int = 64, *, n_anchors: int = 300, features: Any = None, random_state: Any = None

@@ -29,9 +29,8 @@ from scipy.sparse import csr_array
 
 from onlinehash import checks
 from onlinehash.format import like
-from onlinehash.learners.batch import Show
-from onlinehash.learners.hooks import Traits
-from onlinehash.learners.similarities import SimilarityLearner
+from onlinehash.learners.base import Traits
+from onlinehash.learners.batch import BatchLearner, Show, fit_similarities
 from onlinehash.numeric.tall import signs
 
 RIDGE = 1e-6
@@ -39,7 +38,7 @@ MOST_STEPS, MOST_DOUBLINGS = 500, 50
 TOLERANCE = 1e-3
 
 
-class KernelSupervisedHashing(SimilarityLearner):
+class KernelSupervisedHashing(BatchLearner):
     """Learns bit after bit, so that the inner products of codes follow the classes of a sample of points.
 
     S is +1 for two points of one class (`fit`) or two that are similar (`fit_similarities`), else -1; codes H should
@@ -67,6 +66,8 @@ class KernelSupervisedHashing(SimilarityLearner):
     """
 
     traits = Traits(learns_from="labels", unit="batch")
+
+    fit_similarities = fit_similarities
 
     def __init__(
         self, n_bits: int = 64, *, n_samples: int = 2000, features: Any = None, random_state: Any = None

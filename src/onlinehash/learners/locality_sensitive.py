@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.features.centring import MODES
-from onlinehash.learners.hooks import Traits
+from onlinehash.learners.base import Traits
 from onlinehash.learners.linear import LinearLearner
 
 

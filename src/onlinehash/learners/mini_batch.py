@@ -55,14 +55,21 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.learners import mini_batch_kernels as kernels
+from onlinehash.learners.base import Traits
 from onlinehash.learners.chunks import ChunkLearner
-from onlinehash.learners.hooks import Traits
-from onlinehash.learners.online_hashing import PassiveAggressive
+from onlinehash.learners.online_hashing import (
+    dissimilar_distance,
+    drawn_init,
+    given_init,
+    loss_rules,
+    n_inputs_of,
+    warn_of_overlap,
+)
 from onlinehash.learners.pair_kernels import similarity_losses
 from onlinehash.numeric.dots import aligned_zeros
 
 
-class MiniBatchOnlineHashing(ChunkLearner, PassiveAggressive):
+class MiniBatchOnlineHashing(ChunkLearner):
     """Online hashing that learns a chunk of pairs at one time, by one step that weighs them against each other.
 
     Like `OnlineHashing`, but W takes the smallest step that satisfies all pairs of a chunk as far as the slack allows;
@@ -129,15 +136,27 @@ class MiniBatchOnlineHashing(ChunkLearner, PassiveAggressive):
         self.random_state = random_state
 
     def _rules(self) -> dict[str, checks.Rule]:
-        return super()._rules() | {"chunk_size": checks.integer(1, 4096), "balance": checks.real(0, 1)}
+        return loss_rules(self.n_bits) | {"chunk_size": checks.integer(1, 4096), "balance": checks.real(0, 1)}
+
+    def _check_parameters(self, rows: np.ndarray) -> None:
+        super()._check_parameters(rows)
+        self._given_init(n_inputs_of(self.features, rows.shape[1]), rows.dtype)
+        warn_of_overlap(self.similar_radius, self.dissimilar_ratio, self.n_bits)
+
+    def _given_init(self, n_inputs: int | None, dtype: np.dtype) -> np.ndarray | None:
+        return given_init(type(self).__name__, self.init, None, n_inputs, self.n_bits, dtype)
 
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
-        super()._begin(n_inputs, rng)
+        W = self._given_init(n_inputs, self.dtype_)
+        self._lay_out(drawn_init(self.init, (1, n_inputs, self.n_bits), rng) if W is None else W)
         self._lay_out_chunk(n_inputs)
         self._points = aligned_zeros((2 * self.chunk_size, n_inputs), self.dtype_)  # the kernels' room to work in
 
     def _losses(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, losses: np.ndarray) -> None:
-        similarity_losses(self._W, A, B, similar, self.similar_radius, self._dissimilar_distance, losses)
+        similarity_losses(self._W, A, B, similar, self.similar_radius, self._distance(), losses)
+
+    def _distance(self) -> float:
+        return dissimilar_distance(self.dissimilar_ratio, self.n_bits)
 
     def _learn_chunk(self, chunk: Any) -> np.ndarray:
         caps = self.C * chunk.weights * _weights_of_kinds(chunk.similar, self.balance)
@@ -164,7 +183,7 @@ class MiniBatchOnlineHashing(ChunkLearner, PassiveAggressive):
         )
         P, K = aligned_zeros((r, 2 * n), self.dtype_), aligned_zeros((2 * n, 2 * n), self.dtype_)
         X = self._side_by_side(A, B)
-        dual, gap = kernels.learn_chunk(self._W, X, P, K, similar, self.similar_radius, self._dissimilar_distance, of)
+        dual, gap = kernels.learn_chunk(self._W, X, P, K, similar, self.similar_radius, self._distance(), of)
         return of, dual, gap
 
     def _side_by_side(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:

@@ -38,6 +38,17 @@ class MultiModelOnlineHashing(OnlineHashing):
         As in `OnlineHashing`.
     features, centre, burn_in, similar_share, reservoir_size, random_state
         As for every learner: see `Learner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import MultiModelOnlineHashing
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 16))
+    >>> learner = MultiModelOnlineHashing(n_bits=8, n_models=3, random_state=0)
+    >>> learner.partial_fit_pairs(A, B, A[:, 0] * B[:, 0] > 0).projection_.shape
+    (3, 16, 8)
+    >>> learner.transform(A).shape
+    (200, 24)
     """
 
     _per_model = True

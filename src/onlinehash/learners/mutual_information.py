@@ -25,7 +25,7 @@ from onlinehash import checks
 from onlinehash.errors import FormatError
 from onlinehash.format import like
 from onlinehash.learners import mutual_information_kernels as kernels
-from onlinehash.learners.hooks import Traits
+from onlinehash.learners.base import Traits
 from onlinehash.learners.label_kernels import trace_of
 from onlinehash.learners.linear import LinearLearner, unit_columns
 from onlinehash.learners.update import Updates

@@ -16,89 +16,30 @@ Readings taken where the paper leaves a choice:
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, InvalidParameter
-from onlinehash.features.centring import MODES
+from onlinehash.features.centring import MODES, Centring, Medians
 from onlinehash.learners import online_hashing_kernels as kernels
-from onlinehash.learners.hooks import Traits
+from onlinehash.learners.base import Traits
 from onlinehash.learners.linear import LinearLearner
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import aligned_zeros
 
 
-class PassiveAggressive(LinearLearner):
-    """What OH and its form for chunks share: the similarity loss, the cap C on a step, and W¹."""
+class Model(NamedTuple):
+    """What a step changes in place: not copies, for those who take steps in a learner's place."""
 
-    similar_radius: int
-    dissimilar_ratio: float
-    C: float
-    init: Any
-
-    def _rules(self) -> dict[str, checks.Rule]:
-        return {
-            "similar_radius": checks.integer(0, self.n_bits),
-            "dissimilar_ratio": checks.real(0, 1, above=True),
-            "C": checks.real(0, above=True),
-        }
-
-    def _check_parameters(self, rows: np.ndarray) -> None:
-        super()._check_parameters(rows)
-        n_inputs = rows.shape[1] if self.features is None else getattr(self.features, "n_anchors", None)
-        if getattr(self.features, "anchors", None) is not None:
-            n_inputs = len(self.features.anchors)
-        self._check_init(n_inputs, rows.dtype)
-        if self.similar_radius >= self._dissimilar_distance:
-            checks.warn(
-                f"similar_radius={self.similar_radius} is not below dissimilar_ratio * n_bits = "
-                f"{self._dissimilar_distance:g}: some distances are right for similar and dissimilar pairs alike.",
-            )
-
-    @property
-    def _dissimilar_distance(self) -> float:
-        return dissimilar_distance(self.dissimilar_ratio, self.n_bits)
-
-    # ------------------------------------------------------------------ W¹
-
-    def _check_init(self, n_inputs: int | None, dtype: np.dtype) -> np.ndarray | None:
-        """A given W¹ as `(n_models, n_inputs, n_bits)`; None where it is to be drawn."""
-        if isinstance(self.init, str) and self.init in ("gaussian", "unit"):
-            return None
-        shape = (*((self._n_models,) if self._per_model else ()), n_inputs or "n_inputs", self.n_bits)
-        try:
-            with np.errstate(over="ignore"):
-                W = np.asarray(self.init, dtype=np.float64).astype(dtype)
-            fits = W.ndim == len(shape) and all(
-                want in (got, "n_inputs") for want, got in zip(shape, W.shape, strict=True)
-            )
-        except (TypeError, ValueError, OverflowError):
-            fits = False
-        if not fits:
-            raise InvalidParameter(
-                f"{type(self).__name__} expects init to be 'gaussian', 'unit' or an array of shape {shape}, got "
-                f"{checks.shown(self.init)}."
-            )
-        W = W.reshape(self._n_models, -1, self.n_bits)
-        if not np.isfinite(W).all() or not W.any(axis=1).all():
-            raise InvalidParameter(
-                f"{type(self).__name__} expects init to be finite and without a zero column in {dtype}, got "
-                f"{np.count_nonzero(~W.any(axis=1))} zero columns; a bit without a direction has no margin."
-            )
-        return W
-
-    def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
-        W = self._check_init(n_inputs, self.dtype_)
-        if W is None:
-            W = rng.standard_normal((self._n_models, n_inputs, self.n_bits))
-            if self.init == "unit":
-                W /= np.linalg.norm(W, axis=1, keepdims=True)
-        self._lay_out(W)
+    W: np.ndarray  # a row per bit, padded for the row kernels
+    centring: Centring
+    medians: Medians
 
 
-class OnlineHashing(PassiveAggressive):
+class OnlineHashing(LinearLearner):
     """Learns r hash functions `h(x) = sgn(Wᵀx)` from similar and dissimilar pairs, one pair at a time.
 
     A similar pair should have codes at most α apart, a dissimilar one at least βr. When a pair does not, the codes
@@ -127,6 +68,19 @@ class OnlineHashing(PassiveAggressive):
         W¹: independent normal values, columns of unit length, or your own (n_inputs is the number of features).
     features, centre, burn_in, similar_share, reservoir_size, random_state
         As for every learner: see `Learner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing
+    >>> rng = np.random.default_rng(0)
+    >>> A, B = rng.standard_normal((2, 200, 16))
+    >>> similar = A[:, 0] * B[:, 0] > 0
+    >>> oh = OnlineHashing(n_bits=16, random_state=0).partial_fit_pairs(A, B, similar)
+    >>> oh.projection_.shape
+    (16, 16)
+    >>> oh.encode(A[:3])
+    Codes(n=3, n_bits=16)
     """
 
     traits = Traits(learns_from="pairs", unit="pair")
@@ -163,13 +117,35 @@ class OnlineHashing(PassiveAggressive):
         self.random_state = random_state
 
     def _rules(self) -> dict[str, checks.Rule]:
-        return super()._rules() | {"n_rounds": checks.integer(1)}
+        return loss_rules(self.n_bits) | {"n_rounds": checks.integer(1)}
+
+    def _check_parameters(self, rows: np.ndarray) -> None:
+        super()._check_parameters(rows)
+        self._given_init(n_inputs_of(self.features, rows.shape[1]), rows.dtype)
+        warn_of_overlap(self.similar_radius, self.dissimilar_ratio, self.n_bits)
+
+    def _given_init(self, n_inputs: int | None, dtype: np.dtype) -> np.ndarray | None:
+        n_models = self._n_models if self._per_model else None
+        return given_init(type(self).__name__, self.init, n_models, n_inputs, self.n_bits, dtype)
 
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
-        super()._begin(n_inputs, rng)
+        W = self._given_init(n_inputs, self.dtype_)
+        if W is None:
+            W = drawn_init(self.init, (self._n_models, n_inputs, self.n_bits), rng)
+        self._lay_out(W)
         self._ahead = aligned_zeros((2 * kernels.PAIRS_AHEAD, n_inputs), self.dtype_)  # the kernel's room to work in
 
     # ------------------------------------------------------------------ learning
+
+    def model(self) -> Model:
+        """The arrays that a step changes in place.
+
+        Returns
+        -------
+        Model
+            Not copies: whoever changes them takes a step in the learner's place (`learn_pairs_by`).
+        """
+        return Model(self._W, self._centring, self._medians)
 
     def _learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates) -> None:
         self._run(A, B, similar, weights, updates, np.zeros(0))
@@ -183,15 +159,16 @@ class OnlineHashing(PassiveAggressive):
         updates: Updates,
         refined: np.ndarray,
     ) -> None:
-        centring, medians = self._centring, self._medians
+        W, centring, medians = self.model()
+        distance = dissimilar_distance(self.dissimilar_ratio, self.n_bits)
         stopped_at = kernels.learn_pairs(
-            self._W,
+            W,
             self._ahead,
             A,
             B,
             similar,
             self.C * weights,
-            *(self._n_models, self.similar_radius, self._dissimilar_distance, self.n_rounds),
+            *(self._n_models, self.similar_radius, distance, self.n_rounds),
             *(centring.total, centring.count, centring.limit, centring.mean),
             *(self.centre == "median", medians.values, medians.spreads, medians.count),
             *(updates.loss, updates.step, updates.capped, updates.flips, updates.n_moved, updates.moved, refined),
@@ -199,10 +176,27 @@ class OnlineHashing(PassiveAggressive):
         if stopped_at >= 0:
             raise InvalidInput(f"expected finite values, got others in pair {stopped_at}.")
 
-    def refined_loss(self, a: Any, b: Any, similar: Any, sample_weight: float = 1.0) -> float:
-        """max_f H(W', f) - G(W') + √R, with W' what learning this pair would make of W. Nothing is learned.
+    def refined_loss(self, a: ArrayLike, b: ArrayLike, similar: Any, sample_weight: float = 1.0) -> float:
+        """The paper's refinement of its prediction loss for a pair; nothing is learned.
 
-        The paper's refinement of its prediction loss; zero where R is, summed over the models the pair would update.
+        It is max_f H(W', f) - G(W') + √R, with W' what learning this pair would make of W: zero where R is, summed over
+        the models that the pair would update.
+
+        Parameters
+        ----------
+        a, b, similar, sample_weight
+            As in `learn_pair`.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit.
+        NotFitted, NotReady
+            As in `snapshot`.
         """
         rows = np.concatenate([self._check_rows(checks.row(x, name)) for x, name in ((a, "a"), (b, "b"))])
         Z = rows if self._map is None else self._map.map_rows(rows)
@@ -211,6 +205,75 @@ class OnlineHashing(PassiveAggressive):
         trial = copy.deepcopy(self)
         trial._run(Z[:1], Z[1:], s, w, Updates.empty(1, self._n_models, self._n_columns), refined)
         return float(refined[0])
+
+
+# ------------------------------------------------------------------ what OH shares with its form for chunks
+
+
+def loss_rules(n_bits: int) -> dict[str, checks.Rule]:
+    """Rules for the parameters of the similarity loss and of a capped step."""
+    return {
+        "similar_radius": checks.integer(0, n_bits),
+        "dissimilar_ratio": checks.real(0, 1, above=True),
+        "C": checks.real(0, above=True),
+    }
+
+
+def warn_of_overlap(similar_radius: int, dissimilar_ratio: float, n_bits: int) -> None:
+    """Warn where some distances are right for both kinds of pairs."""
+    distance = dissimilar_distance(dissimilar_ratio, n_bits)
+    if similar_radius >= distance:
+        checks.warn(
+            f"similar_radius={similar_radius} is not below dissimilar_ratio * n_bits = {distance:g}: "
+            "some distances are right for similar and dissimilar pairs alike.",
+        )
+
+
+def n_inputs_of(features: Any, n_features: int) -> int | None:
+    """How many features a method will hash, where that is known before the feature map is ready."""
+    if features is None:
+        return n_features
+    if getattr(features, "anchors", None) is not None:
+        return len(features.anchors)
+    return getattr(features, "n_anchors", None)
+
+
+def given_init(
+    method: str, init: Any, n_models: int | None, n_inputs: int | None, n_bits: int, dtype: np.dtype
+) -> np.ndarray | None:
+    """A given W¹, checked, as `(n_models, n_inputs, n_bits)`; None where it is to be drawn.
+
+    n_models is None for a method of one model, whose W¹ is given as `(n_inputs, n_bits)`; n_inputs where it is not
+    known yet.
+    """
+    if isinstance(init, str) and init in ("gaussian", "unit"):
+        return None
+    shape = (*(() if n_models is None else (n_models,)), n_inputs or "n_inputs", n_bits)
+    try:
+        with np.errstate(over="ignore"):
+            W = np.asarray(init, dtype=np.float64).astype(dtype)
+        fits = W.ndim == len(shape) and all(want in (got, "n_inputs") for want, got in zip(shape, W.shape, strict=True))
+    except (TypeError, ValueError, OverflowError):
+        fits = False
+    if not fits:
+        raise InvalidParameter(
+            f"{method} expects init to be 'gaussian', 'unit' or an array of shape {shape}, got {checks.shown(init)}."
+        )
+    W = W.reshape(n_models or 1, -1, n_bits)
+    if not np.isfinite(W).all() or not W.any(axis=1).all():
+        raise InvalidParameter(
+            f"{method} expects init to be finite and without a zero column in {dtype}, got "
+            f"{np.count_nonzero(~W.any(axis=1))} zero columns; a bit without a direction has no margin."
+        )
+    return W
+
+
+def drawn_init(init: str, shape: tuple[int, int, int], rng: np.random.Generator) -> np.ndarray:
+    """W¹ of independent normal values, `(n_models, n_inputs, n_bits)`; with "unit", columns of unit length."""
+    W = rng.standard_normal(shape)
+    if init == "unit":
+        W /= np.linalg.norm(W, axis=1, keepdims=True)
+    return W
 
 
 def dissimilar_distance(ratio: float, n_bits: int) -> float:

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.learners.hooks import Traits
+from onlinehash.learners.base import Traits
 from onlinehash.learners.label_kernels import Trace, load_unit_point, move_row, note_move, trace_of
 from onlinehash.learners.linear import unit_columns
 from onlinehash.learners.targets import TargetLearner

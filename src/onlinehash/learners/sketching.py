@@ -20,14 +20,13 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
+from onlinehash.learners.base import Traits
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.frequent_directions import FrequentDirections, completed
-from onlinehash.learners.hooks import Traits
-from onlinehash.learners.own_mean import OwnMean
 from onlinehash.numeric.threads import one_thread
 
 
-class OnlineSketchingHashing(OwnMean, ChunkLearner):
+class OnlineSketchingHashing(ChunkLearner):
     """Hashes by the principal directions of the stream so far, randomly rotated, without labels.
 
     A frequent-directions sketch B of ℓ rows stands for the centred scatter of all points. A chunk of m points with
@@ -56,6 +55,8 @@ class OnlineSketchingHashing(OwnMean, ChunkLearner):
     """
 
     traits = Traits(learns_from="nothing", unit="chunk")
+    centre, burn_in = "none", 1
+    _keeps_mean = True
 
     def __init__(
         self,

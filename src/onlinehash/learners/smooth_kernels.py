@@ -12,6 +12,10 @@ import numpy as np
 
 from onlinehash.numeric.kernels import njit
 
+#: How `blend_of` weighs evidence: what it takes all of it times; the share of dissimilar pairs among those that similar
+#: ones should precede; and a share that is as good as none.
+TRUST, OF_DIFFER, SURELY = 0.4, 0.2, 0.01
+
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})  # a row is summed alike wherever it stands
 def scale_to_unit_length(X: np.ndarray) -> None:
@@ -110,6 +114,38 @@ def move(W: np.ndarray, M: np.ndarray, damped: np.ndarray, q: float, scale: np.n
             W[i, k] = factor * (W[i, k] - scale[k] * (of_all * (M[i, k] - damped[i, k])))
 
 
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def keys_of(X: np.ndarray, pattern: np.ndarray, keys: np.ndarray) -> None:
+    """A number for each row, by which the same row is known again."""
+    for n in range(X.shape[0]):
+        total = 0.0
+        for i in range(X.shape[1]):
+            total += X[n, i] * pattern[i]
+        keys[n] = total
+
+
+@njit(nogil=True, cache=True)
+def note_repeats(keys: np.ndarray, before: np.ndarray, times: np.ndarray, is_new: np.ndarray) -> None:
+    """How many pairs of the chunk share a pair's point a, or its b if they are more; and is neither in those before?
+
+    `keys` and `before` are `(2, n)`: points a, points b.
+    """
+    times[:], is_new[:] = 1, True
+    for side in range(2):
+        earlier, order = np.sort(before[side]), np.argsort(keys[side])
+        start = 0
+        for stop in range(1, order.shape[0] + 1):  # order[start:stop] are of one key
+            key = keys[side, order[start]]
+            if stop < order.shape[0] and keys[side, order[stop]] == key:
+                continue
+            place = np.searchsorted(earlier, key)
+            was_there = place < earlier.shape[0] and earlier[place] == key
+            for t in order[start:stop]:
+                times[t] = max(times[t], stop - start)
+                is_new[t] &= not was_there
+            start = stop
+
+
 @njit(nogil=True, cache=True)
 def count_distances(
     first: np.ndarray,
@@ -119,41 +155,60 @@ def count_distances(
     weights: np.ndarray,
     histograms: np.ndarray,
 ) -> None:
-    """The Hamming distance of each pair enters `histograms[share, is similar]`, for codes that go each share of the
-    way from the first to the learned projections (rows as in `pulls`)."""
+    """Hamming distances enter `histograms[share, kind]`, for codes that go each share of the way from the first to the
+    learned projections (rows as in `pulls`).
+
+    Kinds: 0 dissimilar pairs, 1 similar pairs, 2 points a with points b about half a chunk later, which nobody paired:
+    each a with up to 16 of them, and together they count as one.
+    """
     n, r = similar.shape[0], first.shape[1]
-    for t in range(n):
-        for i in range(shares.shape[0]):
-            share, distance = shares[i], 0
+    n_others = min(n // 2, 16)
+    start = n // 2 - n_others // 2
+    bits = np.empty((2 * n, r), np.uint8)
+    for i in range(shares.shape[0]):
+        for t in range(2 * n):
             for k in range(r):
-                a = first[t, k] + share * (learned[t, k] - first[t, k])
-                b = first[n + t, k] + share * (learned[n + t, k] - first[n + t, k])
-                distance += (a >= 0) != (b >= 0)
-            histograms[i, 1 if similar[t] else 0, distance] += weights[t]
+                bits[t, k] = first[t, k] + shares[i] * (learned[t, k] - first[t, k]) >= 0
+        for t in range(n):
+            histograms[i, 1 if similar[t] else 0, _difference(bits[t], bits[n + t])] += weights[t]
+            for u in range(start + t, start + t + n_others):
+                histograms[i, 2, _difference(bits[t], bits[n + u % n])] += 1 / n_others
+
+
+@njit(nogil=True, cache=True)
+def _difference(a: np.ndarray, b: np.ndarray) -> int:
+    distance = 0
+    for k in range(a.shape[0]):
+        distance += a[k] ^ b[k]
+    return distance
 
 
 @njit(nogil=True, cache=True)
 def blend_of(shares: np.ndarray, histograms: np.ndarray) -> float:
-    """The mean of the shares, weighted by exp(T AUC) of their histograms; the plain mean where a kind is missing.
-
-    T is the number of pairs behind them, as if the kinds were equally many.
-    """
+    """The mean of the shares, weighted by how far up each puts similar pairs; the plain mean where that is unknown."""
     n_shares, size = histograms.shape[0], histograms.shape[2]
-    n_differ, n_agree = histograms[0, 0].sum(), histograms[0, 1].sum()
-    auc = np.zeros(n_shares)
-    if n_differ > 0 and n_agree > 0:
+    n_differ, n_agree, n_others = histograms[0, 0].sum(), histograms[0, 1].sum(), histograms[0, 2].sum()
+    of_differ = OF_DIFFER if n_others > 0 else 1.0
+    if n_differ == 0:
+        of_differ = 0.0
+    evidence = np.zeros(n_shares)
+    if n_agree > 0 and n_differ + n_others > 0:
         for i in range(n_shares):
-            farther = n_differ
+            agree = differ = others = 0.0  # pairs that are nearer
             for distance in range(size):
-                differ = histograms[i, 0, distance]
-                farther -= differ
-                auc[i] += histograms[i, 1, distance] * (farther + differ / 2)
-            auc[i] /= n_differ * n_agree
-    evidence = 4 * n_differ * n_agree / max(n_differ + n_agree, 1e-300)
-    best = auc.max()
+                of_agree, of_others = histograms[i, 1, distance], histograms[i, 2, distance]
+                agree += of_agree / 2
+                differ += histograms[i, 0, distance] / 2
+                others += of_others / 2
+                false = of_differ * differ / max(n_differ, 1e-300) + (1 - of_differ) * others / max(n_others, 1e-300)
+                evidence[i] += of_agree * math.log((agree / n_agree + SURELY) / (false + SURELY))
+                agree += of_agree / 2
+                differ += histograms[i, 0, distance] / 2
+                others += of_others / 2
+    best = evidence.max()
     total = blend = 0.0
     for i in range(n_shares):
-        weight = math.exp(evidence * (auc[i] - best))
+        weight = math.exp(TRUST * (evidence[i] - best))
         total += weight
         blend += weight * shares[i]
     return blend / total

@@ -29,9 +29,9 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.errors import FormatError
 from onlinehash.format import like
+from onlinehash.learners.base import Traits
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.damping import WINDOW, Damping
-from onlinehash.learners.hooks import Traits
 from onlinehash.learners.pair_kernels import similarity_losses
 from onlinehash.learners.smooth_kernels import enter_gradient, share_of_flips, spread_pulls
 from onlinehash.learners.surprise import Surprise
@@ -152,8 +152,7 @@ class SmoothPairHashing(ChunkLearner):
         if not self._damping.has_directions:  # all points are the mean itself
             return np.zeros(self.n_bits, np.bool_)
         if self._n_chunks == 0:
-            W = self._damping.once(self._learning)
-            self._learning = W * (FIRST_SCALE / max(rms(X @ W), 1e-30))
+            self._learning = self._first_functions(X)
         F = X @ self._learning
         np.tanh(F, out=F)
         loss, G = self._gradient(X, F, similar, weights)
@@ -161,6 +160,11 @@ class SmoothPairHashing(ChunkLearner):
         self._surprise.enter(loss, len(F) // 2)
         self._step(G, len(F) / 2 / self.chunk_size)
         return self._publish(X, F)
+
+    def _first_functions(self, X: np.ndarray) -> np.ndarray:
+        """Where learning begins: what was drawn at random, scaled to the first chunk."""
+        W = self._damping.once(self._learning)
+        return W * (FIRST_SCALE / max(rms(X @ W), 1e-30))
 
     def _relative(self, weights: np.ndarray) -> np.ndarray:
         """Sample weights in units of their running mean: twice the weight of all pairs is the same stream."""

@@ -20,9 +20,9 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from onlinehash import checks
+from onlinehash.learners.base import Traits
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.frequent_directions import FrequentDirections
-from onlinehash.learners.hooks import Traits
 
 
 class StreamSpectralHashing(ChunkLearner):

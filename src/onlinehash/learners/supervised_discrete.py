@@ -27,9 +27,9 @@ from scipy.linalg import cho_factor, cho_solve
 
 from onlinehash import checks
 from onlinehash.format import like
+from onlinehash.learners.base import Traits
 from onlinehash.learners.batch import BatchLearner, Show
 from onlinehash.learners.discrete_descent import settle_bits
-from onlinehash.learners.hooks import Traits
 from onlinehash.numeric.tall import inner, times
 
 #: Sweeps over the bits of a point in one B step; nearly always it settles in three or four.

@@ -1,4 +1,4 @@
-"""A live index as a service over HTTP, with a page to search and to teach."""
+"""An index as an HTTP service, with a page for searching and teaching."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["background"]
 
 @contextmanager
 def background(index: VectorIndex, port: int = 0, *, token: str | None = None, **settings: Any) -> Iterator[str]:
-    """Serve an index in a thread of this process while inside the `with`, on loopback; gives the address.
+    """Serve an index on loopback, in a thread of this process, inside a `with` block; yields the URL.
 
-    Afterwards the index is closed. `settings` are those of the service: `limits`, `label`, `pictures`.
+    The index is closed at the end. `settings` are those of `Service`: `limits`, `label`, `pictures`.
     """
     try:
         from onlinehash.serve import running

@@ -1,4 +1,4 @@
-"""What goes out: JSON with the encoder's version in it, and errors in one form."""
+"""Responses: JSON with the encoder's version, and errors in one form."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WHOLE = "onlinehash.whole_answer"
 def answer(
     document: dict[str, Any], encoder: Encoder | None, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A JSON object that says which encoder it rests on."""
+    """A JSON response that names the encoder it is based on."""
     document["encoder"] = None if encoder is None else encoder.version
     return Response(_json(document), status, headers, JSON)
 
@@ -36,7 +36,7 @@ def _json(document: dict[str, Any]) -> bytes:
 
 
 async def send_json(scope: Scope, send: Send, document: dict[str, Any]) -> None:
-    """What `answer` would send, without a Response around it, where every microsecond counts."""
+    """Send what `answer` would return, without the overhead of a Response object."""
     data = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
     send_whole = scope.get("extensions", {}).get(WHOLE)
     if send_whole is not None and send_whole(data):

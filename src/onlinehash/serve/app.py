@@ -1,4 +1,4 @@
-"""The application: routes behind a guard, and what runs beside them while it is up."""
+"""The ASGI application: routes behind the guard, and the task that sends events."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ TICK, TICKS = 0.1, 10
 
 
 def make_app(service: Service, access: Access | None = None, writer: str | None = None) -> ASGIApp:
-    """The service as an ASGI application; it owns the service, and closes it when it shuts down.
+    """The service as an ASGI application; it owns the service and closes it at shutdown.
 
-    `writer` is the socket of the process that makes the changes, for a service that only reads.
+    `writer` is the socket of the process that makes the changes, for a read-only service.
     """
     metrics = Metrics(service)
 
@@ -77,7 +77,7 @@ def make_app(service: Service, access: Access | None = None, writer: str | None 
 
 
 async def _keep_telling(service: Service, metrics: Metrics) -> None:
-    """Tell listeners what happens; once a second, where anything did, the figures too."""
+    """Send events to listeners; once a second, if anything changed, the statistics too."""
     told: dict[str, Any] = {}
     tick = 0
     while True:
@@ -94,8 +94,8 @@ async def _keep_telling(service: Service, metrics: Metrics) -> None:
                 if stats | {"uptime": 0} != told:
                     service.hub.tell("stats", stats)
                 told = stats | {"uptime": 0}
-        except Exception:  # whatever it is, listeners want to hear of what comes after it
-            logs.service.exception("listeners could not be told")
+        except Exception:  # later events must still be sent
+            logs.service.exception("sending events failed")
 
 
 async def _refuse(_: Request, error: Exception) -> Response:
@@ -111,7 +111,7 @@ async def _refuse_parameter(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"][1:])
-    return refusal(InvalidInput(f"expected another value for {name} ({first['msg']}), got {first.get('input')!r:.80}."))
+    return refusal(InvalidInput(f"{name} is not valid ({first['msg']}), got {first.get('input')!r:.80}."))
 
 
 def _allowed(request: Request) -> str:
@@ -125,9 +125,9 @@ async def _refuse_request(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 405:
         allowed = _allowed(request)
-        refused = refusal(errors.MethodNotAllowed(f"expected {allowed} here, got {request.method}."))
+        refused = refusal(errors.MethodNotAllowed(f"{request.method} is not allowed here; use {allowed}."))
         refused.headers["Allow"] = allowed
         return refused
     if error.status_code == 404:
-        return refusal(errors.NotFound(f"expected a route of this service, got {request.url.path[:80]!r}."))
-    return refusal(errors.BadRequest(f"expected a request that can be read, got: {error.detail}."))
+        return refusal(errors.NotFound(f"this service has no route {request.url.path[:80]!r}."))
+    return refusal(errors.BadRequest(f"the request could not be read: {error.detail}."))

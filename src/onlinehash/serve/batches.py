@@ -1,7 +1,7 @@
-"""Queries that come at the same moment are searched together: a batch costs little more than one of them.
+"""Queries that arrive together are searched as one batch, which costs little more than a single query.
 
-Nobody waits for others to come. What is there when the event loop has looked at all connections, and found no more, is
-a batch; on a large index it is searched in a thread, and what comes meanwhile is the next one.
+No query waits for others to arrive. Whatever has arrived once the event loop has read all connections is a batch. On a
+large index it is searched in a thread, and queries that arrive meanwhile form the next batch.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class _Waiting(NamedTuple):
 
 
 class Batches:
-    """Searches of single vectors, for those who run in one event loop.
+    """Searches for single vectors, batched within one event loop.
 
     in_memory : bool, default=True
-        Small batches are searched in the loop itself. That of an index which asks a database must not wait for it.
+        Search small batches in the loop itself; False for an index that queries a database, which would block the loop.
     """
 
     def __init__(self, index: VectorIndex, in_memory: bool = True) -> None:
@@ -59,7 +59,7 @@ class Batches:
         return future
 
     def _take(self, loop: asyncio.AbstractEventLoop, n_before: int) -> None:
-        """Search what waits, once the loop has looked at all connections and found no more."""
+        """Search the waiting queries, once the loop has read all connections."""
         if n_before < len(self._waiting) < MOST_QUERIES:
             loop.call_soon(self._take, loop, len(self._waiting))
             return
@@ -82,13 +82,13 @@ class Batches:
             loop.call_soon(self._take, loop, 0)
 
     def _search(self, batch: list[_Waiting]) -> list[Nearest | Exception]:
-        """What each query found, or why it did not; one that cannot be used is no fault of the others."""
+        """The result or the error of each query; an invalid query does not affect the others."""
         vectors = [waiting.vector for waiting in batch]
         if len(batch) > 1 and len({(waiting.k, len(waiting.vector), waiting.vector.dtype) for waiting in batch}) == 1:
             try:
                 hits, encoder = self._index.searched(np.concatenate(vectors).reshape(len(batch), -1), batch[0].k)
             except Exception:
-                pass  # each of them hears its own reason below
+                pass  # each query gets its own error below
             else:
                 return [Nearest(ids, distances, encoder) for ids, distances in zip(*hits, strict=True)]
         return [_attempt(lambda w=waiting: self._alone(w)) for waiting in batch]  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Changes to a served index: made by one writer, in order, once for each key, and passed on to companions."""
+"""Changes to a served index: made in order by one writer, once per idempotency key, and reported to companions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onlinehash.serve.writer import Writer
 
 
 class Companion(Protocol):
-    """Hears of every change in the writer's thread, after it was made; none of this may take long or raise."""
+    """Is notified of every change, in the writer's thread; its methods must be fast and must not raise."""
 
     def start(self) -> None: ...
 
@@ -37,15 +37,15 @@ class Companion(Protocol):
 
 
 class Retry(NamedTuple):
-    """What a retry of a change is known by: the client's key, and a digest of what it asked."""
+    """Identifies a retry of a change: the client's key and a digest of the request."""
 
     key: str
     digest: str
 
 
 class Done(NamedTuple):
-    """The outcome of a change; was it that of an earlier request with the same key? And how many pairs waited, right
-    after it, for their chunk to fill?"""
+    """The outcome of a change, whether it is that of an earlier request with the same key, and how many pairs were
+    waiting for their chunk to fill right after it."""
 
     outcome: Any
     replayed: bool = False
@@ -53,9 +53,9 @@ class Done(NamedTuple):
 
 
 class Receipts:
-    """What came of changes that clients gave a key: kept by the index, in the transaction of the change, or here.
+    """Outcomes of changes with a key: stored by the index, in the transaction of the change, or else here.
 
-    An index that keeps no receipts has them in the memory of the service: a retry after a restart is not recognised.
+    For an index without receipts they are in the memory of the service: a retry after a restart is not recognised.
     """
 
     def __init__(self, index: VectorIndex) -> None:
@@ -63,7 +63,7 @@ class Receipts:
         self._are_kept = index.supports(Capability.RECEIPTS)
 
     def receipt(self, key: str) -> Receipt | None:
-        """What came of the change with this key; None if there was none."""
+        """The outcome of the change with this key; None if there was none."""
         if self._are_kept:
             return self._index.receipt(key)
         stored = self._here.get(key)
@@ -80,7 +80,7 @@ class Receipts:
 
 
 class Changes(ABC):
-    """What clients change, through the writer."""
+    """Changes by clients, made by the writer."""
 
     index: VectorIndex
     writer: Writer
@@ -90,12 +90,12 @@ class Changes(ABC):
     @property
     @abstractmethod
     def companions(self) -> list[Companion]:
-        """Those who hear of changes."""
+        """Who is notified of changes."""
 
     def change(
         self, work: Callable[[VectorIndex], Any], request: Retry | None = None, n_bytes: int = 0
     ) -> Future[Done]:
-        """Let the writer do this, once for each key."""
+        """Queue a change for the writer; it is made once per key."""
 
         def made() -> Done:
             return Done(work(self.index), n_waiting=pairs_waiting(self.index.learner))
@@ -108,8 +108,8 @@ class Changes(ABC):
                 return self._receipts.made_once(request, made)
             if receipt.digest != request.digest:
                 raise KeyReused(
-                    f"expected a new Idempotency-Key for a new request, got {request.key!r}, which belongs to another "
-                    "one; use a key for one request and its retries."
+                    f"Idempotency-Key {request.key!r} was already used for a different request; use a new key "
+                    "for each request, and reuse it only for retries."
                 )
             return Done(receipt.outcome, True, pairs_waiting(self.index.learner))
 
@@ -118,7 +118,7 @@ class Changes(ABC):
     def add(
         self, ids: Any, X: Any, payloads: Any = None, request: Retry | None = None, n_bytes: int = 0
     ) -> Future[Done]:
-        """New items; the outcome are their ids."""
+        """Add items; the outcome is their ids."""
 
         def work(index: VectorIndex) -> Any:
             names = index.add(ids, X, payloads)
@@ -129,7 +129,7 @@ class Changes(ABC):
         return self.change(work, request, n_bytes)
 
     def update(self, ids: Any, X: Any, payloads: Any, request: Retry | None = None, n_bytes: int = 0) -> Future[Done]:
-        """Other vectors or payloads."""
+        """Change vectors or payloads."""
 
         def work(index: VectorIndex) -> None:
             index.update(ids, X, payloads)
@@ -139,7 +139,7 @@ class Changes(ABC):
         return self.change(work, request, n_bytes)
 
     def remove(self, ids: Any, request: Retry | None = None, n_bytes: int = 0) -> Future[Done]:
-        """Items go."""
+        """Remove items."""
 
         def work(index: VectorIndex) -> None:
             index.remove(ids)
@@ -151,13 +151,13 @@ class Changes(ABC):
     def learn(
         self, A: Any, B: Any, similar: Any, weight: Any = None, request: Retry | None = None, n_bytes: int = 0
     ) -> Future[Done]:
-        """Pairs of vectors; the outcome are the Updates."""
+        """Learn pairs of vectors; the outcome is the Updates."""
         return self._learn(lambda index: (A, B), similar, weight, request, n_bytes)
 
     def learn_by_id(
         self, ids_a: Any, ids_b: Any, similar: Any, weight: Any = None, request: Retry | None = None, n_bytes: int = 0
     ) -> Future[Done]:
-        """Pairs of items, as these are when it is their turn; the outcome are the Updates."""
+        """Learn pairs of items, with the vectors they have when the change is made; the outcome is the Updates."""
         return self._learn(
             lambda index: (index.vectors_of(ids_a), index.vectors_of(ids_b)), similar, weight, request, n_bytes
         )
@@ -165,7 +165,7 @@ class Changes(ABC):
     def learn_with_items(
         self, vector: np.ndarray, ids: Any, similar: Any, weight: Any, request: Retry | None, n_bytes: int
     ) -> Future[Done]:
-        """Pairs of one vector and items, as these are when it is their turn; the outcome are the Updates."""
+        """Learn pairs of one vector with items, as they are when the change is made; the outcome is the Updates."""
         vectors = np.repeat(vector[None], len(ids), axis=0)
         return self._learn(lambda index: (vectors, index.vectors_of(ids)), similar, weight, request, n_bytes)
 
@@ -192,11 +192,11 @@ class Changes(ABC):
 
 
 def pairs_at_a_time(learner: Learner) -> int:
-    """Pairs that it learns at one time."""
+    """Number of pairs that the learner learns at a time."""
     in_chunks = learner.traits.unit == "chunk" and learner.traits.learns_from == "pairs"
     return int(learner.get_params(deep=False)["chunk_size"]) if in_chunks else 1
 
 
 def pairs_waiting(learner: Learner) -> int:
-    """Pairs that wait until there are as many as it learns at one time."""
+    """Number of pairs that wait for their chunk to fill."""
     return int(getattr(learner, "n_rows_waiting_", 0)) if pairs_at_a_time(learner) > 1 else 0

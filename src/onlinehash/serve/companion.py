@@ -1,4 +1,4 @@
-"""A companion of a service with a thread of its own, which works when there is something to do."""
+"""A companion of a service that works in a thread of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from onlinehash.serve import logs
 
 
 class Background:
-    """Hears of changes without a word, unless a subclass listens; its work is done beside the writer, never in it."""
+    """Ignores notifications unless a subclass handles them; works in its own thread, never in the writer's."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -19,11 +19,11 @@ class Background:
         self._thread: threading.Thread | None = None
 
     def _work(self) -> float:
-        """Do what is due; for how many seconds to rest then."""
+        """Do what is due; returns how many seconds to rest."""
         raise NotImplementedError
 
     def start(self) -> None:
-        """Work from now on, first at once."""
+        """Start working, at once."""
         with self._changed:
             if self._thread is None and not self._stopping:
                 name = f"onlinehash-{type(self).__name__.lower()}"
@@ -32,7 +32,7 @@ class Background:
         self._wake(at_once=True)
 
     def stop(self) -> None:
-        """Finish what is being done, and do no more."""
+        """Finish the current work and stop."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
@@ -40,7 +40,7 @@ class Background:
             self._thread.join()
 
     def settled(self, timeout: float) -> bool:
-        """Wait until all that is due is done; was it, in so many seconds?"""
+        """Wait until everything due is done; returns whether that happened in time."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._due and not self._busy, timeout)
 
@@ -59,7 +59,7 @@ class Background:
                 rest = self._work()
             except Exception:
                 if not self._stopping:  # when things close in any order, some are missed
-                    logs.service.exception("%s could not do its work", type(self).__name__)
+                    logs.service.exception("%s failed", type(self).__name__)
             with self._changed:
                 self._busy, self._rested = False, time.monotonic() + rest
                 self._changed.notify_all()
@@ -80,16 +80,16 @@ class Background:
     # ------------------------------------------------------------------------------------------------ companion
 
     def added(self, ids: Any, X: Any) -> None:
-        """Items came."""
+        """Items were added."""
 
     def updated(self, ids: Any, X: Any) -> None:
-        """Items have other vectors or payloads; X is None where only the latter."""
+        """Items were updated; X is None if only payloads were."""
 
     def removed(self, ids: Any) -> None:
-        """Items went."""
+        """Items were removed."""
 
     def learned(self, A: Any, B: Any, similar: Any, weight: Any) -> None:
         """Pairs were learned."""
 
     def refreshed(self) -> None:
-        """The codes are those of another encoder."""
+        """The index was refreshed."""

@@ -70,7 +70,7 @@ class PatientConnection(HttpToolsProtocol):
         self._in_headers, self._in_body = False, True
         self.app = self._service
         if len(self.connections) > self.limits.connections:
-            many = f"expected at most {self.limits.connections} connections, got more; close some, or try again."
+            many = f"too many connections (the limit is {self.limits.connections}); close some, or retry later."
             self.app = refusal(Unavailable(many))
         super().on_headers_complete()
         self.scope["extensions"] = {WHOLE: partial(self._send_whole, self.cycle)}  # type: ignore[dict-item]
@@ -81,18 +81,18 @@ class PatientConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP is told so as every error is told."""
-        self._refuse(BadRequest("expected a request in HTTP/1.1, got something else."))
+        """Answer a request that is not valid HTTP with an error like any other."""
+        self._refuse(BadRequest("the request is not valid HTTP/1.1."))
 
     def _too_late(self) -> None:
         if not self._in_body or self.cycle.response_started or self.pipeline:  # an earlier request has no answer yet
             self._give_up()
             return
         seconds = self.limits.body_seconds
-        self._refuse(RequestTimeout(f"expected the whole body within {seconds:g} s, got only a part; send it again."))
+        self._refuse(RequestTimeout(f"the body did not arrive within {seconds:g} s; send it again."))
 
     def _refuse(self, error: OnlineHashError) -> None:
-        """The last words on this connection, which no route can say."""
+        """Send an error and close the connection, without going through a route."""
         refused = refusal(error)
         headers = [*refused.raw_headers, (b"connection", b"close"), (b"x-content-type-options", b"nosniff")]
         first = b"HTTP/1.1 %d %s" % (error.http_status, _WORDS[error.http_status])

@@ -1,4 +1,4 @@
-"""The OpenAPI document: made from the shapes that bodies are read into, so that it cannot say anything else."""
+"""The OpenAPI document, generated from the classes that parse request bodies."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ REF = "#/components/schemas/{name}"
 PROBLEMS = {
     400: "The body is not what its content type says: not JSON, truncated, not UTF-8, nested too deep.",
     401: "The token is missing or wrong.",
-    403: "The host or the origin of the request is not one of this service's, or it only reads.",
+    403: "The host or origin is not allowed, or the service is read-only.",
     404: "No item has this id, or the service has nothing of this kind.",
     405: "The route takes other methods.",
-    408: "The body did not come in time.",
+    408: "The body did not arrive in time.",
     409: "There are no hash functions yet, or the idempotency key belongs to another request.",
-    413: "The body, its rows, its ids or k are above the limits that /v1/about tells.",
-    415: "The body's content type is none that this route reads.",
-    422: "The values cannot be used; nothing was changed.",
-    429: "Too many changes wait, or too many requests came; Retry-After says when to come again.",
-    500: "A fault of the service's own; its log says more.",
+    413: "The body, its rows, its ids or k exceed the limits that /v1/about lists.",
+    415: "The route does not read this content type.",
+    422: "The values are not valid; nothing was changed.",
+    429: "Too many changes are waiting, or too many requests arrived; Retry-After says when to retry.",
+    500: "An internal error; see the service's log.",
     501: "An optional package is not installed on the server.",
     503: "The service is starting or stopping.",
-    507: "The disk is full or fails; nothing was changed.",
+    507: "The disk is full or failing; nothing was changed.",
 }
 
 DESCRIPTION = (
-    "Vectors come in, people say which of them are similar, and the search gets better. Every answer says in "
-    "`encoder` which version of the hash functions it rests on. Errors are JSON with `error`, `message`, `expected` "
+    "Vectors come in, people say which of them are similar, and the search gets better. Every answer names in "
+    "`encoder` the version of the hash functions it is based on. Errors are JSON with `error`, `message`, `expected` "
     "and `got`."
 )
 

@@ -1,18 +1,18 @@
-"""The errors that only a service can meet, and what it says about any error.
+"""Errors that occur only in a service, and the JSON form of any error.
 
 OnlineHashError
-├── BadRequest             400  bytes that are not what they say they are: no JSON, cut off, no UTF-8
+├── BadRequest             400  a body that is not what its content type says: not JSON, truncated, not UTF-8
 ├── Unauthorized           401  no token, or a wrong one (of onlinehash.errors, as clients raise it too)
-├── Forbidden              403  a host or an action that is not allowed here
-├── NotFound               404  no such route, or nothing there
-├── MethodNotAllowed       405  a route that is not asked in this way
-├── RequestTimeout         408  a body that came too slowly
-├── KeyReused              409  an idempotency key that came with another request before
-├── TooLarge               413  more than the service's limits
-├── UnsupportedMediaType   415  a body of a kind that this route does not read
-├── Busy                   429  too much at once; `retry_after` says in how many seconds to come back
-├── ServerError            500  a fault of ours
-└── Unavailable            503  starting or stopping, or a reader whose writer is away
+├── Forbidden              403  a host, origin or action that is not allowed
+├── NotFound               404  no such route or item
+├── MethodNotAllowed       405  a method that the route does not take
+├── RequestTimeout         408  a body that did not arrive in time
+├── KeyReused              409  an idempotency key that was used for another request
+├── TooLarge               413  a limit of the service is exceeded
+├── UnsupportedMediaType   415  a content type that the route does not read
+├── Busy                   429  too many requests; retry after `retry_after` seconds
+├── ServerError            500  an internal error
+└── Unavailable            503  starting or stopping, or a reader that cannot reach its writer
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 class BadRequest(OnlineHashError, ValueError):
-    """Bytes that are not what they say they are. Nothing was changed."""
+    """The body is not what its content type says. Nothing was changed."""
 
     http_status = 400
 
@@ -52,43 +52,43 @@ class Forbidden(OnlineHashError):
 
 
 class NotFound(OnlineHashError):
-    """No such route, or nothing there."""
+    """No such route or item."""
 
     http_status = 404
 
 
 class MethodNotAllowed(OnlineHashError):
-    """A route that is not asked in this way."""
+    """The route does not take this method."""
 
     http_status = 405
 
 
 class RequestTimeout(OnlineHashError):
-    """A body that came too slowly. Nothing was changed."""
+    """The body did not arrive in time. Nothing was changed."""
 
     http_status = 408
 
 
 class KeyReused(OnlineHashError):
-    """An idempotency key that came with another request before. Nothing was changed."""
+    """The idempotency key was used for another request. Nothing was changed."""
 
     http_status = 409
 
 
 class TooLarge(OnlineHashError, ValueError):
-    """More than the service's limits. Nothing was changed."""
+    """A limit of the service is exceeded. Nothing was changed."""
 
     http_status = 413
 
 
 class UnsupportedMediaType(OnlineHashError):
-    """A body of a kind that this route does not read."""
+    """The route does not read this content type."""
 
     http_status = 415
 
 
 class Busy(OnlineHashError):
-    """Too much at once; the same request can be sent again after `retry_after` seconds. Nothing was changed."""
+    """Too many requests; retry after `retry_after` seconds. Nothing was changed."""
 
     http_status = 429
 
@@ -98,13 +98,13 @@ class Busy(OnlineHashError):
 
 
 class ServerError(OnlineHashError):
-    """A fault of ours."""
+    """An internal error."""
 
     http_status = 500
 
 
 class Unavailable(OnlineHashError):
-    """Starting or stopping, or a reader whose writer is away."""
+    """Starting or stopping, or a reader that cannot reach its writer."""
 
     http_status = 503
 
@@ -119,19 +119,19 @@ _SENTENCES = [
 
 
 def fault() -> ServerError:
-    """What a client is told of an error that nobody foresaw."""
-    return ServerError("expected an answer, got an error of the service's own; its log says more.")
+    """What a client is told about an unexpected error."""
+    return ServerError("internal error; see the service's log.")
 
 
 def document(error: OnlineHashError) -> dict[str, Any]:
-    """The answer's JSON: the error's name and sentence, and what of it was expected and got."""
+    """The JSON of an error: its name, its message and, if the message has them, what was expected and got."""
     message = str(error)
     expected, got = _parts(message)
     return {"error": type(error).__name__, "message": message, "expected": expected, "got": got}
 
 
 def _parts(message: str) -> tuple[str | None, str | None]:
-    """What was expected and what was got, out of the sentences that say so."""
+    """What was expected and what was got, parsed from messages that say so."""
     for pattern in _SENTENCES:
         if found := pattern.search(message):
             return found["expected"], found["got"]

@@ -1,4 +1,4 @@
-"""From a request to what it asks, and from what was done to an answer."""
+"""Reading requests and answering changes."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def too_large(most: int, got: int) -> TooLarge:
 
 
 async def body_of(receive: Receive, limits: Limits) -> bytes:
-    """The whole body, if it is not too long; that it comes in time is the connection's business."""
+    """The whole body, within the size limit; the connection enforces the time limit."""
     parts: list[bytes] = []
     length, more = 0, True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise BadRequest("expected a whole body, got a part of one and no more.")
+            raise BadRequest("the body ended early.")
         parts.append(message.get("body", b""))
         length += len(parts[-1])
         more = message.get("more_body", False)
@@ -53,7 +53,7 @@ async def body_of(receive: Receive, limits: Limits) -> bytes:
 
 
 async def parsed(request: Request, service: Service, shape: type[S]) -> tuple[S, bytes]:
-    """The body as what a route takes, and its bytes."""
+    """The parsed body, and its bytes."""
     data = await body_of(request.receive, service.limits)
     kind, query = request.headers.get("content-type", ""), request.query_params
     if len(data) < LARGE:
@@ -62,7 +62,7 @@ async def parsed(request: Request, service: Service, shape: type[S]) -> tuple[S,
 
 
 async def asked(shape: type[S], scope: Scope, receive: Receive, limits: Limits) -> S:
-    """The same for routes that do without a Request."""
+    """The parsed body, for routes without a Request object."""
     data = await body_of(receive, limits)
     kind = dict(scope["headers"]).get(b"content-type", b"").decode("latin-1")
     query = QueryParams(scope["query_string"]) if scope["query_string"] else {}
@@ -72,7 +72,7 @@ async def asked(shape: type[S], scope: Scope, receive: Receive, limits: Limits) 
 
 
 def retry_of(request: Request, data: bytes) -> Retry | None:
-    """What a retry of this request would be known by, if the client gave it a key."""
+    """The key and digest that identify a retry of this request, if the client sent a key."""
     key = request.headers.get(KEY_HEADER)
     if key is None:
         return None
@@ -92,8 +92,8 @@ def retry_of(request: Request, data: bytes) -> Retry | None:
 async def done(
     future: Future[Done], service: Service, describe: Callable[[Any], dict[str, Any]], status: int = 200
 ) -> Response:
-    """The answer to a change, when it is made."""
-    result = await asyncio.shield(asyncio.wrap_future(future))  # a client that leaves does not take it back
+    """The answer to a change, once it is made."""
+    result = await asyncio.shield(asyncio.wrap_future(future))  # continues even if the client disconnects
     headers = {REPLAYED_HEADER: "true"} if result.replayed else None
     return answer(describe(result.outcome), service.index.encoder, status, headers)
 
@@ -104,5 +104,5 @@ def id_in_path(text: str, service: Service) -> int | str:
     if is_number and not service.has_text_ids:
         return int(text)
     if len(service.index) and not service.has_text_ids:
-        raise UnknownId(f"expected the id of an item, got {text[:80]!r}, which none has; ids here are integers.")
+        raise UnknownId(f"no item has id {text[:80]!r}; ids here are integers.")
     return text

@@ -1,4 +1,4 @@
-"""What a service tells of itself: figures, the model, what is served."""
+"""What a service reports about itself: statistics, the model, what is served."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_LAG = 5.0
 
 
 class Facts:
-    """Everything here only looks."""
+    """Read-only reports."""
 
     index: VectorIndex
     limits: Limits
@@ -51,7 +51,7 @@ class Facts:
         return int(getattr(self.index.learner, "n_pairs_seen_", 0))
 
     def refreshed(self) -> dict[str, Any]:
-        """What the last refresh left behind."""
+        """The state after the last refresh."""
         index = self.index
         encoder = index.encoder
         return {
@@ -64,7 +64,7 @@ class Facts:
         }
 
     def stats(self) -> dict[str, Any]:
-        """Everything that is counted."""
+        """All statistics."""
         index = self.index
         seconds = time.monotonic() - self.started
         return self.refreshed() | {
@@ -105,7 +105,7 @@ class Facts:
         }
 
     def about(self) -> dict[str, Any]:
-        """What is served, for a page or a client that has just come."""
+        """What is served, for a page or a new client."""
         n_bits, n_models, _ = self.index.learner.shape_of_codes
         return {
             "name": "onlinehash",
@@ -126,11 +126,11 @@ class Facts:
 
     @property
     def lag(self) -> float:
-        """Seconds since a reader last knew all that its writer had written."""
+        """Seconds since a reader last had everything that its writer had written."""
         return 0.0 if self.follower is None else self.follower.lag
 
     def readiness(self) -> tuple[str, int]:
-        """A word, and the status to answer with."""
+        """A status word and the HTTP status."""
         if self.writer.closing:
             return "stopping", 503
         if self.lag > MOST_LAG:
@@ -144,7 +144,7 @@ class Facts:
 
     @property
     def has_text_ids(self) -> bool:
-        """Are ids strings here? While there are none, they are not."""
+        """Whether ids are strings; False while there are none."""
         return self.index.ids_kind == "strings"
 
     def changed_bits(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""A reader's index, brought up to date again and again."""
+"""Keeps a reader's index up to date."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAUSE = 0.1
 
 
 class Follower:
-    """Reads what the writer of the same index has written, in a thread of its own."""
+    """Follows the writer of the same index, in a thread of its own."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -47,4 +47,4 @@ class Follower:
                 self._service.index.reload()
                 self._known = begun
             except Exception:
-                logs.service.exception("the index could not be read again")
+                logs.service.exception("reloading the index failed")

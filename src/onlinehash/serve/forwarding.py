@@ -1,4 +1,4 @@
-"""A service that only reads hands all changes to the process that writes."""
+"""A read-only service forwards all changes to the writer process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FORWARDED = SimpleNamespace(path="forwarded")
 
 
 class Forwarding:
-    """An ASGI application around another: what only the writer can do goes to the writer's socket."""
+    """ASGI middleware: requests that only the writer can answer go to the writer's socket."""
 
     def __init__(self, app: ASGIApp, socket: str | None, limits: Limits) -> None:
         self._app, self._socket, self._limits = app, socket, limits
@@ -42,7 +42,7 @@ class Forwarding:
             await self._app(scope, receive, send)
             return
         if self._socket is None:
-            raise Forbidden("expected a service that may be changed, got one that only reads; ask the one that writes.")
+            raise Forbidden("this service is read-only; send changes to the one that writes.")
         scope["route"] = _FORWARDED
         answered = await self._answered(Request(scope, receive))
         try:
@@ -64,9 +64,7 @@ class Forwarding:
         try:
             return await self._client.send(asked, stream=True)
         except httpx.TransportError:
-            raise Unavailable(
-                "expected the process that writes, got no answer from it; try again, with the same Idempotency-Key."
-            ) from None
+            raise Unavailable("the writer process did not answer; retry with the same Idempotency-Key.") from None
 
 
 def _is_for_the_writer(method: str, path: str, alone: bool) -> bool:

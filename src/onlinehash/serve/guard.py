@@ -1,7 +1,6 @@
-"""The door: every request passes here before it reaches a route, and every answer on its way out.
+"""Middleware that every request passes before it reaches a route, and every answer on its way out.
 
-It knows who may come in (host, origin, token, rate, size), puts the headers on that keep a browser safe, counts, and
-writes the log.
+It checks host, origin, token, rate and size, adds security headers, counts requests, and writes the access log.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ from onlinehash.serve.metrics import Metrics
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Access
 
-#: What needs no token: the page itself holds no data, and whoever watches over a service must reach it.
+#: Paths that need no token: the page itself holds no data, and monitoring must reach the others.
 OPEN = ("/", "/v1/health", "/v1/ready", "/favicon.ico")
 PAGE = "/page/"
-#: Where errors, and answers that are no JSON, tell the version of the encoder.
+#: The version of the encoder, in errors and in answers that are not JSON.
 ENCODER_HEADER = b"onlinehash-encoder"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 MOST_CLIENTS = 10_000
-#: Headers that decide who may come in; of two it would matter which one is read.
+#: Security-relevant headers; if one came twice, it would matter which is read.
 ONCE = (b"host", b"authorization", b"origin", b"content-length")
 
 _HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
@@ -72,7 +71,7 @@ ADDED = frozenset(name for name, _ in _FOR_PAGE)
 
 
 class Guard:
-    """An ASGI application around another, and around hot routes, which are reached without a look at all the others."""
+    """ASGI middleware around the application; hot routes are called directly, without routing."""
 
     def __init__(self, app: ASGIApp, hot: list[Route], service: Service, access: Access, metrics: Metrics) -> None:
         self._app, self._hot = app, {route.path: route for route in hot}
@@ -133,13 +132,15 @@ class Guard:
             host = _host(given_host)
             if host not in self._hosts:
                 raise errors.Forbidden(
-                    f"expected a request to {', '.join(sorted(self._hosts))}, got one to {host!r}; "
-                    "name other hosts by --allow-host."
+                    f"host {host!r} is not allowed (allowed: {', '.join(sorted(self._hosts))}); add it with "
+                    "--allow-host."
                 )
         origin = headers.get(b"origin")
         if origin and scope["method"] not in SAFE_METHODS and _origin(origin) != given_host.decode("latin-1"):
             shown = checks.shown(origin.decode("latin-1"))
-            raise errors.Forbidden(f"expected a request from this service's own page, got one from {shown}.")
+            raise errors.Forbidden(
+                f"requests from {shown} are not allowed; only this service's own page may send them."
+            )
         if self._rate is not None and scope["client"] is not None:
             self._rate.take(scope["client"][0])
         if self._token is not None and not is_open and not self._is_known(headers.get(b"authorization", b"")):
@@ -198,7 +199,7 @@ def _origin(value: bytes) -> str:
 
 
 class _Rate:
-    """So many requests a second for each address, saved up for a second at most."""
+    """Rate limit per client address: a token bucket that holds one second of requests."""
 
     def __init__(self, rate: float) -> None:
         self._rate, self._most = rate, max(1.0, rate)
@@ -213,4 +214,6 @@ class _Rate:
         if len(self._clients) > MOST_CLIENTS:
             self._clients.popitem(last=False)
         if not allowed:
-            raise errors.Busy(f"expected at most {self._rate:g} requests a second, got more; slow down.", retry_after=1)
+            raise errors.Busy(
+                f"rate limit exceeded ({self._rate:g} requests per second); retry after 1 s.", retry_after=1
+            )

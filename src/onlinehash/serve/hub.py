@@ -1,4 +1,4 @@
-"""Server-sent events: what any thread tells, every listener hears, and nobody waits for a slow one."""
+"""Server-sent events: any thread sends, every listener receives, and slow listeners delay nobody."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STILL_HERE = 15.0
 
 
 class Hub:
-    """Listeners, each with a short queue of its own in the event loop."""
+    """Listeners, each with a short queue in the event loop."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -29,7 +29,7 @@ class Hub:
         self._loop = asyncio.get_running_loop()
 
     def close(self) -> None:
-        """Send everybody home, so that a server can stop; called in the event loop."""
+        """Disconnect all listeners, so that a server can stop; called in the event loop."""
         self._loop = None
         for queue in self._listeners:
             _put(queue, None)
@@ -38,7 +38,7 @@ class Hub:
         return len(self._listeners)
 
     def tell(self, name: str, data: dict[str, Any]) -> None:
-        """From any thread."""
+        """Send an event to all listeners; may be called from any thread."""
         loop = self._loop
         if loop is not None and self._listeners:
             message = _message(name, data)
@@ -50,11 +50,11 @@ class Hub:
             _put(queue, message)
 
     async def listen(self, hello: dict[str, Any]) -> AsyncIterator[bytes]:
-        """All that is told from now on, after a `hello`; refused at once where too many listen already."""
+        """All events from now on, after a `hello`; refused at once if there are too many listeners."""
         if self._loop is None:
-            raise Unavailable("expected a service that goes on, got one that is shutting down; try again later.")
+            raise Unavailable("the service is shutting down; retry later.")
         if len(self._listeners) >= self._most:
-            raise Busy(f"expected at most {self._most} listeners, got another; close one.", retry_after=10)
+            raise Busy(f"too many listeners (the limit is {self._most}); close one, or retry later.", retry_after=10)
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(BACKLOG)
         queue.put_nowait(_message("hello", hello))
         messages = self._messages(queue)

@@ -1,4 +1,4 @@
-"""Logs as JSON, one object a line, on standard error: never a vector, a payload, a query string or a token."""
+"""Logs as JSON, one object per line, on standard error; never with a vector, payload, query string or token."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class JsonLines(logging.Formatter):
 
 
 def set_up(with_access: bool) -> None:
-    """Everything to standard error; with `with_access` a line for each request."""
+    """Log to standard error; with `with_access`, one line per request."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
     for name in ("onlinehash", "uvicorn", "asyncio"):

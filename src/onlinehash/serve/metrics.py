@@ -1,4 +1,4 @@
-"""Counts and times for Prometheus, in a registry of the service's own.
+"""Prometheus metrics, in a registry of the service's own.
 
 Several processes that serve one index share their numbers through files, as prometheus_client does it: then every
 process answers for all of them.
@@ -22,7 +22,7 @@ _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0
 
 
 class Metrics:
-    """What is counted."""
+    """The metrics of a service."""
 
     def __init__(self, service: Service) -> None:
         self._service, self._registry = service, CollectorRegistry()

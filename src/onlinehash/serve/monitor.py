@@ -1,4 +1,4 @@
-"""`Monitor`: how good is the search? Measured again and again on queries whose answers are known."""
+"""`Monitor`: measures search quality continuously, on held-out queries."""
 
 from __future__ import annotations
 
@@ -29,22 +29,25 @@ AT_ONCE = 256
 
 
 class Monitor(Background):
-    """Mean average precision of held-out queries, whose neighbours should carry their label.
+    """Mean average precision of held-out queries; relevant are items with the same label.
 
     X, y : the queries and their labels, of the kind that items have in the payload field `service.label`.
 
-    It measures after a refresh, or when items changed, on the codes and the encoder of one moment, with ties in every
-    order alike. Items without a label are left out. Of large indexes a sample is looked at. It waits for nobody and
-    nobody waits for it: after each measurement it rests until measuring has cost 5 % of the time.
+    It measures after a refresh or when items changed, on codes and encoder of one moment, in expectation over ties.
+    Items without a label are left out; large indexes are sampled. It blocks nobody, and after each measurement it rests
+    until measuring has taken at most 5 % of the time.
     """
 
     def __init__(self, service: Service, X: Any, y: Any) -> None:
         super().__init__()
         if service.label is None:
-            raise InvalidInput("expected a service that knows which payload field is the label, got one without.")
+            raise InvalidInput(
+                "the service does not know which payload field is the label; start it with --label FIELD."
+            )
         if not service.index.supports(Capability.VIEW):
             raise NotSupported(
-                f"measuring the search needs an index whose codes are in memory, got a {type(service.index).__name__}."
+                "measuring search quality needs an index whose codes are in memory; "
+                f"{type(service.index).__name__} keeps them in a database."
             )
         self._service, self._field = service, service.label
         self._X = checks.vectors(X)
@@ -141,13 +144,13 @@ class Monitor(Background):
         self._forget(ids)
 
     def updated(self, ids: Any, X: Any) -> None:
-        """Their labels may be others."""
+        """Their labels may have changed."""
         self._forget(ids)
 
     def removed(self, ids: Any) -> None:
-        """Nobody needs their labels."""
+        """Forget their labels."""
         self._forget(ids)
 
     def refreshed(self) -> None:
-        """Worth a look."""
+        """The codes changed: measure again."""
         self._wake()

@@ -1,4 +1,4 @@
-"""What happened since listeners were last told."""
+"""What happened since the last events were sent."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ MOST_LOSSES = 200
 
 
 class News:
-    """Written by the writer, taken by the one task that tells it; and counts since the beginning."""
+    """Filled by the writer, emptied by the task that sends events; also counts totals."""
 
     def __init__(self) -> None:
         self.n_learned = self.n_updated = 0
         self._untold, self._lock = Untold(), threading.Lock()
 
     def note_items(self) -> None:
-        """Items came, changed or went."""
+        """Items were added, changed or removed."""
         with self._lock:
             self._untold.items = True
 
@@ -35,7 +35,7 @@ class News:
             self._untold.note(updates, changed)
 
     def take(self) -> Untold:
-        """What there is to tell, once."""
+        """What has not been sent yet; clears it."""
         with self._lock:
             untold, self._untold = self._untold, Untold()
         return untold

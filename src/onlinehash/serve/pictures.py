@@ -1,7 +1,7 @@
 """How a picture becomes a vector, and how an item becomes a picture.
 
-Pictures come from anybody. Only PNG, JPEG and WebP are decoded, nothing larger than `LARGEST` pixels a side, and the
-size is read from the header first.
+Pictures are untrusted. Only PNG, JPEG and WebP are decoded, up to `LARGEST` pixels per side, and the size is read from
+the header first.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ PAPER_SHARE, PAPER_BRIGHTNESS = 0.9, 0.8
 
 
 class Pictures(ABC):
-    """What an index knows of pictures."""
+    """How items are shown as pictures, and how pictures become queries."""
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
-        """What the page is told."""
+        """Description for the page."""
 
     def vector_of(self, image: bytes) -> np.ndarray:
         """The float32 vector of a picture's file."""
-        raise NotFound("expected an index that reads pictures, got one that only shows them; search by id or vector.")
+        raise NotFound("this index only shows pictures and cannot search by one; search by id or vector.")
 
     def picture_of(self, item: Item) -> tuple[bytes, str] | None:
         """A picture of an item and its media type, if it has one."""
@@ -164,7 +164,7 @@ def parse(text: str) -> Pictures:
     if name == "payload" and more:
         return FromPayload(more)
     raise InvalidInput(
-        f"expected pictures as 8x8, 8x8:16, gist, gist-colour or payload:FIELD, got {checks.shown(text)}."
+        f"expected --pictures to be 8x8, 8x8:16, gist, gist-colour or payload:FIELD, got {checks.shown(text)}."
     )
 
 
@@ -183,8 +183,8 @@ def decoded(data: bytes) -> Image:
             size = " x ".join(map(str, image.size))
     except Exception as error:  # a decoder that is fed nonsense raises whatever comes first
         problem = checks.shown(str(error).partition(" <")[0])  # without the address of a buffer
-        raise InvalidInput(f"expected a PNG, JPEG or WebP picture, got bytes that are none: {problem}.") from None
-    raise InvalidInput(f"expected a picture of at most {LARGEST} pixels a side, got {size}; make it smaller.")
+        raise InvalidInput(f"the picture is not a readable PNG, JPEG or WebP: {problem}.") from None
+    raise InvalidInput(f"expected a picture of at most {LARGEST} pixels per side, got {size}; make it smaller.")
 
 
 @cache

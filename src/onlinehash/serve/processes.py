@@ -1,8 +1,8 @@
-"""One process that writes and others that read, behind one port.
+"""One writer process and several readers, behind one port.
 
-All of them accept connections from the same listening socket. A reader answers searches from its own memory and hands
-the rest to the writer through a Unix socket that only this user can open. Readers end when the writer does, however
-that ends, and one that dies is replaced.
+All of them accept connections from the same listening socket. A reader answers searches from its own memory and
+forwards the rest to the writer through a Unix socket that only this user can open. Readers exit when the writer does,
+however it ends, and a reader that dies is replaced.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LISTENER, WRITER, LIFELINE = "ONLINEHASH_LISTENER", "ONLINEHASH_WRITER", "ONLINE
 
 @contextmanager
 def shared_numbers() -> Iterator[None]:
-    """Let all processes count into one folder; before anything is counted."""
+    """Let all processes store their metrics in one folder; call it before anything is counted."""
     with tempfile.TemporaryDirectory(prefix="onlinehash-metrics-") as folder:
         os.environ[SHARED_FOLDER] = folder
         # prometheus_client has chosen another when it was imported.
@@ -57,7 +57,7 @@ class Readers(NamedTuple):
 
 @contextmanager
 def readers(n: int, listener: socket.socket, arguments: Sequence[str]) -> Iterator[Readers]:
-    """Keep n reader processes from their `start` on; `arguments` are those of the command that starts one."""
+    """Run n reader processes once `start` is called; `arguments` are those of the command that starts one."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="onlinehash-")))
         private = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
@@ -122,7 +122,7 @@ class _Keeper:
             # Its lag is nobody's now.
             multiprocess.mark_process_dead(self._process.pid)  # type: ignore[no-untyped-call]
             if not self._stop.wait(PATIENCE):
-                logs.service.warning("a reader ended and is replaced", extra={"fields": {"code": code}})
+                logs.service.warning("a reader ended and will be replaced", extra={"fields": {"code": code}})
 
 
 def inherited_listener() -> socket.socket:
@@ -131,7 +131,7 @@ def inherited_listener() -> socket.socket:
 
 
 def end_with_writer() -> None:
-    """In a reader: end when the writer does, also if nobody told it to."""
+    """In a reader: exit when the writer does, however it ends."""
     lifeline = int(os.environ[LIFELINE])
 
     def wait() -> None:

@@ -1,4 +1,4 @@
-"""The shapes of answers, for the OpenAPI document and those who read it; routes make the JSON directly."""
+"""The schemas of answers, for the OpenAPI document; routes produce the JSON directly."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Id = int | str
 
 
 class Answer(Struct, kw_only=True):
-    """Every answer says which encoder made the codes it rests on."""
+    """Every answer names the encoder of the codes it is based on."""
 
     encoder: int | None
 
 
 class Problem(Struct):
-    """What went wrong, as one sentence, and what of it was expected and got."""
+    """An error: its message and, where the message has them, what was expected and what was got."""
 
     error: str
     message: str

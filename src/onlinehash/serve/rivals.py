@@ -1,4 +1,4 @@
-"""`Rivals`: the same items and the same pairs through other methods, to compare what each of them finds."""
+"""`Rivals`: other methods with the same items and the same pairs, for comparison."""
 
 from __future__ import annotations
 
@@ -63,10 +63,11 @@ class Rival:
 class Rivals(Background):
     """Other methods beside the served one, in memory, with the same bits, features and seed.
 
-    They follow in a thread of their own, a moment later, and refresh when the served index does. A method of several
-    models has these bits in each. The served method itself is asked in the served index. What the service learned
-    before it was started, they have not. Of more than 50,000 items they hold a sample, so that their hits are fewer.
-    A batch method, which gets no feedback, is fitted to the first items, again whenever they have doubled.
+    They follow in a thread of their own, with a short delay, and refresh when the served index does. A method of
+    several models has this many bits in each. The served method itself is queried in the served index. Rivals do not
+    know what was learned before the service was started. Of more than 50,000 items they hold a sample, so they find
+    fewer hits. A batch method, which gets no feedback, is fitted to the first items, and again whenever their number
+    has doubled.
     """
 
     def __init__(self, service: Service, names: Iterable[str] = METHODS) -> None:
@@ -158,20 +159,20 @@ class Rivals(Background):
     # ------------------------------------------------------------------------------------------------ following
 
     def added(self, ids: Any, X: Any) -> None:
-        """They get them too."""
+        """Add the items to the rivals."""
         self._note(lambda: self._take(ids, X), X)
 
     def updated(self, ids: Any, X: Any) -> None:
-        """Payloads are not their concern."""
+        """Update vectors; payloads are ignored."""
         if X is not None:
             self._note(lambda: self._take(ids, X), X)
 
     def removed(self, ids: Any) -> None:
-        """They lose them too."""
+        """Remove the items from the rivals."""
         self._note(lambda: self._drop(ids))
 
     def learned(self, A: Any, B: Any, similar: Any, weight: Any) -> None:
-        """They learn them too, in the same order."""
+        """Teach the rivals the same pairs, in the same order."""
 
         def learn() -> None:
             for index in filter(lambda index: not _is_batch(index), self._others):
@@ -180,7 +181,7 @@ class Rivals(Background):
         self._note(learn, A, B, n_pairs=len(np.atleast_2d(A)))
 
     def refreshed(self) -> None:
-        """They refresh too, when they have learned all that was learned until now."""
+        """Refresh the rivals once they have learned everything learned so far."""
         with self._changed:
             self._wants_refresh = True
         self._wake()

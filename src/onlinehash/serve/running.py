@@ -1,4 +1,4 @@
-"""Running a service: in the foreground until it is told to stop, or in a thread beside other things."""
+"""Running a service: in the foreground until it is stopped, or in a background thread."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         raise InvalidInput(
-            f"expected to listen at {host} port {port}, got: {error.strerror or error}; give another --host or --port."
+            f"cannot listen at {host} port {port}: {error.strerror or error}; choose another --host or --port."
         ) from None
     os.set_inheritable(listener.fileno(), True)
     return listener
@@ -80,7 +80,7 @@ def server(
 
 
 class _Server(uvicorn.Server):
-    """Says when it takes requests; a signal to stop is obeyed, and is no failure."""
+    """Reports when it takes requests; a stop signal ends it without an error."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None], stopping: Callable[[], None]) -> None:
         super().__init__(config)
@@ -110,7 +110,7 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def background(service: Service, access: Access | None = None, port: int = 0) -> Iterator[str]:
-    """Serve in a thread of this process while inside; gives the address. The service is closed at the end."""
+    """Serve in a thread of this process inside a `with` block; yields the URL. The service is closed at the end."""
     access = access or Access()
     ready = threading.Event()
     running = server(make_app(service, access), service, ready.set)
@@ -121,7 +121,7 @@ def background(service: Service, access: Access | None = None, port: int = 0) ->
         while thread.is_alive() and not ready.wait(0.02):
             pass
         if not ready.is_set():
-            raise RuntimeError("the service ended before it began")
+            raise RuntimeError("the service stopped while it was starting")
         yield address(listener)
     finally:
         running.should_exit = True

@@ -1,7 +1,7 @@
-"""`Service`: an index as many clients use it at once: searches at any moment, changes one after the other.
+"""`Service`: an index shared by many clients: searches at any time, changes one at a time.
 
-Reading goes straight to the index. Changes and learning go through one `Writer`; what they did is counted, told to
-those who listen and passed on to companions (a monitor, rivals, a teacher).
+Reads go straight to the index. Changes and learning go through one `Writer`; they are counted, sent as events, and
+reported to companions (a monitor, rivals, a teacher).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class Service(Changes, Facts):
-    """An index, what it counts, and who accompanies it."""
+    """An index with its statistics and companions."""
 
     def __init__(
         self,
@@ -68,19 +68,19 @@ class Service(Changes, Facts):
 
     @property
     def companions(self) -> list[Companion]:
-        """All there are."""
+        """All companions."""
         found: list[Companion | None] = [self.monitor, self.rivals, self.teacher]
         return [companion for companion in found if companion is not None]
 
     def start(self) -> None:
-        """Let everything run that runs beside the requests."""
+        """Start everything that runs in the background."""
         for companion in self.companions:
             companion.start()
         if self.follower is not None:
             self.follower.start()
 
     def close(self) -> None:
-        """Finish what was accepted, then let go of the index."""
+        """Finish all accepted changes, then close the index."""
         if self.teacher is not None:
             self.teacher.stop()  # first: it still teaches
         if self.follower is not None:
@@ -94,7 +94,7 @@ class Service(Changes, Facts):
     # ------------------------------------------------------------------------------------------------ reading
 
     def read(self, find: Callable[[], T]) -> T:
-        """What this finds. A reader that lacks what its writer has just done to these very items catches up first."""
+        """Call `find`. A reader that lacks recent changes to these items reloads and tries again."""
         for _ in range(TRIES - 1 if self.read_only else 0):
             try:
                 return find()
@@ -103,13 +103,13 @@ class Service(Changes, Facts):
         return find()
 
     async def waited(self, find: Callable[[], T]) -> T:
-        """What this finds that may have to wait for a change under way: in one thread, that searches do not need."""
+        """Call `find`, which may wait for a running change, in a thread that searches do not use."""
         return await asyncio.get_running_loop().run_in_executor(self._waiting, find)
 
     # ------------------------------------------------------------------------------------------------ news
 
     def tell_news(self) -> None:
-        """Tell listeners what happened since the last time; a task calls this ten times a second."""
+        """Send events for what happened since the last call; a task calls this ten times a second."""
         news = self.news.take()
         if news.count:
             self.hub.tell("learned", news.learned() | {"n_pairs": self.n_pairs})
@@ -122,6 +122,6 @@ class Service(Changes, Facts):
             self.hub.tell("refreshed", self.refreshed())
 
     def count_searches(self, seconds: float) -> None:
-        """So many seconds have passed since the last count."""
+        """Update the search rate, `seconds` after the last update."""
         self.searches_per_second = round((self.searches - self._searches_counted) / seconds, 1)
         self._searches_counted = self.searches

@@ -1,4 +1,4 @@
-"""What a service is told when it starts: how much it takes, whom it trusts, what its items are."""
+"""Settings of a service: limits and access."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """The most a service takes; whatever is above gets a 4xx answer and changes nothing."""
+    """Limits of a service; requests beyond them get a 4xx answer and change nothing."""
 
     body_bytes: int = 64 * MIB
     #: Rows of one body, values of one row, results of one query, ids of one body, results of one answer.
@@ -22,13 +22,13 @@ class Limits:
     k: int = 10_000
     ids: int = 100_000
     hits: int = 1_000_000
-    #: Changes that wait for the writer, and the bytes of their bodies.
+    #: Waiting changes, and the bytes of their bodies.
     queue: int = 1_024
     queue_bytes: int = 256 * MIB
     #: Seconds for a whole body; for a request line and headers, or between requests; for a client to take an answer.
     body_seconds: float = 30.0
     idle_seconds: float = 30.0
-    #: Requests a second of one address, 0 for as many as it likes; connections, and listeners to events, of all.
+    #: Requests per second from one address, 0 for no limit; open connections, and listeners to events, in total.
     rate: float = 0.0
     connections: int = 1_024
     events: int = 32
@@ -40,10 +40,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Access:
-    """Who may ask, and by which names.
+    """Access control: host, token and allowed host names.
 
-    Without a token, only this machine may be listened to, unless `insecure` says otherwise. A page of another site
-    could reach a service on loopback through its visitor's browser; so names other than `hosts` are refused there.
+    Without a token, the service listens on loopback only, unless `insecure` is set. A page of another site could reach
+    a service on loopback through its visitor's browser, so host names other than `hosts` are refused there.
     """
 
     host: str = "127.0.0.1"
@@ -56,20 +56,20 @@ class Access:
             8 <= len(self.token) <= 512 and self.token.isascii() and self.token.isprintable()
         ):
             raise InvalidInput(
-                f"expected a token of 8 to 512 visible ASCII characters, got one of {len(self.token)}; "
-                "make one with: openssl rand -hex 32"
+                f"expected a token of 8 to 512 visible ASCII characters, got {len(self.token)} "
+                "characters; generate one with: openssl rand -hex 32"
             )
         if self.token is not None and " " in self.token:
-            raise InvalidInput("expected a token without spaces, got one with some.")
+            raise InvalidInput("the token contains spaces; remove them.")
         if not self.is_loopback and self.token is None and not self.insecure:
             raise InvalidInput(
-                f"expected a token for a service that other machines reach at {self.host}, got none; set "
-                "ONLINEHASH_TOKEN, or say --insecure if everybody may read and change everything."
+                f"a service that other machines reach at {self.host} needs a token; set ONLINEHASH_TOKEN, "
+                "or pass --insecure if everybody may read and change everything."
             )
 
     @property
     def is_loopback(self) -> bool:
-        """Can only this machine connect?"""
+        """Whether only this machine can connect."""
         if self.host == "localhost":
             return True
         try:
@@ -79,7 +79,7 @@ class Access:
 
     @property
     def known_hosts(self) -> frozenset[str] | None:
-        """The names by which a browser may call this service; None for any."""
+        """The host names that requests may use; None for any."""
         if not self.is_loopback:
             return frozenset(self.hosts) or None
         return frozenset({"localhost", "127.0.0.1", "::1", self.host, *self.hosts})

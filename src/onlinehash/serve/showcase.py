@@ -1,4 +1,4 @@
-"""What `onlinehash serve --demo` serves: handwritten digits, and a teacher who waits for somebody to start it.
+"""What `onlinehash serve --demo` serves: handwritten digits, and a simulated teacher that is paused at first.
 
 The recommended learner, as in the demo: 32 bits on 300 anchors. Ten seconds of the teacher's 20 pairs a second take mAP
 from 0.72 to 0.77, half a minute to 0.87, a whole one to 0.93.
@@ -27,7 +27,7 @@ PAIRS_BETWEEN_REFRESHES = 10
 
 
 def digits_service(limits: Limits | None = None, seed: int = 0) -> Service:
-    """The service with all that accompanies it; nothing of that is started."""
+    """The service with its companions, none of them started."""
     data = digits.load(seed, n_pairs=1)
     # The mean is that of all items, so that codes move only by what is learned.
     # What is learned shows at once (stale_share), as so few items are hashed again in a moment.

@@ -1,4 +1,4 @@
-"""`Teacher`: a simulated teacher, who knows the labels and tells pairs, at the speed that one likes."""
+"""`Teacher`: a simulated teacher that knows the labels and teaches pairs at an adjustable rate."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BLOCK = 1_024
 
 
 class LabelledPairs:
-    """An endless list of pairs of items, half of them similar; it follows from the seed alone."""
+    """An endless sequence of pairs of items, half of them similar, determined by the seed."""
 
     def __init__(self, ids: Any, y: Any, seed: int) -> None:
         self._ids = np.array(ids, object)
@@ -73,8 +73,8 @@ class Teacher(Background):
     seed : what the pairs are drawn by.
     pairs_per_second : above 0, at most 2,000.
 
-    `resume()` lets it teach, `pause()` lets it wait, as it does at first. Where the writer is busy it waits too and
-    loses no pair; items that were removed it no longer teaches; an error lets it pause.
+    `resume()` starts it and `pause()` pauses it; at first it is paused. If the writer is busy, it waits and loses no
+    pair; removed items are no longer taught; an error pauses it.
     """
 
     def __init__(self, service: Service, ids: Any, y: Any, seed: int = 0, pairs_per_second: float = 20.0) -> None:
@@ -88,7 +88,7 @@ class Teacher(Background):
         self._next_at = self._told_at = 0.0
 
     def state(self) -> dict[str, Any]:
-        """Is it teaching, how fast, and how many pairs has it taught?"""
+        """Whether it is teaching, how fast, and how many pairs it has taught."""
         return {"running": self._running, "pairs_per_second": self._rate, "n_pairs": self._n_pairs}
 
     def resume(self) -> None:
@@ -104,7 +104,7 @@ class Teacher(Background):
         self._set(rate=_checked(pairs_per_second))
 
     def stop(self) -> None:
-        """The service ends."""
+        """Stop teaching for good."""
         self.pause()
         super().stop()
 

@@ -1,4 +1,4 @@
-"""One thread that makes all changes, in the order in which they were accepted, and refuses when too many wait."""
+"""One thread that makes all changes, in the order of acceptance, and refuses new ones when too many are waiting."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class _Waiting(NamedTuple):
 
 
 class Writer:
-    """An ordered queue with room for so many changes. What it accepted it does, also when it is closed meanwhile."""
+    """A bounded queue of changes. Every accepted change is made, even if the writer is closed meanwhile."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._queue: deque[_Waiting] = deque()
         self._n_bytes = 0
         self._closing = False
-        self._seconds = 0.001  # a change takes, about
+        self._seconds = 0.001  # estimated duration of a change
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="onlinehash-writer", daemon=True)
         self._thread.start()
@@ -40,20 +40,20 @@ class Writer:
 
     @property
     def closing(self) -> bool:
-        """Does it refuse what comes?"""
+        """Whether new changes are refused."""
         return self._closing
 
     def submit(self, work: Callable[[], T], n_bytes: int = 0) -> Future[T]:
-        """Do this after all that was accepted before; `n_bytes` is what it holds in memory meanwhile."""
+        """Queue a change; `n_bytes` is the memory it holds while it waits."""
         with self._changed:
             if self._closing:
-                raise Unavailable("expected a service that goes on, got one that is shutting down; try again later.")
+                raise Unavailable("the service is shutting down; retry later.")
             full = len(self._queue) >= self._limits.queue
             if full or (self._queue and self._n_bytes + n_bytes > self._limits.queue_bytes):
                 seconds = max(1, math.ceil(len(self._queue) * self._seconds))
                 raise Busy(
-                    f"expected room among the changes that wait, got {len(self._queue)} of them "
-                    f"({self._n_bytes:,} bytes); try again in {seconds} s.",
+                    f"too many changes are waiting ({len(self._queue)}, {self._n_bytes:,} bytes); "
+                    f"retry after {seconds} s.",
                     retry_after=seconds,
                 )
             waiting = _Waiting(work, Future(), n_bytes)
@@ -64,7 +64,7 @@ class Writer:
         return waiting.future
 
     def close(self) -> None:
-        """Refuse what comes from now on, and return when all that was accepted is done."""
+        """Refuse new changes, and return when all accepted ones are done."""
         with self._changed:
             self._closing = True
             self._changed.notify_all()
@@ -86,6 +86,6 @@ class Writer:
             else:
                 waiting.future.set_result(result)
             with self._changed:
-                self._queue.popleft()  # only now: what is being done takes room too
+                self._queue.popleft()  # only now: a running change counts too
                 self._n_bytes -= waiting.n_bytes
                 self._seconds += 0.05 * (time.perf_counter() - start - self._seconds)

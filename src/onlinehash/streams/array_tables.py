@@ -21,7 +21,7 @@ def read_npy(path: str, size: int, labels: np.ndarray | None = None) -> Iterator
     columns = {"x": matrix}
     if labels is not None:
         if labels.shape != (len(matrix),):
-            raise InvalidInput(f"expected {len(matrix)} labels, one a row of {path}, got {labels.shape}.")
+            raise InvalidInput(f"expected {len(matrix)} labels, one per row of {path}, got {labels.shape}.")
         columns["label"] = labels
     yield from _slices(path, "npy", columns, size)
 
@@ -36,12 +36,12 @@ def read_npz(path: str, size: int) -> Iterator[Table]:
             names = dict(zip(lower_names(arrays.files, path), arrays.files, strict=True))
             columns = {name: np.atleast_1d(arrays[names[name]]) for name in ARRAYS if name in names}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise InvalidInput(f"expected arrays of numbers or text by name in {path}, got: {error}.") from None
+        raise InvalidInput(f"cannot read {path} as named arrays of numbers or text: {error}.") from None
     if not columns:
         raise InvalidInput(f"{path}: expected the arrays A, B, similar or X, y, got {', '.join(names)}.")
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise InvalidInput(f"{path}: expected arrays of one length, got {lengths}.")
+        raise InvalidInput(f"{path}: the arrays must have equal lengths, got {lengths}.")
     yield from _slices(path, "npz", columns, size)
 
 
@@ -62,7 +62,7 @@ def read_parquet(path: str, size: int) -> Iterator[Table]:
                 done += batch.num_rows
                 yield Table(path, "parquet", "row", numbers, columns, done / total)
     except (pyarrow.ArrowException, OSError) as error:
-        raise InvalidInput(f"expected a parquet file at {path}, got: {str(error).rstrip('.')}.") from None
+        raise InvalidInput(f"{path} is not a readable parquet file: {str(error).rstrip('.')}.") from None
 
 
 def from_arrow(array: Any) -> Any:
@@ -94,7 +94,7 @@ def map_matrix(path: str) -> np.ndarray:
     """The matrix of an npy, left on the disk until rows of it are asked for."""
     matrix = map_array(path)
     if matrix.ndim != 2:
-        raise InvalidInput(f"{path}: expected a matrix with one vector a row, got shape {matrix.shape}.")
+        raise InvalidInput(f"{path}: expected a matrix with one vector per row, got shape {matrix.shape}.")
     return matrix
 
 
@@ -103,4 +103,4 @@ def map_array(path: str) -> np.ndarray:
     try:
         return np.lib.format.open_memmap(path, mode="r")
     except (ValueError, OSError) as error:
-        raise InvalidInput(f"expected an array of numbers or text at {path}, got: {error}.") from None
+        raise InvalidInput(f"cannot read {path} as an array of numbers or text: {error}.") from None

@@ -32,12 +32,12 @@ class VectorsById:
             if "id" in table.columns:
                 ids += columns.identities(table, "id")
         if not blocks:
-            raise InvalidInput(f"expected at least one vector in {path}, got none.")
+            raise InvalidInput(f"{path} has no vectors.")
         self._X = np.concatenate(blocks)
         if ids:
             self._rows = {name: row for row, name in enumerate(ids)}
             if len(self._rows) != len(self._X):
-                raise InvalidInput(f"{path}: expected a different id for each of {len(self._X)} vectors.")
+                raise InvalidInput(f"{path}: the ids of the {len(self._X)} vectors are not unique.")
 
     def find(self, table: Table, name: str) -> np.ndarray:
         """The vectors that a column of ids names."""
@@ -45,7 +45,7 @@ class VectorsById:
         if None in rows:
             missing = rows.index(None)
             key = table.columns[name][missing]
-            raise table.error(missing, f"expected {name} to be the id of a vector in {self._source}, got {key!r}")
+            raise table.error(missing, f"{name} is {key!r}, which is not the id of a vector in {self._source}")
         return np.asarray(self._X[rows])
 
     def _row(self, key: str) -> int | None:

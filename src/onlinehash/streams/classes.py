@@ -38,5 +38,5 @@ class Classes:
     def set_state(self, state: dict[str, Any]) -> None:
         keys = [str(key) for key in state["keys"]]
         if len(set(keys)) < len(keys):
-            raise FormatError("expected classes that differ, got one twice.")
+            raise FormatError("a class occurs twice.")
         self._numbers = {key: number for number, key in enumerate(keys)}

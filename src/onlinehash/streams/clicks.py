@@ -62,7 +62,7 @@ def from_clicks(
     ids, chosen = _different(shown, "shown"), set(_different(clicked, "clicked"))
     if not chosen <= set(ids):
         unseen = next(iter(chosen - set(ids)))
-        raise InvalidInput(f"expected clicked ids among those shown, got {checks.shown(unseen)}, which was not shown.")
+        raise InvalidInput(f"the clicked id {checks.shown(unseen)} is not among those shown.")
     query = None if query is None else _id(query, "query")
     found = []
     often = 0.0  # how often what is seen here counts; nothing is known below the last click
@@ -82,7 +82,7 @@ def _different(ids: Any, name: str) -> list[int | str]:
     found = [_id(id, name) for id in ids]
     if len(set(found)) < len(found):
         again = next(id for at, id in enumerate(found) if id in found[:at])
-        raise InvalidInput(f"expected ids that are all different for {name}, got {checks.shown(again)} twice.")
+        raise InvalidInput(f"{name} contains the id {checks.shown(again)} twice.")
     return found
 
 

@@ -37,7 +37,9 @@ def vectors(table: Table, name: str) -> np.ndarray:
         rows = _each(table, values, _vector, f"a list of numbers for {name}")
         for row, vector in enumerate(rows):
             if len(vector) != len(rows[0]):
-                raise table.error(row, f"expected {len(rows[0])} numbers for {name} as before, got {len(vector)}")
+                raise table.error(
+                    row, f"expected {len(rows[0])} numbers for {name}, like the rows before, got {len(vector)}"
+                )
         values = np.stack(rows)
     if values.ndim != 2:
         raise InvalidInput(f"{table.source}: expected vectors for {name}, got an array of {values.ndim} dimensions.")

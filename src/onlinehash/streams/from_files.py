@@ -58,7 +58,7 @@ def read_tables(
     if labels is None:
         return READERS[format](name, size)
     if format != "npy":
-        raise InvalidInput(f"expected labels inside {name}, as the column label; only npy takes a file of labels.")
+        raise InvalidInput(f"{name} takes no file of labels: they belong into its column label; only npy takes one.")
     return array_tables.read_npy(name, size, _read_labels(os.fspath(labels)))
 
 
@@ -75,9 +75,9 @@ def format_of(path: FilePath) -> str:
 def _check_readable(path: str) -> None:
     """Said before anything is read, and without opening: a pipe can be opened only once."""
     if not os.path.exists(path):
-        raise InvalidInput(f"expected a file at {path}, got none.")
+        raise InvalidInput(f"no such file: {path}.")
     if os.path.isdir(path) or not os.access(path, os.R_OK):
-        raise InvalidInput(f"expected a file that can be read at {path}, got a folder or one that is locked.")
+        raise InvalidInput(f"cannot read {path}: it is a folder, or permission is denied.")
 
 
 def _read_labels(path: str) -> np.ndarray:
@@ -87,4 +87,4 @@ def _read_labels(path: str) -> np.ndarray:
     try:
         return np.array(Path(path).read_text("utf-8-sig").splitlines())
     except UnicodeDecodeError:
-        raise InvalidInput(f"expected an npy file or UTF-8 text with one label a line at {path}.") from None
+        raise InvalidInput(f"{path} is neither an npy file nor UTF-8 text with one label per line.") from None

@@ -74,10 +74,10 @@ class PairReader:
         names_ids = f"id_{side}" in table.columns
         if self._vectors is not None:
             if not names_ids:
-                raise InvalidInput(f"{table.source}: expected ids (id_a, id_b) for the file of vectors given.")
+                raise InvalidInput(f"{table.source} has no ids (id_a, id_b) to look up in the file of vectors.")
             return self._vectors.find(table, f"id_{side}")
         if names_ids:
-            raise InvalidInput(f"{table.source} names vectors by id: expected a file of vectors too, got none.")
+            raise InvalidInput(f"{table.source} names vectors by id; give the file of vectors too.")
         return columns.vectors(table, side)
 
     def _weights(self, table: Table) -> np.ndarray | None:
@@ -85,5 +85,5 @@ class PairReader:
         if self._has_weights is None:
             self._has_weights = weights is not None
         if weights is not None and not self._has_weights:
-            raise table.error(0, "expected no weight here or soon after, because the first rows have none")
+            raise table.error(0, "there is a weight here or soon after, but the first rows have none")
         return np.ones(len(table)) if weights is None and self._has_weights else weights

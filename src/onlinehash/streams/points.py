@@ -63,7 +63,7 @@ class PointReader:
             self._names = self._choose(table)
         for name in (*self._names, *([self._label] if self._label else [])):
             if name not in table.columns:
-                raise table.lacks(f"a column {name} as before")
+                raise table.lacks(f"a column {name}, like the rows before")
         is_one = len(self._names) == 1 and columns.has_vectors(table, self._names[0])
         X = columns.vectors(table, self._names[0]) if is_one else columns.matrix(table, self._names)
         self._n_features = self._n_features or X.shape[1]

@@ -44,5 +44,5 @@ def lower_names(names: Sequence[Any], source: str) -> list[str]:
     lowered = [str(name).strip().lower() for name in names]
     name, times = Counter(lowered).most_common(1)[0] if lowered else ("", 0)
     if times > 1:
-        raise InvalidInput(f"{source}: expected columns of different names, got {name!r} {times} times.")
+        raise InvalidInput(f"{source}: column names must be unique, got {name!r} {times} times.")
     return lowered

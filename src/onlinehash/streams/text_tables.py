@@ -64,7 +64,7 @@ class _Text:
             try:
                 line = self._file.readline()
             except UnicodeDecodeError as error:
-                raise self.error(number, f"expected UTF-8 text in or soon after this line, got: {error}") from None
+                raise self.error(number, f"this line or one soon after is not UTF-8: {error}") from None
             if not line:
                 return
             yield line
@@ -107,7 +107,7 @@ def _csv_rows(text: _Text) -> Iterator[tuple[int, list[str]]]:
         try:
             cells = next(rows, None)
         except csv.Error as error:
-            raise text.error(rows.line_num, f"expected comma-separated values, got: {error}") from None
+            raise text.error(rows.line_num, f"not comma-separated values: {error}") from None
         finally:
             csv.field_size_limit(usual)
         if cells is None:

@@ -55,7 +55,7 @@ def test_a_search_for_neighbours_goes_on_where_it_was_cut_off(source: bulk.Sourc
     notes, folder = tmp_path / "notes", tmp_path / "near"
     notes.mkdir()
     failing = bulk.Source([Failing(p.path, p.identity, p.first, p.n_rows, p, notes) for p in source.partitions])
-    with pytest.raises(StorageError, match=r"4 of 8 failed 3 times .*what is done is kept"):
+    with pytest.raises(StorageError, match=r"4 of 8 parts failed 3 times .*what is done is kept"):
         bulk.ground_truth(QUERIES, failing, 7, on=ON, folder=folder)
     before = contents(folder)
     assert sorted(before) == [*(f"part-{number:06}.npz" for number in range(4)), "question.sha256"]
@@ -110,7 +110,7 @@ def test_answers_to_another_question_are_refused(encoder: Encoder, source: bulk.
     bulk.encode(other_encoder, source, tmp_path / "other codes", ON)
     bulk.mean_average_precision(encoder, QUERIES, codes, truth, ON, folder=counts)
     before = contents(near), contents(counts)
-    refused = pytest.raises(InvalidInput, match=r"answers to the same question, but .*name a new folder")
+    refused = pytest.raises(InvalidInput, match=r"holds results for other queries.*choose a new folder")
     whole = bulk.open_source(tmp_path / "x.npy")
     for queries, vectors, k in ((QUERIES, source, 8), (QUERIES[::-1], source, 7), (QUERIES, whole, 7)):
         with refused:
@@ -125,13 +125,13 @@ def test_answers_to_another_question_are_refused(encoder: Encoder, source: bulk.
             bulk.mean_average_precision(model, queries, folder, wanted, ON, folder=counts)
     with refused:
         bulk.mean_average_precision(encoder, QUERIES, codes, truth, ON, folder=near)
-    with pytest.raises(InvalidInput, match="expected a new or empty folder for the answers"):
+    with pytest.raises(InvalidInput, match="the answers need a new or empty folder"):
         bulk.mean_average_precision(encoder, QUERIES, codes, truth, ON, folder=codes)
     assert (contents(near), contents(counts)) == before
 
 
 def test_answers_among_the_vectors_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", X)
-    with pytest.raises(InvalidInput, match="expected a folder outside of"):
+    with pytest.raises(InvalidInput, match="choose a folder outside"):
         bulk.ground_truth(QUERIES, tmp_path, 7, on=ON, folder=tmp_path / "near")
     assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]

@@ -102,13 +102,13 @@ def test_other_codes_are_never_mixed_in(encoder: Encoder, tmp_path: Path) -> Non
     before = {path.name: path.read_bytes() for path in codes.iterdir()}
     with pytest.raises(InvalidInput, match="codes by another"):
         bulk.encode(learned("OH", 50), opened, codes, ON)
-    with pytest.raises(InvalidInput, match="codes of another, or of this one before it was changed"):
+    with pytest.raises(InvalidInput, match="codes of another source, or of this one before it was changed"):
         bulk.encode(encoder, bulk.open_source(tmp_path / "x.npy"), codes, ON)
     os.utime(tmp_path / "x.npy", ns=(1, 1))
     with pytest.raises(InvalidInput, match="before it was changed"):
         bulk.encode(encoder, bulk.open_source(tmp_path / "x.npy", partition_rows=130), codes, ON)
     assert {path.name: path.read_bytes() for path in codes.iterdir()} == before
-    with pytest.raises(InvalidInput, match="expected a new or empty folder"):
+    with pytest.raises(InvalidInput, match="need a new or empty folder"):
         bulk.encode(encoder, opened, tmp_path, ON)
 
 
@@ -117,9 +117,9 @@ def test_codes_among_the_vectors_are_refused(kind: str, encoder: Encoder, tmp_pa
     vectors, within = tmp_path / "vectors", tmp_path / "vectors" / "deep" / "codes"
     vectors.mkdir()
     written(kind, vectors, X)
-    with pytest.raises(InvalidInput, match="outside of"):
+    with pytest.raises(InvalidInput, match="choose a folder outside"):
         bulk.encode(encoder, vectors, within, ON)
-    with pytest.raises(InvalidInput, match="outside of"):
+    with pytest.raises(InvalidInput, match="choose a folder outside"):
         bulk.recode(encoder, encoder, vectors, tmp_path / "codes", within, ON)
     assert not within.parent.exists()
 
@@ -127,9 +127,9 @@ def test_codes_among_the_vectors_are_refused(kind: str, encoder: Encoder, tmp_pa
 def test_bad_vectors_are_told_by_their_row(encoder: Encoder, tmp_path: Path) -> None:
     bad = X.copy()
     bad[517, 3] = np.nan
-    with pytest.raises(InvalidInput, match=r"x\.npy: expected finite numbers, got others in row 517 of the source"):
+    with pytest.raises(InvalidInput, match=r"x\.npy: row 517 of the source has values that are not finite"):
         bulk.encode(encoder, source(tmp_path, vectors=bad), tmp_path / "codes", ON)
-    with pytest.raises(InvalidInput, match="some are still to be made; start encode again"):
+    with pytest.raises(InvalidInput, match="are incomplete; run encode again"):
         bulk.read_codes(tmp_path / "codes")
     with pytest.raises(InvalidInput, match=r"vectors of 12 numbers.*got 5"):
         bulk.encode(encoder, source(tmp_path, vectors=np.ascontiguousarray(X[:, :5])), tmp_path / "other", ON)
@@ -140,7 +140,7 @@ def test_a_disk_that_fails_is_tried_again_then_told(encoder: Encoder, tmp_path: 
     opened, codes = source(tmp_path), tmp_path / "codes"
     (codes / "part-000002.parquet").mkdir(parents=True)  # where no file can be put
     (codes / MANIFEST).write_bytes(manifest_of(encoder, opened, tmp_path))
-    with pytest.raises(StorageError, match=r"1 of 8 failed 3 times .*what is done is kept"):
+    with pytest.raises(StorageError, match=r"1 of 8 parts failed 3 times .*what is done is kept"):
         bulk.encode(encoder, opened, codes, ON)
     (codes / "part-000002.parquet").rmdir()
     assert bulk.encode(encoder, opened, codes, ON).n_found == 7
@@ -180,13 +180,13 @@ def test_recoding_wants_the_codes_of_the_older_encoder(encoder: Encoder, tmp_pat
     opened, newer = source(tmp_path), learned("OH", 120)
     bulk.encode(encoder, opened, tmp_path / "old", ON)
     for older, given, message in (
-        (newer.snapshot(), opened, "got those by another encoder"),
-        (learned("MMOH").snapshot(), opened, "expected an older encoder with codes as"),
+        (newer.snapshot(), opened, "were made by another encoder"),
+        (learned("MMOH").snapshot(), opened, "the older encoder makes other kinds of codes"),
         (encoder, bulk.open_source(tmp_path / "x.npy"), "cut into the same partitions"),
     ):
         with pytest.raises(InvalidInput, match=message):
             bulk.recode(newer, older, given, tmp_path / "old", tmp_path / "new", ON)
-    with pytest.raises(InvalidInput, match="expected a folder of its own"):
+    with pytest.raises(InvalidInput, match="need a folder of their own"):
         bulk.recode(newer, encoder, opened, tmp_path / "old", tmp_path / "old", ON)
     assert not (tmp_path / "new").exists()
     (tmp_path / "old" / "part-000001.parquet").write_bytes(b"PAR1")
@@ -219,7 +219,7 @@ def test_what_cannot_be_measured_is_told(encoder: Encoder, tmp_path: Path) -> No
     bulk.encode(encoder, tmp_path / "x.npy", tmp_path / "codes", ON)
     assert bulk.read_codes(tmp_path / "codes")[1:] == (None, None)
     for truth, message in (
-        (bulk.same_label(Y[:20]), "expected labels beside the codes"),
+        (bulk.same_label(Y[:20]), "the codes have no labels"),
         (bulk.same_label(Y[:19]), "expected the truth with 20 entries"),
     ):
         with pytest.raises(InvalidInput, match=message):
@@ -228,5 +228,5 @@ def test_what_cannot_be_measured_is_told(encoder: Encoder, tmp_path: Path) -> No
         bulk.ground_truth(QUERIES[:, :3], tmp_path / "x.npy", k=3, on=ON)
     with pytest.raises(InvalidInput, match=rf"expects k to be an integer from 1 to {N}"):
         bulk.ground_truth(QUERIES, tmp_path / "x.npy", k=N + 1, on=ON)
-    with pytest.raises(InvalidInput, match="expected a folder of codes"):
+    with pytest.raises(InvalidInput, match="is not a folder of codes"):
         bulk.read_codes(tmp_path)

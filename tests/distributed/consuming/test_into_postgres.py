@@ -54,5 +54,5 @@ def test_a_second_process_that_consumes_the_same_is_noticed(redis_broker, stream
         second = Consumer(another, source_of(redis_broker, stream), 10)
         first.step()
         second.step()
-        with pytest.raises(InvalidInput, match="another that reads it too"):
+        with pytest.raises(InvalidInput, match="another consumer reads"):
             first.step()

@@ -102,7 +102,7 @@ def test_a_stream_that_was_made_anew_is_warned_of(redis_broker, stream):
     consumed(index, source)
     redis_broker.client.delete(stream)
     redis_broker.client.xadd(stream, {"message": "oops"}, id="1-0")
-    with pytest.warns(UserWarning, match="before .* which was read"):
+    with pytest.warns(UserWarning, match="before .*, which this index has already read"):
         assert consumed(index, source_of(redis_broker, stream)).messages == 0
     redis_broker.send(stream, make(6, 7, bad=0)[5:])  # its id is of now
     assert consumed(index, source_of(redis_broker, stream)).messages == 1
@@ -112,7 +112,7 @@ def test_an_index_that_comes_second_to_a_group_is_warned(redis_broker, stream):
     data = make(30, 8)
     redis_broker.send(stream, data)
     consumed(LiveIndex(new_learner(), policy()), source_of(redis_broker, stream))
-    with pytest.warns(UserWarning, match="gets only what comes after; give it a group of its own"):
+    with pytest.warns(UserWarning, match="gets only later ones. Give it a group of its own"):
         assert consumed(LiveIndex(new_learner(), policy()), source_of(redis_broker, stream)).messages == 0
 
 

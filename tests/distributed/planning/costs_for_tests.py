@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onlinehash.distributed.planning.costs import Costs, Disk, Encoding, Memory, Search, Store
+from onlinehash.distributed.planning.costs import Card, Costs, Disk, Encoding, Memory, Search, Store
 
 STORE = Store(
     item=100, vector_byte=1, code=200, write_item=10_000, write_byte=1, read_byte=1, refresh_item=20_000, scan_item=100,
@@ -23,4 +23,5 @@ COSTS = Costs(
         look_up_large=50, compare=1, sort_small=20, sort_large=60, together=0.8,
     ),
     postgres=STORE,
+    card=Card(read_byte=0.001, short_pair=0.0001, long_pair=0.0002, query=1000, alone=50_000),
 )  # fmt: skip

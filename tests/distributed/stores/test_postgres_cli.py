@@ -134,4 +134,4 @@ def test_an_index_in_postgresql_is_served(stock_home: Home, model: Path, tmp_pat
 def test_what_needs_a_folder_is_refused_before_anything_is_opened(option: list[str]) -> None:
     code, message = refused("serve", "postgresql://nobody@127.0.0.1:1/none", "--port", "0", *option)
     assert code == 2
-    assert f"expected a folder with {[word for word in option if word.startswith('--')][-1]}" in message
+    assert f"{[word for word in option if word.startswith('--')][-1]} needs a folder" in message

@@ -1,11 +1,11 @@
-"""Work over data larger than memory, part by part, on whatever engine there is.
+"""Jobs on data larger than memory, part by part, on processes, Dask or Ray.
 
     encode, recode             vectors in files to a folder of codes; only the bits that changed
     read_codes                 such a folder in memory
-    ground_truth, same_label   what ought to be found; mean_average_precision says how well it is
-    open_source                how files are cut into partitions, where the usual way is not the right one
+    ground_truth, same_label   what a search should find; mean_average_precision measures how well it does
+    open_source                how files are cut into partitions, if the defaults do not fit
 
-All of them take `on`: where the work is done.
+All of them take `on`: the engine.
 """
 
 from onlinehash.distributed.bulk.encoding import Report, encode, recode

@@ -1,7 +1,7 @@
-"""Answers: what a job says of each partition, as arrays, kept in a folder, so that who starts again goes on.
+"""Answers: the results of a job for each partition, as arrays, stored in a folder so that a job can resume.
 
 An answer is an npz of its arrays and a stamp: the digest of the question, which is all that the answers depend on, and
-the partition's number. It is there whole or not at all; an npz has checksums, which are compared.
+the partition's number. It is written atomically, and the checksums of the npz are verified.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ P = TypeVar("P")
 
 @dataclass(frozen=True)
 class Job(Generic[P]):
-    """A function of partitions, and the question: all that its answers depend on, arrays or what `repr` tells."""
+    """A function of partitions, and everything that its results depend on: arrays, or objects identified by `repr`."""
 
     function: Callable[[P], Answer]
     partitions: Sequence[P]
@@ -38,7 +38,7 @@ class Job(Generic[P]):
     doing: str
 
     def answers(self, engine: Engine, folder: str | os.PathLike[str] | None) -> Iterator[Answer]:
-        """Those of all partitions, in any order. Where a folder is named, only what it lacks is made and kept there."""
+        """The results of all partitions, in any order. With a folder, only missing ones are computed, and stored."""
         if folder is None:
             yield from (answer for _, answer in engine.map(self.function, self.partitions, self.doing))
             return
@@ -51,7 +51,7 @@ class Job(Generic[P]):
 
 @dataclass(frozen=True)
 class Kept(Generic[P]):
-    """The function, unless its answer is there: what travels to workers."""
+    """Runs the function unless its result is stored already; this is what is sent to workers."""
 
     function: Callable[[P], Answer]
     folder: Path
@@ -69,7 +69,7 @@ class Kept(Generic[P]):
 
 
 def _read(path: Path, stamp: str) -> Answer | None:
-    """The expected answer, if it is there, undamaged."""
+    """The stored result, if it is there and undamaged."""
     if not path.exists():
         return None
     try:
@@ -85,7 +85,7 @@ def _read(path: Path, stamp: str) -> Answer | None:
 
 
 def _begin(folder: Path, question: str) -> None:
-    """Make the folder, or take one with answers to the same question; anything else is refused."""
+    """Create the folder, or use one with results of the same job; anything else is refused."""
     path = folder / QUESTION
     if not path.is_file():
         new_folder(folder, "answers")
@@ -93,8 +93,7 @@ def _begin(folder: Path, question: str) -> None:
             file.write(question.encode())
     elif path.read_bytes() != question.encode():
         raise InvalidInput(
-            f"expected a new folder, or one of answers to the same question, but {folder} has those for other queries, "
-            "vectors, codes or truth, or another k; name a new folder."
+            f"{folder} holds results for other queries, vectors, codes or truth, or another k; choose a new folder."
         )
 
 

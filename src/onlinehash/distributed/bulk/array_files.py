@@ -49,7 +49,7 @@ class ZarrChunks(Partition):
 
 
 def npy_partitions(path: str, identity: str, first: int, columns: Columns, n_rows: int | None) -> Iterator[NpyRows]:
-    """So many rows each, or as many as are no more than a partition's bytes."""
+    """Partitions of the given number of rows, or of at most a partition's bytes."""
     matrix = map_matrix(path)
     for name, values in _beside(path).items():
         if values.shape != (len(matrix),):
@@ -61,7 +61,7 @@ def npy_partitions(path: str, identity: str, first: int, columns: Columns, n_row
 
 
 def zarr_partitions(path: str, identity: str, first: int, columns: Columns, n_rows: int | None) -> Iterator[ZarrChunks]:
-    """Whole chunks, small ones together."""
+    """Whole chunks, small ones combined."""
     matrix, others = _zarr_arrays(path, columns)
     n, chunk = matrix.shape[0], _chunk_rows(matrix)
     for name, values in others.items():
@@ -89,19 +89,19 @@ def zarr_columns(path: str, wanted: Columns) -> Columns:
     vector = found(wanted.vector, (*VECTOR_NAMES, "X"))
     if vector is None:
         raise InvalidInput(
-            f"{path}: expected an array vector, got {', '.join(names) or 'none'}; "
-            "open_source(..., vector=NAME) or --column NAME says which it is."
+            f"{path}: expected an array vector, got {', '.join(names) or 'none'}; name it with "
+            "open_source(..., vector=NAME) or --column NAME."
         )
     return Columns(vector, found(wanted.id, ("id",)), found(wanted.label, LABEL_NAMES))
 
 
 def is_zarr(path: Path) -> bool:
-    """A folder that is an array or a group of format 3 or 2?"""
+    """Whether a folder is a Zarr array or group, of format 3 or 2."""
     return any((path / name).exists() for name in ("zarr.json", ".zarray", ".zgroup"))
 
 
 def is_beside(path: Path) -> bool:
-    """A file of ids or labels, for another?"""
+    """Whether this is a file of ids or labels that belongs to another."""
     return path.name.lower().endswith(tuple(BESIDE.values()))
 
 
@@ -119,7 +119,7 @@ def _zarr_arrays(path: str, columns: Columns) -> tuple[Any, dict[str, Any]]:
     thing = _open_zarr(path)
     matrix = thing[columns.vector] if columns.vector else thing
     if getattr(matrix, "ndim", 0) != 2 or matrix.dtype.kind not in "biuf":
-        raise InvalidInput(f"{path}: expected a matrix of numbers with one vector a row, got {matrix}.")
+        raise InvalidInput(f"{path}: expected a matrix of numbers with one vector per row, got {matrix}.")
     return matrix, {ours: thing[name] for ours, name in columns.others.items()}
 
 
@@ -131,7 +131,7 @@ def _open_zarr(path: str) -> Any:
     try:
         return zarr.open(path, mode="r")
     except (ValueError, KeyError, TypeError) as error:
-        raise FormatError(f"expected a Zarr array or group at {path}, got: {error}.") from None
+        raise FormatError(f"{path} is not a Zarr array or group: {error}.") from None
 
 
 def _chunk_rows(matrix: Any) -> int:

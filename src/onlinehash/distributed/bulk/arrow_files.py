@@ -18,7 +18,7 @@ LABEL_NAMES = ("label", "y")
 
 
 def need_pyarrow() -> None:
-    """Said before the work, here and on workers."""
+    """Raise early if pyarrow is missing, here and on workers."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
@@ -68,7 +68,7 @@ class IpcBatches(Partition):
 def parquet_partitions(
     path: str, identity: str, first: int, columns: Columns, n_rows: int | None
 ) -> Iterator[ParquetGroups]:
-    """Row groups, small ones together."""
+    """Row groups, small ones combined."""
     from pyarrow import parquet
 
     with _readable(path), parquet.ParquetFile(path) as file:
@@ -79,7 +79,7 @@ def parquet_partitions(
 
 
 def ipc_partitions(path: str, identity: str, first: int, columns: Columns, n_rows: int | None) -> Iterator[IpcBatches]:
-    """Record batches, small ones together."""
+    """Record batches, small ones combined."""
     import pyarrow
 
     with _readable(path), pyarrow.memory_map(path) as mapped:
@@ -95,9 +95,9 @@ def ipc_partitions(path: str, identity: str, first: int, columns: Columns, n_row
 
 
 def columns_of(path: str, format: str, wanted: Columns) -> Columns:
-    """The columns of a file: those that are named, or those of the usual names, whatever their letter case.
+    """The columns of a file: the given names, or else the default names, ignoring case.
 
-    Without a column of a usual name, the only one that holds lists is the vectors'.
+    Without a column of a default name, the only column that holds lists is that of the vectors.
     """
     schema = _schema(path, format)
     names = {name.lower(): name for name in reversed(schema.names)}
@@ -112,8 +112,9 @@ def columns_of(path: str, format: str, wanted: Columns) -> Columns:
         lists = [field.name for field in schema if hasattr(field.type, "value_type")]
         if len(lists) != 1:
             raise InvalidInput(
-                f"{path}: expected a column vector of lists of numbers, got the columns {', '.join(schema.names[:6])}; "
-                "open_source(..., vector=NAME) or --column NAME says which it is."
+                f"{path}: expected a column vector of lists of numbers, got the columns "
+                f"{', '.join(schema.names[:6])}; name it with open_source(..., vector=NAME) or --column "
+                "NAME."
             )
         vector = lists[0]
     return Columns(vector, found(wanted.id, ("id",)), found(wanted.label, LABEL_NAMES))
@@ -137,7 +138,7 @@ def _readable(path: str) -> Iterator[None]:
     try:
         yield
     except ArrowException as error:
-        raise FormatError(f"expected a Parquet or Arrow IPC file at {path}, got: {str(error).rstrip('.')}.") from None
+        raise FormatError(f"{path} is not a readable Parquet or Arrow IPC file: {str(error).rstrip('.')}.") from None
 
 
 def _rows(batch: Any, partition: ParquetGroups | IpcBatches, first: int) -> Rows:
@@ -145,8 +146,8 @@ def _rows(batch: Any, partition: ParquetGroups | IpcBatches, first: int) -> Rows
     X = from_arrow(batch.column(columns.vector))
     if not isinstance(X, np.ndarray) or X.ndim != 2:
         raise InvalidInput(
-            f"{partition.path}: expected vectors of one length, none missing, in the column {columns.vector}, got "
-            f"something else among the rows {first} to {first + batch.num_rows - 1} of the source."
+            f"{partition.path}: the column {columns.vector} has missing vectors, or vectors of "
+            f"unequal length, among rows {first} to {first + batch.num_rows - 1} of the source."
         )
     return Rows(X, first, {ours: batch.column(name) for ours, name in columns.others.items()})
 

@@ -1,6 +1,6 @@
 """`encode` and `recode`: codes of a whole source, part by part, in a folder of Parquet files.
 
-Who starts again with the same encoder, source and folder goes on: parts that are there and undamaged stay.
+Repeating a call with the same encoder, source and folder resumes it: undamaged parts are kept.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FilePath = str | os.PathLike[str]
 
 
 class Report(NamedTuple):
-    """What was done: codes and parts in the folder, and how many of the parts were there already."""
+    """The result: codes and parts in the folder, and how many of the parts were there already."""
 
     n: int
     n_parts: int
@@ -40,7 +40,7 @@ class Report(NamedTuple):
 def encode(
     model: Encoder | Learner, source: FilePath | Source, target: FilePath, on: str | Engine | None = None
 ) -> Report:
-    """The codes of all vectors of a source, into a folder, on an engine (see `engine_of`)."""
+    """Encode all vectors of a source into a folder, on an engine (see `engine_of`)."""
     encoder = encoder_of(model)
     check_apart(source, target)
     source = as_source(source, encoder)
@@ -56,17 +56,19 @@ def recode(
     target: FilePath,
     on: str | Engine | None = None,
 ) -> Report:
-    """The same, from codes of the same source by an older encoder, at the cost of the bits that changed since."""
+    """Encode from codes of the same source by an older encoder; only the bits that changed are computed."""
     encoder = encoder_of(model)
     check_apart(source, target)
     source = as_source(source, encoder)
     if (older.n_bits, older.n_models) != (encoder.n_bits, encoder.n_models):
-        raise InvalidInput(f"expected an older encoder with codes as {encoder!r} makes them, got {older!r}.")
+        raise InvalidInput(
+            f"the older encoder makes other kinds of codes: expected those of {encoder!r}, got {older!r}."
+        )
     begun = complete_manifest(codes, older)
     if begun.source != source.digest:
-        raise InvalidInput(f"expected codes of this source, cut into the same partitions, in {codes}, got others.")
+        raise InvalidInput(f"{codes} does not hold codes of this source, cut into the same partitions.")
     if Path(codes).resolve() == Path(target).resolve():
-        raise InvalidInput(f"expected a folder of its own for the new codes, got that of the old ones, {target}.")
+        raise InvalidInput(f"the new codes need a folder of their own, got that of the old ones, {target}.")
     origin = Origin(Path(codes).absolute(), begun, encoder.changed_bits(older))
     making = Making(encoder, Path(target).absolute(), Manifest.of(encoder, source), origin)
     return _make(making, source, on, "recoding")
@@ -77,32 +79,32 @@ def as_source(source: FilePath | Source, encoder: Encoder | None = None) -> Sour
     opened = source if isinstance(source, Source) else open_source(source)
     if encoder is not None and opened.n_features != encoder.n_features:
         raise InvalidInput(
-            f"expected vectors of {encoder.n_features} numbers, as {encoder!r} takes them, got {opened.n_features}."
+            f"expected vectors of {encoder.n_features} numbers for {encoder!r}, got {opened.n_features}."
         )
     return opened
 
 
 def check_apart(source: FilePath | Source, target: FilePath) -> None:
-    """What is written among the vectors would be taken for vectors by the next call."""
+    """Refuse a target inside the source: the next call would read it as vectors."""
     root = source.root if isinstance(source, Source) else Path(source).resolve()
     if root is not None and root in (Path(target).resolve(), *Path(target).resolve().parents):
-        raise InvalidInput(f"expected a folder outside of {root}, which holds the vectors, got {target}.")
+        raise InvalidInput(f"{target} is inside {root}, which holds the vectors; choose a folder outside.")
 
 
 def complete_manifest(folder: FilePath, encoder: Encoder | None = None) -> Manifest:
-    """Of a folder in which all parts are, by the given encoder."""
+    """The manifest of a complete folder, made by the given encoder."""
     manifest = folders.read_manifest(folder)
     if not manifest.complete:
-        raise InvalidInput(f"expected all codes in {folder}, but some are still to be made; start encode again.")
+        raise InvalidInput(f"the codes in {folder} are incomplete; run encode again to finish them.")
     if encoder is not None and manifest.encoder != folders.encoder_digest(encoder):
         raise InvalidInput(
-            f"expected codes by {encoder!r} in {folder}, got those by another encoder (version {manifest.version})."
+            f"the codes in {folder} were made by another encoder (version {manifest.version}), not by {encoder!r}."
         )
     return manifest
 
 
 class Origin(NamedTuple):
-    """Codes to begin with, and the columns that are to be encoded anew."""
+    """The older codes, and the columns to recompute."""
 
     folder: Path
     manifest: Manifest
@@ -111,7 +113,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True)
 class Making:
-    """Makes one part, unless it is there: what travels to workers."""
+    """Makes one part, unless it is there; this is what is sent to workers."""
 
     encoder: Encoder
     target: Path
@@ -119,7 +121,7 @@ class Making:
     origin: Origin | None = None
 
     def __call__(self, numbered: tuple[int, Partition]) -> bool:
-        """Was it there?"""
+        """Make the part; returns whether it was there already."""
         number, partition = numbered
         path, stamp = part_path(self.target, number), self.manifest.stamp(number)
         if is_there(path, stamp):
@@ -151,7 +153,7 @@ class Making:
 def _in_source(rows: Rows, error: InvalidInput) -> str:
     """What is wrong with some rows, with the row's number in the source."""
     if rows.X.dtype.kind == "f" and not (finite := np.isfinite(rows.X).all(axis=1)).all():
-        return f"expected finite numbers, got others in row {rows.first + int(np.argmin(finite))} of the source."
+        return f"row {rows.first + int(np.argmin(finite))} of the source has values that are not finite."
     return str(error)
 
 

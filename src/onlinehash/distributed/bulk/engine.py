@@ -1,8 +1,7 @@
-"""`Engine`: whatever can apply a function to partitions on several workers. All that bulk work asks of it is `map`.
+"""`Engine`: applies a function to partitions on several workers. Bulk jobs need only its `map`.
 
-An engine goes on as long as something gets done. Parts that fail are tried again when all others have had their turn;
-after `ATTEMPTS` rounds in which nothing at all was done it gives up, with the last problem in one sentence. What is
-wrong with the input stays wrong, and is told at once.
+An engine continues as long as there is progress. Parts that fail are retried after all others; after `ATTEMPTS` rounds
+without progress it gives up and reports the last problem. Errors in the input are reported at once.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, Servic
 from onlinehash.numeric.threads import one_thread
 from onlinehash.progress import progress_bar
 
-#: Rounds in which nothing gets done before the work is given up.
+#: Rounds without progress before the job is given up.
 ATTEMPTS = 3
 
 #: Seconds to wait for the other end of an address.
@@ -30,7 +29,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a part is not done; what is final would fail again."""
+    """Why a part failed; a final failure is not retried."""
 
     error: type[OnlineHashError]
     message: str
@@ -38,15 +37,15 @@ class Failure:
 
 
 class Engine(ABC):
-    """Workers. `with` begins and ends them, or the connection to them; inside it, all work shares them."""
+    """Workers. A `with` block starts and stops them, or the connection to them; jobs inside it share them."""
 
     _depth = 0
 
     def map(self, function: Callable[[P], R], partitions: Sequence[P], doing: str) -> Iterator[tuple[int, R]]:
-        """The number of each partition and what the function says of it, in the order in which they get done.
+        """Yield the number and the result of each partition, in the order of completion.
 
-        The function travels to the workers once, by pickle, and computes on one thread there. It may run more than
-        once for a partition, where a worker is lost. `doing` is what the progress bar says.
+        The function is sent to the workers once, by pickle, and runs on one thread there. It may run more than once
+        for a partition if a worker is lost. `doing` is the label of the progress bar.
         """
         left, idle = dict(enumerate(partitions)), 0
         problem = Failure(ServiceUnavailable, "no worker answered")
@@ -67,8 +66,8 @@ class Engine(ABC):
                 idle = 0 if len(left) < n_left else idle + 1
                 if idle == ATTEMPTS:
                     raise problem.error(
-                        f"expected all parts to be done, but {len(left)} of {len(partitions)} failed {ATTEMPTS} times "
-                        f"({problem.message}); start again when that is mended."
+                        f"{len(left)} of {len(partitions)} parts failed {ATTEMPTS} times ({problem.message}); fix "
+                        "that and run again."
                     )
 
     @abstractmethod
@@ -98,7 +97,7 @@ class Engine(ABC):
 
 
 def attempt(partition: P, function: Callable[[P], R]) -> R | Failure:
-    """What a worker does. Errors go back as what they mean, for not every exception survives pickling."""
+    """Runs on a worker. Errors are returned as `Failure`, because not every exception survives pickling."""
     try:
         with one_thread():
             return function(partition)
@@ -111,18 +110,18 @@ def attempt(partition: P, function: Callable[[P], R]) -> R | Failure:
 
 
 def lost(error: BaseException) -> Failure:
-    """What is known of a part whose worker was lost."""
+    """The failure of a part whose worker was lost."""
     text = " ".join(str(error).split())
     return Failure(ServiceUnavailable, f"{type(error).__name__}: {text[:200]}")
 
 
 def cut_off(whom: str) -> ServiceUnavailable:
-    """Who hands out the work is gone."""
+    """The error for a lost scheduler."""
     return ServiceUnavailable(f"{whom} was lost in the middle of the work; start again.")
 
 
 def check_address(address: str, what: str) -> None:
-    """`host:port` at which somebody listens; engines themselves wait longer, and say less."""
+    """Check that something listens at `host:port`; the engines themselves wait longer and explain less."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise InvalidInput(f"expected HOST:PORT as the address of {what}, got {address!r}.")
@@ -130,5 +129,5 @@ def check_address(address: str, what: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
     except OSError as error:
         raise ServiceUnavailable(
-            f"expected {what} at {address}, got no connection ({error.strerror or error}); start it first."
+            f"cannot connect to {what} at {address} ({error.strerror or error}); start it first."
         ) from None

@@ -11,12 +11,12 @@ from onlinehash.errors import InvalidInput
 
 
 def engine_of(on: str | Engine | None) -> Engine:
-    """The engine at an address; an engine is its own.
+    """The engine at an address; an `Engine` is returned as it is.
 
-    None, "local"               processes of this machine, one for each CPU
-    "local://4"                 so many processes
-    "dask://host:port"          a Dask scheduler; "dask://" is a cluster of this machine, for the time of the work
-    "ray://host:port"           a Ray client server; "ray://" is what `ray.init()` finds or starts
+    None, "local"               processes on this machine, one per CPU
+    "local://4"                 four processes
+    "dask://host:port"          a Dask scheduler; "dask://" starts a cluster on this machine while the job runs
+    "ray://host:port"           a Ray client server; "ray://" uses what `ray.init()` finds or starts
     """
     if isinstance(on, Engine):
         return on

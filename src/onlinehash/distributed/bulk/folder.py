@@ -1,7 +1,7 @@
-"""The folder of an encoded source: parts, and a manifest that says which there are to be and whose codes they hold.
+"""The folder of an encoded source: parts, and a manifest that lists them and names source and encoder.
 
-The manifest is written before the first part, so that nobody writes parts of another source or encoder beside them, and
-again when all are there.
+The manifest is written before the first part, so that parts of another source or encoder are never mixed in, and again
+when all parts are there.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Manifest:
         return sum(n_rows for n_rows, _ in self.parts)
 
     def stamp(self, number: int) -> Stamp:
-        """What a part must say of itself."""
+        """The stamp that a part must have."""
         n_rows, source = self.parts[number]
         return Stamp(self.encoder, source, n_rows, self.n_bits, self.n_models)
 
@@ -65,18 +65,18 @@ def part_path(folder: Path, number: int) -> Path:
 
 
 def begin(folder: Path, manifest: Manifest) -> None:
-    """Make the folder, or take one that holds, or was to hold, the same codes; anything else is refused."""
+    """Create the folder, or use one for the same codes; anything else is refused."""
     if (folder / MANIFEST).exists():
         found = read_manifest(folder)
         if found.encoder != manifest.encoder:
             raise InvalidInput(
-                f"expected a new folder, or one of codes by this encoder (version {manifest.version}), but {folder} "
-                f"has codes by another (version {found.version}); name a new folder, or recode into one."
+                f"{folder} has codes by another encoder (version {found.version}, this one is version "
+                f"{manifest.version}); choose a new folder, or recode into one."
             )
         if found.source != manifest.source:
             raise InvalidInput(
-                f"expected a new folder, or one of codes of this source, but {folder} has codes of another, or of this "
-                "one before it was changed or when it was cut into other partitions; name a new folder."
+                f"{folder} has codes of another source, or of this one before it was changed or cut into "
+                "other partitions; choose a new folder."
             )
         return
     new_folder(folder, "codes")
@@ -84,18 +84,18 @@ def begin(folder: Path, manifest: Manifest) -> None:
 
 
 def new_folder(folder: Path, what: str) -> None:
-    """Make it, unless it is there and empty."""
+    """Create a folder, unless it exists and is empty."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InvalidInput(f"expected a new or empty folder for the {what}, but {folder} is something else.")
+        raise InvalidInput(f"the {what} need a new or empty folder, and {folder} is neither.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidInput(f"expected a folder that can be made at {folder}, got: {error.strerror}.") from None
+        raise InvalidInput(f"cannot create the folder {folder}: {error.strerror}.") from None
 
 
 @contextmanager
 def keeping(folder: Path) -> Iterator[None]:
-    """Work whose parts are in a folder, and stay there if it fails."""
+    """Add to errors that finished parts are kept."""
     try:
         yield
     except (ServiceUnavailable, StorageError) as error:
@@ -105,23 +105,23 @@ def keeping(folder: Path) -> Iterator[None]:
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
-    """Write it, in the place of the one that is there."""
+    """Write the manifest, replacing an existing one."""
     with replacing(folder / MANIFEST) as file:
         file.write(json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1).encode())
 
 
 def read_manifest(folder: str | os.PathLike[str]) -> Manifest:
-    """That of an encoded folder."""
+    """The manifest of a folder of codes."""
     path = Path(folder) / MANIFEST
     if not path.is_file():
-        raise InvalidInput(f"expected a folder of codes at {folder}, got no {MANIFEST} there; encode makes one.")
+        raise InvalidInput(f"{folder} is not a folder of codes: it has no {MANIFEST}; create one with encode.")
     try:
         document: dict[str, Any] = json.loads(path.read_bytes())
         if document.pop("format") != FORMAT:
-            raise FormatError(f"{path} is of another format than {FORMAT}; upgrade onlinehash.")
+            raise FormatError(f"{path} is not of format {FORMAT}; upgrade onlinehash.")
         parts = [(int(n_rows), str(digest)) for n_rows, digest in document.pop("parts")]
         return Manifest(parts=parts, **document)
     except FormatError:
         raise
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FormatError(f"{path} is damaged ({checks.shown(error)}); name a new folder.") from None
+        raise FormatError(f"{path} is damaged ({checks.shown(error)}); choose a new folder.") from None

@@ -37,7 +37,7 @@ class Dask(Engine):
         try:
             self._client = distributed.Client(where, timeout=PATIENCE, set_as_default=False)
         except OSError as error:
-            raise ServiceUnavailable(f"expected a Dask scheduler at {self._address}, got: {error}.") from None
+            raise ServiceUnavailable(f"cannot connect to a Dask scheduler at {self._address}: {error}.") from None
 
     def _outcomes(self, function: Callable[[P], R], partitions: Mapping[int, P]) -> Iterator[tuple[int, R | Failure]]:
         self._check_connection()

@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class Processes(Engine):
-    """As many processes as wished, or as there are CPUs; one is this process itself."""
+    """The given number of processes, or one per CPU; with one, the work runs in this process."""
 
     def __init__(self, n_workers: int | None = None) -> None:
         self._n_workers = n_workers

@@ -40,7 +40,7 @@ class Ray(Engine):
                 if left == 0:
                     reason = str(error).strip().splitlines()[-1].strip().rstrip(".")  # before it is a traceback
                     where_it_is = self._address or "this machine"
-                    raise ServiceUnavailable(f"expected Ray at {where_it_is}, got: {reason}.") from None
+                    raise ServiceUnavailable(f"cannot connect to Ray at {where_it_is}: {reason}.") from None
         self._is_ours = True
 
     def _outcomes(self, function: Callable[[P], R], partitions: Mapping[int, P]) -> Iterator[tuple[int, R | Failure]]:

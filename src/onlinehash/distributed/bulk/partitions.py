@@ -1,4 +1,4 @@
-"""`Partition`: consecutive rows of a file, read where they are needed, block by block."""
+"""`Partition`: consecutive rows of a file, read by the worker, block by block."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Parts: Parquet files with the codes of a partition each, which say of what and by which encoder they were made.
+"""Parts: Parquet files with the codes of one partition each, which record their rows and their encoder.
 
 Columns: `row` (its number in the source), `id` and `label` where the source has them, and `code`, packed bytes in the
-layout of `Codes.to_faiss`. A part is there whole or not at all; its pages have checksums, which are compared.
+layout of `Codes.to_faiss`. A part is written atomically, and the checksums of its pages are verified.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ KEY = b"onlinehash"
 
 @dataclass(frozen=True)
 class Stamp:
-    """What a part says of itself."""
+    """Metadata of a part."""
 
     encoder: str
     source: str
@@ -81,7 +81,7 @@ def read_part(path: Path, stamp: Stamp) -> Part:
         with parquet.ParquetFile(path, page_checksum_verification=True) as file:
             found = (file.schema_arrow.metadata or {}).get(KEY)
             if found is None or json.loads(found) != asdict(stamp):
-                raise FormatError(f"{path} is of another source or encoder; encode the source again.")
+                raise FormatError(f"{path} belongs to another source or encoder; encode the source again.")
             table = file.read(use_threads=False).combine_chunks()
         n_bytes = table.schema.field("code").type.byte_width
         packed = np.frombuffer(table.column("code").chunk(0).buffers()[1], np.uint8)[: len(table) * n_bytes]
@@ -95,7 +95,7 @@ def read_part(path: Path, stamp: Stamp) -> Part:
 
 
 def is_there(path: Path, stamp: Stamp) -> bool:
-    """Is the expected part there, undamaged?"""
+    """Whether the expected part is there and undamaged."""
     if not path.exists():
         return False
     try:

@@ -40,9 +40,9 @@ def mean_average_precision(
     *,
     folder: str | os.PathLike[str] | None = None,
 ) -> float:
-    """The mAP of a search among the codes of a folder, ties in every order alike, as `evaluate.retrieval` tells it.
+    """The mAP of a search among the codes of a folder, in expectation over ties, as `evaluate.retrieval` computes it.
 
-    With another folder, the counts of each part are kept there, and the same call goes on after a failure.
+    With another folder, the counts of each part are stored there, and repeating the call resumes it.
     """
     encoder = encoder_of(model)
     queries, manifest = encoder.encode(X_query), complete_manifest(codes, encoder)
@@ -58,13 +58,13 @@ def mean_average_precision(
     counts = Counts.under("expected", "zero", items, hits, None)
     answerable = counts.n_relevant > 0
     if not answerable.any():
-        raise InvalidInput("expected something relevant in the base for at least one query, got nothing.")
+        raise InvalidInput("no query has a relevant item in the base.")
     return mean(np.where(answerable, measure_of("map")(counts), np.nan))
 
 
 @dataclass(frozen=True)
 class Counting:
-    """The counts of one part: what travels to workers."""
+    """Counts one part; this is what is sent to workers."""
 
     queries: Codes
     fusion: str

@@ -1,4 +1,4 @@
-"""`Source`: vectors in files, more than memory holds, as partitions.
+"""`Source`: vectors in files, which need not fit in memory, as partitions.
 
     a Parquet file         by row groups; a column `vector` (or `x`) of lists of numbers
     an Arrow IPC file      by record batches; the same columns (.arrow, .ipc, .feather)
@@ -69,9 +69,9 @@ def open_source(
 ) -> Source:
     """The vectors at a path.
 
-    partition_rows: how many rows a partition has at most, if nothing is given 64 MB of vectors. Row groups, record
-        batches and chunks are never cut, only taken together.
-    vector, id, label: the names of columns, where they are not the usual ones.
+    partition_rows: the most rows of a partition; default 64 MB of vectors. Row groups, record batches and chunks
+        are never split, only combined.
+    vector, id, label: the names of columns, if they are not the default ones.
     """
     rule = checks.either(("None", lambda v: v is None), checks.integer(1))
     checks.parameters("a source", {"partition_rows": partition_rows}, {"partition_rows": rule})
@@ -79,7 +79,7 @@ def open_source(
     root, wanted = Path(path).resolve(), Columns(vector or "", id, label)
     format, files = _files(root)
     if format == "npy" and (vector or id or label):
-        raise InvalidInput("expected no names of columns for npy, whose ids and labels are in files beside it.")
+        raise InvalidInput("npy files have no columns to name: their ids and labels are in files beside them.")
     partitions: list[Partition] = []
     for file in files:
         columns = wanted
@@ -94,14 +94,14 @@ def open_source(
         identity = f"{name}@{_fingerprint(file)}:{'/'.join(map(str, columns))}"
         partitions += CUTTERS[format](str(file), identity, first, columns, partition_rows)
     if not partitions:
-        raise InvalidInput(f"expected at least one vector in {path}, got none.")
+        raise InvalidInput(f"{path} has no vectors.")
     return Source(tuple(partitions), root)
 
 
 def _files(path: Path) -> tuple[str, list[Path]]:
     """The format, and the files that hold the rows, in order."""
     if not path.exists():
-        raise InvalidInput(f"expected a file or a folder at {path}, got none.")
+        raise InvalidInput(f"no such file or folder: {path}.")
     if path.is_dir() and array_files.is_zarr(path):
         return "zarr", [path]
     files = [path] if path.is_file() else sorted(_visible(path), key=lambda file: file.relative_to(path).as_posix())

@@ -1,7 +1,7 @@
-"""What a search of codes ought to find, over a base that is larger than memory.
+"""Ground truth over a base that is larger than memory.
 
 `ground_truth` finds the nearest vectors of a source by Euclidean distance, exactly those that `evaluate.nearest` finds;
-`same_label` needs no work before. Both tell a worker which items of a partition are relevant.
+`same_label` needs no computation. Both tell workers which items of a partition are relevant.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class BulkTruth(ABC):
 
 @dataclass(frozen=True)
 class SameLabel(BulkTruth):
-    """Relevant is what carries the query's label."""
+    """Relevant are the items with the query's label."""
 
     labels: np.ndarray
 
@@ -55,7 +55,7 @@ class SameLabel(BulkTruth):
 
     def among(self, first: int, n_rows: int, labels: np.ndarray | None) -> Truth:
         if labels is None:
-            raise InvalidInput("expected labels beside the codes, got none; encode a source that has a column label.")
+            raise InvalidInput("the codes have no labels; encode a source that has a column label.")
         return evaluate.same_label(self.labels, labels)
 
     @property
@@ -90,7 +90,7 @@ class Neighbours(BulkTruth):
 
 
 def same_label(y_query: Any) -> SameLabel:
-    """Relevant is what carries the query's label."""
+    """Relevant are the items with the query's label."""
     return SameLabel(checks.labels(y_query, len(y_query)))
 
 
@@ -105,7 +105,7 @@ def ground_truth(
     """The `k` nearest vectors of a source to each query, as in `evaluate.nearest`.
 
     It takes 16 bytes for each of them and each query, here and on every worker. With a folder, the nearest of each
-    partition are kept there, as many bytes for each, and the same call goes on after a failure.
+    partition are stored there, and repeating the call resumes it.
     """
     queries, opened = checks.vectors(X_query, "X_query"), as_source(source)
     checks.width(queries, opened.n_features, "the source", "X_query")
@@ -121,7 +121,7 @@ def ground_truth(
 
 @dataclass(frozen=True)
 class Search:
-    """The nearest rows within a partition: what travels to workers."""
+    """Finds the nearest rows within a partition; this is what is sent to workers."""
 
     queries: np.ndarray
     k: int

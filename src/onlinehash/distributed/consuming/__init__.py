@@ -1,9 +1,9 @@
-"""Pairs and items out of Redis Streams and Kafka, each exactly once.
+"""Pairs and items from Redis Streams and Kafka, each message applied exactly once.
 
 address          where messages come from, as one text
 messages         from the bytes of a message to what it asks for
-source           what a stream must be able to do; redis_streams, kafka_topics: those there are
-consumer         a batch after the other: read, change the index, acknowledge
-running          until told to stop, with patience where a broker goes away
-metrics          figures for Prometheus
+source           the interface of a stream; redis_streams and kafka_topics implement it
+consumer         one batch at a time: read, change the index, acknowledge
+running          runs a consumer until it is stopped; retries when a broker goes away
+metrics          metrics for Prometheus
 """

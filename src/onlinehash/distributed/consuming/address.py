@@ -1,4 +1,4 @@
-"""Where messages come from: an address, whose password is never shown."""
+"""The address of a source, whose password is never shown."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Address:
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """The address that a text says; no message about it repeats more than the scheme, as passwords hide in it."""
+        """Parse an address. Error messages repeat only the scheme, because the rest may contain a password."""
         scheme, separator, rest = text.partition("://")
         if scheme not in SCHEMES or not separator:
             shown = checks.shown(scheme) if separator else "something else"
@@ -40,19 +40,19 @@ class Address:
         login, _, hosts = parts.netloc.rpartition("@")
         user, _, password = login.partition(":")
         if not hosts or parts.fragment:
-            raise InvalidInput(f"expected a source such as {EXAMPLES}, got {scheme}:// with no host, or with a #.")
+            raise InvalidInput(f"expected a source such as {EXAMPLES}, got {scheme}:// without a host, or with a #.")
         known, parameters = SCHEMES[scheme], dict(parse_qsl(parts.query, keep_blank_values=True))
         if unknown := [name for name in parameters if name not in known]:
             raise InvalidInput(
-                f"expected the parameters {', '.join(known)} in an address of {scheme}, got {checks.shown(unknown[0])}."
+                f"an address of {scheme} has no parameter {checks.shown(unknown[0])}; it takes {', '.join(known)}."
             )
         if empty := [name for name, value in parameters.items() if not value]:
-            raise InvalidInput(f"expected a value for {empty[0]} in the address, got none.")
+            raise InvalidInput(f"the parameter {empty[0]} of the address has no value.")
         return cls(scheme, hosts, unquote(parts.path.strip("/")), parameters, unquote(user), unquote(password))
 
     @property
     def is_encrypted(self) -> bool:
-        """Is the connection to be encrypted?"""
+        """Whether the connection is encrypted."""
         return self.scheme in ("rediss", "kafka+ssl")
 
 

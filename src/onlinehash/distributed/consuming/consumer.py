@@ -1,8 +1,8 @@
-"""From messages to changes of an index: each message exactly once, whatever happens in between.
+"""From messages to changes of an index: each message is applied exactly once, even across crashes.
 
-A batch is read, its messages are put together into calls, and each call is kept in the index together with the position
-of its last message. Only then the broker is told. Who dies anywhere in between goes on after the position. A message
-that cannot be used is kept apart at the broker before the position passes it, so it may be there twice, never missing.
+A batch is read, its messages are combined into calls, and the index stores each call together with the position of its
+last message. Only then are they acknowledged. After a crash, reading continues from the position. An invalid message is
+written to the dead letters before the position passes it, so it may be there twice, but is never missing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REFUSALS = (InvalidInput, UnknownId, NotReady)
 
 @dataclass
 class Tally:
-    """What happened so far."""
+    """Counters."""
 
     messages: int = 0
     pairs: int = 0
@@ -47,7 +47,7 @@ class Tally:
 
 
 class Taken(NamedTuple):
-    """A message that can be used: what it asks for, and how many entries of the batch are done with when it is."""
+    """A valid message: its request, and how many entries of the batch are done once it is applied."""
 
     request: Request
     entry: Entry
@@ -55,14 +55,14 @@ class Taken(NamedTuple):
 
 
 class Consumer:
-    """One source into one index, which stores positions.
+    """Applies one source to one index, which must store positions.
 
     No other consumer may read the same source under the same name into the same index at the same time.
     """
 
     def __init__(self, index: VectorIndex, source: Source, batch: int = BATCH) -> None:
         if batch < 1:
-            raise InvalidInput(f"expected a batch of at least one message, got {batch}.")
+            raise InvalidInput(f"expected batch to be at least 1, got {batch}.")
         if not index.supports(Capability.POSITIONS):
             raise NotSupported(f"a consumer needs an index that stores positions, and {type(index).__name__} does not.")
         self.index, self.source, self.batch = index, source, batch
@@ -70,9 +70,9 @@ class Consumer:
         self._is_under_way = False
 
     def step(self, wait: float = 1.0) -> int:
-        """Take one batch, waiting at most so many seconds for it; how many messages came?
+        """Process one batch, waiting at most `wait` seconds for it; returns the number of messages.
 
-        If it raises, call it again: it goes on after what was kept.
+        If it raises, call it again: it continues after what was stored.
         """
         try:
             self._find_position()
@@ -97,31 +97,28 @@ class Consumer:
             self.source.begin(position)
             self._position, self._is_under_way = position, True
         elif position != self._position:
-            raise InvalidInput(
-                f"expected one consumer of {self.source.name} for this index, got another that reads it too; "
-                "stop one of them."
-            )
+            raise InvalidInput(f"another consumer reads {self.source.name} into this index; stop one of them.")
 
     def _take(self, entries: Sequence[Entry]) -> None:
-        """Change the index by these entries, and have it know that."""
+        """Apply these entries to the index, with their positions."""
         self._entries, self._n_kept = entries, 0
         taken = []
         for number, entry in enumerate(entries, 1):
             try:
                 if entry.data is None:
-                    raise InvalidInput("expected a message (in Redis, the field `message`), got an entry without.")
+                    raise InvalidInput("the entry has no message; in Redis, it belongs into the field `message`.")
                 taken.append(Taken(messages.read(entry.data), entry, number))
             except InvalidInput as error:
                 self._bury(entry, error)
         for _, run in groupby(taken, key=lambda one: one.request.fits):
             self._change(list(run))
-        if self._n_kept < len(entries):  # the last ones were buried
+        if self._n_kept < len(entries):  # the last ones are dead letters
             position = self._after(len(entries))
             self.index.put_position(self.source.name, position)
             self._n_kept, self._position = len(entries), position
 
     def _change(self, run: list[Taken]) -> None:
-        """One call for all of them; if it is refused, one for each half, until those that are refused stand alone."""
+        """Apply them in one call; if it is refused, split in halves until the refused ones are alone."""
         position = self._after(run[-1].n_entries)
         requests = [one.request for one in run]
         try:

@@ -1,8 +1,8 @@
-"""Topics of Kafka, all partitions of one, from the offsets that the index keeps.
+"""A Kafka topic with all its partitions, read from the offsets that the index stores.
 
-Partitions are assigned by hand, so that no group decides who reads what, and no rebalance comes in between. The broker
-is told the offsets too, where its own tools look for them; nobody here reads that. The order is that of each partition;
-between partitions messages come as the brokers send them.
+Partitions are assigned explicitly, so there are no group assignments and no rebalancing. Offsets are also committed to
+the broker, for its own tools only. Order is kept within each partition; between partitions, messages come as they
+arrive.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class KafkaTopic(Source):
             raise MissingExtra("reading from Kafka", "confluent-kafka", "kafka") from None
         self._kafka = confluent_kafka
         if not address.path or "/" in address.path:
-            raise InvalidInput("expected the topic in the address, as in kafka://localhost:9092/pairs.")
+            raise InvalidInput("the address names no topic; write it as in kafka://localhost:9092/pairs.")
         if ours := [key for key in settings if key in OURS]:
-            raise InvalidInput(f"expected other settings than {', '.join(OURS)}, got {ours[0]}; leave it out.")
+            raise InvalidInput(f"the setting {ours[0]} is managed by the consumer; leave it out.")
         self.topic = address.path
         self.name = name or f"kafka://{address.hosts}/{self.topic}"
         common: dict[str, Any] = {"bootstrap.servers": address.hosts, "error_cb": self._noted}
@@ -74,7 +74,9 @@ class KafkaTopic(Source):
             found = self._consumer.list_topics(self.topic, timeout=PATIENCE).topics[self.topic]
         self._looked_at = time.monotonic()
         if found.error is not None or not found.partitions:
-            raise InvalidInput(f"expected the topic {self.topic} at {self.name}, got: {_said(found.error or 'none')}.")
+            raise InvalidInput(
+                f"cannot read the topic {self.topic} at {self.name}: {_said(found.error or 'no such topic')}."
+            )
         return sorted(found.partitions)
 
     def _assign(self, partitions: list[int], position: Any) -> None:
@@ -124,9 +126,9 @@ class KafkaTopic(Source):
             return True
         if error.code() == self._kafka.KafkaError._AUTO_OFFSET_RESET:
             raise InvalidInput(
-                f"expected message {message.offset()} of partition {message.partition()} of {self.topic}, got a broker "
-                "that has it no longer, or not yet; with the setting auto.offset.reset=earliest it goes on with the "
-                "oldest there is."
+                f"the broker does not have message {message.offset()} of partition {message.partition()} "
+                f"of {self.topic}, the next to be read; to continue with the oldest that it has, give the "
+                "setting auto.offset.reset=earliest."
             )
         self._raise(error)
         return True
@@ -154,9 +156,7 @@ class KafkaTopic(Source):
         if problem is not None and problem.code() == self._kafka.KafkaError.MSG_SIZE_TOO_LARGE:
             problem = self._sent(None, None, headers)  # with the headers it is too long; they tell where it still is
         if problem is not None:
-            raise ServiceUnavailable(
-                f"expected the broker to take a message of {self.topic}.dead, got: {_said(problem.str())}."
-            )
+            raise ServiceUnavailable(f"cannot write to the topic {self.topic}.dead: {_said(problem.str())}.")
 
     def _sent(self, value: bytes | None, key: bytes | None, headers: list[tuple[str, bytes]]) -> Any:
         """Send to where dead letters are, and wait for it; the problem, if there was one."""
@@ -213,16 +213,16 @@ class KafkaTopic(Source):
         except self._kafka.KafkaException as error:
             self._raise(error.args[0])
         except BufferError as error:
-            raise ServiceUnavailable(f"expected room for a message to Kafka, got: {_said(error)}.") from None
+            raise ServiceUnavailable(f"cannot send a message to Kafka: {_said(error)}.") from None
 
     def _raise(self, error: Any) -> None:
         code = self._kafka.KafkaError
         refused = (code._AUTHENTICATION, code.SASL_AUTHENTICATION_FAILED, code.TOPIC_AUTHORIZATION_FAILED)
         if error.code() in (code._INVALID_ARG, code._UNKNOWN_TOPIC, code.UNKNOWN_TOPIC_OR_PART):
-            raise InvalidInput(f"expected a topic and settings that Kafka takes, got: {_said(error.str())}.") from None
+            raise InvalidInput(f"Kafka refused the topic or the settings: {_said(error.str())}.") from None
         if error.code() in refused:
-            raise Unauthorized(f"expected a user whom Kafka lets in, got: {_said(error.str())}.") from None
-        raise ServiceUnavailable(f"expected Kafka at {self.name} to answer, got: {_said(error.str())}.") from None
+            raise Unauthorized(f"Kafka refused the login: {_said(error.str())}.") from None
+        raise ServiceUnavailable(f"Kafka at {self.name} failed: {_said(error.str())}.") from None
 
 
 def _security(address: Address) -> dict[str, str]:

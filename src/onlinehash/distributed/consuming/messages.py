@@ -1,8 +1,8 @@
-"""From the bytes of a message to what it asks for: a pair to learn, or an item to add, to change or to remove.
+"""Parses messages into requests: a pair to learn, or an item to add, update or remove.
 
 A message is a JSON object with the names of the service's bodies. A vector is a list of numbers, or the base64 of its
 bytes (little-endian), which is shorter and read faster. Numbers are float32, unless the message has another `dtype`.
-What a message says of the index (a width, an id that should be known) is found out by the index.
+The index itself checks widths and ids.
 """
 
 from __future__ import annotations
@@ -58,13 +58,13 @@ _decode = msgspec.json.Decoder(Message).decode
 
 
 def read(data: bytes) -> Request:
-    """What a message asks for; refused if it is no such message."""
+    """Parse a message; raises if it is not valid."""
     if len(data) > MOST_BYTES:
         raise InvalidInput(f"expected a message of at most {MOST_BYTES} bytes, got {len(data)}.")
     try:
         message = _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"expected a pair or an item as JSON, got another message: {_problem(error)}.") from None
+        raise InvalidInput(f"the message is not a pair or an item as JSON: {_problem(error)}.") from None
     kind = _kind(message.op, tuple([value is not UNSET for value in msgspec.structs.astuple(message)]))
     dtype = _DTYPES["float32" if message.dtype is UNSET else message.dtype]
     weight = 1.0 if message.weight is UNSET else message.weight
@@ -97,13 +97,13 @@ def _kind(operation: str | UnsetType, is_given: tuple[bool, ...]) -> type[Reques
     wanted, allowed = _KINDS[kind]
     if missing := wanted - given:
         raise InvalidInput(
-            f"expected the fields {', '.join(sorted(wanted))} of {kind.what}, got a message without "
-            f"{' and '.join(sorted(missing))}."
+            f"the message lacks {' and '.join(sorted(missing))}; {kind.what} needs the fields "
+            f"{', '.join(sorted(wanted))}."
         )
     if others := given - wanted - allowed:
-        raise InvalidInput(f"expected a message of {kind.what} without {' and '.join(sorted(others))}, got it with.")
+        raise InvalidInput(f"a message of {kind.what} cannot have {' and '.join(sorted(others))}; leave it out.")
     if kind is Change and not given & {"vector", "payload"}:
-        raise InvalidInput("expected a vector or a payload to update an item with, got neither.")
+        raise InvalidInput("updating an item needs a vector or a payload, got neither.")
     return kind
 
 
@@ -118,11 +118,11 @@ def _vector(value: Any, name: str, dtype: np.dtype[Any]) -> np.ndarray:
             raise InvalidInput(f"expected base64 or a list of numbers for {name}, got {checks.shown(value)}.") from None
         if len(data) % dtype.itemsize:
             raise InvalidInput(
-                f"expected whole numbers of {dtype.name} in the base64 of {name}, got {len(data)} bytes."
+                f"the base64 of {name} has {len(data)} bytes, which is not a multiple of the size of {dtype.name}."
             )
         vector = np.frombuffer(data, dtype).astype(dtype.newbyteorder("="))
     if not len(vector):
-        raise InvalidInput(f"expected numbers for {name}, got none.")
+        raise InvalidInput(f"the list of numbers for {name} is empty.")
     return vector
 
 

@@ -1,4 +1,4 @@
-"""Figures of a consumer for Prometheus, on loopback."""
+"""Prometheus metrics of a consumer, on loopback."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from onlinehash.errors import MissingExtra, ServiceUnavailable
 
 
 class TallyCollector:
-    """The figures as they are when somebody asks."""
+    """Collects the current counters."""
 
     def __init__(self, tally: Tally, source: str) -> None:
         self._tally, self._source = tally, source
@@ -53,7 +53,7 @@ def served(tally: Tally, source: str, port: int | None) -> Iterator[int | None]:
     try:
         server, thread = start_http_server(port, "127.0.0.1", registry)
     except OSError as error:
-        raise ServiceUnavailable(f"expected port {port} of 127.0.0.1 to be free, got: {error.strerror}.") from None
+        raise ServiceUnavailable(f"cannot serve metrics at 127.0.0.1 port {port}: {error.strerror}.") from None
     try:
         yield server.server_port
     finally:

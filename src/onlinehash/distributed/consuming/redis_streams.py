@@ -1,10 +1,10 @@
-"""Streams of Redis, read by a consumer of a group.
+"""A Redis stream, read by a consumer of a group.
 
-The group hands out new entries, and remembers those that were not acknowledged: after a crash these come first. Which
-of them are in the index already, its position says; they are only acknowledged. Entries come in the order of their ids.
+The group delivers new entries and remembers those that were not acknowledged; after a crash these come first. Entries
+at or before the position are already in the index and are only acknowledged. Entries come in the order of their ids.
 
-The client must not try again by itself: an answer that was lost on its way holds entries that Redis takes to be
-delivered, and the next ones would come before them.
+The client must not retry by itself: a lost answer may hold entries that Redis considers delivered, and a retry would
+return the next ones before them.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ class RedisStream(Source):
             raise MissingExtra("reading from Redis", "redis", "redis") from None
         self._errors = redis.exceptions
         if "stream" not in address.parameters:
-            raise InvalidInput("expected the stream in the address, as in redis://localhost:6379/0?stream=pairs.")
+            raise InvalidInput("the address names no stream; write it as in redis://localhost:6379/0?stream=pairs.")
         if other := [key for key in settings if not key.startswith("ssl_")]:
-            raise InvalidInput(f"expected settings ssl_... of redis-py for Redis, got {checks.shown(other[0])}.")
+            raise InvalidInput(
+                f"the settings for Redis are those of redis-py that begin with ssl_, got {checks.shown(other[0])}."
+            )
         self.stream = address.parameters["stream"]
         self.group, self.consumer = (address.parameters.get(key, DEFAULT) for key in ("group", "consumer"))
         parts = {"stream": self.stream, "group": self.group, "consumer": self.consumer}
@@ -54,7 +56,7 @@ class RedisStream(Source):
                 protocol=2,
             )
         except (ValueError, TypeError) as error:
-            raise InvalidInput(f"expected an address of Redis, got another: {checks.shown(str(error))}.") from None
+            raise InvalidInput(f"not a Redis address: {checks.shown(str(error))}.") from None
         self._has_pending = True
 
     def check(self) -> None:
@@ -72,8 +74,9 @@ class RedisStream(Source):
             last = self._client.xinfo_stream(self.stream)["last-generated-id"].decode()
         if position is not None and _number(last) < _number(position):
             checks.warn(
-                f"the stream {self.stream} ends at {last}, before {position}, which was read: Redis has lost entries, "
-                "or the stream was made anew. Entries up to that one are passed over."
+                f"the stream {self.stream} ends at {last}, before {position}, which this index has "
+                "already read: Redis lost entries, or the stream was created anew. Entries up to "
+                f"{position} are skipped."
             )
         self._has_pending = True
 
@@ -84,8 +87,9 @@ class RedisStream(Source):
         has_given = _number(groups[self.group]["last-delivered-id"].decode()) > (0, 0)
         if position is None and has_given and mine.get(self.consumer) == 0:
             checks.warn(
-                f"the consumer {self.consumer} of the group {self.group} took entries of {self.stream} for another "
-                "index, and this one gets only what comes after; give it a group of its own by group=NAME."
+                f"the consumer {self.consumer} of the group {self.group} has read entries of "
+                f"{self.stream} for another index; this index gets only later ones. Give it a group of "
+                "its own with group=NAME."
             )
 
     def read(self, n: int, wait: float) -> list[Entry]:
@@ -136,13 +140,13 @@ class RedisStream(Source):
         try:
             yield
         except (errors.AuthenticationError, errors.AuthorizationError, errors.NoPermissionError) as error:
-            raise Unauthorized(f"expected a user and a password that Redis takes, got: {_said(error)}.") from None
+            raise Unauthorized(f"Redis refused the login: {_said(error)}.") from None
         except (errors.ConnectionError, errors.TimeoutError, errors.ReadOnlyError, errors.OutOfMemoryError) as error:
-            raise ServiceUnavailable(f"expected Redis at {self.name} to answer, got: {_said(error)}.") from None
+            raise ServiceUnavailable(f"Redis at {self.name} failed: {_said(error)}.") from None
         except errors.ResponseError as error:
             if str(error).startswith("NOGROUP"):  # somebody has deleted it; `begin` makes it again
-                raise ServiceUnavailable(f"expected the group {self.group}, got: {_said(error)}.") from None
-            raise InvalidInput(f"expected Redis to read the stream {self.stream}, got: {_said(error)}.") from None
+                raise ServiceUnavailable(f"the group {self.group} is missing: {_said(error)}.") from None
+            raise InvalidInput(f"Redis cannot read the stream {self.stream}: {_said(error)}.") from None
 
 
 def _number(id: str) -> tuple[int, int]:

@@ -1,6 +1,6 @@
-"""What messages ask of an index, and how many of one kind are asked for by one call.
+"""The requests of messages, and how several are combined into one call.
 
-A call with many is what the calls one after the other are: the learner's bytes do not depend on how a stream is cut.
+One call with many gives the same result as single calls: the learner's bytes do not depend on batching.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ class Request(ABC):
 
     @property
     def fits(self) -> tuple[Any, ...]:
-        """Requests that one call can take have this in common."""
+        """Requests with equal values can share a call."""
         return (type(self),)
 
     @classmethod
     @abstractmethod
     def make(cls, index: Any, requests: Sequence[Self]) -> None:
-        """Ask the index for all of them, which fit together, in one call."""
+        """Apply requests that fit together, in one call."""
 
 
 def _shape(vector: np.ndarray | None) -> tuple[Any, ...] | None:
@@ -36,7 +36,7 @@ def _shape(vector: np.ndarray | None) -> tuple[Any, ...] | None:
 
 @dataclass(frozen=True)
 class Pair(Request):
-    """Two vectors that are similar, or are not."""
+    """A pair of vectors to learn."""
 
     a: np.ndarray
     b: np.ndarray
@@ -57,7 +57,7 @@ class Pair(Request):
 
 @dataclass(frozen=True)
 class PairById(Request):
-    """Two items that are similar, or are not."""
+    """A pair of items to learn."""
 
     id_a: Any
     id_b: Any
@@ -74,7 +74,7 @@ class PairById(Request):
 
 @dataclass(frozen=True)
 class Addition(Request):
-    """A new item; without an id it is numbered on."""
+    """A new item; without an id it is numbered automatically."""
 
     id: Any
     vector: np.ndarray
@@ -93,7 +93,7 @@ class Addition(Request):
 
 @dataclass(frozen=True)
 class Change(Request):
-    """Another vector, another payload (None takes it away) or both for an item."""
+    """A new vector, payload (None removes it) or both for an item."""
 
     id: Any
     vector: np.ndarray | None
@@ -114,7 +114,7 @@ class Change(Request):
 
 @dataclass(frozen=True)
 class Removal(Request):
-    """An item that goes."""
+    """An item to remove."""
 
     id: Any
     what = "a removal"

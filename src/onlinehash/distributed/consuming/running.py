@@ -1,4 +1,4 @@
-"""A consumer at work, until it is told to stop or nothing is left; with patience where a broker goes away."""
+"""Runs a consumer until it is stopped or nothing is left, and retries when a broker goes away."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What a stream of messages must be able to do, so that each is taken exactly once.
+"""The interface of a stream of messages, as needed to apply each exactly once.
 
-A position says how far a stream was read. It is kept inside the index, together with what was made of the messages, and
-that alone decides where reading goes on. What the broker is told is for its own use.
+A position says how far a stream was read. The index stores it in the transaction of the messages, and it alone decides
+where reading continues. Acknowledgements are for the broker only.
 """
 
 from __future__ import annotations

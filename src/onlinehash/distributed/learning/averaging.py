@@ -14,7 +14,7 @@ The order of the learners does not matter; of learners that changed nothing both
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,19 +29,53 @@ from onlinehash.learners.online_hashing import OnlineHashing
 CAN_BE_COMBINED = (OnlineHashing, MultiModelOnlineHashing)
 
 
-def average(learners: Sequence[Any], since: Any = None) -> Any:
-    """The average of learners, as a new one; `since` is the learner that they all went on from.
+Combined = TypeVar("Combined", bound=OnlineHashing)
 
-    Without `since` they went on from nothing: their counters add up, and so do the points in their means.
+
+def average(learners: Sequence[Combined], since: Combined | None = None) -> Combined:
+    """The average of learners.
+
+    Parameters
+    ----------
+    learners : sequence of OnlineHashing or MultiModelOnlineHashing
+        Of one method, with the same parameters, seed and feature map.
+    since : learner or None, default=None
+        The learner that they all went on from. None means that they went on from nothing: their counters add up, and so
+        do the points in their means.
+
+    Returns
+    -------
+    learner
+        A new one.
+
+    Raises
+    ------
+    InvalidInput
+        If the bits of the learners do not mean the same.
     """
     return _one_of(learners, since, "average")
 
 
-def add_up(learners: Sequence[Any], since: Any) -> Any:
-    """`since`, which they all went on from, with all that each of them changed, as a new learner.
+def add_up(learners: Sequence[Combined], since: Combined) -> Combined:
+    """The learner that all of them went on from, with the sum of their changes.
 
-    An average moves only a share of the way that each of them went; this goes all of their ways. It wants learners that
-    parted not long ago.
+    An average goes only a share of the way that each of them went; this goes all of their ways. It works for learners
+    that parted not long ago.
+
+    Parameters
+    ----------
+    learners, since
+        As in `average`.
+
+    Returns
+    -------
+    learner
+        A new one.
+
+    Raises
+    ------
+    InvalidInput
+        If the bits of the learners do not mean the same.
     """
     return _one_of(learners, since, "sum")
 
@@ -74,7 +108,7 @@ def check_can_be_combined(learner: Any) -> None:
 def _check_same_kind(first: Learner, other: Learner) -> None:
     """Do the bits of two learners mean the same?"""
     for learner in (first, other):
-        learner._check_ready()
+        learner.snapshot()  # which refuses a learner that has no hash functions yet
     a, b = first.get_state(), other.get_state()
     parameters = [learner.get_params(deep=False) | {"random_state": None} for learner in (first, other)]
     reasons = {

@@ -16,7 +16,7 @@ from onlinehash.distributed.learning.helpers import live_for_parent
 from onlinehash.distributed.learning.share import Block, Done, Split, learn_block
 from onlinehash.distributed.learning.shared_arrays import SharedArrays
 from onlinehash.errors import OnlineHashError
-from onlinehash.learners.intake import BLOCK_PAIRS
+from onlinehash.learners.base import BLOCK_PAIRS
 from onlinehash.learners.online_hashing_kernels import STOPPED
 
 FLAGS = {"told_to_stop": ((1,), "int64")}

@@ -6,16 +6,19 @@ only about that must the processes agree.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.distributed.learning.crew import Crew
 from onlinehash.distributed.learning.share import Block, Split
 from onlinehash.errors import InvalidInput
-from onlinehash.learners import multi_model
-from onlinehash.learners.undo import undone_if_refused
+from onlinehash.learners.base import LearnPairs
+from onlinehash.learners.multi_model import MultiModelOnlineHashing
+from onlinehash.learners.online_hashing import Model, dissimilar_distance
 from onlinehash.learners.update import Updates
 
 #: Fewer pairs are learned by the first process alone, before the others could be told of them.
@@ -34,13 +37,20 @@ class ParallelModels:
     Parameters
     ----------
     learner : MultiModelOnlineHashing
-        Who learns; it can have learned before, and go on alone afterwards.
+        The learner to teach; it can have learned before, and go on alone afterwards.
     n_processes : int, default=2
-        This one and others, at most as many as there are models.
+        This process and others, at most as many as there are models.
+
+    Raises
+    ------
+    InvalidInput
+        If the learner is of another method.
+    InvalidParameter
+        If there are more processes than models.
     """
 
-    def __init__(self, learner: multi_model.MultiModelOnlineHashing, n_processes: int = 2) -> None:
-        if type(learner) is not multi_model.MultiModelOnlineHashing:
+    def __init__(self, learner: MultiModelOnlineHashing, n_processes: int = 2) -> None:
+        if type(learner) is not MultiModelOnlineHashing:
             raise InvalidInput(
                 "expected a MultiModelOnlineHashing, whose models can be shared out among processes, got "
                 f"{type(learner).__name__}; other learners can be taught by learn_on_shards."
@@ -54,63 +64,81 @@ class ParallelModels:
         most = checks.integer(1, self.learner.n_models)
         checks.parameters("ParallelModels", {"n_processes": self.n_processes}, {"n_processes": most})
 
-    def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Updates:
-        """`learn_pairs` of the learner: what each pair did."""
+    def learn_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None) -> Updates:
+        """Teach the learner pairs, as its own `learn_pairs` would.
+
+        Parameters
+        ----------
+        A, B, similar, sample_weight
+            As in `Learner.partial_fit_pairs`.
+
+        Returns
+        -------
+        Updates
+            What each pair did.
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit; nothing is learned then.
+        OnlineHashError
+            If one of the processes was killed; nothing is learned then.
+        """
         return Updates.join(list(self._taught(A, B, similar, sample_weight)))
 
-    def partial_fit_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Self:
-        """`partial_fit_pairs` of the learner."""
+    def partial_fit_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None) -> Self:
+        """Teach the learner pairs, as its own `partial_fit_pairs` would.
+
+        Parameters
+        ----------
+        A, B, similar, sample_weight
+            As in `Learner.partial_fit_pairs`.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        InvalidInput, OnlineHashError
+            As in `learn_pairs`.
+        """
         for _ in self._taught(A, B, similar, sample_weight):
             pass
         return self
 
-    def _taught(self, *pairs: Any) -> Any:
+    def _taught(self, A: Any, B: Any, similar: Any, sample_weight: Any) -> Iterator[Updates]:
         self._check_processes()
         self.learner.check_free()
-        with undone_if_refused(self.learner, True):
-            yield from MultiModelOnlineHashing.of(self.learner, self._crew)._take_pairs(*pairs)
+        return self.learner.learn_pairs_by(self._step, A, B, similar, sample_weight)
 
-    def close(self) -> None:
-        """End the other processes."""
-        self._crew.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self.close()
-
-
-class MultiModelOnlineHashing(multi_model.MultiModelOnlineHashing):
-    """A learner, its whole `__dict__`, seen as one whose steps a crew takes; messages name it as ever."""
-
-    __slots__ = ("_crew",)
-    _crew: Crew
-
-    @classmethod
-    def of(cls, learner: multi_model.MultiModelOnlineHashing, crew: Crew) -> Self:
-        view = cls.__new__(cls)
-        view.__dict__ = learner.__dict__
-        view._crew = crew
-        return view
-
-    def _learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates) -> None:
-        if self._crew.n_processes == 1 or len(A) < FEW_PAIRS:
-            super()._learn(A, B, similar, weights, updates)
+    def _step(
+        self,
+        learn: LearnPairs,
+        A: np.ndarray,
+        B: np.ndarray,
+        similar: np.ndarray,
+        weights: np.ndarray,
+        updates: Updates,
+    ) -> None:
+        """A block of pairs, each process with its models."""
+        learner, crew, model = self.learner, self._crew, self.learner.model()
+        if crew.n_processes == 1 or len(A) < FEW_PAIRS:
+            learn(A, B, similar, weights, updates)
             return
-        split = Split(self._crew.n_processes, self.n_models, self.n_bits, self._n_inputs, str(self.dtype_))
-        self._crew.lay_out(split)
-        self._write_board(A=A, B=B, similar=similar, C=self.C * weights)
-        centring, medians = self._centring, self._medians
-        done = self._crew.learn(
+        split = Split(crew.n_processes, learner.n_models, learner.n_bits, A.shape[1], str(learner.dtype_))
+        crew.lay_out(split)
+        self._write_board(model, A=A, B=B, similar=similar, C=learner.C * weights)
+        centring, medians = model.centring, model.medians
+        done = crew.learn(
             Block(
                 len(A),
-                self.similar_radius,
-                self._dissimilar_distance,
-                self.n_rounds,
+                learner.similar_radius,
+                dissimilar_distance(learner.dissimilar_ratio, learner.n_bits),
+                learner.n_rounds,
                 int(centring.count[0]),
                 centring.limit,
-                self.centre == "median",
+                learner.centre == "median",
                 int(medians.count[0]),
             )
         )
@@ -118,20 +146,20 @@ class MultiModelOnlineHashing(multi_model.MultiModelOnlineHashing):
             raise InvalidInput(f"expected finite values, got others in pair {done.stopped_at}.")
         centring.total[:], centring.count[:], centring.mean[:] = done.total, done.count, done.mean
         medians.count[:] = done.n_in_medians
-        self._read_board(split, updates)
+        self._read_board(model, split, updates)
 
-    def _write_board(self, **pairs: np.ndarray) -> None:
+    def _write_board(self, model: Model, **pairs: np.ndarray) -> None:
         board = self._crew.board
         for name, rows in pairs.items():
             board[name][: len(rows)] = rows
-        for name, now in self._state_on_board().items():
-            board[name][...] = now
-        board["total"][:], board["mean"][:] = self._centring.total, self._centring.mean
+        for name, array in _changed_by_processes(model).items():
+            board[name][...] = array
+        board["total"][:], board["mean"][:] = model.centring.total, model.centring.mean
 
-    def _read_board(self, split: Split, updates: Updates) -> None:
+    def _read_board(self, model: Model, split: Split, updates: Updates) -> None:
         board, n = self._crew.board, len(updates)
-        for name, now in self._state_on_board().items():
-            now[...] = board[name]
+        for name, array in _changed_by_processes(model).items():
+            array[...] = board[name]
         losses = np.empty((n, split.n_models))
         updates.moved[:] = board["moved 0"][:n]
         for p in range(split.n_processes):
@@ -144,6 +172,17 @@ class MultiModelOnlineHashing(multi_model.MultiModelOnlineHashing):
         # One model after the other, as one process adds them up: another order rounds otherwise.
         updates.loss[:] = np.add.accumulate(losses, axis=1)[:, -1]
 
-    def _state_on_board(self) -> dict[str, np.ndarray]:
-        """What the processes change, each its part."""
-        return {"W": self._W, "medians": self._medians.values, "spreads": self._medians.spreads}
+    def close(self) -> None:
+        """End the other processes."""
+        self._crew.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()
+
+
+def _changed_by_processes(model: Model) -> dict[str, np.ndarray]:
+    """What the processes change, each its part, by its name on the board."""
+    return {"W": model.W, "medians": model.medians.values, "spreads": model.medians.spreads}

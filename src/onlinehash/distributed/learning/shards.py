@@ -19,9 +19,10 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
-from onlinehash.distributed.learning.averaging import check_can_be_combined, combined
+from onlinehash.distributed.learning.averaging import Combined, check_can_be_combined, combined
 from onlinehash.distributed.learning.helpers import live_for_parent
 from onlinehash.distributed.learning.shared_arrays import Layout, SharedArrays
 from onlinehash.errors import OnlineHashError
@@ -31,9 +32,9 @@ TOGETHER = 256
 
 
 def learn_on_shards(
-    learner: Any,
-    A: Any,
-    B: Any,
+    learner: Combined,
+    A: ArrayLike,
+    B: ArrayLike,
     similar: Any,
     sample_weight: Any = None,
     *,
@@ -41,11 +42,36 @@ def learn_on_shards(
     every: int,
     combine: str = "sum",
     n_processes: int | None = None,
-) -> Any:
-    """Teach a learner pairs by `n_shards` copies of it, made one after every `every` pairs of each; returns it.
+) -> Combined:
+    """Teach a learner pairs by several copies of it, which are combined into one now and then.
 
-    `combine` is "sum" (what each copy changed is added up) or "average". `n_processes` share the work (None: one for
-    each shard). A call that fails leaves the learner as it was.
+    Parameters
+    ----------
+    learner : OnlineHashing or MultiModelOnlineHashing
+        The learner to teach.
+    A, B, similar, sample_weight
+        As in `Learner.partial_fit_pairs`.
+    n_shards : int
+        Copies that learn side by side.
+    every : int
+        Pairs that each copy learns before they are combined.
+    combine : {"sum", "average"}, default="sum"
+        Whether the changes of the copies are added up, or averaged.
+    n_processes : int or None, default=None
+        Processes that share the work; None takes one for each shard.
+
+    Returns
+    -------
+    learner
+
+    Raises
+    ------
+    InvalidInput, InvalidParameter
+        If the learner is of another method, or values, shapes or parameters do not fit.
+    OnlineHashError
+        If one of the processes was killed.
+
+    A call that fails leaves the learner as it was.
     """
     check_can_be_combined(learner)
     learner.check_free()
@@ -66,7 +92,7 @@ def learn_on_shards(
 
 def _checked(learner: Any, A: Any, B: Any, similar: Any, sample_weight: Any) -> tuple[np.ndarray, ...]:
     """All that a learner would refuse is refused before anything is learned."""
-    dtype = learner._dtype_so_far
+    dtype = getattr(learner, "dtype_", None)
     A, B = checks.vectors(A, "A", dtype), checks.vectors(B, "B", dtype)
     checks.same_length("B", len(B), len(A), "A")
     checks.width(B, A.shape[1], "its partner A", "B")
@@ -89,9 +115,7 @@ def _learn_together(learner: Any, pairs: tuple[np.ndarray, ...]) -> int:
 
 def _can_part(learner: Any) -> bool:
     """Are features and mean what they will stay? A mean that never stays ("running") is pooled."""
-    if not (hasattr(learner, "n_features_in_") and learner._is_ready):
-        return False
-    return learner.centre == "running" or learner._centring.count[0] >= learner._centring.limit
+    return bool(learner.mean_is_frozen or (learner.is_ready and learner.centre == "running"))
 
 
 def _rounds(start: int, stop: int, n_shards: int, every: int) -> Iterator[list[slice]]:

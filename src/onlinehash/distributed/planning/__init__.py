@@ -1,1 +1,1 @@
-"""How many machines a number of items takes."""
+"""Capacity planning: how many machines a number of items needs."""

@@ -1,7 +1,7 @@
-"""The unit costs that a plan is made of: each has a unit and a meaning, and was measured.
+"""The measured unit costs from which a plan is computed, each with its unit and meaning.
 
-`costs.toml` holds those that are taken where none are given; `onlinehash plan --measure FILE` writes such a file of the
-machine it runs on. Times are those of one core.
+`costs.toml` holds the defaults; `onlinehash plan --measure FILE` writes such a file for the machine it runs on. Times
+are those of one core.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _cost(unit: str, meaning: str) -> Any:
 
 @dataclass(frozen=True)
 class Memory:
-    """What items take in memory, beside their codes."""
+    """Memory of items, without their codes."""
 
     mask: float = _cost("bytes", "an item of any index: whether it lives")
     entry: float = _cost("bytes", "an item in a table of MultiIndex: position and code")
@@ -95,6 +95,17 @@ class Search:
 
 
 @dataclass(frozen=True)
+class Card:
+    """A search on a CUDA card."""
+
+    read_byte: float = _cost("ns", "a byte of all codes, for one query")
+    short_pair: float = _cost("ns", "a code of up to 64 bits, for each query of a batch")
+    long_pair: float = _cost("ns", "128 bits of a longer code, for each query of a batch")
+    query: float = _cost("ns", "a query of a batch, beside what it looks at")
+    alone: float = _cost("ns", "a query that comes alone, beside what it looks at")
+
+
+@dataclass(frozen=True)
 class Store:
     """An index in a database. Times are those of one connection, and include the server's."""
 
@@ -113,7 +124,7 @@ class Store:
 
 @dataclass(frozen=True)
 class Costs:
-    """All of them, and what they were measured on. A store that was not measured is None."""
+    """All of them, and what they were measured on. A store or a card that was not measured is None."""
 
     machine: str
     memory: Memory
@@ -122,6 +133,7 @@ class Costs:
     search: Search
     postgres: Store | None = None
     milvus: Store | None = None
+    card: Card | None = None
 
 
 GROUPS: dict[str, type] = {
@@ -131,8 +143,9 @@ GROUPS: dict[str, type] = {
     "search": Search,
     "postgres": Store,
     "milvus": Store,
+    "card": Card,
 }
-_MAY_LACK = {"postgres", "milvus"}
+_MAY_LACK = {"postgres", "milvus", "card"}
 
 
 def read(path: str | None = None) -> Costs:
@@ -140,16 +153,14 @@ def read(path: str | None = None) -> Costs:
     if path is None:
         text = resources.files("onlinehash.distributed.planning").joinpath("costs.toml").read_text("utf-8")
     elif not Path(path).is_file():
-        raise InvalidInput(
-            f"expected a file of costs at {path}, got none; `onlinehash plan --measure {path}` writes it."
-        )
+        raise InvalidInput(f"no such file of costs: {path}; create it with `onlinehash plan --measure {path}`.")
     else:
         text = Path(path).read_text("utf-8", errors="replace")
     name = path or "costs.toml"
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise FormatError(f"expected TOML in {name}, got: {error}.") from None
+        raise FormatError(f"{name} is not valid TOML: {error}.") from None
     missing = GROUPS.keys() - _MAY_LACK - document.keys()
     unknown = document.keys() - GROUPS.keys() - {"machine"}
     if missing or unknown or not isinstance(document.get("machine"), str):
@@ -169,7 +180,7 @@ def _made(cls: type[T], values: Any, group: str, name: str) -> T:
         raise FormatError(f"expected {', '.join(known)} in [{group}] of {name}, got {got}.")
     for key, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise FormatError(f"expected {key} in [{group}] of {name} to be a number from 0 on, got {value!r}.")
+            raise FormatError(f"expected {key} in [{group}] of {name} to be a number of at least 0, got {value!r}.")
     return cls(**{key: float(value) for key, value in values.items()})
 
 

@@ -1,4 +1,4 @@
-"""The ways to keep items, and what each takes on one machine that holds n of them."""
+"""The ways to store items, and what each needs on one machine that holds n of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 from onlinehash.distributed.planning import sizes, times
-from onlinehash.distributed.planning.costs import Costs, Store
+from onlinehash.distributed.planning.costs import Card, Costs, Store
 from onlinehash.distributed.planning.workload import Machine, Workload
 from onlinehash.errors import InvalidInput
 from onlinehash.index.substrings import MOST_ITEMS
@@ -16,7 +16,7 @@ Parts = dict[str, float]
 
 @dataclass(frozen=True)
 class Design(ABC):
-    """A way to keep items; all methods are about one machine with n of them."""
+    """A way to store items; all methods are about one machine with n of them."""
 
     name: str
     work: Workload
@@ -31,6 +31,10 @@ class Design(ABC):
     def disk(self, n: float) -> Parts:
         """Bytes on the disk."""
 
+    def card(self, n: float) -> float:
+        """Bytes on a CUDA card."""
+        return 0.0
+
     @abstractmethod
     def load(self, n: float, machine: Machine) -> float:
         """Seconds until n vectors are in and can be searched."""
@@ -41,7 +45,7 @@ class Design(ABC):
 
     @abstractmethod
     def scan(self, n: float) -> float:
-        """Seconds of a core for one query of many, by looking at every code."""
+        """Seconds of a core for one query of a batch, by a scan."""
 
     @abstractmethod
     def probe(self, n: float) -> float | None:
@@ -49,7 +53,7 @@ class Design(ABC):
 
     @abstractmethod
     def alone(self, n: float) -> float:
-        """Seconds that a query takes which comes alone, by what is faster."""
+        """Seconds for a single query, by the faster way."""
 
     def encode(self, n: float, machine: Machine) -> float:
         """Seconds until all cores have encoded n vectors, as `onlinehash encode --on` lets them."""
@@ -61,7 +65,7 @@ class Design(ABC):
 
 
 class Flat(Design):
-    """`FlatIndex`: codes and ids in memory; vectors are wherever they are."""
+    """`FlatIndex`: codes and ids in memory; vectors are elsewhere."""
 
     def memory(self, n: float) -> Parts:
         codes = sizes.codes(n, self.work, self.costs)
@@ -89,6 +93,33 @@ class Flat(Design):
 
     def alone(self, n: float) -> float:
         return times.scan(n, self.work, self.costs, together=False)
+
+
+class Gpu(Flat):
+    """`GpuIndex`: codes on a card too, which searches them; it is one card however many cores there are."""
+
+    @property
+    def _card(self) -> Card:
+        if self.costs.card is None:
+            raise InvalidInput(
+                "the file of costs has none of a card; plan with those that come with onlinehash, or add [card]."
+            )
+        return self.costs.card
+
+    def card(self, n: float) -> float:
+        return sizes.on_card(n, self.work)
+
+    def scan(self, n: float) -> float:
+        return times.scan_card(n, self.work, self._card)
+
+    def alone(self, n: float) -> float:
+        return times.scan_card(n, self.work, self._card, together=False)
+
+    def encode(self, n: float, machine: Machine) -> float:
+        return times.encode(n, self.work, self.costs) / super().busy(machine.cores)
+
+    def busy(self, cores: int) -> float:
+        return 1.0
 
 
 class Multi(Flat):
@@ -162,8 +193,8 @@ class InStore(Design):
     def _store(self) -> Store:
         if self.store is None:
             raise InvalidInput(
-                f"expected costs of {self.name}, got a file without them; measure them with its address, "
-                "or plan with those that come with onlinehash."
+                f"the file of costs has none for {self.name}; measure them with its address, or use the "
+                "costs that come with onlinehash."
             )
         return self.store
 
@@ -189,7 +220,7 @@ class InStore(Design):
         return times.probe_store(n, self.work, self._store)
 
 
-def designs(store: str, work: Workload, costs: Costs) -> list[Design]:
+def designs(store: str, work: Workload, costs: Costs, has_card: bool = False) -> list[Design]:
     """Those that a store offers."""
     if store == "postgres":
         return [InStore("PostgresIndex", work, costs, store=costs.postgres)]
@@ -197,6 +228,7 @@ def designs(store: str, work: Workload, costs: Costs) -> list[Design]:
         return [InStore("MilvusIndex", work, costs, store=costs.milvus)]
     return [
         Flat("FlatIndex", work, costs),
+        *([Gpu("GpuIndex", work, costs)] if has_card else []),
         Multi("MultiIndex", work, costs, MOST_ITEMS),
         Live("LiveIndex", work, costs, MOST_ITEMS),
         LiveInMemory("LiveIndex in memory", work, costs, MOST_ITEMS),

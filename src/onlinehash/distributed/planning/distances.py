@@ -1,9 +1,9 @@
 """How far the k-th nearest code is, which decides what multi-index hashing costs.
 
-To a query, all other codes are strangers of one sort: each bit differs with the same probability p, its `flip`. So of n
-codes n * P(Binomial(bits, p) <= d) are within a distance of d. That is exact for uniform codes (p = 1/2). For codes of
-real vectors it is a law fitted to measurements: with a p of its own, 0.38 to 0.44, it gives the mean distances of each
-of five sets of real vectors, grown to 2M, 8M and 32M codes, to within about a tenth of a bit.
+For a query, each bit of any other code is assumed to differ with the same probability p, its `flip`. So of n codes, n *
+P(Binomial(bits, p) <= d) are within a distance of d. That is exact for uniform codes (p = 1/2). For codes of real
+vectors it is a model fitted to measurements: with a p of its own, 0.38 to 0.44, it gives the mean distances of each of
+five sets of real vectors, grown to 2M, 8M and 32M codes, to within about a tenth of a bit.
 
 Some queries have nearer neighbours than others, and the far ones cost most. So p is spread over queries as a normal
 distribution, of which the plan takes a few equally likely values.
@@ -73,8 +73,8 @@ def with_distance(mean: float, n: float, k: int, bits: int) -> Data:
     if not 0 <= mean <= mean_distance(n, k, bits, UNIFORM) + 0.5:
         most = mean_distance(n, k, bits, UNIFORM)
         raise InvalidInput(
-            f"expected a distance of 0 to {most:.1f}, where the {k}th nearest of {n:,.0f} uniform codes of {bits} bits "
-            f"is, got {mean:g}."
+            f"expected a distance from 0 to {most:.1f} (that of the {k}th nearest of {n:,.0f} uniform "
+            f"codes of {bits} bits), got {mean:g}."
         )
     for _ in range(40):
         middle = (nearest + farthest) / 2

@@ -1,4 +1,4 @@
-"""The unit costs of the machine this runs on, by really building and searching small indexes."""
+"""Measures the unit costs of this machine by building and searching small indexes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def _machine() -> str:
 
 
 def seconds(run: Callable[[], object], sizes: Sizes, clock: Callable[[], float] = time.process_time) -> float:
-    """The least of several runs, of short ones more; time of the processor, in which other programs have no share."""
+    """The minimum of several runs (more for short ones), in CPU time, which excludes other programs."""
     run()
     best, runs, spent = float("inf"), 0, 0.0
     while runs < sizes.repeats or spent < sizes.patience:

@@ -1,4 +1,4 @@
-"""What a `LiveIndex` on a disk costs: bytes in memory and on the disk, and times of writing and reading."""
+"""Measures a `LiveIndex` on disk: bytes in memory and on disk, and times of writing and reading."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What an index in a database costs, through its own methods: two widths of vectors, and two numbers of items.
+"""Measures an index in a database through its own methods, with two widths of vectors and two numbers of items.
 
-It is made under a name of its own, and removed.
+The index is created under a name of its own and removed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How many machines a design takes, what fills them first, and how long things take there."""
+"""How many machines a design needs, which resource is the limit, and how long things take."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onlinehash.distributed.planning.designs import Design, Parts
 from onlinehash.distributed.planning.workload import Machine
 from onlinehash.errors import InvalidInput
 
-#: More machines than these are no plan.
+#: The most machines that a plan may have.
 MOST_MACHINES = 1_000_000
 
 
@@ -36,16 +36,16 @@ class Plan:
 
 
 def make(design: Design, machine: Machine) -> Plan:
-    """As few machines as hold the items, each with as many of them; then as many copies as the queries ask for."""
+    """The fewest machines that hold the items, equally divided; then as many copies as the query rate requires."""
     items = design.work.items
-    memory, disk, fitting = (_shards(design, machine, what) for what in ("memory", "disk", "index"))
-    shards = max(memory, disk, fitting)
+    needed = {what: _shards(design, machine, what) for what in ("memory", "disk", "index", "card")}
+    shards = max(needed.values())
     n = math.ceil(items / shards)
     scan, probe = design.scan(n), design.probe(n)
     busy = design.busy(machine.cores)
     best = busy / (scan if probe is None else min(scan, probe))
     replicas = max(1, math.ceil(design.work.queries_per_second / best))
-    limit, filled = _limit(design, machine, n, {"memory": memory, "disk": disk, "index": fitting}, replicas, best)
+    limit, filled = _limit(design, machine, n, needed, replicas, best)
     return Plan(
         design=design.name,
         items=items,
@@ -67,15 +67,15 @@ def make(design: Design, machine: Machine) -> Plan:
 
 
 def _shards(design: Design, machine: Machine, what: str) -> int:
-    """The least number of machines whose memory or disk holds a share of the items, or whose index does."""
+    """The least number of machines whose memory, disk or card holds a share of the items, or whose index does."""
     items = design.work.items
     shards = 1
     while (share := _filled(design, machine, items / shards, what)) > 1:
         shards = max(shards + 1, math.floor(shards * share * 0.98))  # what a machine takes is not quite in proportion
         if shards > MOST_MACHINES:
             raise InvalidInput(
-                f"expected machines whose {what} holds a part of {items:,.0f} items in a {design.name}, got ones of "
-                f"which {MOST_MACHINES:,} would not do; give them more."
+                f"even {MOST_MACHINES:,} of these machines do not have enough {what} for {items:,.0f} "
+                f"items in a {design.name}; plan with larger ones."
             )
     while shards > 1 and _filled(design, machine, items / (shards - 1), what) <= 1:
         shards -= 1
@@ -83,11 +83,13 @@ def _shards(design: Design, machine: Machine, what: str) -> int:
 
 
 def _filled(design: Design, machine: Machine, n: float, what: str) -> float:
-    """The share of a machine's memory, disk or index that n items take."""
+    """The share of a machine's memory, disk, card or index that n items take."""
     if what == "memory":
         return sum(design.memory(n).values()) / (machine.memory * Machine.USABLE)
     if what == "disk":
         return sum(design.disk(n).values()) / machine.disk if machine.disk else 0.0
+    if what == "card":
+        return design.card(n) / (machine.card * Machine.USABLE_CARD) if machine.card else 0.0
     return n / design.most_items
 
 

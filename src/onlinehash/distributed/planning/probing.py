@@ -1,6 +1,6 @@
-"""What a query costs by multi-index hashing: look-ups and candidates, from the distance of the k-th nearest.
+"""The cost of a query by multi-index hashing: look-ups and candidates, from the distance of the k-th nearest.
 
-A search is over after as many steps as that distance, and one more. A step looks up all buckets of one table at one
+A search takes one step more than that distance. A step looks up all buckets of one table at one
 distance s from the query's substring, C(w, s) of them; the next step is the cheapest that is left (index/probing.py).
 """
 

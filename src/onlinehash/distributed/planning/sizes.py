@@ -14,6 +14,11 @@ def codes(n: float, work: Workload, costs: Costs) -> float:
     return n * (work.code_bytes + costs.memory.mask)
 
 
+def on_card(n: float, work: Workload) -> float:
+    """Words of 32 bits, and a mask of those that live."""
+    return n * (4 * -(-work.bits // 32) + 1 / 8)
+
+
 def ids(n: float, costs: Costs) -> float:
     """Integers in any order, and the hash table that finds them: a power of two of slots, five in eight taken at most.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onlinehash.distributed.planning import sizes
-from onlinehash.distributed.planning.costs import Costs, Store
+from onlinehash.distributed.planning.costs import Card, Costs, Store
 from onlinehash.distributed.planning.probing import probes
 from onlinehash.distributed.planning.workload import K, Workload
 
@@ -75,6 +75,14 @@ def scan(n: float, work: Workload, costs: Costs, together: bool = True) -> float
     if together:
         return (cost.query + n * work.code_bytes * cost.scan_many) * NS
     return (cost.alone + n * work.code_bytes * cost.scan_one) * NS
+
+
+def scan_card(n: float, work: Workload, card: Card, together: bool = True) -> float:
+    """The same on a card: a batch of a hundred or more is bound by products of bits, one query by reading."""
+    if together:
+        pair = card.short_pair if work.bits <= 64 else -(-work.bits // 128) * card.long_pair
+        return (card.query + n * pair) * NS
+    return (card.alone + sizes.on_card(n, work) * card.read_byte) * NS
 
 
 def probe(n: float, work: Workload, costs: Costs, together: bool = True) -> float:

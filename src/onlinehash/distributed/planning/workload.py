@@ -1,4 +1,4 @@
-"""What is asked of a plan: the items, and the machines that are to hold them."""
+"""The input of a plan: the items, and the machines that hold them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ class Workload:
         if self.dtype not in ("float32", "float64"):
             raise InvalidInput(f"expected float32 or float64 as dtype, got {self.dtype!r}.")
         if not 1 <= self.changed_bits <= self.bits:
-            raise InvalidInput(f"expected 1 to {self.bits} changed bits, as codes have, got {self.changed_bits}.")
+            raise InvalidInput(
+                f"expected 1 to {self.bits} changed bits, the length of a code, got {self.changed_bits}."
+            )
 
     @property
     def value_bytes(self) -> int:
@@ -61,20 +63,26 @@ class Workload:
 
 @dataclass(frozen=True)
 class Machine:
-    """One of several machines that are all alike; a size of None is no limit."""
+    """One of several equal machines; a size of None is no limit."""
 
     memory: float = 64 * GB
     cores: int = 16
     disk: float | None = None
+    card: float | None = None  #: Bytes of memory of its CUDA card; None: it has none.
 
     #: The share of its memory that items may take: the rest is for the system, its cache of files, and queries.
     USABLE = 0.8
+
+    #: The share of the memory of its card: the rest is for the driver and what is found.
+    USABLE_CARD = 0.95
 
     def __post_init__(self) -> None:
         _check("memory", self.memory / GB, 0.5, 1e6)
         _check("cores", self.cores, 1, 4096)
         if self.disk is not None:
             _check("disk", self.disk / GB, 0.001, 1e9)
+        if self.card is not None:
+            _check("card", self.card / GB, 0.5, 1e4)
 
 
 def _check(name: str, value: float, least: float, most: float) -> None:

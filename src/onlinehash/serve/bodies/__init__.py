@@ -1,1 +1,1 @@
-"""Bodies of requests: what they may hold (`shapes`), and how bytes of several formats become that (`reading`)."""
+"""Request bodies: their fields (`shapes`), and how to read them from several formats (`reading`)."""

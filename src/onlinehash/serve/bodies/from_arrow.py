@@ -34,7 +34,7 @@ def from_arrow(shape: type[Shape], data: bytes, limits: Limits) -> dict[str, Any
         batches = _batches(pa, shape, data, limits)
         return {name: _column(pa, name, [batch.column(name) for batch in batches]) for name in batches[0].schema.names}
     except (pa.ArrowException, OSError, struct.error, UnicodeDecodeError) as error:
-        raise BadRequest(f"expected a stream of Arrow's IPC format, got another: {checks.shown(error)}.") from None
+        raise BadRequest(f"the body is not an Arrow IPC stream: {checks.shown(error)}.") from None
 
 
 def _batches(pa: Any, shape: type[Shape], data: bytes, limits: Limits) -> list[Any]:
@@ -46,21 +46,24 @@ def _batches(pa: Any, shape: type[Shape], data: bytes, limits: Limits) -> list[A
     n_rows = 0
     for message in messages:
         if message.type != "record batch":
-            raise InvalidInput(f"expected plain columns, got a message of the type {message.type}; decode it first.")
+            raise InvalidInput(
+                f"expected plain columns, got an Arrow message of type {message.type}; decode "
+                "dictionaries before sending."
+            )
         if _is_compressed(message.metadata):
-            raise InvalidInput("expected buffers without compression, got compressed ones; write them plainly.")
+            raise InvalidInput("compressed Arrow buffers are not supported; write the stream without compression.")
         if len(batches) == MOST_BATCHES:
-            raise TooLarge(f"expected at most {MOST_BATCHES} record batches, got more; combine them.")
+            raise TooLarge(f"the Arrow stream has more than {MOST_BATCHES} record batches; combine them.")
         batch = pa.ipc.read_record_batch(message, schema)
         n_rows += batch.num_rows
         if n_rows > limits.batch:
-            raise TooLarge(f"expected at most {limits.batch} rows, got {n_rows} or more; send less at once.")
+            raise TooLarge(f"expected at most {limits.batch} rows, got {n_rows} or more; send fewer per request.")
         batch.validate(full=True)
         batches.append(batch)
     if source.tell() != len(data):
-        raise BadRequest(f"expected a stream that ends with the body, got {len(data) - source.tell()} bytes after it.")
+        raise BadRequest(f"the body continues for {len(data) - source.tell()} bytes after the end of the Arrow stream.")
     if n_rows == 0:
-        raise InvalidInput("expected rows in the Arrow stream, got none.")
+        raise InvalidInput("the Arrow stream has no rows.")
     return batches
 
 
@@ -69,7 +72,7 @@ def _schema(pa: Any, shape: type[Shape], messages: Any, limits: Limits) -> Any:
     try:
         first = messages.read_next_message()
     except StopIteration:
-        raise BadRequest("expected a stream of Arrow's IPC format, got an empty body.") from None
+        raise BadRequest("expected an Arrow IPC stream, got an empty body.") from None
     if first.type != "schema":
         raise BadRequest(f"expected an Arrow stream to begin with its schema, got a {first.type}.")
     schema = pa.ipc.read_schema(first)
@@ -90,7 +93,7 @@ def _may_be(pa: Any, name: str, type: Any, is_vectors: bool, limits: Limits) -> 
     if is_vectors:
         fixed = of.is_fixed_size_list(type) and type.list_size > 0  # rows of no bytes could be any number of rows
         if fixed and type.list_size > limits.features:
-            raise TooLarge(f"expected at most {limits.features} values a row of {name}, got {type.list_size}.")
+            raise TooLarge(f"expected at most {limits.features} values per row of {name}, got {type.list_size}.")
         return (fixed or of.is_list(type) or of.is_large_list(type)) and _is_number(pa, type.value_type)
     return (
         of.is_string(type) or of.is_large_string(type) or (name not in ("payloads", "codes") and _is_number(pa, type))
@@ -122,7 +125,7 @@ def _slot(data: bytes, table: int, number: int) -> int:
 def _column(pa: Any, name: str, pieces: list[Any]) -> Any:
     """The values of one column of all batches."""
     if name != "payloads" and any(piece.null_count for piece in pieces):
-        raise InvalidInput(f"expected no nulls in the column {name}, got some; leave such rows out.")
+        raise InvalidInput(f"the column {name} contains nulls; drop those rows.")
     if pa.types.is_nested(pieces[0].type):
         rows = [_rows(name, piece) for piece in pieces if len(piece)]
         if len({part.shape[1] for part in rows}) > 1:
@@ -138,7 +141,7 @@ def _rows(name: str, piece: Any) -> np.ndarray:
     """A matrix of lists of one length."""
     values = piece.flatten()
     if values.null_count:
-        raise InvalidInput(f"expected no nulls in the column {name}, got some; leave such rows out.")
+        raise InvalidInput(f"the column {name} contains nulls; drop those rows.")
     offsets = getattr(piece, "offsets", None)
     if offsets is not None and len(np.unique(np.diff(offsets.to_numpy()))) > 1:
         raise _ragged(name)

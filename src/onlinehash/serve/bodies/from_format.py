@@ -25,17 +25,17 @@ def from_format(shape: type[S], data: bytes) -> S:
     """The body, with the arrays as they were sent."""
     length = int.from_bytes(data[:8], "little")
     if length > LONGEST_HEADER and length <= len(data):
-        raise TooLarge(f"expected at most {LONGEST_HEADER} bytes outside arrays, got {length}; send less at once.")
+        raise TooLarge(f"expected at most {LONGEST_HEADER} bytes outside arrays, got {length}; send less per request.")
     refuse_many_values(memoryview(data)[8 : 8 + length])
     kind, content = format.from_bytes(data, "the body")
     if kind != KIND:
-        raise InvalidInput(f"expected a file of the kind {KIND!r}, got one of another kind.")
+        raise InvalidInput(f"expected a file of kind {KIND!r}, got another kind.")
     if "dtype" in content:
-        raise InvalidInput("expected no dtype beside arrays, which have their own, got one; leave it out.")
+        raise InvalidInput("dtype is not allowed here, because arrays carry their own; leave it out.")
     arrays = {name: value for name, value in content.items() if isinstance(value, np.ndarray)}
     for name, array in arrays.items():
         if name not in shape.arrays and (name not in shape.columns or name in TEXTS):
-            raise InvalidInput(f"expected no array for {name[:80]!r}, got one.")
+            raise InvalidInput(f"{name[:80]!r} cannot be an array.")
         most = 2 if name in shape.arrays or name in shape.grids else 1
         if not 1 <= array.ndim <= most:
             wanted = "one axis" if most == 1 else "one or two axes"

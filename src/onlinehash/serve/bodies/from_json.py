@@ -1,6 +1,6 @@
-"""JSON bodies: one pass by msgspec, which is also the check; what it refuses is said in this library's way.
+"""JSON bodies: msgspec parses and validates in one pass; its errors are rephrased in the style of this library.
 
-Memory is bounded: a value of two bytes can become an object of some eighty, so a body may hold only so many values.
+The number of values in a body is limited, because a value of two bytes can become an object of about eighty.
 """
 
 from __future__ import annotations
@@ -79,19 +79,19 @@ def _decoded(shape: type[S], data: bytes) -> S:
     except msgspec.ValidationError as error:
         raise InvalidInput(_sentence(str(error), shape)) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise BadRequest(f"expected JSON in UTF-8, got bytes that are none: {error}.") from None
+        raise BadRequest(f"the body is not JSON in UTF-8: {error}.") from None
     except RecursionError:
-        raise BadRequest("expected JSON of a few levels, got one that is nested too deeply.") from None
+        raise BadRequest("the JSON is nested too deeply.") from None
     _refuse_repeated(data)
     return body
 
 
 def refuse_many_values(data: bytes | memoryview) -> None:
-    """Not more values than memory should be spent on."""
+    """Refuse a body with so many values that parsing would take too much memory."""
     if len(data) > MOST_VALUES and (n := bytes(data).count(b",")) >= MOST_VALUES:
         raise TooLarge(
-            f"expected at most {MOST_VALUES} values of JSON, got {n + 1}; send less at once, or arrays as "
-            "application/vnd.onlinehash."
+            f"expected at most {MOST_VALUES} JSON values, got {n + 1}; send less per request, or send "
+            "arrays as application/vnd.onlinehash."
         )
 
 
@@ -102,7 +102,7 @@ def decoder(shape: type[S]) -> msgspec.json.Decoder[S]:
 
 
 def _refuse_repeated(data: bytes) -> None:
-    """No field twice, in JSON that is known to be sound; msgspec would take the last one."""
+    """Refuse repeated fields, in JSON that is known to be valid; msgspec would use the last one."""
     strings = data.split(b'"')[1::2]
     if b"\\" not in data and len(set(strings)) == len(strings):
         return
@@ -111,7 +111,7 @@ def _refuse_repeated(data: bytes) -> None:
         if depth == 1 and token[2] is not None:
             name = msgspec.json.decode(token[1])
             if name in seen:
-                raise InvalidInput(f"expected each field once, got {checks.shown(name)} twice; leave one of them out.")
+                raise InvalidInput(f"the field {checks.shown(name)} occurs twice; send it once.")
             seen.add(name)
         elif token[0] in b"{[":
             depth += 1
@@ -120,7 +120,7 @@ def _refuse_repeated(data: bytes) -> None:
 
 
 def _sentence(message: str, shape: type[Shape]) -> str:
-    """What msgspec says, as one sentence with expected and got."""
+    """What msgspec says, as one sentence in the style of this library."""
     problem, _, path = message.rpartition(" - at `$")
     problem, place = problem or message, path.rstrip("`").removeprefix(".")
     at = f" at {place}" if place and problem is not message else ""
@@ -129,16 +129,16 @@ def _sentence(message: str, shape: type[Shape]) -> str:
         return f"expected {wanted}{at or ' as the body'}, got {_GOT.get(types[2], types[2])}."
     fields = ", ".join(shape.__struct_fields__)
     if (name := _quoted(problem, "Object contains unknown field ")) is not None:
-        return f"expected the fields {fields}, got {checks.shown(name)}; leave it out."
+        return f"the field {checks.shown(name)} is unknown; the fields are {fields}."
     if (name := _quoted(problem, "Object missing required field ")) is not None:
-        return f"expected the field {name}, got a body without it; the fields are {fields}."
+        return f"the field {name} is missing; the fields are {fields}."
     if problem.endswith("out of range"):
-        return f"expected a number that a double can hold{at}, got one that is too large."
+        return f"the number{at} is too large for a double."
     if problem.startswith("Expected `int` <="):
-        return f"expected an integer of 64 bits{at}, got a larger one."
+        return f"expected a 64-bit integer{at}, got a larger one."
     if problem.startswith("Invalid enum value "):
         return f"expected float32 or float64{at}, got {checks.shown(problem.removeprefix('Invalid enum value '))}."
-    return f"expected a body as the schema {shape.__name__} says{at}, got another: {checks.shown(problem)}."
+    return f"the body does not fit the schema {shape.__name__}{at}: {checks.shown(problem)}."
 
 
 def _quoted(problem: str, beginning: str) -> str | None:
@@ -146,11 +146,11 @@ def _quoted(problem: str, beginning: str) -> str | None:
 
 
 def from_plain(shape: type[S], fields: dict[str, Any]) -> S:
-    """The body of fields that are plain values already, by the same decoder, so that the same is refused."""
+    """A body from fields that are already plain values, validated by the same decoder."""
     import json
 
     try:
         data = json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"expected values as JSON has them outside arrays, got: {checks.shown(error)}.") from None
+        raise InvalidInput(f"values outside arrays must be valid JSON: {checks.shown(error)}.") from None
     return from_json(shape, data)

@@ -52,17 +52,17 @@ def _header(data: bytes) -> tuple[str, int]:
     """The header's text, and where the data begin."""
     size = _LENGTHS.get(data[6:8])
     if data[:6] != MAGIC or size is None:
-        raise BadRequest("expected a file as numpy.save writes it, version 1.0 to 3.0, got other bytes.")
+        raise BadRequest("the body is not an npy file of version 1.0 to 3.0, as numpy.save writes it.")
     length = int.from_bytes(data[8 : 8 + size], "little")
     start = 8 + size + length
     if length > LONGEST_HEADER:
         raise BadRequest(f"expected an npy header of at most {LONGEST_HEADER} bytes, got {length}.")
     if start > len(data):
-        raise BadRequest(f"expected an npy header up to byte {start}, got {len(data)} bytes in all.")
+        raise BadRequest(f"the npy header should end at byte {start}, but the body has {len(data)} bytes.")
     try:
         return data[8 + size : start].decode("ascii"), start
     except UnicodeDecodeError:
-        raise BadRequest("expected an npy header in ASCII, got other bytes.") from None
+        raise BadRequest("the npy header is not ASCII.") from None
 
 
 def _dtype(descr: str) -> np.dtype:

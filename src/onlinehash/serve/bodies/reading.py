@@ -1,7 +1,6 @@
-"""From the bytes of a request to a checked body, whatever its format; the limits of the service are kept here.
+"""From the bytes of a request to a validated body, in any format, within the limits of the service.
 
-Values are looked at once: that vectors are finite and as wide as the index, and that ids are known, is found out by
-the index itself.
+Values are checked once: the index itself checks that vectors are finite and have the right width, and that ids exist.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ S = TypeVar("S", bound=Shape)
 
 
 def read(shape: type[S], content_type: str, data: bytes, query: Mapping[str, str], limits: Limits) -> S:
-    """The body, checked, with arrays in the fields for vectors; 4xx errors for all else, before anything changed.
+    """The validated body, with arrays in the fields for vectors; raises 4xx errors before anything is changed.
 
     JSON numbers become float32, or what the field `dtype` says; binary formats keep their own dtype. Where a format
     has no place for a field, it is a query parameter that holds JSON, as in `k=5&where={"colour":"red"}`.
@@ -71,7 +70,7 @@ def read(shape: type[S], content_type: str, data: bytes, query: Mapping[str, str
 def _refuse_query(query: Mapping[str, str]) -> None:
     if query:
         name = checks.shown(next(iter(query)))
-        raise InvalidInput(f"expected no query parameter beside such a body, got {name}; put it into the body.")
+        raise InvalidInput(f"query parameter {name} is not allowed with this content type; put it into the body.")
 
 
 def _beside(shape: type[S], columns: dict[str, Any], query: Mapping[str, str]) -> S:
@@ -79,7 +78,9 @@ def _beside(shape: type[S], columns: dict[str, Any], query: Mapping[str, str]) -
     fields: dict[str, Any] = {name: [] if isinstance(value, np.ndarray) else value for name, value in columns.items()}
     for name, text in query.items():
         if name in columns or name == "dtype":
-            raise InvalidInput(f"expected {name} in the body only, got a query parameter too; leave it out.")
+            raise InvalidInput(
+                f"{name} is given both in the body and as a query parameter; leave out the query parameter."
+            )
         try:
             fields[name] = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -96,17 +97,17 @@ def _beside(shape: type[S], columns: dict[str, Any], query: Mapping[str, str]) -
 
 
 def _check(body: Shape, limits: Limits) -> None:
-    """One of the ways to ask, nothing above the limits, and arrays where arrays belong."""
+    """Check alternatives and limits, and convert lists to arrays."""
     shape = type(body)
     if shape.one_of:
         _refuse_several(body, shape.one_of)
     for name, limit in _bounded(shape):
         value = getattr(body, name)
         if value is not None and isinstance(value, list | np.ndarray) and (n := _count(value)) > getattr(limits, limit):
-            raise TooLarge(f"expected at most {getattr(limits, limit)} {name}, got {n}; send less at once.")
+            raise TooLarge(f"expected at most {getattr(limits, limit)} {name}, got {n}; send fewer per request.")
     k = getattr(body, "k", None)
     if k is not None and k > limits.k:
-        raise TooLarge(f"expected k to be at most {limits.k}, got {k}; ask for less at once.")
+        raise TooLarge(f"expected k to be at most {limits.k}, got {k}.")
     for name, axes in shape.arrays.items():
         value = getattr(body, name)
         if value is not None:
@@ -126,7 +127,7 @@ def _count(value: list[Any] | np.ndarray) -> int:
         return len(value)
     width = len(value[0])
     if not all(isinstance(row, list) and len(row) == width for row in value):
-        raise InvalidInput("expected lists of one length in a list of lists, got others.")
+        raise InvalidInput("the inner lists must have equal lengths.")
     return len(value) * width
 
 
@@ -146,9 +147,9 @@ def _array(value: Any, name: str, axes: tuple[int, ...], dtype: str, limits: Lim
     """An array of as many axes as it should have, within the limits."""
     n_rows, width = _size(value)
     if n_rows > limits.batch:
-        raise TooLarge(f"expected at most {limits.batch} rows of {name}, got {n_rows}; send less at once.")
+        raise TooLarge(f"expected at most {limits.batch} rows of {name}, got {n_rows}; send fewer per request.")
     if width > limits.features:
-        raise TooLarge(f"expected at most {limits.features} values a row of {name}, got {width}.")
+        raise TooLarge(f"expected at most {limits.features} values per row of {name}, got {width}.")
     if isinstance(value, list):
         try:
             with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, which the index refuses

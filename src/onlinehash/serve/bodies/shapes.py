@@ -1,4 +1,4 @@
-"""What the JSON bodies of requests hold: a class for each, which parses, refuses unknown fields, and documents itself.
+"""Request bodies: one class each, which parses, refuses unknown fields, and is the source of the OpenAPI schema.
 
 After `reading.read`, the fields of the types `Vector`, `Matrix` and `Points` hold NumPy arrays; msgspec sees lists.
 """
@@ -71,7 +71,7 @@ def schema(shape: type[Shape]) -> dict[str, Any]:
 
 
 class NewItems(Shape, kw_only=True):
-    """Items to add; without ids they are numbered on."""
+    """Items to add; without ids they are numbered automatically."""
 
     ids: IdList | None = None
     vectors: Matrix
@@ -85,7 +85,7 @@ class NewItems(Shape, kw_only=True):
 
 
 class ChangedItems(Shape, kw_only=True):
-    """Other vectors or payloads for items; what is left out stays, and a payload of null takes one away."""
+    """New vectors or payloads for items; omitted fields stay as they are, and a null payload removes it."""
 
     ids: IdList
     vectors: Matrix | None = None
@@ -110,7 +110,7 @@ class NewItem(Shape, kw_only=True):
 
 
 class ChangedItem(Shape, kw_only=True):
-    """Another vector or payload for one item; what is left out stays, and a payload of null takes it away."""
+    """A new vector or payload for one item; omitted fields stay as they are, and a null payload removes it."""
 
     vector: Vector | None = None
     payload: Payload | UnsetType | None = UNSET
@@ -130,7 +130,7 @@ class Ids(Shape, kw_only=True):
 
 
 class WantedItems(Shape, kw_only=True):
-    """Items to give back, with or without their vectors."""
+    """Items to return, with or without their vectors."""
 
     ids: IdList
     vectors: bool = True
@@ -143,7 +143,7 @@ class WantedItems(Shape, kw_only=True):
 
 
 class Asked(Shape, kw_only=True):
-    """What to search for: vectors, items by their ids, or codes; among all items, or those that a filter admits."""
+    """What to search for: vectors, items by their ids, or codes; among all items, or those that match a filter."""
 
     vector: Vector | None = None
     vectors: Matrix | None = None
@@ -162,7 +162,7 @@ class Asked(Shape, kw_only=True):
 
 
 class Query(Asked, kw_only=True):
-    """What to search for (vectors, items by their ids, or codes), and how many of the nearest items to give."""
+    """What to search for (vectors, items by their ids, or codes), and how many of the nearest items to return."""
 
     k: Whole = 10
     rerank: bool = False
@@ -171,7 +171,7 @@ class Query(Asked, kw_only=True):
 
 
 class Within(Asked, kw_only=True):
-    """What to search for, and how far away in bits the items may be."""
+    """What to search for, and the largest distance in bits."""
 
     radius: Whole
 
@@ -179,7 +179,7 @@ class Within(Asked, kw_only=True):
 
 
 class Rerank(Shape, kw_only=True):
-    """Hits to order by the distance of the vectors; for several vectors, a list of hits each."""
+    """Hits to sort by the distance of the vectors; for several vectors, one list of hits each."""
 
     vector: Vector | None = None
     vectors: Matrix | None = None
@@ -195,7 +195,7 @@ class Rerank(Shape, kw_only=True):
 
 
 class WantedCodes(Shape, kw_only=True):
-    """Items or vectors whose codes to give."""
+    """Items or vectors whose codes to return."""
 
     ids: IdList | None = None
     vectors: Matrix | None = None
@@ -225,7 +225,7 @@ class Comparison(Shape, kw_only=True):
 
 
 class Lesson(Shape, kw_only=True):
-    """Pairs to learn, as vectors or as ids: one pair, or lists of as many."""
+    """Pairs to learn, as vectors or as ids: one pair, or lists of equal length."""
 
     a: Points | None = None
     b: Points | None = None
@@ -258,7 +258,7 @@ class Labelled(Shape, kw_only=True):
 
 
 class Clicks(Shape, kw_only=True):
-    """What was shown for a query, in its order, and which of it was clicked."""
+    """The results shown for a query, in order, and which of them were clicked."""
 
     query: Id | None = None
     vector: Vector | None = None
@@ -287,7 +287,7 @@ class RefreshOrder(Shape, kw_only=True):
 
 
 class Rollback(Shape, kw_only=True):
-    """Back to an earlier version of the learner: that of a serial number, or the one before this."""
+    """Return to an earlier encoder: the one with a serial number, or the previous one."""
 
     serial: Whole | None = None
 

@@ -38,32 +38,32 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/v1/items", **described("Add items", shapes.NewItems, results.Added, status=201, changes=True))
     async def add(request: Request) -> Response:
-        """New items. Ids that are known already are refused; without ids, items are numbered on."""
+        """Add items. Existing ids are refused; without ids, items are numbered automatically."""
         body, data = await parsed(request, service, shapes.NewItems)
         change = service.add(body.ids, body.vectors, body.payloads, retry_of(request, data), len(data))
         return await done(change, service, added, 201)
 
     @router.patch("/v1/items", **described("Update items", shapes.ChangedItems, results.Counted, changes=True))
     async def update(request: Request) -> Response:
-        """Other vectors or payloads, or both, for known items, which keep their place in the order of insertion."""
+        """Change vectors, payloads or both of existing items, which keep their place in the order of insertion."""
         body, data = await parsed(request, service, shapes.ChangedItems)
         change = service.update(body.ids, body.vectors, body.payloads, retry_of(request, data), len(data))
         return await done(change, service, count)
 
     @router.post("/v1/items/remove", **described("Remove items", shapes.Ids, results.Counted, changes=True))
     async def remove(request: Request) -> Response:
-        """Forget known items."""
+        """Remove existing items."""
         body, data = await parsed(request, service, shapes.Ids)
         return await done(service.remove(body.ids, retry_of(request, data), len(data)), service, count)
 
     @router.post("/v1/items/get", **described("Get items", shapes.WantedItems, results.Items))
     async def get_many(request: Request) -> Response:
-        """Some items, as they are at one moment; with `Accept: application/vnd.onlinehash` in that format."""
+        """Some items, as of one moment; with `Accept: application/vnd.onlinehash` in that format."""
         body, _ = await parsed(request, service, shapes.WantedItems)
         most = service.limits.batch
         if body.vectors and len(body.ids) > most:
             raise TooLarge(
-                f"expected at most {most} items with their vectors, got {len(body.ids)}; ask for less at once."
+                f"expected at most {most} items with their vectors, got {len(body.ids)}; request fewer at once."
             )
         as_format = request.headers.get("accept") == FORMAT
 
@@ -93,12 +93,12 @@ def routes(service: Service) -> APIRouter:
 
     @router.get("/v1/items/{id:path}/picture", **described("Get an item's picture", None, "image/png"))
     async def picture(id: str) -> Response:
-        """The picture of an item, where the service knows how items look."""
+        """The picture of an item, if the service has pictures."""
         if service.pictures is None:
-            raise NotFound("expected an index with pictures, got one without; start it with --pictures.")
+            raise NotFound("this index has no pictures; start the service with --pictures.")
         found = await asyncio.to_thread(lambda pictures: pictures.picture_of(got(id)), service.pictures)
         if found is None:
-            raise NotFound("expected an item with a picture, got one without.")
+            raise NotFound("this item has no picture.")
         data, kind = found
         return Response(data, media_type=kind)
 
@@ -113,7 +113,7 @@ def routes(service: Service) -> APIRouter:
         "/v1/items/{id:path}", **described("Add an item", shapes.NewItem, results.Added, status=201, changes=True)
     )
     async def add_one(id: str, request: Request) -> Response:
-        """One new item."""
+        """Add one item."""
         body, data = await parsed(request, service, shapes.NewItem)
         change = service.add(
             [id_in_path(id, service)], body.vector[None], [body.payload], retry_of(request, data), len(data)
@@ -124,7 +124,7 @@ def routes(service: Service) -> APIRouter:
         "/v1/items/{id:path}", **described("Update an item", shapes.ChangedItem, results.Counted, changes=True)
     )
     async def update_one(id: str, request: Request) -> Response:
-        """Another vector or payload, or both."""
+        """Change the vector, the payload, or both."""
         body, data = await parsed(request, service, shapes.ChangedItem)
         vectors = None if body.vector is None else body.vector[None]
         payloads = None if body.payload is UNSET else [body.payload]
@@ -133,7 +133,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.delete("/v1/items/{id:path}", **described("Remove an item", None, results.Counted, changes=True))
     async def remove_one(id: str, request: Request) -> Response:
-        """Forget one item."""
+        """Remove one item."""
         return await done(service.remove([id_in_path(id, service)], retry_of(request, b"")), service, count)
 
     return router

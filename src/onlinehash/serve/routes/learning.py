@@ -1,4 +1,4 @@
-"""Learning, and what follows from it: pairs, labels, clicks; refreshes, and back again."""
+"""Learning from pairs, labels and clicks; refreshes and rollback."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/v1/learn/labelled", **described("Learn labels", shapes.Labelled, results.Taught, changes=True))
     async def labelled(request: Request) -> Response:
-        """Points with labels, for learners that take them."""
+        """Learn from labelled points, for learners that take them."""
         body, data = await parsed(request, service, shapes.Labelled)
         change = service.change(
             lambda index: index.learn_labelled(body.vectors, body.y), retry_of(request, data), len(data)
@@ -72,7 +72,7 @@ def routes(service: Service) -> APIRouter:
         "/v1/learn/clicks", **described("Learn clicks", shapes.Clicks, results.LearnedFromClicks, changes=True)
     )
     async def clicks(request: Request) -> Response:
-        """A list of results as it was shown, and what was clicked: clicks are similar, what was passed over is not."""
+        """Learn from clicks in a list of results: clicked ones are similar to the query, skipped ones are not."""
         body, data = await parsed(request, service, shapes.Clicks)
         pairs = streams.from_clicks(
             body.query, body.shown, body.clicked, skip_weight=body.skip_weight, position_bias=body.position_bias
@@ -93,13 +93,13 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/v1/flush", **described("Flush", None, results.Taught, changes=True))
     async def flush(request: Request) -> Response:
-        """Let a feature map that still waits start with the anchors there are; learn a chunk that still fills."""
+        """Start a feature map that is still collecting anchors, and learn an unfinished chunk."""
         return await done(service.change(lambda index: index.flush(), retry_of(request, b"")), service, taught)
 
     # ------------------------------------------------------------------------------------------------ codes
 
     async def refreshed(wait: bool) -> None:
-        """Let the writer begin a refresh; it runs beside everything else."""
+        """Let the writer start a refresh, which runs in the background."""
         job = await asyncio.wrap_future(service.writer.submit(lambda: index.refresh(wait=False)))
         if wait and job is not None:
             while not job.done:  # a thread for each who waits would be one less for searches
@@ -107,7 +107,7 @@ def routes(service: Service) -> APIRouter:
             job.wait()
 
     async def refreshed_when_there_is_room() -> None:
-        """After a change that was made: whatever goes wrong now, nobody may be told to make it again."""
+        """Refresh after a change that was made; errors must not make the client repeat the change."""
         try:
             while True:
                 with contextlib.suppress(Busy):
@@ -125,20 +125,20 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/v1/refresh", **described("Refresh", shapes.RefreshOrder, results.Refreshed))
     async def refresh(request: Request) -> Response:
-        """Let the codes be the learner's. Searches and changes go on meanwhile."""
+        """Re-encode all items with the learner's current hash functions. Searches and changes continue meanwhile."""
         body, _ = await parsed(request, service, shapes.RefreshOrder)
         await refreshed(body.wait)
         return await state()
 
     @router.post("/v1/refresh/cancel", **described("Cancel a refresh", None, results.Refreshed))
     async def cancel() -> Response:
-        """Stop a refresh that is under way, as if it had never begun."""
+        """Cancel a running refresh, as if it had never begun."""
         await service.waited(index.cancel)
         return await state()
 
     @router.post("/v1/rollback", **described("Roll back", shapes.Rollback, results.Refreshed, changes=True))
     async def roll_back(request: Request) -> Response:
-        """Return to an older encoder: the one before the present, or that of a serial number."""
+        """Return to an older encoder: the previous one, or the one with a serial number."""
         body, data = await parsed(request, service, shapes.Rollback)
         change = service.change(lambda index: index.roll_back(body.serial), retry_of(request, data))
         result = await asyncio.shield(asyncio.wrap_future(change))

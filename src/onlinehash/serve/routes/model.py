@@ -1,4 +1,4 @@
-"""The model, the figures, and what else a page or an operator wants to know."""
+"""The model, statistics, and what else the page or an operator needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MOST_ON_MAP = 2_000
 
 
 def routes(service: Service, metrics: Metrics) -> APIRouter:
-    """The routes that tell."""
+    """The read-only routes."""
     router, index = APIRouter(tags=["model"]), service.index
 
     @router.get("/v1/model", **described("Get the model", None, results.Model))
@@ -37,31 +37,31 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
 
     @router.get("/v1/model/download", **described("Download the model", None, "application/octet-stream"))
     async def download(what: Literal["learner", "encoder"] = "learner") -> Response:
-        """The learner, which goes on where it is, or the encoder of the codes; `onlinehash.load` reads the file."""
+        """Download the learner, or the encoder of the codes; `onlinehash.load` reads the file."""
 
         if what == "learner":
             data = await asyncio.wrap_future(service.writer.submit(lambda: files.to_bytes(index.learner)))
         else:
             encoder = index.encoder
             if encoder is None:
-                raise NotReady("expected an index with an encoder, got one that has none yet; add items.")
+                raise NotReady("the index has no encoder yet; add items.")
             data = await asyncio.to_thread(files.to_bytes, encoder)
         name = {"Content-Disposition": f'attachment; filename="{what}.oh"'}
         return Response(data, headers=name, media_type="application/octet-stream")
 
     @router.get("/v1/stats", **described("Get statistics", None, example({"n": 1500, "n_pairs": 320})))
     async def stats() -> Response:
-        """Everything that is counted."""
+        """All statistics."""
         return answer(await service.waited(service.stats), index.encoder)
 
     @router.get("/v1/about", **described("Get facts", None, example({"name": "onlinehash", "method": RECOMMENDED})))
     async def about() -> Response:
-        """What is served, and how much a request may hold."""
+        """What is served, and the limits of requests."""
         return answer(service.about() | {"version": onlinehash.__version__}, index.encoder)
 
     @router.get("/v1/map", **described("Get a sample of codes", None, results.Map))
     async def map(limit: Annotated[int, Query(ge=1, le=MOST_ON_MAP)] = 600) -> Response:
-        """A sample of items with their codes, which stays the same as long as they live."""
+        """A sample of items with their codes; it stays the same until items are removed."""
 
         def draw() -> Response:
             ids = sample(index.ids, limit)
@@ -78,7 +78,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         """The same query under other methods, with the same items; those that learn have learned the same pairs."""
         body, _ = await parsed(request, service, shapes.Comparison)
         if service.rivals is None:
-            raise NotFound("expected a service that compares methods, got one that does not; start it with --compare.")
+            raise NotFound("this service does not compare methods; start it with --compare.")
 
         def find() -> dict[str, Any]:
             assert service.rivals is not None
@@ -94,7 +94,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
 
     @router.post("/v1/teacher", **described("Direct the teacher", shapes.TeacherOrder, results.Teacher))
     async def direct(request: Request) -> Response:
-        """Start the simulated teacher, pause it, or let it go faster."""
+        """Start or pause the simulated teacher, or change its speed."""
         body, _ = await parsed(request, service, shapes.TeacherOrder)
         teacher = _teacher(service)
         if body.pairs_per_second is not None:
@@ -105,12 +105,12 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
 
     @router.get("/v1/health", **described("Is it alive?", None, results.Status))
     async def health() -> Response:
-        """Does the service answer?"""
+        """Whether the service is running."""
         return answer({"status": "ok"}, index.encoder)
 
     @router.get("/v1/ready", **described("Is it ready?", None, results.Status))
     async def ready() -> Response:
-        """Does it take requests: is it neither stopping nor too far behind its writer?"""
+        """Whether it takes requests: it is neither stopping nor too far behind its writer."""
         status, code = service.readiness()
         return answer({"status": status}, index.encoder, code)
 
@@ -132,5 +132,5 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
 
 def _teacher(service: Service) -> Any:
     if service.teacher is None:
-        raise NotFound("expected a service with a simulated teacher, got one without; start it with --demo.")
+        raise NotFound("this service has no simulated teacher; start it with --demo.")
     return service.teacher

@@ -28,7 +28,7 @@ def routes() -> APIRouter:
     @router.get("/page/{name}")
     async def file(name: str) -> Response:
         if name not in found:
-            raise NotFound(f"expected a file of the page, got {name[:80]!r}.")
+            raise NotFound(f"the page has no file {name[:80]!r}.")
         return found[name]
 
     @router.get("/favicon.ico")

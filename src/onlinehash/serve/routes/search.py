@@ -1,4 +1,4 @@
-"""Search: by vector, id, code or picture. The hot route: its body is read once and checked once, by the index."""
+"""Search by vector, id, code or picture. These are the hot routes: bodies are parsed once and validated once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 def hot_routes(service: Service) -> list[Route]:
-    """Plain routes, without what FastAPI does around each request; `documents` puts them into OpenAPI."""
+    """Plain Starlette routes, without the overhead of FastAPI; `documents` adds them to OpenAPI."""
     return [
         Route("/v1/search", Searches(service), methods=["POST"]),
         Route("/v1/within", Radii(service), methods=["POST"]),
@@ -76,16 +76,16 @@ class Radii:
 
 
 def routes(service: Service) -> APIRouter:
-    """The routes beside the hot ones."""
+    """All other routes."""
     router, index = APIRouter(tags=["search"]), service.index
 
     @router.post("/v1/rerank", **described("Rerank hits", shapes.Rerank, results.Found))
     async def rerank(request: Request) -> Response:
-        """The same hits in the order of the distance of query and stored vector."""
+        """Sort hits by the distance between the query and the stored vectors."""
         body, _ = await parsed(request, service, shapes.Rerank)
         query: Any = body.vector if body.vector is not None else body.vectors
         if len({type(id) for id in body.ids}) > 1:
-            raise InvalidInput("expected ids of one kind, or a list of ids for each vector, got several kinds.")
+            raise InvalidInput("expected integer ids, string ids, or one list of ids per vector, got a mixture.")
         ids = np.array(body.ids, object)  # as NumPy would make strings of numbers beside a string
         hits = Hits(ids, np.zeros(ids.shape))
         encoder = index.encoder
@@ -96,7 +96,7 @@ def routes(service: Service) -> APIRouter:
     async def by_image(request: Request, k: Annotated[int, Query(ge=0, le=2**63 - 1)] = 10) -> Response:
         """The items whose vectors are near that of a picture: PNG, JPEG or WebP."""
         if service.pictures is None:
-            raise NotFound("expected an index that reads pictures, got one that does not; start it with --pictures.")
+            raise NotFound("this index cannot search by picture; start the service with --pictures.")
         if k > service.limits.k:
             raise TooLarge(f"expected k of at most {service.limits.k}, got {k}.")
         data = await body_of(request.receive, service.limits)
@@ -123,7 +123,7 @@ def routes(service: Service) -> APIRouter:
 
 
 def undisturbed(find: Callable[[], T]) -> T:
-    """What is found in two looks at the index, between which no item that the first one found was removed."""
+    """Retry a search of two steps if an item found by the first was removed before the second."""
     for _ in range(TRIES):
         with suppress(UnknownId):
             return find()
@@ -147,7 +147,7 @@ def _search(service: Service, body: shapes.Query) -> Response:
     query = _asked(service, body)
     vectors = None if isinstance(query, Codes) else query
     if body.rerank and vectors is None:
-        raise InvalidInput("expected vectors or ids to rerank by, got codes.")
+        raise InvalidInput("codes cannot be reranked; send vectors or ids.")
     _refuse_many(
         service, min(body.k, len(index)) * (1 if vectors is not None and np.ndim(vectors) == 1 else len(query))
     )
@@ -199,12 +199,12 @@ def _found_within(service: Service, query: Any, body: shapes.Within) -> tuple[An
                 break
         else:
             return found, encoder
-    raise Busy(f"expected codes that stay for so many queries, got others {TRIES} times; ask for less at once.")
+    raise Busy(f"the index was refreshed {TRIES} times during the request; retry, with fewer queries at once.")
 
 
 def _refuse_many(service: Service, n: int) -> None:
     if n > service.limits.hits:
-        raise TooLarge(f"expected an answer of at most {service.limits.hits} hits, got {n}; ask for less at once.")
+        raise TooLarge(f"the answer has {n} hits, more than the limit of {service.limits.hits}; ask for fewer.")
 
 
 def _asked(service: Service, body: shapes.Asked) -> Any:
@@ -219,12 +219,12 @@ def _asked(service: Service, body: shapes.Asked) -> Any:
 
 
 def not_ready(service: Service) -> NotReady:
-    """Why there are no codes yet, in the index's own words."""
+    """The index's own error about missing codes."""
     try:
         service.index.search(np.zeros((1, service.n_features or 1)), 0)
     except NotReady as reason:
         return reason
-    return NotReady("expected an index with codes, got one that has just made its first; try again.")
+    return NotReady("the index has only just made its first codes; retry.")
 
 
 def _codes(service: Service, texts: list[str]) -> Codes:
@@ -235,7 +235,7 @@ def _codes(service: Service, texts: list[str]) -> Codes:
     try:
         rows = [bytes.fromhex(text) for text in texts]
     except ValueError:
-        raise InvalidInput("expected codes as hexadecimal text, got something else.") from None
+        raise InvalidInput("expected codes as hexadecimal strings, got something else.") from None
     for row in rows:
         if len(row) != width:
             raise InvalidInput(f"expected codes of {width} bytes, got one of {len(row)}.")

@@ -1,0 +1,71 @@
+"""Whether there is a card, and what it has."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from onlinehash.errors import InvalidInput, InvalidParameter, MissingExtra, NotReady
+
+#: The oldest cards whose tensor cores count bits (Ampere).
+OLDEST = (8, 0)
+
+
+class Card(NamedTuple):
+    """The card that CuPy uses at present."""
+
+    name: str
+    memory: int  #: Bytes it has.
+    free: int  #: Bytes that can be had now.
+    processors: int
+
+
+def load_cupy(purpose: str = "a GpuIndex") -> Any:
+    """CuPy, where it is installed and finds a card that can run the kernels.
+
+    Raises
+    ------
+    MissingExtra
+        CuPy is not installed.
+    NotReady
+        There is no card, no driver, or a card older than Ampere.
+    """
+    try:
+        import cupy
+    except ImportError:
+        raise MissingExtra(purpose, "CuPy", "gpu") from None
+    try:
+        cupy.cuda.runtime.getDeviceCount()
+        capability = cupy.cuda.Device().compute_capability
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        raise NotReady(f"{purpose} needs a CUDA card, and none can be used here: {error}.") from None
+    if (int(capability[:-1]), int(capability[-1])) < OLDEST:
+        raise NotReady(
+            f"{purpose} needs a card of compute capability {OLDEST[0]}.{OLDEST[1]} or later; this one has "
+            f"{capability[:-1]}.{capability[-1]}."
+        )
+    return cupy
+
+
+def check_device(device: str | None) -> bool:
+    """Whether a card is asked for."""
+    if device not in (None, "cpu", "cuda"):
+        raise InvalidParameter(f"expected device to be 'cpu' or 'cuda', got {device!r}.")
+    return device == "cuda"
+
+
+def describe(cupy: Any) -> Card:
+    """The card in use; memory that CuPy's pool holds without need counts as free."""
+    properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+    free, memory = cupy.cuda.runtime.memGetInfo()
+    free += cupy.get_default_memory_pool().free_bytes()
+    return Card(properties["name"].decode(), memory, free, properties["multiProcessorCount"])
+
+
+def check_room(cupy: Any, needed: int, what: str) -> None:
+    """Refuse what the card cannot hold, with the figures."""
+    card = describe(cupy)
+    if needed > card.free:
+        raise InvalidInput(
+            f"{what} takes {needed / 1e9:,.2f} GB on the card, and {card.free / 1e9:,.2f} GB of the "
+            f"{card.memory / 1e9:,.2f} GB of this {card.name} are free; use fewer items or the CPU."
+        )

@@ -1,0 +1,340 @@
+"""`CardCodes`: codes on a card, and the exact search of them.
+
+A strided sample of the codes gives each query a histogram of distances, and from it a bound that keeps somewhat more
+than the k nearest. One pass over all codes keeps what is within the bound; the few keys that are kept are sorted. Where
+a bound kept too few or too many, all distances are counted, which gives the right bound. Where too many codes lie at
+the very distance of the k-th, they are tallied chunk by chunk, and only as many chunks are kept as hold enough.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from onlinehash.gpu.card import check_room
+from onlinehash.gpu.shape import GROUP, Relevant, Shape
+
+#: Groups in the sample, at least; one group in MOST_STEP at least.
+SAMPLED, MOST_STEP = 2048, 2048
+
+#: Keys that a query has room for, and bytes of keys for the queries that are searched for together.
+ROOM, KEY_BYTES = 1 << 16, 256 << 20
+
+#: Keys kept for one query when all distances were counted; groups of a chunk of positions where there are more.
+MOST_KEPT, CHUNK_GROUPS = 1 << 22, 512
+
+#: Blocks of 64 codes that go to the card at once.
+UPLOADED_BYTES = 256 << 20
+
+_NO_LIMIT = np.iinfo(np.int64).max
+
+
+#: Searches whose steps on the card are kept for the next one with as many queries and the same k; queries of such a
+#: search at most.
+MOST_RECORDINGS, RECORDED_QUERIES = 4, 128
+
+
+class Runs(Protocol):
+    """What `Kernels` and `Twins` have in common."""
+
+    xp: Any
+    shape: Shape
+
+    def pack(self, planes: Any, blocks: Any | None, first: int, per_model: int, words: Any) -> None: ...
+
+    def count(
+        self,
+        words: Any,
+        alive: Any | None,
+        n: int,
+        step: int,
+        queries: Any,
+        counts: Any,
+        wanted: int = 0,
+        bounds: Any | None = None,
+        ended: Any | None = None,
+        relevant: Relevant | None = None,
+    ) -> None: ...
+
+    def tally(self, words: Any, alive: Any | None, n: int, per_chunk: int, query: Any, distance: int) -> Any: ...
+
+    def keep(
+        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Any, limits: Any, found: Any, keys: Any
+    ) -> None: ...
+
+    def pick(self, found: Any, keys: Any, k: int, out: Any, picked: Any) -> None: ...
+
+
+class CardCodes:
+    """`n` codes on a card, at positions 0, ..., n - 1, of which some may be dead.
+
+    Queries are words `(n, shape.row)` of the host; answers are keys (distance << 48 | position), ascending.
+    """
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs, self.shape = runs, runs.shape
+        self._xp = runs.xp
+        self._words = self._xp.zeros((0, self.shape.row, GROUP), np.uint32)
+        self._alive: Any | None = None
+        self._shared = False
+        self._recordings: dict[tuple[int, int], _Recording] = {}
+        self._asked: tuple[int, int] | None = None
+        self._lock = threading.Lock()
+        self.n = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes on the card."""
+        return int(self._words.nbytes) + (0 if self._alive is None else int(self._alive.nbytes))
+
+    # ------------------------------------------------------------------------------------------------ changes
+
+    def reserve(self, n: int) -> None:
+        """Room for n codes; refused with the figures where the card has none. Room grows by half while it can."""
+        if n <= len(self._words) * GROUP:
+            return
+        for room in (max(n, len(self._words) * GROUP * 3 // 2), n):
+            if self._xp is np or room == n or self._fits(room):
+                break
+        if self._xp is not np:
+            check_room(self._xp, self.shape.nbytes(room), f"an index of {n:,} codes of {self._bits}")
+        words = self._xp.zeros((self.shape.n_groups(room), self.shape.row, GROUP), np.uint32)
+        words[: len(self._words)] = self._words
+        self._words, self._shared = words, False
+
+    def _fits(self, n: int) -> bool:
+        from onlinehash.gpu.card import describe
+
+        return self.shape.nbytes(n) <= describe(self._xp).free
+
+    @property
+    def _bits(self) -> str:
+        models = f"{self.shape.models} x " if self.shape.models > 1 else ""
+        return f"{models}{8 * self.shape.per_model} bits"
+
+    def put(self, planes: np.ndarray, n: int, blocks: np.ndarray | None = None) -> None:
+        """Codes out of planes of the host that hold n positions: all blocks of 64, or these alone."""
+        self._recordings.clear()
+        if self._shared and (blocks is None or (blocks < self.n // 64).any()):  # others read what is to change
+            old, self._words, self._shared = self._words, self._words[:0], False
+            self.reserve(max(n, len(old) * GROUP))
+            if blocks is not None:
+                self._words[: len(old)] = old
+        self.reserve(n)
+        numbers: Any = blocks if blocks is not None else range(len(planes))
+        size = max(1, UPLOADED_BYTES // (planes.shape[1] * 64))
+        for start in range(0, len(numbers), size):
+            some = numbers[start : start + size]
+            chosen = planes[some] if blocks is not None else planes[some.start : some.stop]
+            at = None if blocks is None else self._xp.asarray(some)
+            given = self._xp.asarray(np.ascontiguousarray(chosen))
+            self._runs.pack(given, at, start, self.shape.per_model, self._words)
+        self.n = n
+        self._wait()
+
+    def set_alive(self, masks: np.ndarray | None, blocks: np.ndarray | None = None) -> None:
+        """Masks of 64 positions each, of all blocks or, where the card has all others, of these; None: all live."""
+        self._recordings.clear()
+        if masks is None:
+            self._alive = None
+        elif self._alive is None or blocks is None or len(self._alive) < len(masks):
+            self._alive = self.mask(masks)
+        else:
+            self._alive[self._xp.asarray(blocks)] = self._xp.asarray(masks[blocks])
+        self._wait()
+
+    def mask(self, masks: np.ndarray) -> Any:
+        """Masks of 64 positions each, on the card."""
+        padded = np.zeros(2 * self.shape.n_groups(64 * len(masks)), np.uint64)
+        padded[: len(masks)] = masks
+        return self._xp.asarray(padded)
+
+    def fork(self) -> CardCodes:
+        """The same codes, to be changed while these stay as they are; of several forks only the last may be changed."""
+        twin = copy.copy(self)
+        self._shared = twin._shared = True
+        twin._recordings, twin._lock = {}, threading.Lock()
+        if self._alive is not None:
+            twin._alive = self._alive.copy()
+        return twin
+
+    # ------------------------------------------------------------------------------------------------ searching
+
+    def nearest(self, queries: np.ndarray, k: int, alive: Any | None = None) -> np.ndarray:
+        """The k least keys of each query `(n_queries, k)`; at least k must live. `alive` is a `mask` for this call."""
+        alive = self._alive if alive is None else alive
+        room = min(max(ROOM, 8 * k), GROUP * self.shape.n_groups(self.n))
+        size = max(1, KEY_BYTES // (8 * room))
+        if len(queries) <= size:
+            return self._nearest(queries, k, alive, room)
+        parts = [self._nearest(queries[at : at + size], k, alive, room) for at in range(0, len(queries), size)]
+        return np.concatenate(parts)
+
+    def _nearest(self, queries: np.ndarray, k: int, alive: Any | None, room: int) -> np.ndarray:
+        if self._xp is not np and alive is self._alive and self._is_asked_again(len(queries), k):
+            answer = self._replayed(queries, k, room)
+        else:
+            work = _Work(self._xp, self.shape, len(queries), k, room)
+            work.queries[...] = self._xp.asarray(queries)
+            self._enqueue(work, alive)
+            answer = self._fetched(work.answer)
+        result = answer[: len(queries) * k].reshape(len(queries), k)
+        for q in np.flatnonzero(answer[len(queries) * k :] == 0):
+            result[q] = self._nearest_exactly(self._xp.asarray(queries[q : q + 1]), k, alive)
+        return result
+
+    def _enqueue(self, work: _Work, alive: Any | None) -> None:
+        """All that the card does for some queries."""
+        step = min(max(1, self.shape.n_groups(self.n) // SAMPLED), MOST_STEP)
+        share = work.k / step
+        wanted = work.k if step == 1 else math.ceil(share + 3 * math.sqrt(share) + 2)
+        codes, keys = (self._words, alive, self.n), (work.found, work.keys)
+        self._runs.count(*codes, step, work.queries, work.counts, wanted, work.bounds, work.ended)
+        self._runs.keep(*codes, work.queries, work.bounds, work.limits, *keys)
+        self._runs.pick(*keys, work.k, work.nearest, work.picked)
+
+    def _is_asked_again(self, n_queries: int, k: int) -> bool:
+        """Whether a search is worth recording: one query always is, several are when they come a second time."""
+        asked = (n_queries, k)
+        is_again = n_queries == 1 or asked == self._asked or asked in self._recordings
+        self._asked = asked
+        return is_again and n_queries <= RECORDED_QUERIES
+
+    def _replayed(self, queries: np.ndarray, k: int, room: int) -> np.ndarray:
+        """What the card does is recorded once and replayed, as each call to it costs microseconds."""
+        with self._lock:  # as the arrays of a recording are used again
+            recording = self._recordings.get((len(queries), k))
+            if recording is None:
+                if len(self._recordings) == MOST_RECORDINGS:
+                    self._recordings.pop(next(iter(self._recordings)))  # the oldest
+                work = _Work(self._xp, self.shape, len(queries), k, room)
+                recording = _Recording(self._xp, work, lambda: self._enqueue(work, self._alive))
+                self._recordings[len(queries), k] = recording
+            return recording.replay(queries)
+
+    def _nearest_exactly(self, query: Any, k: int, alive: Any | None) -> np.ndarray:
+        """By counting all distances first."""
+        sums = np.cumsum(self._counts(query, alive)[0])
+        bound = int(np.searchsorted(sums, k))
+        limit, room = _NO_LIMIT, int(sums[bound])
+        if room > max(MOST_KEPT, 2 * k):
+            below = int(sums[bound - 1]) if bound else 0
+            tallies = self._runs.tally(self._words, alive, self.n, CHUNK_GROUPS, query, bound)
+            tallied = np.cumsum(self._fetched(tallies).astype(np.int64))
+            chunk = int(np.searchsorted(tallied, k - below))
+            limit, room = (chunk + 1) * CHUNK_GROUPS * GROUP, below + int(tallied[chunk])
+        return self._kept(query, bound, limit, room, alive)[:k]
+
+    def within(self, queries: np.ndarray, radius: int, alive: Any | None = None) -> list[np.ndarray]:
+        """All keys at a distance of at most `radius`, for each query."""
+        alive = self._alive if alive is None else alive
+        size, answers = max(1, KEY_BYTES // (8 * ROOM)), []
+        for start in range(0, len(queries), size):
+            answers += self._within(self._xp.asarray(queries[start : start + size]), radius, alive)
+        return answers
+
+    def _within(self, queries: Any, radius: int, alive: Any | None) -> list[np.ndarray]:
+        xp, n_queries = self._xp, len(queries)
+        found, keys = xp.zeros(n_queries, np.uint64), xp.empty((n_queries, ROOM), np.uint64)
+        bounds = xp.full(n_queries, radius, np.int32)
+        self._runs.keep(self._words, alive, self.n, queries, bounds, self._no_limits(n_queries), found, keys)
+        numbers = self._fetched(found).astype(np.int64)
+        widest = int(numbers[numbers <= ROOM].max(initial=0))
+        lists = self._fetched(xp.ascontiguousarray(keys[:, :widest]))
+        answers = []
+        for q, number in enumerate(numbers):
+            if number <= ROOM:
+                answers.append(np.sort(lists[q, :number]))
+            else:
+                total = int(self._counts(queries[q : q + 1], alive)[0, : radius + 1].sum())
+                answers.append(self._kept(queries[q : q + 1], radius, _NO_LIMIT, total, alive))
+        return answers
+
+    def histograms(self, queries: np.ndarray, masks: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """How many codes lie at each distance of each query, and how many of them are relevant to it.
+
+        Both are `(n_queries, farthest + 1)`. Masks have a bit for each position, 64 a word; `which` says which of them
+        is each query's.
+        """
+        xp, size = self._xp, (len(queries), self.shape.farthest + 1)
+        padded = np.zeros((len(masks), 2 * self.shape.n_groups(self.n)), np.uint64)
+        padded[:, : masks.shape[1]] = masks
+        counts, hits = xp.zeros(size, np.uint64), xp.zeros(size, np.uint64)
+        relevant = Relevant(xp.asarray(padded), xp.asarray(which.astype(np.int32)), hits)
+        self._runs.count(self._words, self._alive, self.n, 1, xp.asarray(queries), counts, relevant=relevant)
+        return self._fetched(counts).astype(np.int64), self._fetched(hits).astype(np.int64)
+
+    def _counts(self, queries: Any, alive: Any | None) -> np.ndarray:
+        counts = self._xp.zeros((len(queries), self.shape.farthest + 1), np.uint64)
+        self._runs.count(self._words, alive, self.n, 1, queries, counts)
+        return self._fetched(counts).astype(np.int64)
+
+    def _kept(self, query: Any, bound: int, limit: int, room: int, alive: Any | None) -> np.ndarray:
+        """All keys of one query within a bound and a limit, of which there are `room`, in order."""
+        xp = self._xp
+        if xp is not np:
+            check_room(xp, 3 * 8 * room, f"an answer of {room:,} items")  # to sort them takes as much again
+        found, keys = xp.zeros(1, np.uint64), xp.empty((1, room), np.uint64)
+        bounds, limits = xp.full(1, bound, np.int32), xp.full(1, limit, np.int64)
+        self._runs.keep(self._words, alive, self.n, query, bounds, limits, found, keys)
+        return self._fetched(xp.sort(keys[0]))
+
+    def _wait(self) -> None:
+        """Until the card has done what changes codes, as recordings run beside it."""
+        if self._xp is not np:
+            self._xp.cuda.get_current_stream().synchronize()
+
+    def _no_limits(self, n: int) -> Any:
+        return self._xp.full(n, _NO_LIMIT, np.int64)
+
+    def _fetched(self, array: Any) -> np.ndarray:
+        return array if self._xp is np else self._xp.asnumpy(array)
+
+
+class _Work:
+    """The arrays of a search for the k nearest of some queries."""
+
+    def __init__(self, xp: Any, shape: Shape, n_queries: int, k: int, room: int) -> None:
+        bins, self.k = shape.farthest + 1, k
+        self.queries = xp.empty((n_queries, shape.row), np.uint32)
+        self.zeros = xp.zeros(n_queries * (bins + 2), np.uint64)
+        self.counts = self.zeros[: n_queries * bins].reshape(n_queries, bins)
+        self.found, self.ended = self.zeros[-2 * n_queries : -n_queries], self.zeros[-n_queries:].view(np.uint32)
+        self.bounds, self.limits = xp.empty(n_queries, np.int32), xp.full(n_queries, _NO_LIMIT, np.int64)
+        self.keys = xp.empty((n_queries, room), np.uint64)
+        self.answer = xp.empty(n_queries * (k + 1), np.uint64)
+        self.nearest, self.picked = self.answer[: n_queries * k].reshape(n_queries, k), self.answer[n_queries * k :]
+
+
+class _Recording:
+    """A graph of all steps on the card, from the queries in the memory of the host to the answer there."""
+
+    def __init__(self, xp: Any, work: _Work, enqueue: Callable[[], None]) -> None:
+        import cupyx
+
+        enqueue()  # what has to be compiled or loaded is, as that cannot be recorded
+        xp.cuda.get_current_stream().synchronize()
+        self._queries = cupyx.empty_pinned(work.queries.shape, np.uint32)
+        self._answer = cupyx.empty_pinned(work.answer.shape, np.uint64)
+        self._work, self._stream = work, xp.cuda.Stream(non_blocking=True)
+        copy_, runtime = xp.cuda.runtime.memcpyAsync, xp.cuda.runtime
+        with self._stream as stream:
+            stream.begin_capture()
+            sizes = work.queries.nbytes, work.answer.nbytes
+            copy_(work.queries.data.ptr, self._queries.ctypes.data, sizes[0], runtime.memcpyHostToDevice, stream.ptr)
+            work.zeros.data.memset_async(0, work.zeros.nbytes, stream)
+            enqueue()
+            copy_(self._answer.ctypes.data, work.answer.data.ptr, sizes[1], runtime.memcpyDeviceToHost, stream.ptr)
+            self._graph = stream.end_capture()
+
+    def replay(self, queries: np.ndarray) -> np.ndarray:
+        """The answer to other queries."""
+        self._queries[...] = queries
+        self._graph.launch(self._stream)
+        self._stream.synchronize()
+        return np.array(self._answer)

@@ -1,0 +1,75 @@
+"""`GpuIndex`: exact search by looking at every code, on a CUDA card."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onlinehash.codes import Codes
+from onlinehash.gpu.codes import CardCodes, Runs
+from onlinehash.gpu.kernels import Kernels
+from onlinehash.gpu.shape import Shape, distances_of, positions_of
+from onlinehash.index.base import Index
+from onlinehash.index.items import Items
+
+Found = tuple[np.ndarray, np.ndarray]
+
+
+class GpuIndex(Index):
+    """All codes on a CUDA card, scanned there; the answers are those of a `FlatIndex`, ties included.
+
+    The items stay in the memory of the host too (or in a file that is mapped), and the card follows every change. Codes
+    that the card has no room for are refused. `n_jobs` has no effect on a card.
+    """
+
+    _card: CardCodes
+
+    def _make_runs(self, shape: Shape) -> Runs:
+        return Kernels(shape)
+
+    def _nearest(self, queries: Codes, k: int, items: Items) -> Found:
+        keys = self._card.nearest(self._words_of(queries), k, self._mask(items))
+        return distances_of(keys), positions_of(keys)
+
+    def _within(self, queries: Codes, radius: int, items: Items) -> list[Found]:
+        found = self._card.within(self._words_of(queries), radius, self._mask(items))
+        return [(distances_of(keys), positions_of(keys)) for keys in found]
+
+    def _words_of(self, queries: Codes) -> np.ndarray:
+        return self._card.shape.words_of(queries.rows())
+
+    def _mask(self, items: Items) -> Any | None:
+        """What lives, where it is not what lives in this index, which the card knows."""
+        return None if items is self._items else self._card.mask(items.alive)
+
+    # ------------------------------------------------------------------------------------------------ changes
+
+    def add(self, codes: Codes, ids: Any = None) -> None:
+        if isinstance(codes, Codes):  # anything else is refused below
+            self._card.reserve(self._items.n_positions + len(codes))
+        super().add(codes, ids)
+
+    def fork(self) -> GpuIndex:
+        twin = super().fork()
+        twin._card = self._card.fork()
+        return twin
+
+    def _touched(self, positions: np.ndarray) -> None:
+        blocks = np.unique(positions // 64)
+        self._card.put(self._items.planes, self._items.n_positions, blocks)
+        self._card.set_alive(self._items.alive if self._items.n_dead else None, blocks)
+
+    def _replaced(self, columns: np.ndarray | None) -> None:
+        if not hasattr(self, "_card"):
+            self._card = CardCodes(self._make_runs(Shape(self._n_models, self._per_model)))
+        self._card.put(self._items.planes, self._items.n_positions)
+        self._card.set_alive(self._items.alive if self._items.n_dead else None)
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        self._replaced(None)
+
+    @property
+    def card_bytes(self) -> int:
+        """Bytes on the card."""
+        return self._card.nbytes

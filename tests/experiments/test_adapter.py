@@ -1,0 +1,79 @@
+"""The linear adapter: begins as the identity, learns what pairs say, keeps a bounded memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onlinehash.experiments.adapter import KEPT, LinearAdapter
+
+RNG = np.random.default_rng(2)
+Y = RNG.integers(0, 5, 3000)
+#: Five classes in four directions, under twenty directions of noise that says nothing.
+X = np.concatenate([RNG.standard_normal((5, 4))[Y], 1.5 * RNG.standard_normal((3000, 20))], axis=1).astype(np.float32)
+X /= np.linalg.norm(X, axis=1, keepdims=True)
+A, B = RNG.integers(0, 3000, (2, 6000))
+SIMILAR = Y[A] == Y[B]
+
+
+def auc(adapter: LinearAdapter) -> float:
+    """Of other pairs."""
+    a, b = np.random.default_rng(9).integers(0, 3000, (2, 1000))
+    cosines = (adapter.map_rows(X[a]) * adapter.map_rows(X[b])).sum(axis=1)
+    same = Y[a] == Y[b]
+    return float((cosines[same][:, None] > cosines[~same]).mean())
+
+
+def learned(n: int, similar: np.ndarray = SIMILAR) -> LinearAdapter:
+    return LinearAdapter(random_state=0).observe(X[:500]).partial_fit_pairs(X[A[:n]], X[B[:n]], similar[:n])
+
+
+def test_it_begins_as_the_identity():
+    np.testing.assert_allclose(LinearAdapter().observe(X[:500]).map_rows(X), X, atol=1e-6)
+
+
+def test_few_pairs_do_no_harm_and_many_teach():
+    begun, few, many = (auc(learned(n)) for n in (0, 24, 6000))
+    assert few > begun - 0.01
+    assert many > begun + 0.1
+
+
+def test_pairs_that_lie_are_not_believed():
+    shuffled = np.random.default_rng(1).permutation(SIMILAR)
+    adapter = learned(3000, shuffled)
+    assert adapter.blend_ < learned(3000).blend_
+    assert auc(adapter) > auc(learned(0)) - 0.05
+
+
+def test_any_split_gives_the_same_map():
+    whole, parts = learned(1000), LinearAdapter(random_state=0).observe(X[:500])
+    for start in range(0, 1000, 37):
+        rows = slice(start, min(start + 37, 1000))
+        parts.partial_fit_pairs(X[A[rows]], X[B[rows]], SIMILAR[rows])
+    np.testing.assert_array_equal(whole.map_rows(X), parts.map_rows(X))
+
+
+def test_what_waits_is_learned_at_flush():
+    adapter = learned(7)
+    assert adapter.n_pairs_seen_ == 0
+    assert adapter.flush().n_pairs_seen_ == 7
+
+
+def test_memory_is_bounded():
+    assert len(learned(6000)._pairs) == KEPT < 6000
+
+
+@pytest.mark.parametrize("similar", [True, False])
+def test_pairs_of_one_kind_say_nothing_about_order(similar):
+    adapter = learned(500, np.full(6000, similar))
+    np.testing.assert_allclose(adapter.map_rows(X), X, atol=1e-6)
+
+
+def test_a_weight_counts():
+    weights = np.where(np.arange(600) < 300, 0.01, 1.0)
+    wrong = np.where(np.arange(6000) < 300, ~SIMILAR, SIMILAR)
+    light, heavy = (
+        LinearAdapter(random_state=0).observe(X[:500]).partial_fit_pairs(X[A[:600]], X[B[:600]], wrong[:600], w)
+        for w in (weights, None)
+    )
+    assert auc(light) > auc(heavy)

@@ -1,0 +1,229 @@
+"""Codes on a card: every kernel beside its twin in NumPy, and the search beside brute force.
+
+Without a card the twins run in the place of the kernels, so that all around the kernels is tested anywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onlinehash.errors import OnlineHashError
+from onlinehash.gpu import codes as gpu_codes
+from onlinehash.gpu.card import load_cupy
+from onlinehash.gpu.codes import CardCodes
+from onlinehash.gpu.kernels import Kernels
+from onlinehash.gpu.shape import GROUP, POSITION_BITS, Shape
+from onlinehash.gpu.twins import Twins
+
+#: (models, bytes of each): 16 to 512 bits, and several models; the last is too long for tensor cores.
+SHAPES = [(1, 2), (1, 3), (1, 6), (1, 8), (1, 12), (1, 16), (1, 24), (1, 32), (1, 64), (3, 2), (2, 8), (4, 16), (3, 64)]
+
+
+def has_card() -> bool:
+    try:
+        load_cupy()
+    except OnlineHashError:
+        return False
+    return True
+
+
+needs_card = pytest.mark.skipif(not has_card(), reason="no CUDA card with CuPy is here")
+RUNS = [pytest.param(Twins, id="twins"), pytest.param(Kernels, id="card", marks=needs_card)]
+
+
+def make_rows(kind: str, n: int, shape: Shape, rng: np.random.Generator) -> np.ndarray:
+    """Codes as rows of bytes."""
+    width = shape.models * shape.per_model
+    if kind == "duplicates":
+        return rng.integers(0, 256, (7, width), np.uint8)[rng.integers(0, 7, n)]
+    if kind == "equal":
+        return np.tile(rng.integers(0, 256, width, np.uint8), (n, 1))
+    if kind == "ties":  # few bits set: few distances
+        return (rng.random((n, width)) < 0.2).astype(np.uint8)
+    if kind == "clusters":  # one after the other, so that a sample sees some and misses some
+        centres = rng.integers(0, 256, (5, width), np.uint8)
+        noise = np.uint8(1) << rng.integers(0, 8, (n, width), np.uint8)
+        return centres[np.sort(rng.integers(0, 5, n))] ^ np.where(rng.random((n, width)) < 0.3, noise, 0).astype(
+            np.uint8
+        )
+    return rng.integers(0, 256, (n, width), np.uint8)
+
+
+def planes_of(rows: np.ndarray) -> np.ndarray:
+    """The layout of `codes.layout`, without its kernels."""
+    padded = np.zeros((-(-len(rows) // 64) * 64, rows.shape[1]), np.uint8)
+    padded[: len(rows)] = rows
+    return np.ascontiguousarray(padded.reshape(-1, 64, rows.shape[1]).swapaxes(1, 2))
+
+
+def masks_of(living: np.ndarray) -> np.ndarray:
+    padded = np.zeros(-(-len(living) // 64) * 64, np.bool_)
+    padded[: len(living)] = living
+    return np.packbits(padded, bitorder="little").view(np.uint64)
+
+
+def all_keys(rows: np.ndarray, query: np.ndarray, shape: Shape, living: np.ndarray) -> np.ndarray:
+    """The keys of all that live, in order: brute force."""
+    bits = np.bitwise_count(rows ^ query).astype(np.int64).reshape(len(rows), shape.models, shape.per_model)
+    distances = bits.sum(axis=2).min(axis=1).astype(np.uint64)
+    keys = distances << np.uint64(POSITION_BITS) | np.arange(len(rows), dtype=np.uint64)
+    return np.sort(keys[living])
+
+
+def card_codes(runs: Any, shape: Shape, rows: np.ndarray) -> CardCodes:
+    card = CardCodes(runs(shape))
+    card.put(planes_of(rows), len(rows))
+    return card
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes at which a few thousand codes take every path."""
+    monkeypatch.setattr(gpu_codes, "SAMPLED", 8)
+    monkeypatch.setattr(gpu_codes, "ROOM", 512)
+    monkeypatch.setattr(gpu_codes, "MOST_KEPT", 700)
+    monkeypatch.setattr(gpu_codes, "CHUNK_GROUPS", 2)
+    monkeypatch.setattr(gpu_codes, "UPLOADED_BYTES", 50_000)
+
+
+@pytest.mark.parametrize("runs", RUNS)
+@pytest.mark.parametrize("kind", ["uniform", "clusters", "duplicates", "ties", "equal"])
+@pytest.mark.parametrize(("models", "per_model"), SHAPES)
+def test_search_equals_brute_force(runs: Any, kind: str, models: int, per_model: int) -> None:
+    rng, shape = np.random.default_rng([models, per_model]), Shape(models, per_model)
+    rows = make_rows(kind, 5003, shape, rng)
+    queries = np.concatenate([rows[[17, 4000]], make_rows(kind, 31, shape, rng)])
+    card, living = card_codes(runs, shape, rows), np.ones(len(rows), np.bool_)
+    words = shape.words_of(queries)
+    expected = [all_keys(rows, query, shape, living) for query in queries]
+    for n_queries, k in ((1, 10), (3, 1), (5, 10), (33, 10), (2, 900), (1, len(rows))):
+        got = card.nearest(words[:n_queries], k)
+        for q in range(n_queries):
+            np.testing.assert_array_equal(got[q], expected[q][:k])
+    for n_queries, radius in ((1, 3), (33, per_model), (2, 4 * per_model), (1, 8 * per_model)):
+        for q, keys in enumerate(card.within(words[:n_queries], radius)):
+            inside = expected[q][expected[q] >> np.uint64(POSITION_BITS) <= radius]
+            np.testing.assert_array_equal(keys, inside)
+
+
+@pytest.mark.parametrize("runs", RUNS)
+@pytest.mark.parametrize(("models", "per_model"), [(1, 8), (1, 16), (3, 2)])
+@pytest.mark.parametrize("share", [0.9, 0.02])
+def test_dead_codes_and_masks(runs: Any, models: int, per_model: int, share: float) -> None:
+    rng, shape = np.random.default_rng(5), Shape(models, per_model)
+    rows = make_rows("clusters", 3000, shape, rng)
+    queries = make_rows("clusters", 20, shape, rng)
+    card, living = card_codes(runs, shape, rows), rng.random(len(rows)) < share
+    card.set_alive(masks_of(living))
+    chosen = living & (rng.random(len(rows)) < 0.5)
+    k = min(10, int(chosen.sum()))
+    for mask, alive in ((None, living), (card.mask(masks_of(chosen)), chosen)):
+        for n_queries in (1, 20):
+            got = card.nearest(shape.words_of(queries[:n_queries]), k, mask)
+            near = card.within(shape.words_of(queries[:n_queries]), 2 * per_model, mask)
+            for q in range(n_queries):
+                expected = all_keys(rows, queries[q], shape, alive)
+                np.testing.assert_array_equal(got[q], expected[:k])
+                inside = expected[expected >> np.uint64(POSITION_BITS) <= 2 * per_model]
+                np.testing.assert_array_equal(near[q], inside)
+
+
+@pytest.mark.parametrize("runs", RUNS)
+def test_changes_and_forks(runs: Any) -> None:
+    rng, shape = np.random.default_rng(3), Shape(1, 8)
+    rows = make_rows("uniform", 1000, shape, rng)
+    card, query = card_codes(runs, shape, rows), make_rows("uniform", 1, shape, rng)
+    fork = card.fork()
+    grown = np.concatenate([rows, make_rows("uniform", 300, shape, rng)])
+    grown[[3, 999]] = query[0]
+    blocks = np.unique(np.array([3, *range(999, 1300)]) // 64)
+    fork.put(planes_of(grown), len(grown), blocks)
+    for one, codes in ((card, rows), (fork, grown)):
+        living = np.ones(len(codes), np.bool_)
+        got = one.nearest(shape.words_of(query), 20)[0]
+        np.testing.assert_array_equal(got, all_keys(codes, query[0], shape, living)[:20])
+        relevant = rng.random((3, len(codes))) < 0.1
+        counts, hits = one.histograms(shape.words_of(query), np.stack([masks_of(r) for r in relevant]), np.array([1]))
+        distances = np.bitwise_count(codes ^ query[0]).sum(axis=1)
+        np.testing.assert_array_equal(counts[0], np.bincount(distances, minlength=counts.shape[1]))
+        np.testing.assert_array_equal(hits[0], np.bincount(distances[relevant[1]], minlength=counts.shape[1]))
+
+
+@pytest.mark.parametrize("runs", RUNS)
+def test_the_same_search_again_and_after_changes(runs: Any) -> None:
+    """On a card the steps of a search are recorded; a change of codes must not be answered by an old recording."""
+    rng, shape = np.random.default_rng(7), Shape(1, 8)
+    rows = make_rows("uniform", 2000, shape, rng)
+    card, living = card_codes(runs, shape, rows), np.ones(len(rows), np.bool_)
+    for change in range(4):
+        for _ in range(3):
+            queries = make_rows("uniform", 9, shape, rng)
+            for n_queries, k in ((1, 5), (9, 5), (9, 7), (1, 7), (9, 5), (9, 5), (2, 3), (3, 3), (4, 3), (1, 5)):
+                got = card.nearest(shape.words_of(queries[:n_queries]), k)
+                for q in range(n_queries):
+                    np.testing.assert_array_equal(got[q], all_keys(rows, queries[q], shape, living)[:k])
+        if change % 2:
+            living[rng.integers(0, len(rows), 50)] = False
+            card.set_alive(masks_of(living))
+        else:
+            rows[100:164] = make_rows("uniform", 64, shape, rng)
+            card.put(planes_of(rows), len(rows), np.array([1, 2]))
+
+
+@needs_card
+@pytest.mark.parametrize(("models", "per_model"), SHAPES)
+def test_each_kernel_equals_its_twin(models: int, per_model: int) -> None:
+    """All of what a kernel writes, on the same arrays."""
+    rng, shape = np.random.default_rng(9), Shape(models, per_model)
+    kernels, twins = Kernels(shape), Twins(shape)
+    xp, n, n_queries = kernels.xp, 3001, 37
+    rows = make_rows("clusters", n, shape, rng)
+    planes, n_groups = planes_of(rows), shape.n_groups(n)
+    words = np.zeros((n_groups, shape.row, GROUP), np.uint32)
+    on_card = xp.zeros_like(xp.asarray(words))
+    blocks = rng.permutation(len(planes))
+    twins.pack(planes[blocks], blocks, 0, per_model, words)
+    kernels.pack(xp.asarray(planes[blocks]), xp.asarray(blocks), 0, per_model, on_card)
+    np.testing.assert_array_equal(on_card.get(), words)
+    alive = np.zeros(2 * n_groups, np.uint64)
+    alive[: len(planes)] = masks_of(rng.random(n) < 0.8)
+    queries = shape.words_of(make_rows("clusters", n_queries, shape, rng))
+
+    def both(name: str, *arguments: Any) -> list[list[np.ndarray]]:
+        """Call both with copies of the arrays; what they hold afterwards."""
+        host = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
+        card = [xp.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        result = getattr(twins, name)(words, alive, n, *host)
+        on_the_card = getattr(kernels, name)(on_card, xp.asarray(alive), n, *card)
+        fetched = [a.get() if hasattr(a, "get") else a for a in card]
+        if result is not None:
+            host, fetched = [*host, result], [*fetched, on_the_card.get()]
+        return [host, fetched]
+
+    for step in (1, 3):
+        counts, bounds = np.zeros((n_queries, shape.farthest + 1), np.uint64), np.zeros(n_queries, np.int32)
+        ended = np.zeros(2 * n_queries, np.uint32)
+        host, card = both("count", step, queries, counts, 40, bounds, ended)
+        np.testing.assert_array_equal(card[2], host[2])
+        np.testing.assert_array_equal(card[4], host[4])
+    bounds = host[4]
+    host, card = both("tally", 2, queries[:1], int(bounds[0]))
+    np.testing.assert_array_equal(card[-1], host[-1])
+    limits = rng.integers(0, n, n_queries)
+    for name in ("keep_few", "keep_many"):
+        if name == "keep_many" and not kernels.most_tiles:
+            continue
+        arrays = (np.zeros(n_queries, np.uint64), np.full((n_queries, n), 2**64 - 1, np.uint64))
+        host, card = both(name, queries, bounds, limits, *arrays)
+        np.testing.assert_array_equal(card[3], host[3])
+        np.testing.assert_array_equal(np.sort(card[4], axis=1), np.sort(host[4], axis=1))
+    for k in (1, 10, 300):
+        out, picked = np.zeros((n_queries, k), np.uint64), np.full(n_queries, 9, np.uint64)
+        card_out, card_picked = xp.asarray(out), xp.asarray(picked)
+        twins.pick(host[3], host[4], k, out, picked)
+        kernels.pick(xp.asarray(card[3]), xp.asarray(card[4]), k, card_out, card_picked)
+        np.testing.assert_array_equal(card_picked.get(), picked)
+        np.testing.assert_array_equal(card_out.get(), out)

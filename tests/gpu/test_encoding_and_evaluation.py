@@ -1,0 +1,103 @@
+"""Codes and measures from a card, beside the CPU's: equal to the last bit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onlinehash import Codes, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, evaluate
+from onlinehash.errors import InvalidInput, InvalidParameter
+from onlinehash.evaluate.histograms import Histograms
+from onlinehash.gpu import encoding
+from onlinehash.gpu.twins import Twins
+from tests.gpu.test_card_codes import needs_card
+
+
+def learned(X, **options):
+    return OnlineHashing(random_state=0, **options).observe(X).snapshot()
+
+
+def on_the_boundary(encoder, X):
+    """Rows that lie on the threshold of a function but for what rounding leaves."""
+    rows = X.astype(np.float64)
+    for n, row in enumerate(rows):
+        w = encoder.weights[n % encoder.n_columns].astype(np.float64)
+        row -= (w @ row - encoder.thresholds[n % encoder.n_columns]) / (w @ w) * w
+    return rows.astype(X.dtype)
+
+
+@needs_card
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "d", "n_bits"), [(1000, 40, 64), (777, 512, 64), (130, 7, 13), (2000, 100, 200)])
+def test_encoded_as_on_the_cpu(dtype, n, d, n_bits, monkeypatch):
+    monkeypatch.setattr(encoding, "BLOCK_BYTES", 1 << 18)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d)).astype(dtype)
+    encoder = learned(X, n_bits=n_bits)
+    for rows in (X, on_the_boundary(encoder, X), X * dtype(1e-30), np.zeros_like(X), X * dtype(1e17)):
+        assert encoder.encode(rows, device="cuda") == encoder.encode(rows)
+    import cupy
+
+    assert encoder.encode(cupy.asarray(X), device="cuda") == encoder.encode(X)
+
+
+@needs_card
+def test_blocks_full_of_doubts_are_left_to_the_cpu():
+    """Thresholds of zero and vectors of zeros: no sign is certain, and there are more than the list has room for."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((3000, 16)).astype(np.float32)
+    encoder = OnlineHashing(n_bits=64, centre="none", random_state=0).observe(X).snapshot()
+    X[64:2999] = 0
+    assert encoder.encode(X, device="cuda") == encoder.encode(X)
+
+
+@needs_card
+def test_several_models_and_feature_maps():
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((600, 20)).astype(np.float32), np.arange(600) % 4
+    for model in (
+        MultiModelOnlineHashing(n_bits=12, n_models=3, random_state=0).fit(X, y),
+        OnlineHashing(n_bits=24, features=RbfAnchors(30), random_state=0).fit(X, y),
+    ):
+        assert model.snapshot().encode(X, device="cuda") == model.encode(X)
+
+
+@needs_card
+def test_rows_that_are_not_finite_are_refused():
+    X = np.random.default_rng(3).standard_normal((300, 8)).astype(np.float32)
+    encoder = learned(X, n_bits=16)
+    for value in (np.nan, np.inf, 1e30):  # the square of the last overflows
+        X[217, 3] = value
+        for device in ("cuda", "cpu"):
+            with pytest.raises(InvalidInput):
+                encoder.encode(X, device=device)
+
+
+@needs_card
+@pytest.mark.parametrize("ties", ["expected", "pessimistic", "stored"])
+def test_measured_as_on_the_cpu(ties):
+    rng = np.random.default_rng(4)
+    X, y = rng.standard_normal((3000, 24)).astype(np.float32), rng.integers(0, 7, 3000)
+    encoder, metrics = learned(X, n_bits=20), ["map", "precision@50", "recall@r2", "map@100/found"]
+    for truth in (evaluate.same_label(y[:90], y), evaluate.nearest(X[:90], X, k=20, device="cuda")):
+        arguments = (encoder, X[:90], X, truth, metrics)
+        assert evaluate.retrieval(*arguments, ties=ties, device="cuda") == evaluate.retrieval(*arguments, ties=ties)
+
+
+@pytest.mark.parametrize("fusion", ["min", "sum"])
+def test_counts_by_the_twins(fusion, monkeypatch):
+    """The same without a card, the kernels' twins in their place."""
+    monkeypatch.setattr(Histograms, "_make_runs", lambda self, shape: Twins(shape))
+    rng = np.random.default_rng(5)
+    base, queries = (Codes.from_bits(rng.random((n, 39)) < 0.5, n_models=3) for n in (500, 11))
+    truth = evaluate.same_label(rng.integers(0, 3, 11), rng.integers(0, 3, 500))
+    ours = evaluate.rank(queries, base, truth, fusion=fusion, device="cuda", per_query=True)
+    theirs = evaluate.rank(queries, base, truth, fusion=fusion, per_query=True)
+    for name in theirs:
+        np.testing.assert_array_equal(ours[name], theirs[name])
+
+
+def test_other_devices_are_refused():
+    X = np.random.default_rng(6).standard_normal((50, 8)).astype(np.float32)
+    with pytest.raises(InvalidParameter, match="'cuda'"):
+        learned(X, n_bits=8).encode(X, device="tpu")

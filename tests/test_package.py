@@ -25,6 +25,7 @@ EXTRAS = [
     *(
         "PIL",
         "confluent_kafka",
+        "cupy",
         "dask",
         "distributed",
         "fastapi",

@@ -126,12 +126,11 @@ class CardCodes:
             if blocks is not None:
                 self._words[: len(old)] = old
         self.reserve(n)
-        numbers: Any = blocks if blocks is not None else range(len(planes))
-        size = max(1, UPLOADED_BYTES // (planes.shape[1] * 64))
-        for start in range(0, len(numbers), size):
-            some = numbers[start : start + size]
-            chosen = planes[some] if blocks is not None else planes[some.start : some.stop]
-            at = None if blocks is None else self._xp.asarray(some)
+        size, total = max(1, UPLOADED_BYTES // (planes.shape[1] * 64)), len(planes) if blocks is None else len(blocks)
+        for start in range(0, total, size):
+            part = slice(start, start + size)
+            chosen = planes[part] if blocks is None else planes[blocks[part]]
+            at = None if blocks is None else self._xp.asarray(blocks[part])
             given = self._xp.asarray(np.ascontiguousarray(chosen))
             self._runs.pack(given, at, start, self.shape.per_model, self._words)
         self.n = n

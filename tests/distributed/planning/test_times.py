@@ -26,6 +26,14 @@ def test_what_depends_on_caches_grows_with_the_log_of_the_items() -> None:
     assert [search.sort(n) for n in (1e6, 16e6)] == [20, 60]
 
 
+def test_a_card() -> None:
+    card = COSTS.card
+    assert times.scan_card(1e9, WORK, card) == pytest.approx((1000 + 1e9 * 0.0001) * 1e-9)
+    assert times.scan_card(1e9, Workload(1e9, 200), card) == pytest.approx((1000 + 2 * 1e9 * 0.0002) * 1e-9)
+    assert times.scan_card(1e9, WORK, card, together=False) == pytest.approx((50_000 + 8.125e9 * 0.001) * 1e-9)
+    assert sizes.on_card(1e9, Workload(1e9, 33)) == 8.125e9  # two words, and a bit of the mask
+
+
 def test_tables() -> None:
     assert times.build(1e6, WORK, COSTS) == pytest.approx(4e6 * 20e-9)
     assert times.tables_touched(1e6, 1, WORK) == pytest.approx(1)

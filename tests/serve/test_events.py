@@ -177,6 +177,6 @@ def test_one_fault_does_not_end_the_news(caplog: pytest.LogCaptureFixture) -> No
 
         service.tell_news = tell_news  # type: ignore[method-assign]
         listener = Listener(url)
-        until(lambda: "told" in caplog.text)
+        until(lambda: "sending events failed" in caplog.text)
         post_json(url, "/v1/items/90", {"vector": [1, 2]})
         assert until(lambda: listener.heard("items"))[-1] == {"n": len(IDS) + 1}

@@ -29,7 +29,7 @@ def test_ragged_rows(call: Callable[[LiveIndex], object]) -> None:
     index = LiveIndex(OnlineHashing(8, random_state=0))
     index.add(None, np.eye(2, dtype=np.float32))
     before = index.learner.get_state()
-    with pytest.raises(InvalidInput, match="expected|equal lengths"):
+    with pytest.raises(InvalidInput, match=r"expected|equal lengths"):
         call(index)
     assert len(index) == 2
     assert repr(index.learner.get_state()) == repr(before)

@@ -12,7 +12,7 @@ It is meant as a strong peer:
   each on 256 pairs drawn from those that are kept.
 - *Steps*: gradient descent with momentum, W being pulled towards the identity.
 - *Blending*: what is searched with is the identity and W mixed as far as pairs that were not learned yet confirm it, by
-  the rule of `BlendedPairHashing` (AUC of the last 1,000 pairs, each asked before it was learned).
+  the AUC of the last 1,000 pairs, each asked before it was learned.
 """
 
 from __future__ import annotations

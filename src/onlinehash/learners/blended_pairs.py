@@ -5,7 +5,7 @@ than Iterative Quantization (ITQ) without a single pair. And how far pairs shoul
 ten classes a few hundred pairs say a lot, with 150 classes they say little, and a bold step destroys what was there.
 
 - *The beginning*: the first points, observed or in pairs, are kept, and W₀ is ITQ's rotation of their principal
-  directions. It is found again as the points become more (at 1/16, at 1/4 and at all of `burn_in`), each time the pairs
+  directions. It is found again whenever the points have doubled (from 1/64 to all of `burn_in`), each time the pairs
   so far are learned again from it, and then the points are forgotten.
 - *Learning* is that of `SmoothPairHashing`, from W₀ scaled so that the first steps turn functions less.
 - *Blending*: codes are those of W₀ + α (W - W₀). Each pair is first a question: how far up does a similar pair come,
@@ -73,7 +73,7 @@ NO_KEY = 1e300
 LOOKED_AT = 4
 
 #: The most points that are kept; at which parts of them a beginning is found; ITQ's iterations.
-MOST_POINTS, PARTS, N_ITERATIONS = 2000, (16, 4, 1), 50
+MOST_POINTS, PARTS, N_ITERATIONS = 2000, (64, 32, 16, 8, 4, 2, 1), 50
 
 
 class BlendedPairHashing(SmoothPairHashing):

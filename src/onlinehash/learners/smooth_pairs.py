@@ -58,7 +58,7 @@ FARTHEST_APART = 32_768
 
 
 class SmoothPairHashing(ChunkLearner):
-    """The recommended learner from pairs: gradient steps on a smooth loss of small chunks, with nothing to tune.
+    """Learning from pairs by gradient steps on a smooth loss of small chunks, with nothing to tune.
 
     With x centred and of unit length, f = tanh(Wᵀx), and c = fₐᵀf_b / r the agreement of a pair, a chunk lowers
 

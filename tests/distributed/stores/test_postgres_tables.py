@@ -371,7 +371,7 @@ def test_tables_that_are_gone_are_no_fault_of_what_was_given(stock_home: Home) -
 
 def test_the_pool_does_not_write_to_the_terminal() -> None:
     said = "logging.getLogger('psycopg.pool').warning('error connecting')"
-    command = f"import logging; from onlinehash.distributed.stores.postgres import connecting; {said}"
+    command = f"import logging; from onlinehash.distributed.stores.postgres import connections; {said}"
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, check=True)
     assert done.stderr == b""
 

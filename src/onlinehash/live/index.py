@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -17,23 +16,23 @@ from onlinehash import checks
 from onlinehash.codes import Codes
 from onlinehash.codes.layout import planes_per_model
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, StorageError
-from onlinehash.index.api import Behind, Capability, Counters, Id, Item, Payload, Policy, Receipt, VectorIndex, Version
+from onlinehash.index.api import Capability, Counters, Id, Item, Payload, Policy, Receipt, Version
 from onlinehash.index.base import Index
 from onlinehash.index.hits import Hits
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
-from onlinehash.learners.update import Updates
 from onlinehash.live import policies, receipts
 from onlinehash.live.attachments import Attachment, Attachments
 from onlinehash.live.interrupts import uninterrupted
+from onlinehash.live.learner_index import LearnerIndex
 from onlinehash.live.payloads import Payloads
 from onlinehash.live.policies import IS_POLICY
 from onlinehash.live.positions import Reached
-from onlinehash.live.queries import VectorKind, listed, no_codes, queries_of, rerank
+from onlinehash.live.queries import VectorKind, no_codes, queries_of
 from onlinehash.live.receipts import MemoryReceipts, Once
 from onlinehash.live.recode import Rehash
-from onlinehash.live.refresher import History, Refresh, Refresher, older_version, pairs_behind
+from onlinehash.live.refresher import History, Refresh, Refresher
 from onlinehash.live.sqlite.changes import Difference
 from onlinehash.live.sqlite.receipts import Stored
 from onlinehash.live.sqlite.store import Loaded
@@ -46,7 +45,7 @@ from onlinehash.live.vectors import MemoryVectors
 BLOCK_ROWS = 4096
 
 
-class LiveIndex(VectorIndex):
+class LiveIndex(LearnerIndex):
     """An index of vectors whose codes follow a learner.
 
     After every call, `codes` are what `encoder` makes of `vectors`, and queries are encoded with it. Learning changes
@@ -278,18 +277,6 @@ class LiveIndex(VectorIndex):
 
     # ------------------------------------------------------------------------------------------------ items
 
-    def add(self, ids: Any, X: Any, payloads: Any = None) -> np.ndarray:
-        with self._transaction() as change:
-            return change.add(ids, X, payloads)
-
-    def update(self, ids: Any, X: Any = None, payloads: Any = None) -> None:
-        with self._transaction() as change:
-            change.update(ids, X, payloads)
-
-    def remove(self, ids: Any) -> None:
-        with self._transaction() as change:
-            change.remove(ids)
-
     def get(self, id: Id) -> Item:
         self._before_reading()
         with self._gate:
@@ -306,10 +293,6 @@ class LiveIndex(VectorIndex):
             payloads = [self._table.payloads.at(position) for position in positions.tolist()]
             vectors: Any = self._table.take(ids) if len(positions) else []
         return [Item(*item) for item in zip(names, vectors, payloads, strict=True)]
-
-    def vectors_of(self, ids: Any) -> np.ndarray:
-        self._before_reading()
-        return self._take(ids)
 
     def _take(self, ids: Any) -> np.ndarray:
         rows = self._table.take(ids)
@@ -391,46 +374,11 @@ class LiveIndex(VectorIndex):
             raise no_codes(self._learner)
         return view, view.encoder, queries_of(queries, self._learner.dtype_), among
 
-    def rerank(self, queries: Any, hits: Hits, k: int | None = None) -> Hits:
-        self._before_reading()
-        return rerank(queries, hits, k, self._vector_kind, self._take)
-
     # ------------------------------------------------------------------------------------------------ learning
-
-    def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Updates:
-        with self._transaction() as change:
-            return change.learn_pairs(A, B, similar, sample_weight)
-
-    def learn_pairs_by_id(self, ids_a: Any, ids_b: Any, similar: Any, sample_weight: Any = None) -> Updates:
-        with self._lock:
-            self._check_open(writing=True)
-            A, B = (self._take(listed(ids)) for ids in (ids_a, ids_b))
-            return self.learn_pairs(A, B, similar, sample_weight)
-
-    def learn_labelled(self, X: Any, y: Any) -> None:
-        with self._transaction() as change:
-            change.learn_labelled(X, y)
-
-    def flush(self) -> None:
-        with self._transaction() as change:
-            change.flush()
 
     @property
     def learner(self) -> Learner:
         return self._learner
-
-    @property
-    def is_learning(self) -> bool:
-        return self._teacher == threading.get_ident()
-
-    @contextmanager
-    def _teaching(self) -> Iterator[None]:
-        """The learner may be taught by this thread."""
-        before, self._teacher = self._teacher, threading.get_ident()
-        try:
-            yield
-        finally:
-            self._teacher = before
 
     # ------------------------------------------------------------------------------------------------ transactions
 
@@ -512,16 +460,6 @@ class LiveIndex(VectorIndex):
             change.finish()
 
     # ------------------------------------------------------------------------------------------------ refreshing
-
-    def refresh(self, wait: bool = True) -> Refresh | None:
-        with self._refresher.alone():
-            self._check_open(writing=True)
-            return self._begin(self._refresher.newest_version(self), wait)
-
-    def roll_back(self, serial: int | None = None) -> None:
-        with self._refresher.alone():
-            self._check_open(writing=True)
-            self._begin(older_version(self, serial), wait=True, pause=True)
 
     def cancel(self) -> None:
         self._refresher.stop()
@@ -605,33 +543,9 @@ class LiveIndex(VectorIndex):
     def counters(self) -> Counters:
         return self._history.counters
 
-    @property
-    def newest(self) -> Encoder:
-        return self._refresher.newest(self)
-
-    @property
-    def behind(self) -> Behind:
-        return self._refresher.behind(self)
-
-    @property
-    def pairs_behind(self) -> int:
-        return pairs_behind(self)
-
-    @property
-    def sample(self) -> np.ndarray:
-        with self._lock:
-            return self._refresher.sample(len(self), self._draw)
-
     def _draw(self, size: int) -> np.ndarray:
         chosen = np.random.default_rng(len(self)).choice(self._table.view.items.positions(), size, replace=False)
         return self._table.vectors.take(np.sort(chosen))
-
-    @property
-    def recent_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self._refresher.recent_pairs()
-
-    def clock(self) -> float:
-        return time.monotonic()
 
     # ------------------------------------------------------------------------------------------------ reloading
 

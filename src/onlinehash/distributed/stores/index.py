@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -26,17 +25,17 @@ from onlinehash.distributed.stores.shared_learner import SharedLearner
 from onlinehash.distributed.stores.transaction import Draft, StoreTransaction
 from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.index import keys as arrays
-from onlinehash.index.api import Behind, Capability, Counters, Id, Item, Payload, Policy, VectorIndex, Version
+from onlinehash.index.api import Capability, Counters, Id, Item, Payload, Policy, Version
 from onlinehash.index.hits import Hits
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
-from onlinehash.learners.update import Updates
 from onlinehash.live import filters, policies
 from onlinehash.live.attachments import Attachments
+from onlinehash.live.learner_index import LearnerIndex
 from onlinehash.live.policies import IS_POLICY
 from onlinehash.live.positions import Reached
-from onlinehash.live.queries import VectorKind, listed, no_codes, queries_of, rerank
-from onlinehash.live.refresher import Refresh, Refresher, newest_version, older_version, pairs_behind
+from onlinehash.live.queries import VectorKind, no_codes, queries_of
+from onlinehash.live.refresher import Refresh, Refresher, newest_version
 from onlinehash.live.transaction import REFUSALS
 
 #: Seconds without a step after which the worker of a refresh is taken to have left it.
@@ -49,7 +48,7 @@ LEAST_DEAD, DEAD_SHARE = 4096, 0.25
 T = TypeVar("T")
 
 
-class StoreIndex(VectorIndex):
+class StoreIndex(LearnerIndex):
     """An index of vectors in a database, whose codes follow a learner that is kept there too.
 
     Methods, results and errors are those of `LiveIndex`. Any number of processes may open the same index, read it and
@@ -129,18 +128,6 @@ class StoreIndex(VectorIndex):
 
     # ------------------------------------------------------------------------------------------------ items
 
-    def add(self, ids: Any, X: Any, payloads: Any = None) -> np.ndarray:
-        with self._transaction() as change:
-            return change.add(ids, X, payloads)
-
-    def update(self, ids: Any, X: Any = None, payloads: Any = None) -> None:
-        with self._transaction() as change:
-            change.update(ids, X, payloads)
-
-    def remove(self, ids: Any) -> None:
-        with self._transaction() as change:
-            change.remove(ids)
-
     def get(self, id: Id) -> Item:
         self._before_reading()
         return self._reader.read(lambda moment: self._items_at(moment, self._reader.ids_at(moment).find([id]))[0])
@@ -156,10 +143,6 @@ class StoreIndex(VectorIndex):
         ids, payloads = ids_of(rows.ids, moment.state).tolist(), [_object(text) for text in rows.payloads]
         vectors = matrix_of(rows.vectors, moment.state)[whose]
         return [Item(ids[i], vector, payloads[i]) for i, vector in zip(whose.tolist(), vectors, strict=True)]
-
-    def vectors_of(self, ids: Any) -> np.ndarray:
-        self._before_reading()
-        return self._take(ids)
 
     def _take(self, ids: Any) -> np.ndarray:
         def take(moment: Moment) -> np.ndarray:
@@ -271,29 +254,7 @@ class StoreIndex(VectorIndex):
             raise no_codes(self.learner)
         return encoder
 
-    def rerank(self, queries: Any, hits: Hits, k: int | None = None) -> Hits:
-        self._before_reading()
-        return rerank(queries, hits, k, self._vector_kind, self._take)
-
     # ------------------------------------------------------------------------------------------------ learning
-
-    def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Updates:
-        with self._transaction() as change:
-            return change.learn_pairs(A, B, similar, sample_weight)
-
-    def learn_pairs_by_id(self, ids_a: Any, ids_b: Any, similar: Any, sample_weight: Any = None) -> Updates:
-        with self._lock:
-            self._check_open(writing=True)
-            A, B = (self._take(listed(ids)) for ids in (ids_a, ids_b))
-            return self.learn_pairs(A, B, similar, sample_weight)
-
-    def learn_labelled(self, X: Any, y: Any) -> None:
-        with self._transaction() as change:
-            change.learn_labelled(X, y)
-
-    def flush(self) -> None:
-        with self._transaction() as change:
-            change.flush()
 
     @property
     def learner(self) -> Learner:
@@ -301,19 +262,6 @@ class StoreIndex(VectorIndex):
             with self._lock, self._teaching():
                 self._shared.catch_up()
         return self._shared.learner
-
-    @property
-    def is_learning(self) -> bool:
-        return self._teacher == threading.get_ident()
-
-    @contextmanager
-    def _teaching(self) -> Iterator[None]:
-        """The learner may be taught by this thread."""
-        before, self._teacher = self._teacher, threading.get_ident()
-        try:
-            yield
-        finally:
-            self._teacher = before
 
     # ------------------------------------------------------------------------------------------------ transactions
 
@@ -396,16 +344,6 @@ class StoreIndex(VectorIndex):
                 self._new_transaction(draft).write(None)
 
     # ------------------------------------------------------------------------------------------------ refreshing
-
-    def refresh(self, wait: bool = True) -> Refresh | None:
-        with self._refresher.alone():
-            self._check_open(writing=True)
-            return self._begin(self._refresher.newest_version(self), wait)
-
-    def roll_back(self, serial: int | None = None) -> None:
-        with self._refresher.alone():
-            self._check_open(writing=True)
-            self._begin(older_version(self, serial), wait=True, pause=True)
 
     def cancel(self) -> None:
         self._refresher.stop()
@@ -521,23 +459,6 @@ class StoreIndex(VectorIndex):
     def counters(self) -> Counters:
         return self._state.counters
 
-    @property
-    def newest(self) -> Encoder:
-        return self._refresher.newest(self)
-
-    @property
-    def behind(self) -> Behind:
-        return self._refresher.behind(self)
-
-    @property
-    def pairs_behind(self) -> int:
-        return pairs_behind(self)
-
-    @property
-    def sample(self) -> np.ndarray:
-        with self._lock:
-            return self._refresher.sample(len(self), self._draw)
-
     def _draw(self, size: int) -> np.ndarray:
         """As `LiveIndex` draws, unless that takes the places of very many items."""
 
@@ -561,13 +482,6 @@ class StoreIndex(VectorIndex):
             return matrix_of(self._reader.rows_at(moment, places, vectors=True)[0].vectors, state)
 
         return self._reader.read(draw)
-
-    @property
-    def recent_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return self._refresher.recent_pairs()
-
-    def clock(self) -> float:
-        return time.monotonic()
 
     # ------------------------------------------------------------------------------------------------ life
 

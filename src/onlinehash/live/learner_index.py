@@ -1,0 +1,153 @@
+"""`LearnerIndex`: what indexes have in common whose learner is an object of this process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+
+from onlinehash.index.api import Behind, VectorIndex, Version
+from onlinehash.index.hits import Hits
+from onlinehash.learners.encoder import Encoder
+from onlinehash.learners.update import Updates
+from onlinehash.live.queries import VectorKind, listed, rerank
+from onlinehash.live.refresher import Refresh, Refresher, older_version, pairs_behind
+from onlinehash.live.transaction import Transaction
+
+
+class LearnerIndex(VectorIndex):
+    """An index that teaches its learner itself, wherever its items are: in memory, in a folder or in a database.
+
+    Every change is a transaction; when to refresh is the refresher's matter. How a transaction begins and ends, how
+    vectors are read and how codes are computed anew is up to the index.
+    """
+
+    _lock: threading.RLock  #: Held by changes and learning, one at a time; see the index for the order of locks.
+    _refresher: Refresher
+    _teacher: int  #: The thread that may teach the learner, or 0.
+
+    @abstractmethod
+    def _check_open(self, writing: bool = False) -> None:
+        """Refuse what cannot be done now."""
+
+    @abstractmethod
+    def _before_reading(self) -> None:
+        """Refuse if the index was closed; begin a refresh that is due."""
+
+    @abstractmethod
+    def _transaction(self) -> AbstractContextManager[Transaction[Any]]:
+        """One change at a time, whole or not at all; afterwards the policy is asked."""
+
+    @abstractmethod
+    def _take(self, ids: Any) -> np.ndarray:
+        """The vectors of items."""
+
+    @abstractmethod
+    def _draw(self, size: int) -> np.ndarray:
+        """The vectors of so many items, drawn at random."""
+
+    @abstractmethod
+    def _begin(self, version: Version, wait: bool, *, pause: bool = False, by_policy: bool = False) -> Refresh | None:
+        """Replace codes and encoder by those of this version, here or in the background."""
+
+    @property
+    @abstractmethod
+    def _vector_kind(self) -> VectorKind: ...
+
+    # ------------------------------------------------------------------------------------------------ items
+
+    def add(self, ids: Any, X: Any, payloads: Any = None) -> np.ndarray:
+        with self._transaction() as change:
+            return change.add(ids, X, payloads)
+
+    def update(self, ids: Any, X: Any = None, payloads: Any = None) -> None:
+        with self._transaction() as change:
+            change.update(ids, X, payloads)
+
+    def remove(self, ids: Any) -> None:
+        with self._transaction() as change:
+            change.remove(ids)
+
+    def vectors_of(self, ids: Any) -> np.ndarray:
+        self._before_reading()
+        return self._take(ids)
+
+    # ------------------------------------------------------------------------------------------------ searching
+
+    def rerank(self, queries: Any, hits: Hits, k: int | None = None) -> Hits:
+        self._before_reading()
+        return rerank(queries, hits, k, self._vector_kind, self._take)
+
+    # ------------------------------------------------------------------------------------------------ learning
+
+    def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Updates:
+        with self._transaction() as change:
+            return change.learn_pairs(A, B, similar, sample_weight)
+
+    def learn_pairs_by_id(self, ids_a: Any, ids_b: Any, similar: Any, sample_weight: Any = None) -> Updates:
+        with self._lock:
+            self._check_open(writing=True)
+            A, B = (self._take(listed(ids)) for ids in (ids_a, ids_b))
+            return self.learn_pairs(A, B, similar, sample_weight)
+
+    def learn_labelled(self, X: Any, y: Any) -> None:
+        with self._transaction() as change:
+            change.learn_labelled(X, y)
+
+    def flush(self) -> None:
+        with self._transaction() as change:
+            change.flush()
+
+    @property
+    def is_learning(self) -> bool:
+        return self._teacher == threading.get_ident()
+
+    @contextmanager
+    def _teaching(self) -> Iterator[None]:
+        """The learner may be taught by this thread."""
+        before, self._teacher = self._teacher, threading.get_ident()
+        try:
+            yield
+        finally:
+            self._teacher = before
+
+    # ------------------------------------------------------------------------------------------------ refreshing
+
+    def refresh(self, wait: bool = True) -> Refresh | None:
+        with self._refresher.alone():
+            self._check_open(writing=True)
+            return self._begin(self._refresher.newest_version(self), wait)
+
+    def roll_back(self, serial: int | None = None) -> None:
+        with self._refresher.alone():
+            self._check_open(writing=True)
+            self._begin(older_version(self, serial), wait=True, pause=True)
+
+    @property
+    def newest(self) -> Encoder:
+        return self._refresher.newest(self)
+
+    @property
+    def behind(self) -> Behind:
+        return self._refresher.behind(self)
+
+    @property
+    def pairs_behind(self) -> int:
+        return pairs_behind(self)
+
+    @property
+    def sample(self) -> np.ndarray:
+        with self._lock:
+            return self._refresher.sample(len(self), self._draw)
+
+    @property
+    def recent_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        return self._refresher.recent_pairs()
+
+    def clock(self) -> float:
+        return time.monotonic()

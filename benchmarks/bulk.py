@@ -23,10 +23,9 @@ from pathlib import Path
 import common
 import numpy as np
 
-from onlinehash import Encoder
-from onlinehash.distributed import bulk
-from onlinehash.distributed.bulk.engine import Engine
-from onlinehash.distributed.bulk.on_processes import Processes
+from onlinehash import Encoder, bulk
+from onlinehash.bulk.engine import Engine
+from onlinehash.bulk.on_processes import Processes
 
 WORKERS = (1, 2)
 BLOCK_ROWS = 2**15

@@ -27,9 +27,9 @@ import common  # before NumPy
 import numpy as np
 
 from onlinehash import LiveIndex, OnlineHashing, refresh
-from onlinehash.distributed.consuming.address import Address
-from onlinehash.distributed.consuming.consumer import BATCH, Consumer
-from onlinehash.distributed.consuming.running import open_source
+from onlinehash.consume.address import Address
+from onlinehash.consume.consumer import BATCH, Consumer
+from onlinehash.consume.running import open_source
 
 #: What all partitions of the mock broker hold for sure.
 ROOM = 4 * 4_500_000

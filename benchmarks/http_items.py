@@ -11,7 +11,8 @@ import numpy as np
 import orjson
 from http_client import FORMAT, Client, request
 
-from onlinehash import LiveIndex, format
+from onlinehash import LiveIndex
+from onlinehash.io import format
 
 #: Neighbours of a search; rows of one request while an index is filled, as many as a service takes by default.
 K, ROWS = 10, 10_000

@@ -19,7 +19,8 @@ from http_client import FORMAT, Client, Sender, request, sender
 from http_items import Items, K, adding, asked_once, fill, got
 from http_server import Served, bare_service, service
 
-from onlinehash import LiveIndex, format
+from onlinehash import LiveIndex
+from onlinehash.io import format
 
 #: Items of one addition, pairs of one lesson, and how many of each are sent in a second.
 ADDED, TAUGHT, PER_SECOND = 100, 5, 10

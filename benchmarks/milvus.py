@@ -19,7 +19,7 @@ import common
 import numpy as np
 
 from onlinehash import LSH, LiveIndex, MilvusIndex
-from onlinehash.distributed.stores.milvus.engine import Engine
+from onlinehash.stores.milvus.engine import Engine
 
 K, BATCH = 10, 20_000
 

@@ -25,7 +25,7 @@ import numpy as np
 import pairs
 
 from onlinehash import MultiModelOnlineHashing, OnlineHashing
-from onlinehash.distributed.learning import ParallelModels, learn_on_shards, shards
+from onlinehash.parallel import ParallelModels, learn_on_shards, shards
 
 BLOCK = 4096
 SIZES = [(T, r, d) for T in (4, 8) for r in (32, 64) for d in (128, 512)]

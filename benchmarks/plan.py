@@ -30,10 +30,10 @@ from scipy.special import ndtr
 
 from onlinehash import Codes, FlatIndex, LiveIndex, MultiIndex, OnlineHashing, refresh
 from onlinehash.codes.layout import LANES, aligned_planes
-from onlinehash.distributed.planning import costs as unit_costs
-from onlinehash.distributed.planning import distances, measuring, probing, sizes, times
-from onlinehash.distributed.planning.costs import Costs
-from onlinehash.distributed.planning.workload import K, Workload
+from onlinehash.planning import costs as unit_costs
+from onlinehash.planning import distances, measuring, probing, sizes, times
+from onlinehash.planning.costs import Costs
+from onlinehash.planning.workload import K, Workload
 
 BITS, N_QUERIES, SAMPLE, BATCH, DIM, ROWS = 64, 200, 1_000_000, 2000, 128, 200_000
 CHANGED = 4

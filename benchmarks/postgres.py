@@ -25,16 +25,17 @@ from pathlib import Path
 import common
 import numpy as np
 
-from onlinehash import Codes, FlatIndex, OnlineHashing, PostgresIndex, files, refresh
-from onlinehash.distributed.stores.backend import Head, Layout
-from onlinehash.distributed.stores.postgres import creation, pgvector
-from onlinehash.distributed.stores.postgres.backend import PostgresShelf
-from onlinehash.distributed.stores.postgres.chunks import Chunks
-from onlinehash.distributed.stores.postgres.connections import Connection, connect
-from onlinehash.distributed.stores.postgres.search import Searching
+from onlinehash import Codes, FlatIndex, OnlineHashing, PostgresIndex, refresh
+from onlinehash.io import files
+from onlinehash.stores.backend import Head, Layout
+from onlinehash.stores.postgres import creation, pgvector
+from onlinehash.stores.postgres.backend import PostgresShelf
+from onlinehash.stores.postgres.chunks import Chunks
+from onlinehash.stores.postgres.connections import Connection, connect
+from onlinehash.stores.postgres.search import Searching
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the servers are those of the tests
-from tests.distributed.servers import PostgresServer
+from tests.servers import PostgresServer
 
 BATCH, FEATURES = 50_000, 512
 EXACT = ("multi", "scan", "pgvector")

@@ -10,7 +10,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
-from onlinehash import container, format
+from onlinehash.io import container, format
 
 
 def header_of(data: bytes) -> tuple[dict[str, Any], bytes]:

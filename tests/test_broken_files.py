@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save as save_tensors
 
-from onlinehash import format
 from onlinehash.errors import FormatError
+from onlinehash.io import format
 from tests.edited_files import edit, header_of, with_header
 from tests.support import as_bytes, refused
 

@@ -10,8 +10,7 @@ from types import ModuleType
 import pytest
 
 import onlinehash
-from onlinehash import LiveIndex
-from onlinehash.distributed import bulk, learning
+from onlinehash import LiveIndex, bulk, learning
 from onlinehash.learners import registry
 
 ROOT = Path(__file__).parent.parent

@@ -14,9 +14,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from onlinehash import Codes, Encoder, OnlineHashing, RbfAnchors, format, load, save
+from onlinehash import Codes, Encoder, OnlineHashing, RbfAnchors, load, save
 from onlinehash.errors import FormatError, InvalidInput
-from onlinehash.files import _pack, _pack_encoder
+from onlinehash.io import format
+from onlinehash.io.files import _pack, _pack_encoder
 from tests.support import LEARNERS, as_bytes, centrings, clusters, feed, make, pairs, refused, state_bytes
 
 ROWS = pairs(seed=1).A

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 from safetensors import safe_open
 
-from onlinehash import container, format
 from onlinehash.errors import InvalidInput
+from onlinehash.io import container, format
 from tests.edited_files import header_of, ours_of
 from tests.support import as_bytes, refused
 
@@ -210,7 +210,7 @@ def test_writing_takes_little_memory(tmp_path: Path) -> None:
     script = """
 import resource, sys
 import numpy as np
-from onlinehash import format
+from onlinehash.io import format
 unit = 1 if sys.platform == "darwin" else 1024
 big = np.ones((100, 2**20), np.uint8)
 arrays = {"plain": big, "turned": big.reshape(2**20, 100).T, "parts": big[:, ::16], "swapped": big.view(">f8")}

@@ -88,8 +88,14 @@ def test_windows_is_told_in_one_sentence() -> None:
 #: What Numba compiles with, and where it would keep the outcome in a place of its own choice.
 COMPILING = {"jit", "njit", "vectorize", "guvectorize", "stencil", "cfunc"}
 
-ROOMS = ["datasets.load", "distributed.bulk.encode", "distributed.learning.average", "errors.InvalidInput"]
-ROOMS += ["evaluate.bounds.report", "refresh.when_changed", "serve.background", "streams.read"]
+ROOMS = [
+    "bulk.encode",
+    "datasets.load",
+    "distributed.bulk.encode",
+    "distributed.learning.average",
+    "errors.InvalidInput",
+]
+ROOMS += ["evaluate.bounds.report", "parallel.average", "refresh.when_changed", "serve.background", "streams.read"]
 
 
 @pytest.mark.long

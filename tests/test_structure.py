@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parent.parent / "src"
-ROOMS = ("index", "live", "client", "distributed/stores")
+ROOMS = ("index", "live", "client", "stores")
 MODULES = {
     ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): path
     for room in ROOMS

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onlinehash import LSH, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, format, load, save
+from onlinehash import LSH, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, load, save
 from onlinehash.errors import FormatError
+from onlinehash.io import format
 
 RNG = np.random.default_rng(0)
 A, B, SIMILAR = RNG.standard_normal((40, 5)), RNG.standard_normal((40, 5)), RNG.random(40) < 0.3

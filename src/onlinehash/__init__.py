@@ -39,7 +39,7 @@ _HOMES = {
     "LSH": "onlinehash.learners.locality_sensitive",
     "LegoLSH": "onlinehash.learners.lego",
     "LiveIndex": "onlinehash.live.index",
-    "MilvusIndex": "onlinehash.distributed.stores.milvus.index",
+    "MilvusIndex": "onlinehash.stores.milvus.index",
     "MiniBatchOnlineHashing": "onlinehash.learners.mini_batch",
     "MinimalLossHashing": "onlinehash.learners.minimal_loss",
     "MultiIndex": "onlinehash.index.multi_index",
@@ -48,21 +48,23 @@ _HOMES = {
     "OnlineHashing": "onlinehash.learners.online_hashing",
     "OnlineSketchingHashing": "onlinehash.learners.sketching",
     "OnlineSupervisedHashing": "onlinehash.learners.online_supervised",
-    "PostgresIndex": "onlinehash.distributed.stores.postgres.index",
+    "PostgresIndex": "onlinehash.stores.postgres.index",
     "RbfAnchors": "onlinehash.features",
     "SmoothPairHashing": "onlinehash.learners.smooth_pairs",
     "StreamSpectralHashing": "onlinehash.learners.stream_spectral",
     "SupervisedDiscreteHashing": "onlinehash.learners.supervised_discrete",
     "Update": "onlinehash.learners.update",
     "connect": "onlinehash.client",
-    "load": "onlinehash.files",
-    "save": "onlinehash.files",
+    "load": "onlinehash.io.files",
+    "save": "onlinehash.io.files",
 }
 _ROOMS = {
+    "bulk": "onlinehash.bulk",
     "datasets": "onlinehash.datasets",
     "distributed": "onlinehash.distributed",
     "errors": "onlinehash.errors",
     "evaluate": "onlinehash.evaluate",
+    "parallel": "onlinehash.parallel",
     "refresh": "onlinehash.live.policies",
     "serve": "onlinehash.serve",
     "streams": "onlinehash.streams",
@@ -100,12 +102,14 @@ __all__ = [
     "StreamSpectralHashing",
     "SupervisedDiscreteHashing",
     "Update",
+    "bulk",
     "connect",
     "datasets",
     "distributed",
     "errors",
     "evaluate",
     "load",
+    "parallel",
     "refresh",
     "save",
     "serve",
@@ -114,17 +118,15 @@ __all__ = [
 _NEED_EXTRAS = ("MilvusIndex", "PostgresIndex")  # not in __all__, so that `import *` works without their databases
 
 if TYPE_CHECKING:
-    from onlinehash import datasets, distributed, errors, evaluate, serve, streams
+    from onlinehash import bulk, datasets, distributed, errors, evaluate, parallel, serve, streams
     from onlinehash.client import connect
     from onlinehash.codes import Codes
-    from onlinehash.distributed.stores.milvus.index import MilvusIndex as MilvusIndex
-    from onlinehash.distributed.stores.postgres.index import PostgresIndex as PostgresIndex
     from onlinehash.features import RbfAnchors
-    from onlinehash.files import load, save
     from onlinehash.index.flat import FlatIndex
     from onlinehash.index.gpu import GpuIndex
     from onlinehash.index.hits import Hits
     from onlinehash.index.multi_index import MultiIndex
+    from onlinehash.io.files import load, save
     from onlinehash.learners.adaptive import AdaptiveHashing
     from onlinehash.learners.balanced_similarity import BalancedSimilarityHashing
     from onlinehash.learners.blended_pairs import BlendedPairHashing
@@ -150,6 +152,8 @@ if TYPE_CHECKING:
     from onlinehash.learners.update import Update
     from onlinehash.live import policies as refresh
     from onlinehash.live.index import LiveIndex
+    from onlinehash.stores.milvus.index import MilvusIndex as MilvusIndex
+    from onlinehash.stores.postgres.index import PostgresIndex as PostgresIndex
 
 
 def __getattr__(name: str) -> Any:

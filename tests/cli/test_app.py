@@ -19,10 +19,10 @@ import typer
 import onlinehash as package
 from onlinehash import OnlineHashing
 from onlinehash.cli.app import app
-from onlinehash.distributed.planning import measuring
 from onlinehash.learners.registry import methods
+from onlinehash.planning import measuring
 from tests.cli.running import Data, done, onlinehash, refused
-from tests.distributed.planning.sizes import TINY
+from tests.planning.sizes import TINY
 
 DATA = Data.make()
 DOCUMENT = Path(__file__).parents[2] / "docs" / "command-line.md"

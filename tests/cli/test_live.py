@@ -202,7 +202,7 @@ def test_commands_for_files_say_what_a_folder_is_for(tmp_path: Path, path: Path)
         load(path)
 
 
-#: Those that are one, or ask one: tests/cli/test_serve.py, tests/distributed.
+#: Those that are one, or ask one: tests/cli/test_serve.py, tests/consume.
 NEED_A_SERVER = ("serve", "encode", "consume")
 
 

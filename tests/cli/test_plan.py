@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from onlinehash.distributed.planning import costs, measuring
+from onlinehash.planning import costs, measuring
 from tests.cli.running import done, refused
-from tests.distributed.planning.sizes import TINY
+from tests.planning.sizes import TINY
 
 
 def test_without_a_number_of_items_there_is_a_table() -> None:

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 import onlinehash
-from onlinehash.distributed.stores.index import StoreIndex
 from onlinehash.serve import background
-from tests.distributed.stores.memory_backend import MemoryBackend, Tables
+from onlinehash.stores.index import StoreIndex
 from tests.programs import FACTS, WORLDS, live_index, run
+from tests.stores.memory_backend import MemoryBackend, Tables
 from tests.support import thorough
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # a stream of few similar pairs warns, in both

@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 import onlinehash
-from onlinehash import errors, format
+from onlinehash import errors
 from onlinehash.client import connection
 from onlinehash.client.connection import Connection
+from onlinehash.io import format
 from tests.client.helpers import Answering, Asked, Reply, serving
 from tests.support import refused
 

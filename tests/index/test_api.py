@@ -11,11 +11,11 @@ import pytest
 
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.client.remote_index import RemoteIndex
-from onlinehash.distributed.stores.index import StoreIndex
 from onlinehash.errors import NotSupported
 from onlinehash.index import api
 from onlinehash.index.api import Capability, VectorIndex
-from tests.distributed.stores.memory_backend import MemoryBackend, Tables
+from onlinehash.stores.index import StoreIndex
+from tests.stores.memory_backend import MemoryBackend, Tables
 from tests.support import refused
 
 IMPLEMENTATIONS = (LiveIndex, StoreIndex, RemoteIndex)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 import onlinehash
-from onlinehash import Codes, FlatIndex, MultiIndex, OnlineHashing, format
+from onlinehash import Codes, FlatIndex, MultiIndex, OnlineHashing
 from onlinehash.errors import FormatError
-from onlinehash.files import _pack_index
 from onlinehash.index import costs
+from onlinehash.io import format
+from onlinehash.io.files import _pack_index
 
 KEPT = Path(__file__).parent.parent / "files" / "v1" / "indexes"
 

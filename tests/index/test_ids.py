@@ -13,11 +13,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from onlinehash import format
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, UnknownId
 from onlinehash.index import keys
 from onlinehash.index.ids import Ids
 from onlinehash.index.ids_kernels import empty_table, has_room, mix, text_hash
+from onlinehash.io import format
 from tests.support import as_bytes, refused
 
 LOWEST, LARGEST = -(2**63), 2**63 - 1

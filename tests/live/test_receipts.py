@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, format, refresh
+from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, refresh
 from onlinehash.errors import InvalidInput, InvalidParameter, NotReady, OnlineHashError, UnknownId
+from onlinehash.io import format
 from onlinehash.live.check import check
 from onlinehash.live.receipts import bytes_of, outcome_of
 from onlinehash.live.sqlite import receipts as table

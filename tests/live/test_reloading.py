@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, files, refresh
+from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, refresh
 from onlinehash.errors import FormatError
+from onlinehash.io import files
 from onlinehash.live import storage
 from onlinehash.live.sqlite import changes, records, segments
 from onlinehash.live.sqlite.store import Store

@@ -20,8 +20,9 @@ from urllib.parse import urlsplit
 import httpx
 import numpy as np
 
-from onlinehash import LiveIndex, OnlineHashing, files
+from onlinehash import LiveIndex, OnlineHashing
 from onlinehash.index.api import VectorIndex
+from onlinehash.io import files
 from onlinehash.serve import running
 from onlinehash.serve.pictures import Pixels
 from onlinehash.serve.rivals import Rivals

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from onlinehash import format
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
+from onlinehash.io import format
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.bodies.reading import read
 from onlinehash.serve.bodies.shapes import FORMAT, Labelled, Lesson, NewItems, Query, Shape

@@ -25,7 +25,7 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 
-from onlinehash import format
+from onlinehash.io import format
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.service import Service
 from tests.serve.services import IDS, SECONDS, everything, rows, served_with_all

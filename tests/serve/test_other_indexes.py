@@ -8,12 +8,12 @@ import pytest
 
 from onlinehash import OnlineHashing
 from onlinehash.client.remote_index import RemoteIndex
-from onlinehash.distributed.stores.index import StoreIndex
 from onlinehash.errors import NotSupported
 from onlinehash.serve.monitor import Monitor
 from onlinehash.serve.service import Service
-from tests.distributed.stores.memory_backend import MemoryBackend, Tables
+from onlinehash.stores.index import StoreIndex
 from tests.serve.services import IDS, everything, post_json, rows, served
+from tests.stores.memory_backend import MemoryBackend, Tables
 
 
 def in_a_store() -> StoreIndex:

@@ -16,8 +16,8 @@ from onlinehash.errors import InvalidInput, MissingExtra
 from onlinehash.progress import progress_bar
 
 if TYPE_CHECKING:
-    from onlinehash.distributed.consuming.address import Address
-    from onlinehash.distributed.consuming.consumer import Tally
+    from onlinehash.consume.address import Address
+    from onlinehash.consume.consumer import Tally
 
 #: Where a password is read from that the address does not have: a command line can be seen by all on the machine.
 PASSWORD = "ONLINEHASH_SOURCE_PASSWORD"
@@ -39,11 +39,11 @@ class Options:
 
 def consume(options: Options, choices: parameters.Choices, as_json: bool) -> None:
     """Consume until a stop signal, or until nothing is left."""
-    from onlinehash.distributed.consuming.address import Address
+    from onlinehash.consume.address import Address
 
     try:
-        from onlinehash.distributed.consuming import metrics, running
-        from onlinehash.distributed.consuming.consumer import Consumer
+        from onlinehash.consume import metrics, running
+        from onlinehash.consume.consumer import Consumer
     except ModuleNotFoundError as error:
         raise MissingExtra("onlinehash consume", error.name or "a package", "redis") from None
     address = _with_password(Address.parse(options.source))
@@ -93,7 +93,7 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
 
 
 def _announce(source: str, target: str, port: int | None, as_json: bool) -> None:
-    from onlinehash.distributed.consuming.address import without_login
+    from onlinehash.consume.address import without_login
 
     url, shown = None if port is None else f"http://127.0.0.1:{port}/metrics", without_login(target)
     if as_json:

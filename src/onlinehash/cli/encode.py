@@ -59,7 +59,7 @@ def encode_on(
     as_json: bool,
 ) -> None:
     """Codes of files of any size, part by part on an engine, to a folder; what is there already is not made again."""
-    from onlinehash.distributed import bulk
+    from onlinehash import bulk
 
     if as_bits or format is not None:
         raise InvalidInput(

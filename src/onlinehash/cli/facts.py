@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
-from onlinehash.distributed.stores.index import StoreIndex
 from onlinehash.features import make_map
 from onlinehash.index.api import Counters
 from onlinehash.index.base import Index
@@ -13,6 +12,7 @@ from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live.policies import from_specification
 from onlinehash.live.storage import Storage
+from onlinehash.stores.index import StoreIndex
 
 
 def learned(learner: Learner) -> dict[str, Any]:

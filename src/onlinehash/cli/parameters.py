@@ -65,7 +65,7 @@ def open_index(
     if is_postgres(target):
         if typed:
             raise InvalidInput(f"--{typed[0]} is not allowed here: the index in PostgreSQL already has its learner.")
-        from onlinehash.distributed.stores.postgres.index import PostgresIndex
+        from onlinehash.stores.postgres.index import PostgresIndex
 
         return PostgresIndex.open(target, policy, schema=schema or "onlinehash", background=True)
     if schema is not None:

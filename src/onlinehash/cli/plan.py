@@ -12,12 +12,12 @@ from typing import Any
 
 from onlinehash.cli import output
 from onlinehash.cli import target as targets
-from onlinehash.distributed.planning import costs as unit_costs
-from onlinehash.distributed.planning import distances, planning
-from onlinehash.distributed.planning.designs import designs
-from onlinehash.distributed.planning.planning import Plan
-from onlinehash.distributed.planning.workload import GB, K, Machine, Workload
 from onlinehash.errors import InvalidInput
+from onlinehash.planning import costs as unit_costs
+from onlinehash.planning import distances, planning
+from onlinehash.planning.designs import designs
+from onlinehash.planning.planning import Plan
+from onlinehash.planning.workload import GB, K, Machine, Workload
 
 #: What a plan without a number of items is made for.
 SIZES = (1e7, 1e8, 1e9, 1e10)
@@ -73,7 +73,7 @@ def show(wishes: Wishes, costs_file: str | None, as_json: bool) -> None:
 
 def measure(path: str, postgres: str | None, milvus: str | None, as_json: bool) -> None:
     """Write the unit costs of this machine to a file."""
-    from onlinehash.distributed.planning import measuring, measuring_stores
+    from onlinehash.planning import measuring, measuring_stores
     from onlinehash.progress import progress_bar
 
     targets.check(path)

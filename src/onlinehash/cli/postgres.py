@@ -7,11 +7,11 @@ from typing import Any
 import onlinehash
 from onlinehash import PostgresIndex, refresh
 from onlinehash.cli import facts, output
-from onlinehash.distributed.stores.postgres import migration
-from onlinehash.distributed.stores.postgres.backend import PostgresBackend
-from onlinehash.distributed.stores.postgres.connections import shown
 from onlinehash.errors import InvalidInput
 from onlinehash.learners.base import Learner
+from onlinehash.stores.postgres import migration
+from onlinehash.stores.postgres.backend import PostgresBackend
+from onlinehash.stores.postgres.connections import shown
 
 
 def create(

@@ -82,7 +82,7 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
 
 
 def _announce(url: str, service: Service, target: str, access: Access, as_json: bool) -> None:
-    from onlinehash.distributed.consuming.address import without_login
+    from onlinehash.consume.address import without_login
 
     if as_json:
         path = service.index.path

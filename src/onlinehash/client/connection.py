@@ -10,9 +10,10 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
-from onlinehash import __version__, checks, format
+from onlinehash import __version__, checks
 from onlinehash.client import answers
 from onlinehash.errors import InvalidInput, MissingExtra, ServiceUnavailable
+from onlinehash.io import format
 
 if TYPE_CHECKING:
     import httpx

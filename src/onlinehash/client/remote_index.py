@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from onlinehash import checks, files
+from onlinehash import checks
 from onlinehash.client import answers, arguments
 from onlinehash.client.connection import Connection
 from onlinehash.codes import Codes
@@ -16,6 +16,7 @@ from onlinehash.codes.layout import planes_per_model
 from onlinehash.errors import InvalidInput, NotReady, OnlineHashError, ServiceUnavailable, UnknownId
 from onlinehash.index.api import Behind, Counters, Id, Item, Payload, VectorIndex
 from onlinehash.index.hits import Hits
+from onlinehash.io import files
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder

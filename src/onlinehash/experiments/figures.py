@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from onlinehash import atomic
 from onlinehash.experiments.panels import Sheet, as_bytes, draw_line, labels_of, load_matplotlib
 from onlinehash.experiments.plan import Plan, contestant
 from onlinehash.experiments.rows import Rows
 from onlinehash.experiments.series import Series, curve_value, curves, rows_to_show, series, shown
 from onlinehash.experiments.styles import styles_in_order, styles_of
+from onlinehash.io import atomic
 from onlinehash.learners import registry
 
 if TYPE_CHECKING:

@@ -13,13 +13,14 @@ from pathlib import Path
 from string import Template
 from typing import Protocol
 
-from onlinehash import __version__, atomic
+from onlinehash import __version__
 from onlinehash.experiments.figures import curve_name, curve_panels
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.rows import Rows
 from onlinehash.experiments.sources import EVERYBODYS
 from onlinehash.experiments.table_forms import Entry, Table
 from onlinehash.experiments.tables import table
+from onlinehash.io import atomic
 
 #: Beside the words, so that colour is never all that tells them apart.
 SIGNS = {"confirmed": "✓", "confirmed in part": "◐", "not confirmed": "✗", "not tested": "–"}

@@ -12,11 +12,11 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from onlinehash import atomic
 from onlinehash.experiments.claims import Judged
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.rows import Row, Rows
 from onlinehash.experiments.tables import table
+from onlinehash.io import atomic
 
 #: What the sets are that we used in the place of the paper's.
 STAND_INS = {

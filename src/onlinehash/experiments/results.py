@@ -19,9 +19,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from onlinehash import atomic
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.experiments.settings import Setting, setting_of
+from onlinehash.io import atomic
 
 LINES, COMPACT = "results.jsonl", "results.jsonl.xz"
 #: Queries whose values the compact form keeps: enough for a paired test.

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onlinehash import atomic, datasets, evaluate
+from onlinehash import datasets, evaluate
 from onlinehash.errors import OnlineHashError
 from onlinehash.experiments import feedback, measuring
 from onlinehash.experiments.plan import Cell
@@ -29,6 +29,7 @@ from onlinehash.experiments.results import Result, Store
 from onlinehash.experiments.settings import Setting
 from onlinehash.experiments.worlds import World, as_conditions
 from onlinehash.features import RbfAnchors
+from onlinehash.io import atomic
 from onlinehash.learners import registry
 from onlinehash.progress import progress_bar
 

@@ -9,7 +9,7 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.features.maps import FeatureMap
-from onlinehash.format import like
+from onlinehash.io.format import like
 from onlinehash.numeric.kernels import njit
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.format import like
+from onlinehash.io.format import like
 from onlinehash.numeric.dots import aligned_zeros, row_dots
 from onlinehash.numeric.kernels import njit
 

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from onlinehash import checks
 from onlinehash.errors import FormatError
 from onlinehash.features.estimators import NotFitted, note_feature_names
-from onlinehash.format import like
+from onlinehash.io.format import like
 from onlinehash.numeric.dots import aligned_zeros, dot_of_rows, row_dots
 from onlinehash.numeric.exponential import exp_of_nonpositive
 from onlinehash.numeric.kernels import njit

@@ -35,7 +35,7 @@ import scipy.linalg
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
-from onlinehash.format import like
+from onlinehash.io.format import like
 from onlinehash.learners.base import Traits
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.discrete_descent import settle_bits

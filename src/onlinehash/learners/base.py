@@ -46,7 +46,7 @@ from onlinehash.features import (
     same_parameters,
 )
 from onlinehash.features.centring import are_small
-from onlinehash.format import like
+from onlinehash.io.format import like
 from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.update import Update, Updates
 from onlinehash.numeric.dots import pad_rows

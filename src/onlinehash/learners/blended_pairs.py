@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.errors import FormatError
-from onlinehash.format import like
+from onlinehash.io.format import like
 from onlinehash.learners.buffer import Buffer
 from onlinehash.learners.damping import Damping
 from onlinehash.learners.iterative_quantization import rotated_directions

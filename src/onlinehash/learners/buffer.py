@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.errors import FormatError
-from onlinehash.format import like
+from onlinehash.io.format import like
 
 
 class Buffer:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.errors import FormatError
-from onlinehash.format import like
+from onlinehash.io.format import like
 from onlinehash.learners.smooth_kernels import fade_and_add, move
 
 #: Leading directions that are kept.

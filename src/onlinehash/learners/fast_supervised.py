@@ -28,7 +28,7 @@ from scipy.sparse import csr_array
 from onlinehash import checks
 from onlinehash.features import FeatureMap
 from onlinehash.features.boosted_trees import BoostedTrees
-from onlinehash.format import like
+from onlinehash.io.format import like
 from onlinehash.learners import block_cuts
 from onlinehash.learners import fast_supervised_kernels as kernels
 from onlinehash.learners.base import Traits

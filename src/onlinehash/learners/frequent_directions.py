@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.errors import FormatError
-from onlinehash.format import like
+from onlinehash.io.format import like
 
 #: A direction with less than this share of the greatest variance is a rounding error.
 LEAST_SHARE = 1e-12

@@ -28,7 +28,7 @@ from scipy.linalg import hadamard
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
-from onlinehash.format import like
+from onlinehash.io.format import like
 from onlinehash.learners import hadamard_kernels as kernels
 from onlinehash.learners.base import Traits
 from onlinehash.learners.label_kernels import trace_of

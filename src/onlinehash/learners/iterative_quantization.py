@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.format import like
+from onlinehash.io.format import like
 from onlinehash.learners.base import Traits
 from onlinehash.learners.batch import BatchLearner, Show
 from onlinehash.numeric.tall import ROWS, blocks, inner, signs, times

@@ -28,7 +28,7 @@ from scipy.linalg import cholesky, solve_triangular
 from scipy.sparse import csr_array
 
 from onlinehash import checks
-from onlinehash.format import like
+from onlinehash.io.format import like
 from onlinehash.learners.base import Traits
 from onlinehash.learners.batch import BatchLearner, Show, fit_similarities
 from onlinehash.numeric.tall import signs

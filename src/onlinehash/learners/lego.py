@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.format import like
+from onlinehash.io.format import like
 from onlinehash.learners.base import Traits
 from onlinehash.learners.linear import LinearLearner
 from onlinehash.learners.update import Updates

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from onlinehash.features.centring import Medians
-from onlinehash.format import like
+from onlinehash.io.format import like
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import pad_rows

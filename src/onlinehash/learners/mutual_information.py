@@ -23,7 +23,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
-from onlinehash.format import like
+from onlinehash.io.format import like
 from onlinehash.learners import mutual_information_kernels as kernels
 from onlinehash.learners.base import Traits
 from onlinehash.learners.label_kernels import trace_of

@@ -28,7 +28,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
-from onlinehash.format import like
+from onlinehash.io.format import like
 from onlinehash.learners.base import Traits
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.damping import WINDOW, Damping

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from onlinehash import checks
-from onlinehash.format import like
+from onlinehash.io.format import like
 from onlinehash.learners.base import Traits
 from onlinehash.learners.batch import BatchLearner, Show
 from onlinehash.learners.discrete_descent import settle_bits

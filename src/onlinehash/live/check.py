@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash import checks, files, format
+from onlinehash import checks
 from onlinehash.codes.layout import planes_per_model
 from onlinehash.errors import FormatError, OnlineHashError
 from onlinehash.index.api import Counters
+from onlinehash.io import files, format
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import policies

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash import checks, format
+from onlinehash import checks
 from onlinehash.errors import FormatError
 from onlinehash.index import keys as arrays
 from onlinehash.index.ids_kernels import Keys
+from onlinehash.io import format
 from onlinehash.learners.update import Updates
 from onlinehash.live.attachments import Attachment
 from onlinehash.live.sqlite.receipts import Book, Stored, size

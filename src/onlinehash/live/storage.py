@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinehash import checks, files
-from onlinehash.atomic import sync_folder
+from onlinehash import checks
 from onlinehash.codes import Codes
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.features.maps import same_parameters
 from onlinehash.index.api import Version
+from onlinehash.io import files
+from onlinehash.io.atomic import sync_folder
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live.sqlite import Store

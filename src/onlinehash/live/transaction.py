@@ -1,7 +1,7 @@
 """`Transaction`: one change of an index, as an object: what is checked, learned, written and published, in that order.
 
 `Transaction` has the order of the steps, which is the same wherever the items are. `LiveTransaction` has the steps of
-an index in memory or in a folder; those of an index in a database are in `distributed.stores`.
+an index in memory or in a folder; those of an index in a database are in `stores`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
-from onlinehash.format import like
+from onlinehash.io.format import like
 
 #: After this many pairs, a stream with hardly any similar ones deserves a warning.
 ENOUGH_PAIRS = 1000

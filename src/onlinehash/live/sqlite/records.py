@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinehash import format
+from onlinehash.io import format
 from onlinehash.live.sqlite.checksums import Ledger, check_record, check_totals, damaged, read_value
 from onlinehash.live.sqlite.segments import block_contents
 from onlinehash.live.sqlite.state import State

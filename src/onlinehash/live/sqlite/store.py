@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from onlinehash import format
 from onlinehash.checks import shown
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
+from onlinehash.io import format
 from onlinehash.live.sqlite import folder as folders
 from onlinehash.live.sqlite.changes import Difference, note_changes, read_changes, read_difference
 from onlinehash.live.sqlite.checksums import Ledger, damaged

@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from onlinehash import format
 from onlinehash.errors import InvalidInput
+from onlinehash.io import format
 from onlinehash.serve.bodies.from_json import from_plain, refuse_many_values
 from onlinehash.serve.bodies.shapes import Shape
 from onlinehash.serve.errors import TooLarge

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Request
 from msgspec import UNSET
 from starlette.responses import Response
 
-from onlinehash import format
 from onlinehash.index.api import Item
+from onlinehash.io import format
 from onlinehash.serve import results
 from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes

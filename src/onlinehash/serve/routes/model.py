@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 import onlinehash
-from onlinehash import files
 from onlinehash.errors import NotReady
+from onlinehash.io import files
 from onlinehash.learners.registry import RECOMMENDED
 from onlinehash.serve import results
 from onlinehash.serve.answers import answer

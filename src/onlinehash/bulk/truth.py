@@ -1,0 +1,176 @@
+"""Ground truth over a base that is larger than memory.
+
+`ground_truth` finds the nearest vectors of a source by Euclidean distance, exactly those that `evaluate.nearest` finds;
+`same_label` needs no computation. Both tell workers which items of a partition are relevant.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from onlinehash import checks, evaluate
+from onlinehash.bulk.answers import Answer, Job
+from onlinehash.bulk.encoding import as_source, check_apart
+from onlinehash.bulk.engine import Engine
+from onlinehash.bulk.engines import engine_of
+from onlinehash.bulk.partitions import Partition
+from onlinehash.bulk.sources import Source
+from onlinehash.errors import InvalidInput
+from onlinehash.evaluate import Truth
+from onlinehash.numeric.kernels import njit
+from onlinehash.numeric.neighbours import nearest_positions, squared_distances
+
+
+class BulkTruth(ABC):
+    """Relevance of every item of a source to some queries."""
+
+    n_queries: int
+
+    @abstractmethod
+    def among(self, first: int, n_rows: int, labels: np.ndarray | None) -> Truth:
+        """That of some consecutive rows of the source."""
+
+    @property
+    @abstractmethod
+    def facts(self) -> tuple[str, np.ndarray]:
+        """All that it depends on, by which it can be told from another."""
+
+
+@dataclass(frozen=True)
+class SameLabel(BulkTruth):
+    """Relevant are the items with the query's label."""
+
+    labels: np.ndarray
+
+    @property
+    def n_queries(self) -> int:  # type: ignore[override]
+        return len(self.labels)
+
+    def among(self, first: int, n_rows: int, labels: np.ndarray | None) -> Truth:
+        if labels is None:
+            raise InvalidInput("the codes have no labels; encode a source that has a column label.")
+        return evaluate.same_label(self.labels, labels)
+
+    @property
+    def facts(self) -> tuple[str, np.ndarray]:
+        return "labels", self.labels
+
+
+@dataclass(frozen=True)
+class Neighbours(BulkTruth):
+    """Relevant are the k nearest. Row numbers of the source and squared distances `(queries, k)`, nearest first; of
+    equally far rows the one that comes first."""
+
+    rows: np.ndarray
+    squared_distances: np.ndarray
+
+    @property
+    def n_queries(self) -> int:  # type: ignore[override]
+        return len(self.rows)
+
+    def among(self, first: int, n_rows: int, labels: np.ndarray | None) -> Truth:
+        def block(queries: slice) -> np.ndarray:
+            relevant = np.zeros((len(self.rows[queries]), n_rows), np.bool_)
+            query, place = np.nonzero((self.rows[queries] >= first) & (self.rows[queries] < first + n_rows))
+            relevant[query, self.rows[queries][query, place] - first] = True
+            return relevant
+
+        return Truth(self.n_queries, n_rows, block)
+
+    @property
+    def facts(self) -> tuple[str, np.ndarray]:
+        return "rows", self.rows
+
+
+def same_label(y_query: Any) -> SameLabel:
+    """Relevant are the items with the query's label."""
+    return SameLabel(checks.labels(y_query, len(y_query)))
+
+
+def ground_truth(
+    X_query: Any,
+    source: str | os.PathLike[str] | Source,
+    k: int,
+    *,
+    on: str | Engine | None = None,
+    folder: str | os.PathLike[str] | None = None,
+) -> Neighbours:
+    """The `k` nearest vectors of a source to each query, as in `evaluate.nearest`.
+
+    It takes 16 bytes for each of them and each query, here and on every worker. With a folder, the nearest of each
+    partition are stored there, and repeating the call resumes it.
+    """
+    queries, opened = checks.vectors(X_query, "X_query"), as_source(source)
+    checks.width(queries, opened.n_features, "the source", "X_query")
+    checks.parameters("the search for neighbours", {"k": k}, {"k": checks.integer(1, opened.n_rows)})
+    if folder is not None:
+        check_apart(opened, folder)
+    none = Neighbours(np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0)))
+    question = ("the nearest", queries, opened.digest, int(k))
+    job = Job(Search(queries, int(k)), opened.partitions, question, "searching neighbours")
+    with engine_of(on) as engine:
+        return reduce(lambda near, part: _nearer(near, Neighbours(*part), k), job.answers(engine, folder), none)
+
+
+@dataclass(frozen=True)
+class Search:
+    """Finds the nearest rows within a partition; this is what is sent to workers."""
+
+    queries: np.ndarray
+    k: int
+
+    def __call__(self, partition: Partition) -> Answer:
+        near = reduce(lambda near, block: _nearer(near, block, self.k), self._blocks(partition))
+        return near.rows, near.squared_distances
+
+    def _blocks(self, partition: Partition) -> Iterable[Neighbours]:
+        for rows in partition.blocks():
+            X = checks.vectors(rows.X, partition.path)
+            positions = nearest_positions(self.queries, X, min(self.k, len(X)))
+            distances = squared_distances(self.queries, X, positions)
+            order = np.lexsort((positions, distances))
+            positions, distances = (np.take_along_axis(values, order, axis=1) for values in (positions, distances))
+            yield Neighbours(positions.astype(np.int64) + rows.first, distances)
+
+
+def _nearer(first: Neighbours, second: Neighbours, k: int) -> Neighbours:
+    """The k nearest of both; the same in whatever order many are put together."""
+    width = min(k, first.rows.shape[1] + second.rows.shape[1])
+    rows, distances = np.empty((len(first.rows), width), np.int64), np.empty((len(first.rows), width))
+    _merge(first.rows, first.squared_distances, second.rows, second.squared_distances, rows, distances)
+    return Neighbours(rows, distances)
+
+
+@njit(nogil=True, cache=True)
+def _merge(
+    rows: np.ndarray,
+    distances: np.ndarray,
+    other_rows: np.ndarray,
+    other_distances: np.ndarray,
+    out_rows: np.ndarray,
+    out_distances: np.ndarray,
+) -> None:
+    """Two lists a query, each sorted by distance and row, as one."""
+    for q in range(len(rows)):
+        i = j = 0
+        for at in range(out_rows.shape[1]):
+            is_first = j == other_rows.shape[1] or (
+                i < rows.shape[1]
+                and (
+                    distances[q, i] < other_distances[q, j]
+                    or (distances[q, i] == other_distances[q, j] and rows[q, i] < other_rows[q, j])
+                )
+            )
+            if is_first:
+                out_rows[q, at], out_distances[q, at] = rows[q, i], distances[q, i]
+                i += 1
+            else:
+                out_rows[q, at], out_distances[q, at] = other_rows[q, j], other_distances[q, j]
+                j += 1

@@ -1,0 +1,215 @@
+"""The file format: named arrays and a JSON header in one safetensors file. Nothing in it is ever executed.
+
+The header is one JSON object under the metadata key `onlinehash`:
+
+    {"format": 1, "kind": "learner", "content": {...}, "checksum": "...", "outline": "..."}
+
+`content` is any nesting of plain values; an array in it is written as `{"$array": "name"}` and lies in the file under
+that name. The checksum covers the content and the bytes of every array. The outline covers all that the header says and
+no array's bytes, so a large file can be mapped and still be checked. docs/file-format.md has the details.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import math
+import os
+from collections.abc import Iterator
+from io import BufferedIOBase, BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onlinehash import checks
+from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.io import container
+from onlinehash.io.atomic import replacing
+
+FORMAT = 1
+KEY = "onlinehash"
+
+
+def write(path: str | os.PathLike[str], kind: str, content: dict[str, Any]) -> None:
+    """Write atomically: a reader sees the old file or the new one, and a crash leaves one of them.
+
+    Arrays go to the file in pieces, so this takes a few megabytes however large they are; one of them may be a mapping
+    of the very file that is replaced.
+    """
+    pieces = _pieces(kind, content)
+    with replacing(path) as file:
+        for piece in pieces:
+            file.write(piece)
+
+
+def to_bytes(kind: str, content: dict[str, Any]) -> bytes:
+    """What `write` would write, for those who keep files inside something else."""
+    return b"".join(_pieces(kind, content))
+
+
+def _pieces(kind: str, content: dict[str, Any]) -> Iterator[bytes | memoryview]:
+    """The bytes of a file; what cannot be written is refused before the first of them."""
+    arrays: dict[str, np.ndarray] = {}
+    plain = _flatten(content, arrays, "")
+    entries = container.plan(arrays)
+    header = {"format": FORMAT, "kind": kind, "content": plain, "checksum": _checksum(kind, plain, arrays)}
+    header["outline"] = _outline(header, entries)
+    try:
+        head = container.header_bytes(entries, {KEY: json.dumps(header)})
+    except ValueError as error:
+        raise InvalidInput(f"cannot save so much data outside arrays: {error}; put it into arrays.") from None
+    return itertools.chain([head], *(container.pieces(arrays[name]) for name in entries))
+
+
+def read(path: str | os.PathLike[str], mmap: bool = False) -> tuple[str, dict[str, Any]]:
+    """The kind and the content; one clear error for a file that is truncated, foreign, too new or changed.
+
+    With `mmap` the arrays are read-only, and views of the file: opening it takes no time or memory, and all is checked
+    but the arrays' bytes. A file that was written before there were outlines is read, and checked, completely.
+    """
+    if Path(path).is_dir():
+        raise InvalidInput(
+            f"expected a file at {path}, got a folder; open the folder of a live index with LiveIndex.open."
+        )
+    if not Path(path).is_file():
+        raise InvalidInput(f"no such file: {path}.")
+    try:
+        with open(path, "rb") as file:
+            return _read(file, path, mmap)
+    except OSError as error:
+        raise InvalidInput(f"cannot read {path}: {error.strerror}.") from None
+    except MemoryError:
+        raise InvalidInput(f"there is not enough memory for {path}; open it with mmap=True.") from None
+
+
+def from_bytes(data: bytes, name: str) -> tuple[str, dict[str, Any]]:
+    """What `to_bytes` was given; the name is for messages."""
+    return _read(BytesIO(data), name, False)
+
+
+def _read(file: BufferedIOBase, path: str | os.PathLike[str], mmap: bool) -> tuple[str, dict[str, Any]]:
+    try:
+        found = container.read_header(file)
+        header = _our_header(found, path)
+        if mmap and "outline" in header:
+            arrays = container.map_arrays(file, found)
+        else:
+            arrays = container.read_arrays(file, found, writeable=not mmap)
+            if header["checksum"] != _checksum(header["kind"], header["content"], arrays):
+                raise _changed(path, "checksum")
+    except FormatError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"{path} is not an onlinehash file, or it is truncated: {error}.") from None
+    return _content(header, arrays, path)
+
+
+def like(value: Any, expected: np.ndarray, name: str) -> np.ndarray:
+    """A copy of an array out of a file, if it has the shape and dtype it must have, and finite values."""
+    if not isinstance(value, np.ndarray) or value.shape != expected.shape or value.dtype != expected.dtype:
+        got = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+        raise FormatError(f"expected {name} to be {expected.dtype} {expected.shape}, got {got}.")
+    if not np.isfinite(value).all():
+        raise FormatError(f"{name} contains values that are not finite.")
+    return np.array(value)
+
+
+# ------------------------------------------------------------------ the header
+
+
+def _our_header(found: container.Header, path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The JSON object, if it has every field, our format number, and the outline (where there is one) of this file."""
+    try:
+        header: dict[str, Any] = json.loads(found.metadata[KEY])
+        number, *_ = (header[field] for field in ("format", "kind", "content", "checksum"))
+    except (KeyError, TypeError, ValueError, RecursionError):
+        raise FormatError(f"{path} is not an onlinehash file: it lacks the header.") from None
+    if number != FORMAT:
+        raise FormatError(
+            f"{path} has format {checks.shown(number)}, and this version of onlinehash reads format {FORMAT}; "
+            "upgrade onlinehash."
+        )
+    if "outline" in header and header["outline"] != _outline(header, found.entries):
+        raise _changed(path, "outline")
+    return header
+
+
+def _changed(path: str | os.PathLike[str], what: str) -> FormatError:
+    return FormatError(f"{path} was changed after it was written (its {what} differs); restore it from a copy.")
+
+
+def _checksum(kind: str, plain: Any, arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 over the content and the bytes of all arrays."""
+    digest = hashlib.sha256(json.dumps([kind, plain], sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(f"{name}:{container.stored(array.dtype).str}:{array.shape}:".encode())
+        for piece in container.pieces(array):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _outline(header: dict[str, Any], entries: dict[str, dict[str, Any]]) -> str:
+    """SHA-256 over all that a file's header says: our fields but this one, and what arrays there are, and where."""
+    fields = {name: value for name, value in header.items() if name != "outline"}
+    return hashlib.sha256(json.dumps([fields, entries], sort_keys=True).encode()).hexdigest()
+
+
+# ------------------------------------------------------------------ the content
+
+
+def _flatten(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
+    """Plain JSON for any nesting of plain values; arrays are put aside under a name that says where they belong."""
+    if isinstance(value, np.ndarray):
+        if container.stored(value.dtype) not in container.NAMES:
+            raise InvalidInput(f"cannot save an array of dtype {value.dtype} ({name}).")
+        while name in arrays or name == container.METADATA:  # {"a.b": x, "a": {"b": y}}
+            name += "_"
+        if value.flags.f_contiguous and not value.flags.c_contiguous:  # products round by the layout of their factors
+            arrays[name] = np.asarray(value.T)
+            return {"$array": name, "transposed": True}
+        arrays[name] = np.asarray(value)
+        return {"$array": name}
+    if isinstance(value, dict):
+        if "$array" in value or "$float" in value:
+            raise InvalidInput(f"cannot save {name or 'this'}: the keys $array and $float are reserved in files.")
+        return {str(k): _flatten(v, arrays, f"{name}.{k}" if name else str(k)) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_flatten(v, arrays, f"{name}.{i}") for i, v in enumerate(value)]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"$float": str(value)}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise InvalidInput(f"cannot save {name or 'this'}: expected numbers, text or arrays, got {type(value).__name__}.")
+
+
+def _content(
+    header: dict[str, Any], arrays: dict[str, np.ndarray], path: str | os.PathLike[str]
+) -> tuple[str, dict[str, Any]]:
+    """The kind and the content of a file whose sums are right, which anybody can compute."""
+    kind = header["kind"]
+    try:
+        content = _restore(header["content"], arrays)
+        if isinstance(kind, str) and isinstance(content, dict):
+            return kind, content
+        problem = f"a kind and content that are {type(kind).__name__} and {type(content).__name__}"
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        problem = checks.shown(error)
+    raise FormatError(f"{path} is damaged or was not written by onlinehash ({problem}); restore it from a copy.")
+
+
+def _restore(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    if isinstance(value, dict):
+        if "$array" in value:
+            array = arrays[value["$array"]]
+            return array.T if value.get("transposed") else array
+        if "$float" in value:
+            return float(value["$float"])
+        return {k: _restore(v, arrays) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_restore(v, arrays) for v in value]
+    return value

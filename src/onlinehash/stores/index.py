@@ -1,0 +1,510 @@
+"""`StoreIndex`: an index whose items are on a backend, in a database that any number of processes may use."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from onlinehash import checks
+from onlinehash.codes import Codes
+from onlinehash.errors import InvalidInput, OnlineHashError
+from onlinehash.index import keys as arrays
+from onlinehash.index.api import Capability, Counters, Id, Item, Payload, Policy, Version
+from onlinehash.index.hits import Hits
+from onlinehash.learners.base import Learner
+from onlinehash.learners.encoder import Encoder
+from onlinehash.live import filters, policies
+from onlinehash.live.attachments import Attachments
+from onlinehash.live.learner_index import LearnerIndex
+from onlinehash.live.policies import IS_POLICY
+from onlinehash.live.positions import Reached
+from onlinehash.live.queries import VectorKind, no_codes, queries_of
+from onlinehash.live.refresher import Refresh, Refresher, newest_version
+from onlinehash.live.transaction import REFUSALS
+from onlinehash.stores import recode
+from onlinehash.stores.backend import Backend
+from onlinehash.stores.ids import ids_of
+from onlinehash.stores.manifest import Moment, Pending, State
+from onlinehash.stores.reader import Gone, Reader, matrix_of
+from onlinehash.stores.recode import Batch, Task
+from onlinehash.stores.search import Search
+from onlinehash.stores.shared_learner import SharedLearner
+from onlinehash.stores.transaction import Draft, StoreTransaction
+
+#: Seconds without a step after which the worker of a refresh is taken to have left it.
+PATIENCE = 30.0
+#: Items up to which those of a sample are found by their rank.
+MANY_ITEMS = 1 << 16
+#: Rows that may be dead before they are cleared away: so many, and this share of the items.
+LEAST_DEAD, DEAD_SHARE = 4096, 0.25
+
+T = TypeVar("T")
+
+
+class StoreIndex(LearnerIndex):
+    """An index of vectors in a database, whose codes follow a learner that is kept there too.
+
+    Methods, results and errors are those of `LiveIndex`. Any number of processes may open the same index, read it and
+    change it: changes are made one after the other, and everyone sees all of a change or nothing of it.
+
+    backend : Backend
+        The tables, which hold an index already; the index closes it.
+    refresh : policy or None, default=None
+        For the changes that are made through this object; None is the policy that the index was made with.
+    background : bool, default=False
+        Let the policy's refreshes run in a thread of their own.
+    """
+
+    # Locks, always taken in this order:
+    #   _lock             changes and learning through this object, one at a time. Whoever waits for a background
+    #                     refresh must not hold it, as the refresh takes it for each batch (see `Refresher.alone`).
+    #   backend.changing()  changes of all processes, one at a time, where the database can tell.
+    # Reading takes neither: it sees the rows of one epoch, and reads anew if they were cleared away meanwhile.
+    #
+    # What the index consists of:
+    #   _reader       the backend, read as of one moment; a thread inside a change sees the moment before it
+    #   _shared       the learner, in step with what other processes teach it
+    #   _refresher    when to refresh, and the job in the background
+    #   _attachments  positions of sources that threads want to have stored with their next change
+
+    capabilities = frozenset({Capability.LEARNER, Capability.POSITIONS})
+
+    batch_rows = 4096  #: Items that a refresh recodes in one change.
+
+    # ------------------------------------------------------------------------------------------------ opening
+
+    def __init__(self, backend: Backend, refresh: Policy | None = None, *, background: bool = False) -> None:
+        self.background, self._lock = background, threading.RLock()
+        self._reader, self._teacher = Reader(backend), 0
+        try:
+            self._check_options(refresh, background)
+            self.policy = refresh or self._stored_policy()
+            self._attachments, self._refresher = Attachments(), Refresher(self._lock)
+            self._shared = SharedLearner(self._reader, self._refresher)
+            self.learner.owned_by(self)
+            self._refresher.restart(self.learner)
+        except BaseException:
+            backend.close()
+            raise
+        self._has_codes = False  # once there are, there always will be
+        self._left: set[str] = set()  # workers of this process that failed
+        self._watched: tuple[tuple[str, int, int], float] | None = None  # how far another one's was, and since when
+
+    @classmethod
+    def _check_options(cls, refresh: Any, background: Any) -> None:
+        """Refuse what cannot be meant; who makes a new index asks before anything is made."""
+        checks.parameters(
+            cls.__name__,
+            {"refresh": refresh, "background": background},
+            {"refresh": IS_POLICY, "background": ("True or False", lambda value: isinstance(value, bool))},
+        )
+
+    def _stored_policy(self) -> Policy:
+        stored = self._state.refresh
+        if stored is None:
+            raise InvalidInput(
+                "expected a policy, as the one that this index was made with cannot be kept in a database, got none; "
+                "give it again by refresh=."
+            )
+        return policies.from_specification(stored)
+
+    @property
+    def _state(self) -> State:
+        """What the head says now; inside a change, before it."""
+        return self._reader.now.state
+
+    def _check_open(self, writing: bool = False) -> None:
+        """Refuse what cannot be done now."""
+        self._reader.check_open()
+        if writing:
+            self._attachments.check_unused()
+
+    # ------------------------------------------------------------------------------------------------ items
+
+    def get(self, id: Id) -> Item:
+        self._before_reading()
+        return self._reader.read(lambda moment: self._items_at(moment, self._reader.ids_at(moment).find([id]))[0])
+
+    def get_many(self, ids: Any) -> list[Item]:
+        self._before_reading()
+        return self._reader.read(
+            lambda moment: self._items_at(moment, self._reader.ids_at(moment).find(ids, repeated=True))
+        )
+
+    def _items_at(self, moment: Moment, places: np.ndarray) -> list[Item]:
+        rows, whose = self._reader.rows_at(moment, places, vectors=True)
+        ids, payloads = ids_of(rows.ids, moment.state).tolist(), [_object(text) for text in rows.payloads]
+        vectors = matrix_of(rows.vectors, moment.state)[whose]
+        return [Item(ids[i], vector, payloads[i]) for i, vector in zip(whose.tolist(), vectors, strict=True)]
+
+    def _take(self, ids: Any) -> np.ndarray:
+        def take(moment: Moment) -> np.ndarray:
+            places = self._reader.ids_at(moment).find(ids, repeated=True)
+            rows, whose = self._reader.rows_at(moment, places, vectors=True)
+            return matrix_of(rows.vectors, moment.state)[whose]
+
+        return self._reader.read(take)
+
+    def payloads_of(self, ids: Sequence[Id]) -> list[Payload | None]:
+        asked = list(ids)
+
+        def look(moment: Moment) -> list[Payload | None]:
+            places = self._places(moment, asked)
+            rows, whose = self._reader.rows_at(moment, places[places >= 0])
+            found = iter([_object(rows.payloads[i]) for i in whose.tolist()])
+            return [next(found) if place >= 0 else None for place in places.tolist()]
+
+        return self._reader.read(look)
+
+    def _places(self, moment: Moment, ids: list[Any]) -> np.ndarray:
+        """The places of what may or may not be ids, -1 where there is no item."""
+        if not ids:
+            return np.empty(0, np.int64)
+        with suppress(InvalidInput):  # unless all are of one kind, they are looked at one by one
+            return self._reader.ids_at(moment).places(arrays.given(ids))
+        if len(ids) == 1:
+            return np.array([-1])
+        return np.concatenate([self._places(moment, [id]) for id in ids])
+
+    def __contains__(self, id: object) -> bool:
+        return self._reader.read(lambda moment: id in self._reader.ids_at(moment))
+
+    def __len__(self) -> int:
+        return self._state.n
+
+    @property
+    def ids(self) -> np.ndarray:
+        return self._reader.read(
+            lambda moment: ids_of([id for page in self._reader.pages(moment) for id in page.ids], moment.state)
+        )
+
+    @property
+    def ids_kind(self) -> str:
+        return self._state.ids or "range"
+
+    @property
+    def vectors(self) -> np.ndarray:
+        self._before_reading()
+        return self._reader.read(
+            lambda moment: np.concatenate(
+                [matrix_of(page.vectors, moment.state) for page in self._reader.pages(moment, vectors=True)]
+            )
+        )
+
+    @property
+    def codes(self) -> Codes:
+        self._before_reading()
+
+        def read(moment: Moment) -> Codes:
+            self._check_searchable(moment)
+            rows = np.concatenate([page.codes for page in self._reader.pages(moment, codes=True)])
+            return Codes.from_rows(rows.reshape(len(rows), self._layout.n_bytes), self.n_bits, self.n_models)
+
+        return self._reader.read(read)
+
+    @property
+    def encoder(self) -> Encoder | None:
+        return self._reader.read(self._reader.encoder_at, rows=False)
+
+    @property
+    def _layout(self) -> Any:
+        return self._reader.backend.layout
+
+    @property
+    def n_bits(self) -> int:
+        return int(self._layout.n_bits)
+
+    @property
+    def n_models(self) -> int:
+        return int(self._layout.n_models)
+
+    @property
+    def _vector_kind(self) -> VectorKind:
+        return self._state.vector_kind
+
+    # ------------------------------------------------------------------------------------------------ searching
+
+    def searched(self, queries: Any, k: int, where: Any = None) -> tuple[Hits, Encoder]:
+        return self._answer(queries, where, lambda search, asked: search.nearest(asked, k))
+
+    def found_within(self, queries: Any, radius: int, where: Any = None) -> tuple[Hits | list[Hits], Encoder]:
+        return self._answer(queries, where, lambda search, asked: search.within(asked, radius))
+
+    def _answer(self, queries: Any, where: Any, find: Callable[[Search, Any], T]) -> tuple[T, Encoder]:
+        self._before_reading()
+
+        def answer(moment: Moment) -> tuple[T, Encoder]:
+            tests = None if where is None else filters.checked(where)
+            encoder = self._check_searchable(moment)
+            asked = queries_of(queries, self._vector_kind.dtype)
+            return find(Search(self._reader.backend, moment, encoder, tests), asked), encoder
+
+        return self._reader.read(answer)
+
+    def _check_searchable(self, moment: Moment) -> Encoder:
+        encoder = self._reader.encoder_at(moment)
+        if encoder is None:
+            raise no_codes(self.learner)
+        return encoder
+
+    # ------------------------------------------------------------------------------------------------ learning
+
+    @property
+    def learner(self) -> Learner:
+        if not self.is_learning:
+            with self._lock, self._teaching():
+                self._shared.catch_up()
+        return self._shared.learner
+
+    # ------------------------------------------------------------------------------------------------ transactions
+
+    @contextmanager
+    def _transaction(self) -> Iterator[StoreTransaction]:
+        """One change at a time, whole or not at all; afterwards the policy is asked."""
+        with self._lock:
+            self._check_open(writing=True)
+            with self._one_change() as draft:
+                change = self._new_transaction(draft)
+                yield change
+            if change.attachment is not None:
+                change.attachment.settle(in_memory=False)
+            with self._reader.pinned(draft.after):
+                self._follow()
+            self._clear_away(draft.after.state)
+
+    def _new_transaction(self, draft: Draft) -> StoreTransaction:
+        shared, attachment = self._shared, self._attachments.of_this_thread()
+        return StoreTransaction(shared.learner, self._refresher.pairs, attachment, self._reader, draft, shared.log)
+
+    @contextmanager
+    def _one_change(self) -> Iterator[Draft]:
+        """One change of all processes at a time, whole or not at all: what fails leaves the learner as it is kept."""
+        draft: Draft | None = None
+        try:
+            with self._reader.backend.changing() as change:
+                draft = Draft(self._reader.backend, change)
+                with self._reader.pinned(draft.before, is_changing=True), self._teaching():
+                    self._shared.catch_up()
+                    yield draft
+        except BaseException as error:
+            if not isinstance(error, REFUSALS) or (draft is not None and draft.is_taught):
+                with self._teaching():
+                    self._shared.undo()
+            raise
+        if draft.is_put:
+            self._shared.accept(draft.after.state)
+
+    def _clear_away(self, state: State) -> None:
+        """Rows that nobody can see any more go, once there are many; what goes wrong is no fault of the call.
+
+        The horizon is put one change before they go: a reader who then finds it beyond the moment that was read, reads
+        anew.
+        """
+        try:
+            if not _is_full(state):
+                return
+            with self._one_change() as draft:
+                if not _is_full(draft.state):
+                    return
+                draft.state = replace(draft.state, horizon=draft.before.epoch)
+                draft.put()
+            with self._one_change() as draft:
+                if draft.state.pending is None:
+                    draft.change.purge(draft.before.state.horizon)
+                    draft.state = replace(draft.state, dead=0)
+                    draft.put()
+        except OnlineHashError as error:
+            address = self._reader.backend.address
+            checks.warn(f"dead rows in {address} could not be cleared away, and stay for now: {error}")
+
+    @property
+    def positions(self) -> dict[str, Any]:
+        self._check_open()
+        found: dict[str, Any] = json.loads(self._state.positions)
+        return found
+
+    @contextmanager
+    def reached(self, source: str, position: Any) -> Iterator[None]:
+        attachment = Reached({}, source, position)
+        self._check_open(writing=True)
+        with self._attachments.announced(attachment):
+            yield
+
+    def put_position(self, source: str, position: Any) -> None:
+        with self.reached(source, position), self._lock:
+            self._check_open(writing=True)
+            with self._one_change() as draft:
+                self._new_transaction(draft).write(None)
+
+    # ------------------------------------------------------------------------------------------------ refreshing
+
+    def cancel(self) -> None:
+        self._refresher.stop()
+        if not self._reader.closed and self._state.pending is not None:
+            with self._lock:
+                self._rewind()
+
+    def _before_reading(self) -> None:
+        """Refuse if the index was closed; begin the first refresh if a process that died has not."""
+        self._check_open()
+        if self._lacks_first_codes and self._lock.acquire(blocking=False):
+            try:
+                self._follow()
+            finally:
+                self._lock.release()
+
+    @property
+    def _lacks_first_codes(self) -> bool:
+        """The process that teaches asks the policy; only one that died may have left an index without first codes."""
+        if self._has_codes:
+            return False
+        state = self._state
+        self._has_codes = state.serial > 0
+        return not self._has_codes and state.n_features > 0
+
+    def _follow(self) -> None:
+        """Refresh if the policy says so, or if somebody has left a refresh halfway."""
+        if not self._reader.closed and (not self.paused or self._state.pending is not None):
+            self._refresher.attempt(self.policy, self._begin_if_due)
+
+    def _begin_if_due(self) -> None:
+        pending = self._state.pending
+        if pending is None:
+            self._refresher.begin_if_due(self, self._begin)
+        elif self._is_left(pending):
+            try:
+                (encoder,) = self._reader.encoders([pending.to])
+            except Gone:
+                return  # somebody has given it up a moment ago
+            version = Version(pending.to.serial, pending.to.n_pairs, encoder)
+            self._launch(Task(version, pending.pause, resumed=True), wait=not self.background)
+
+    def _is_left(self, pending: Pending) -> bool:
+        """Whether whoever worked on this refresh has stopped. Of other processes one sees only that nothing happens."""
+        if pending.worker in self._left:
+            return True
+        step, now = (pending.worker, pending.done, pending.replaced), self.clock()
+        if self._watched is None or self._watched[0] != step:
+            self._watched = step, now
+        return now - self._watched[1] >= PATIENCE
+
+    def _begin(self, version: Version, wait: bool, *, pause: bool = False, by_policy: bool = False) -> Refresh | None:
+        older = version if pause else None  # one to return to; else the newest, as of when the refresh begins
+        attachment = None if by_policy else self._attachments.of_this_thread()
+        return self._launch(Task(older, pause, by_policy, attachment=attachment), wait)
+
+    def _launch(self, task: Task, wait: bool) -> Refresh | None:
+        return self._refresher.launch(lambda stop: self._run(task, stop), wait)
+
+    def _run(self, task: Task, stop: Callable[[], bool]) -> bool:
+        """One batch after the other, until the new codes are there; False if it was cancelled, here or elsewhere."""
+        worker, encoder = secrets.token_hex(8), None
+        try:
+            while True:
+                with self._lock:
+                    if stop():
+                        self._rewind(worker)
+                        return False
+                    with self._one_change() as draft:
+                        if encoder is None:
+                            version = task.version or newest_version(self)  # only now nobody else can teach the learner
+                            encoder = recode.take_up(draft, self._reader, task, version, worker)
+                        pending = draft.state.pending
+                        if pending is None or pending.worker != worker:
+                            return False
+                        batch = Batch(draft, self._reader, encoder, self.batch_rows)
+                        is_finished = batch.write(pending, task.attachment)
+                    if is_finished:
+                        self._has_codes = True
+                        if task.attachment is not None:
+                            task.attachment.settle(in_memory=False)
+                        self._clear_away(draft.after.state)
+                        return True
+        except BaseException:
+            self._left.add(worker)
+            raise
+
+    def _rewind(self, worker: str | None = None) -> None:
+        """Give up the refresh that is under way; only if it is this worker's, where one is named."""
+        with self._one_change() as draft:
+            pending = draft.state.pending
+            if pending is not None and worker in (None, pending.worker):
+                recode.give_up(draft)
+
+    @property
+    def versions(self) -> list[Version]:
+        def read(moment: Moment) -> list[Version]:
+            kept = moment.state.versions
+            encoders = self._reader.encoders(kept)
+            return [Version(one.serial, one.n_pairs, encoder) for one, encoder in zip(kept, encoders, strict=True)]
+
+        return self._reader.read(read, rows=False)
+
+    @property
+    def serial(self) -> int:
+        return self._state.serial
+
+    @property
+    def paused(self) -> bool:
+        return self._state.paused
+
+    @property
+    def counters(self) -> Counters:
+        return self._state.counters
+
+    def _draw(self, size: int) -> np.ndarray:
+        """As `LiveIndex` draws, unless that takes the places of very many items."""
+
+        def draw(moment: Moment) -> np.ndarray:
+            state, rng = moment.state, np.random.default_rng(moment.state.n)
+            n_drawn = min(size, state.n)
+            places = np.sort(rng.choice(state.n, n_drawn, replace=False))
+            if state.n < state.next_place and state.n <= MANY_ITEMS:  # there are places without an item
+                all_places = np.concatenate([page.places for page in self._reader.pages(moment)])
+                if len(all_places) != state.n:
+                    raise Gone
+                places = all_places[places]
+            elif state.n < state.next_place:
+                found = np.empty(0, np.int64)
+                while len(found) < n_drawn:
+                    if not self._reader.are_all_there(moment):
+                        raise Gone
+                    some = rng.integers(state.next_place, size=2 * n_drawn * state.next_place // state.n)
+                    found = np.union1d(found, self._reader.backend.rows(moment.epoch, np.unique(some)).places)
+                places = np.sort(rng.permutation(found)[:n_drawn])
+            return matrix_of(self._reader.rows_at(moment, places, vectors=True)[0].vectors, state)
+
+        return self._reader.read(draw)
+
+    # ------------------------------------------------------------------------------------------------ life
+
+    def close(self) -> None:
+        with self._refresher.alone():
+            if not self._reader.closed:
+                with self._teaching():
+                    self.learner.owned_by(None)
+            self._reader.close()
+
+    def __repr__(self) -> str:
+        name, learner = type(self).__name__, type(self._shared.learner).__name__
+        n = "closed" if self._reader.closed else f"n={len(self)}"
+        return f"{name}({learner}, {n}, refresh={self.policy!r}, address={self._reader.backend.address!r})"
+
+    def __reduce__(self) -> Any:
+        raise InvalidInput(f"cannot copy or pickle a {type(self).__name__}: open it again where it is needed.")
+
+
+def _object(text: str | None) -> Payload | None:
+    return None if text is None else json.loads(text)
+
+
+def _is_full(state: State) -> bool:
+    """Whether so many rows are dead that they should go. Not while a refresh is under way, which may be rewound."""
+    return state.pending is None and state.dead > max(LEAST_DEAD, DEAD_SHARE * state.n)

@@ -1,0 +1,204 @@
+"""`PostgresBackend`: what an index asks of a database, in SQL."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import psycopg
+
+from onlinehash import checks
+from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable
+from onlinehash.stores.backend import Backend, Change, Found, Head, Rows
+from onlinehash.stores.postgres import connections, pgvector, rows
+from onlinehash.stores.postgres.change import PostgresChange, ShardedChange
+from onlinehash.stores.postgres.connections import Connection
+from onlinehash.stores.postgres.errors import told
+from onlinehash.stores.postgres.migration import check_format
+from onlinehash.stores.postgres.schema import MODES, About, read_about
+from onlinehash.stores.postgres.search import Searching
+
+#: Ids or places that one statement asks for.
+_MANY = 10_000
+#: How often a change begins anew because another one came to its end just then.
+_TRIES = 5
+
+
+class PostgresBackend(Backend):
+    """The tables of one schema. Connections come from a pool; errors are those of this library."""
+
+    def __init__(self, address: str, schema: str, search: str | None = None) -> None:
+        self.schema = connections.checked_schema(schema)
+        self.address = connections.shown(address)
+        self._pool = connections.pool(address)
+        try:
+            with self._reading() as connection:
+                self.about = read_about(connection, schema)
+                check_format(self.about, schema)
+                self.mode = _chosen(connection, self.about, search)
+        except BaseException:
+            self.close()
+            raise
+        self.layout = self.about.layout
+        self._chunks = self.about.chunks
+        self._searching = Searching(self.layout, self._chunks, schema, self.mode, self.about.n_shards)
+        self._one_change = threading.Lock()  # so that writers of this process never take all connections
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with told(self.address), self._pool.connection() as connection:
+            yield connection
+
+    def _name(self, table: str) -> str:
+        return f'"{self.schema}".{table}'
+
+    # ------------------------------------------------------------------------------------------------ changing
+
+    @contextmanager
+    def changing(self) -> Iterator[Change]:
+        with self._one_change, self._reading() as connection, connection.transaction():
+            change = self._begun(connection)
+            yield change
+            if not change.is_put:
+                raise psycopg.Rollback
+
+    def _begun(self, connection: Connection) -> PostgresChange:
+        """A change that nobody else disturbs: the lock of the head's row goes with the transaction."""
+        locked = f"SELECT epoch, state FROM {self._name('head')} FOR UPDATE"
+        if not self.about.n_shards:
+            head = _head(connection.execute(locked).fetchone())
+            return PostgresChange(connection, self.schema, self.layout, self._chunks, head)
+        for _ in range(_TRIES):
+            head = _head(connection.execute(locked).fetchone())
+            change = ShardedChange(connection, self.schema, self.layout, self._chunks, head, self._note)
+            try:
+                change.recover()
+                return change
+            except psycopg.errors.SerializationFailure:  # what was cut off has just come to its end on some server
+                connection.execute("ROLLBACK AND CHAIN")
+        raise ServiceUnavailable(
+            f"expected the servers of {self.address} to finish what they were doing, got none of it in {_TRIES} tries; "
+            "try again."
+        )
+
+    def _note(self) -> None:
+        """On a connection of its own, so that it stays whatever comes of the change."""
+        with self._pool.connection() as connection:
+            connection.execute(f"INSERT INTO {self._name('unfinished')} DEFAULT VALUES ON CONFLICT DO NOTHING")
+
+    # ------------------------------------------------------------------------------------------------ reading
+
+    def head(self) -> Head:
+        with self._reading() as connection:
+            return _head(connection.execute(f"SELECT epoch, state FROM {self._name('head')}").fetchone())
+
+    def blobs(self, names: Sequence[str]) -> dict[str, bytes]:
+        with self._reading() as connection:
+            asked = f"SELECT name, value FROM {self._name('blobs')} WHERE name = ANY(%s)"
+            return dict(connection.execute(asked, (list(names),), binary=True).fetchall())
+
+    def places(self, ids: Sequence[str], epoch: int) -> np.ndarray:
+        known: dict[str, int] = {}
+        asked = f"SELECT id, place FROM {self._name('items')} WHERE id = ANY(%s) AND {rows.counts()}"
+        possible = list({id for id in ids if "\0" not in id})  # which no text of PostgreSQL has
+        with self._reading() as connection:
+            for begin in range(0, len(possible), _MANY):
+                some = possible[begin : begin + _MANY]
+                known.update(connection.execute(asked, (some, epoch, epoch)).fetchall())
+        return np.array([known.get(id, -1) for id in ids], np.int64)
+
+    def rows(
+        self,
+        epoch: int,
+        places: np.ndarray | None = None,
+        after: int = -1,
+        limit: int | None = None,
+        *,
+        vectors: bool = False,
+        codes: bool = False,
+    ) -> Rows:
+        with self._reading() as connection:
+            if places is None:
+                pages = [self._items(connection, epoch, "place > %s", after, limit, vectors)]
+            else:
+                ordered = np.unique(places).tolist()
+                pages = [
+                    self._items(connection, epoch, "place = ANY(%s::bigint[])", ordered[i : i + _MANY], None, vectors)
+                    for i in range(0, len(ordered), _MANY)
+                ]
+            items = [item for page in pages for item in page]
+            found = np.array([item[0] for item in items], np.int64)
+            made = self._codes(connection, epoch, found) if codes else np.empty((0, self.layout.n_bytes), np.uint8)
+        return Rows(
+            found, [item[1] for item in items], [item[2] for item in items],
+            [item[3] for item in items] if vectors else [], made,
+        )  # fmt: skip
+
+    def _items(
+        self, connection: Connection, epoch: int, which: str, value: Any, limit: int | None, vectors: bool
+    ) -> list[tuple[Any, ...]]:
+        return connection.execute(
+            f"SELECT place, id, payload{', vector' if vectors else ''} FROM {self._name('items')} "
+            f"WHERE {which} AND {rows.counts()} ORDER BY place LIMIT %s",
+            (value, epoch, epoch, limit),
+            binary=True,
+        ).fetchall()
+
+    def _codes(self, connection: Connection, epoch: int, places: np.ndarray) -> np.ndarray:
+        """The code of each place, in the order of places; zeros where there is none."""
+        made = np.zeros((len(places), self.layout.n_bytes), np.uint8)
+        groups = ", ".join(f"code{group}" for group in range(len(self.layout.groups)))
+        asked = f"SELECT place, {groups} FROM {self._name('codes')} WHERE place = ANY(%s::bigint[]) AND {rows.counts()}"
+        for begin in range(0, len(places), _MANY):
+            some = places[begin : begin + _MANY]
+            found = connection.execute(asked, (some.tolist(), epoch, epoch), binary=True).fetchall()
+            if found:
+                at = begin + np.searchsorted(some, [row[0] for row in found])
+                joined = b"".join(rows.code_of(row[1:]) for row in found)
+                made[at] = np.frombuffer(joined, np.uint8).reshape(len(found), -1)
+        return made
+
+    # ------------------------------------------------------------------------------------------------ searching
+
+    def nearest(self, code: np.ndarray, k: int, epoch: int) -> list[Found]:
+        with self._reading() as connection:
+            return self._searching.nearest(connection, code, k, epoch)
+
+    def within(self, code: np.ndarray, radius: int, epoch: int) -> list[Found]:
+        with self._reading() as connection:
+            return self._searching.within(connection, code, radius, epoch)
+
+    def ranked(self, code: np.ndarray, epoch: int, tests: dict[str, Any]) -> Iterator[Found]:
+        with self._reading() as connection:
+            yield from self._searching.ranked(connection, code, epoch, tests)
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+def _head(row: tuple[Any, ...] | None) -> Head:
+    if row is None:
+        raise FormatError("expected a row in the table head of an index, got none; restore a backup.")
+    return Head(row[0], json.loads(row[1]))
+
+
+def _chosen(connection: Connection, about: About, search: str | None) -> str:
+    """The mode of search: that of the index, or another one that finds exactly the nearest."""
+    if search is None or search == about.search:
+        return about.search
+    checks.parameters("PostgresIndex", {"search": search}, {"search": checks.one_of(None, *MODES)})
+    if search in pgvector.APPROXIMATE:
+        raise InvalidInput(
+            f"expected an index that was made with search={search!r} for that, got one of {about.search!r}; "
+            "make a new one."
+        )
+    if (
+        search == "pgvector"
+        and not connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone()
+    ):
+        raise InvalidInput("expected a database with pgvector for search='pgvector', got one without it.")
+    return search

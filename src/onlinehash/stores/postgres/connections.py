@@ -1,0 +1,96 @@
+"""Connections: who is meant by an address, one connection for setting up, and a pool for all else."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import Any
+
+import psycopg
+from psycopg import conninfo
+from psycopg_pool import ConnectionPool
+
+from onlinehash import checks
+from onlinehash.errors import InvalidInput
+from onlinehash.stores.postgres.errors import told
+
+# What the pool says of each attempt to connect stays out of terminals, unless somebody has asked for logs.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+#: Connections of one index at most, and how many seconds to wait for one.
+MOST, PATIENCE = 8, 20
+#: A schema's name: one that SQL takes as it is, between quotes.
+_NAME = re.compile(r"[a-z_][a-z0-9_]{0,49}")
+#: A client whose machine vanished holds its locks for a minute, and one that hangs for ten, not for hours.
+_KEEP_ALIVE = (
+    "-c tcp_keepalives_idle=30 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3 "
+    "-c idle_in_transaction_session_timeout=10min"
+)
+
+
+def parts(address: Any) -> dict[str, Any]:
+    """What an address says, which may be less than it takes to connect: the rest is in the environment."""
+    try:
+        return dict(conninfo.conninfo_to_dict(address))
+    except (psycopg.ProgrammingError, AttributeError, UnicodeError):
+        raise InvalidInput(  # without the address, which may have a password in it
+            "expected the address of a database, such as postgresql://user@host:5432/name, got something else."
+        ) from None
+
+
+def shown(address: Any) -> str:
+    """An address for messages: without a password."""
+    known = {name: str(value) for name, value in parts(address).items() if value is not None}
+    if "service" in known and "host" not in known:
+        return f"service {known['service']}"
+    user, host, port = known.get("user"), known.get("host", "localhost"), known.get("port")
+    name = known.get("dbname", "")
+    return f"postgresql://{f'{user}@' if user else ''}{host}{f':{port}' if port else ''}/{name}"
+
+
+def checked_schema(schema: Any) -> str:
+    """A name that can stand in SQL between quotes."""
+    if not isinstance(schema, str) or not _NAME.fullmatch(schema):
+        raise InvalidInput(
+            "expected the schema's name to be of small letters, digits and _, and to begin with no digit, "
+            f"got {checks.shown(schema)}."
+        )
+    return schema
+
+
+def connect(address: str) -> Connection:
+    """One connection, whose errors say why there is none; each statement is a transaction unless one is begun."""
+    with told(shown(address)):
+        return psycopg.connect(address, autocommit=True, **_settings(address))
+
+
+def pool(address: str) -> ConnectionPool[Connection]:
+    """Connections that are looked at before they are lent, and replaced where their server died meanwhile."""
+    connect(address).close()  # a pool only tells that it waited in vain
+    made = ConnectionPool(
+        address,
+        kwargs={"autocommit": True} | _settings(address),
+        min_size=1,
+        max_size=MOST,
+        timeout=PATIENCE,
+        check=ConnectionPool.check_connection,
+        configure=_configure,
+        open=False,
+        name="onlinehash",
+    )
+    made.open()
+    return made
+
+
+def _settings(address: str) -> dict[str, Any]:
+    given = parts(address)
+    defaults = {"application_name": "onlinehash", "connect_timeout": PATIENCE // 2}
+    settings: dict[str, Any] = {name: value for name, value in defaults.items() if name not in given}
+    return settings | {"options": f"{_KEEP_ALIVE} {given.get('options') or ''}".strip()}
+
+
+def _configure(connection: Connection) -> None:
+    """A change must see what others did while it waited for them."""
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED

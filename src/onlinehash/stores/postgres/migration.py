@@ -1,0 +1,76 @@
+"""Formats of the tables, and the steps from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from onlinehash.errors import FormatError
+from onlinehash.stores.backend import Layout
+from onlinehash.stores.postgres.connections import Connection, checked_schema, connect, shown
+from onlinehash.stores.postgres.errors import told
+from onlinehash.stores.postgres.schema import About, read_about
+
+#: The format that this version reads and writes.
+FORMAT = 2
+
+
+class Migrated(NamedTuple):
+    """The format before and after."""
+
+    before: int
+    after: int
+
+
+def _add_present(schema: str, layout: Layout) -> list[str]:
+    """Format 2: a view of the items as they count now, for people with SQL."""
+    codes = ", ".join(f"c.code{group}" for group in range(len(layout.groups)))
+    return [
+        f'CREATE VIEW "{schema}".present AS SELECT i.place, i.id, i.payload, i.vector, {codes} FROM "{schema}".head h '
+        f'JOIN "{schema}".items i ON i.born <= h.epoch AND h.epoch < i.died '
+        f'LEFT JOIN "{schema}".codes c ON c.place = i.place AND c.born <= h.epoch AND h.epoch < c.died'
+    ]
+
+
+#: What makes format n + 1 of format n.
+STEPS: dict[int, Callable[[str, Layout], list[str]]] = {1: _add_present}
+
+
+def migrate(address: str, schema: str = "onlinehash") -> Migrated:
+    """Bring the tables of a schema to the format of this version, whole or not at all; the owner may do that."""
+    checked_schema(schema)
+    with told(shown(address)), connect(address) as connection, connection.transaction():
+        about = read_about(connection, schema)
+        if about.format != FORMAT:  # so that who only may read can see that there is nothing to do
+            connection.execute(f'SELECT 1 FROM "{schema}".about FOR UPDATE')
+            about = read_about(connection, schema)  # somebody else may have been first
+            refuse_newer(about, schema)
+            take_steps(connection, schema, about)
+        return Migrated(about.format, FORMAT)
+
+
+def take_steps(connection: Connection, schema: str, about: About) -> None:
+    """Inside a transaction: all steps from a format to that of this version."""
+    for number in range(about.format, FORMAT):
+        for statement in STEPS[number](schema, about.layout):
+            connection.execute(statement)
+    connection.execute(f'UPDATE "{schema}".about SET format = %s', (FORMAT,))
+
+
+def refuse_newer(about: About, schema: str) -> None:
+    """What a later version made is none of ours."""
+    if about.format > FORMAT:
+        raise FormatError(
+            f"expected format {FORMAT} or older in the schema {schema}, got {about.format}; "
+            "it was made by a newer version of onlinehash: upgrade this one."
+        )
+
+
+def check_format(about: About, schema: str) -> None:
+    """Only the format of this version can be opened."""
+    refuse_newer(about, schema)
+    if about.format < FORMAT:
+        raise FormatError(
+            f"expected format {FORMAT} in the schema {schema}, got {about.format}; its owner brings it there with "
+            f"`onlinehash postgres migrate ADDRESS --schema {schema}`."
+        )

@@ -1,0 +1,192 @@
+"""Search for the nearest codes in SQL, by one of several modes.
+
+    multi      exact, by look-ups of chunks (`multi_index`), and by a scan where that is cheaper
+    scan       exact, by a look at all codes
+    pgvector   the same with pgvector's operator for distances
+    hnsw       approximate, by an index of pgvector
+    ivfflat    the same with another one
+
+Only the nearest are approximate: what is within a radius or passes a filter is found exactly in all modes. The order is
+always that of (distance, place).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from onlinehash.stores.backend import Found, Layout
+from onlinehash.stores.postgres import buckets, conditions, multi_index, pgvector
+from onlinehash.stores.postgres.buckets import Buckets
+from onlinehash.stores.postgres.chunks import Chunks, bit_texts
+from onlinehash.stores.postgres.connections import Connection
+from onlinehash.stores.postgres.rows import counts
+
+#: For so many seconds what is known of the codes is good enough to choose a way by.
+_FRESH = 5.0
+#: How many of the nearest are looked at in turn for those that pass a filter, before all codes are.
+_AMONG = (256, 2048, 16_384)
+#: Look-ups shall be looked up: their cost is known here better than to the planner, and too low for workers.
+_LOOK_UPS = {"enable_seqscan": "off", "max_parallel_workers_per_gather": "0", "jit": "off"}
+#: Rows shall be sorted where they are, as nobody tells the planner how many there are.
+_ELSEWHERE = {"enable_sort": "off"}
+
+
+class Searching:
+    """The statements of one index. Any number of threads may use it, each with a connection of its own."""
+
+    def __init__(self, layout: Layout, chunks: Chunks, schema: str, mode: str, n_shards: int = 0) -> None:
+        self._layout, self._chunks, self._mode = layout, chunks, mode
+        self._codes, self._items = f'"{schema}".codes', f'"{schema}".items'
+        self._shards = [f"{self._codes}_{number}" for number in range(n_shards)]
+        self._elsewhere = _ELSEWHERE if n_shards else {}
+        pattern = 'bit_count(code{0} # %s::"bit")' if mode in ("multi", "scan") else '(code{0} <~> %s::"bit")::integer'
+        self._distances = [pattern.format(group) for group in range(len(layout.groups))]
+        self._distance = self._distances[0] if len(layout.groups) == 1 else f"LEAST({', '.join(self._distances)})"
+        self._known: tuple[int, float, Buckets] | None = None
+
+    # ------------------------------------------------------------------------------------------------ the questions
+
+    def nearest(self, connection: Connection, code: np.ndarray, k: int, epoch: int) -> list[Found]:
+        """The k nearest items."""
+        if self._mode in pgvector.APPROXIMATE:
+            return self._approximate(connection, code, k, epoch)
+        found = self._nearest_by_chunks(connection, code, k, epoch) if self._mode == "multi" else None
+        if found is None:
+            with _set(connection, self._elsewhere):
+                found = self._scanned(connection, code, epoch, limit=k)
+        return found
+
+    def within(self, connection: Connection, code: np.ndarray, radius: int, epoch: int) -> list[Found]:
+        """All items within a radius."""
+        found = self._within_by_chunks(connection, code, radius, epoch) if self._mode == "multi" else None
+        if found is None:
+            with _set(connection, self._elsewhere):
+                found = self._scanned(connection, code, epoch, radius=radius)
+        return found
+
+    def ranked(self, connection: Connection, code: np.ndarray, epoch: int, tests: dict[str, Any]) -> Iterator[Found]:
+        """Items with their payloads, nearest first; some that a filter does not admit are left out."""
+        seen: list[Found] = []
+        for k in _AMONG if self._mode == "multi" else ():
+            found = self._nearest_by_chunks(connection, code, k, epoch)
+            if found is None:
+                break
+            yield from self._with_payloads(connection, found[len(seen) :], epoch)
+            seen = found
+            if len(found) < k:
+                return
+        yield from self._all_ranked(connection, code, epoch, tests, seen[-1:])
+
+    # ------------------------------------------------------------------------------------------------ look-ups
+
+    def _nearest_by_chunks(self, connection: Connection, code: np.ndarray, k: int, epoch: int) -> list[Found] | None:
+        steps = self._steps(connection, code, epoch)
+        with _set(connection, _LOOK_UPS | self._elsewhere):
+            return multi_index.nearest(steps, k, lambda keys: self._scanned(connection, code, epoch, k, keys=keys))
+
+    def _within_by_chunks(
+        self, connection: Connection, code: np.ndarray, radius: int, epoch: int
+    ) -> list[Found] | None:
+        steps = self._steps(connection, code, epoch)
+        with _set(connection, _LOOK_UPS | self._elsewhere):
+            return multi_index.within(
+                steps, radius, lambda keys: self._scanned(connection, code, epoch, radius=radius, keys=keys)
+            )
+
+    def _steps(self, connection: Connection, code: np.ndarray, epoch: int) -> multi_index.Steps:
+        now = time.monotonic()
+        if self._known is None or (self._known[0] != epoch and now - self._known[1] > _FRESH):
+            self._known = epoch, now, buckets.sampled(connection, self._codes, self._chunks, epoch)
+        values = self._chunks.values(code[None])[0].tolist()
+        return multi_index.Steps(self._chunks, values, self._known[2])
+
+    # ------------------------------------------------------------------------------------------------ statements
+
+    def _scanned(
+        self,
+        connection: Connection,
+        code: np.ndarray,
+        epoch: int,
+        limit: int | None = None,
+        radius: int | None = None,
+        keys: list[list[int]] | None = None,
+    ) -> list[Found]:
+        """What is nearest of all codes, or of those that have one of the keys of a chunk."""
+        arrays = ["{" + ",".join(map(str, of_chunk)) + "}" for of_chunk in keys or ()]
+        listed = " OR ".join(f"{name} = ANY(%s::integer[])" for name in self._chunks.columns)
+        met = f"({listed}) AND" if keys else ""
+        statements, values = [], []
+        for table, distance, bits in self._parts(bit_texts(self._layout, code)):
+            near = f"AND {distance} <= %s" if radius is not None else ""
+            statements.append(
+                f"(SELECT {distance}, place, id FROM {table} WHERE {met} {counts()} {near} ORDER BY 1, 2 LIMIT %s)"
+            )
+            values += [*bits, *arrays, epoch, epoch, *([*bits, radius] if near else []), limit]
+        rows = connection.execute(" UNION ALL ".join(statements), values).fetchall()
+        found = {row[1]: Found(*row) for row in sorted(rows, reverse=True)}  # the nearest group of each item stays
+        return sorted(found.values())[:limit]
+
+    def _parts(self, bits: list[str]) -> list[tuple[str, str, list[str]]]:
+        """Tables to ask, by which distance, with which bits.
+
+        Servers that hold rows for this one order and limit their own, all at once. LEAST cannot be asked of them, but
+        the nearest by any group are among the nearest by one of them.
+        """
+        if not self._shards:
+            return [(self._codes, self._distance, bits)]
+        groups = list(zip(self._distances, bits, strict=True))
+        return [(table, distance, [of_group]) for table in self._shards for distance, of_group in groups]
+
+    def _approximate(self, connection: Connection, code: np.ndarray, k: int, epoch: int) -> list[Found]:
+        tables = self._shards or [self._codes]
+        of_table = [value for bits in bit_texts(self._layout, code) for value in (bits, epoch, epoch, bits, k)]
+        with _set(connection, pgvector.settings(self._mode, k)):
+            rows = connection.execute(
+                pgvector.nearest_statement(tables, self._layout), [*of_table * len(tables), k]
+            ).fetchall()
+        return [Found(*row) for row in rows]
+
+    def _with_payloads(self, connection: Connection, found: list[Found], epoch: int) -> Iterator[Found]:
+        payloads: dict[int, str | None] = dict(
+            connection.execute(
+                f"SELECT place, payload FROM {self._items} WHERE place = ANY(%s::bigint[]) AND {counts()}",
+                ([item.place for item in found], epoch, epoch),
+            ).fetchall()
+        )
+        for item in found:
+            yield item._replace(payload=payloads.get(item.place))
+
+    def _all_ranked(
+        self, connection: Connection, code: np.ndarray, epoch: int, tests: dict[str, Any], after: list[Found]
+    ) -> Iterator[Found]:
+        """All items behind one, out of a cursor, so that those that nobody asks for stay where they are."""
+        admitted, parameters = conditions.condition(tests)
+        behind = "(distance, place) > (%s, %s)" if after else "true"
+        statement = (
+            f"SELECT distance, place, id, payload FROM (SELECT {self._distance} AS distance, codes.place, codes.id, "
+            f"payload FROM {self._codes} AS codes JOIN {self._items} AS items ON items.place = codes.place "
+            f"WHERE {counts('codes')} AND {counts('items')} AND {admitted}) AS ranked "
+            f"WHERE {behind} ORDER BY 1, 2"
+        )
+        values = [*bit_texts(self._layout, code), epoch, epoch, epoch, epoch, *parameters]
+        with connection.transaction(), connection.cursor("onlinehash_ranked") as cursor:
+            cursor.execute(statement, [*values, *(value for item in after for value in item[:2])])
+            for row in cursor:
+                yield Found(*row)
+
+
+@contextmanager
+def _set(connection: Connection, settings: dict[str, str]) -> Iterator[None]:
+    """For a transaction; where there is nothing to set, there need be none."""
+    if not settings:
+        yield
+        return
+    with connection.transaction():
+        calls = ", ".join("set_config(%s, %s, true)" for _ in settings)
+        connection.execute(f"SELECT {calls}", [word for setting in settings.items() for word in setting])
+        yield

@@ -1,0 +1,186 @@
+"""`Reader`: reads a backend as of one epoch, whatever is changed meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from onlinehash.errors import InvalidInput, OnlineHashError, ServiceUnavailable
+from onlinehash.io import files
+from onlinehash.learners.encoder import Encoder
+from onlinehash.live.storage import expect
+from onlinehash.stores.backend import Backend, Rows
+from onlinehash.stores.ids import StoredIds
+from onlinehash.stores.manifest import Kept, Moment, State
+
+#: How often something is read anew because rows were cleared away while it was read.
+ATTEMPTS = 8
+#: Items that are read at once where all are asked for.
+PAGE = 8192
+#: Encoders that are held in memory: more than are kept on a backend.
+ENCODERS_HELD = 12
+
+T = TypeVar("T")
+
+
+class Gone(Exception):
+    """What belongs to a moment is there no more, as others changed the index since; to be read anew."""
+
+
+class Pin(NamedTuple):
+    """The moment that a thread sees, and whether it holds the lock of changes, so that no row can go meanwhile."""
+
+    thread: int
+    moment: Moment
+    is_changing: bool
+
+
+class Reader:
+    """Moments, and what can be read as of one. Nothing here waits for a change, and any number of threads may read."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.backend, self.closed = backend, False
+        self._pin: Pin | None = None
+        self._encoders: dict[str, Encoder] = {}
+        self._encoders_lock = threading.Lock()
+
+    def close(self) -> None:
+        """Let go of the database."""
+        if not self.closed:
+            self.backend.close()
+        self.closed = True
+
+    def check_open(self) -> None:
+        """Refuse to read what was closed."""
+        if self.closed:
+            raise InvalidInput("expected an index that is open, got one that was closed; open it again.")
+
+    # ------------------------------------------------------------------------------------------------ moments
+
+    @property
+    def now(self) -> Moment:
+        """The present; for a thread that is pinned, its moment."""
+        pin = self._pin_of_this_thread()
+        return self.fresh() if pin is None else pin.moment
+
+    def fresh(self) -> Moment:
+        """The present, whatever is pinned."""
+        head = self.backend.head()
+        return Moment(head.epoch, State.of(head, self.backend.address))
+
+    @contextmanager
+    def pinned(self, moment: Moment, is_changing: bool = False) -> Iterator[None]:
+        """Let the calling thread, which has the index's lock, see this moment."""
+        before, self._pin = self._pin, Pin(threading.get_ident(), moment, is_changing)
+        try:
+            yield
+        finally:
+            self._pin = before
+
+    def _pin_of_this_thread(self) -> Pin | None:
+        pin = self._pin
+        return pin if pin is not None and pin.thread == threading.get_ident() else None
+
+    def read(self, ask: Callable[[Moment], T], rows: bool = True) -> T:
+        """What is read as of one moment; again if rows of that moment were cleared away before all was read."""
+        self.check_open()
+        for attempt in range(ATTEMPTS):
+            moment = self.fresh() if attempt else self.now
+            try:
+                found = ask(moment)
+            except Gone:
+                continue
+            except OnlineHashError:
+                if rows and not self.are_all_there(moment):  # an item is not found if it was cleared away
+                    continue
+                raise
+            if not rows or self.are_all_there(moment):
+                return found
+        raise ServiceUnavailable(
+            f"expected an index that can be read while it is changed, got one that was cleared up {ATTEMPTS} times "
+            "meanwhile; try again when there is less to do."
+        )
+
+    def are_all_there(self, moment: Moment) -> bool:
+        """Whether all rows of a moment were there until now. Inside a change they are, as nobody else makes one."""
+        pin = self._pin_of_this_thread()
+        return (pin is not None and pin.is_changing) or self.fresh().state.horizon <= moment.epoch
+
+    # ------------------------------------------------------------------------------------------------ encoders
+
+    def encoder_at(self, moment: Moment) -> Encoder | None:
+        """What made the codes of a moment."""
+        present = moment.present
+        return None if present is None else self.encoders([present])[0]
+
+    def encoders(self, kept: Sequence[Kept]) -> list[Encoder]:
+        """Encoders by their names; the same object each time, as policies tell by it that nothing is new."""
+        with self._encoders_lock:
+            missing = [one.blob for one in kept if one.blob not in self._encoders]
+            if missing:
+                blobs = self.backend.blobs(missing)
+                for name in missing:
+                    if name not in blobs:
+                        raise Gone
+                    self._hold(name, self._encoder_of(blobs[name], name))
+            found = [self._encoders[one.blob] for one in kept]
+            for one, encoder in zip(kept, found, strict=True):
+                self._hold(one.blob, encoder)
+            return found
+
+    def hold(self, kept: Kept, encoder: Encoder) -> None:
+        """Keep an encoder in memory under its name."""
+        with self._encoders_lock:
+            self._hold(kept.blob, encoder)
+
+    def _encoder_of(self, blob: bytes, name: str) -> Encoder:
+        name = f"{name} in {self.backend.address}"
+        encoder: Encoder = expect(files.from_bytes(blob, name), Encoder, name)
+        return encoder
+
+    def _hold(self, name: str, encoder: Encoder) -> None:
+        """Under the lock; those that were not asked for the longest go."""
+        self._encoders.pop(name, None)
+        self._encoders[name] = encoder
+        if len(self._encoders) > ENCODERS_HELD:
+            del self._encoders[next(iter(self._encoders))]
+
+    # ------------------------------------------------------------------------------------------------ rows
+
+    def ids_at(self, moment: Moment) -> StoredIds:
+        """Which id is at which place."""
+        return StoredIds(self.backend, moment)
+
+    def rows_at(self, moment: Moment, places: np.ndarray, *, vectors: bool = False) -> tuple[Rows, np.ndarray]:
+        """The rows of some places, each once, and which of them is whose."""
+        different, whose = np.unique(places, return_inverse=True)
+        rows = self.backend.rows(moment.epoch, different, vectors=vectors)
+        if len(rows.places) != len(different):
+            raise Gone
+        return rows, whose
+
+    def pages(self, moment: Moment, *, vectors: bool = False, codes: bool = False) -> Iterator[Rows]:
+        """All items, in the order of insertion."""
+        after = -1
+        while True:
+            rows = self.backend.rows(moment.epoch, after=after, limit=PAGE, vectors=vectors, codes=codes)
+            yield rows
+            if len(rows.places) < PAGE:
+                return
+            after = int(rows.places[-1])
+
+    def contents(self, names: Sequence[str]) -> list[bytes]:
+        """The blobs of these names, all of them."""
+        found = self.backend.blobs(names)
+        if len(found) < len(names):
+            raise Gone
+        return [found[name] for name in names]
+
+
+def matrix_of(vectors: Sequence[bytes], state: State) -> np.ndarray:
+    """Vectors out of rows."""
+    return np.frombuffer(bytearray().join(vectors), state.dtype).reshape(len(vectors), state.n_features)

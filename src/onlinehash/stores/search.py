@@ -1,0 +1,87 @@
+"""Searching a backend: the backend finds, and here is said what and how many, with the words of `LiveIndex`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice, takewhile
+from typing import Any
+
+import numpy as np
+
+from onlinehash import checks
+from onlinehash.codes import Codes
+from onlinehash.index.flat import FlatIndex
+from onlinehash.index.hits import Hits
+from onlinehash.learners.encoder import Encoder
+from onlinehash.live import filters
+from onlinehash.live.payloads import Payloads
+from onlinehash.stores.backend import Backend, Found
+from onlinehash.stores.ids import ids_of
+from onlinehash.stores.manifest import Moment, State
+
+#: Items of a ranking whose payloads are looked at together.
+AT_ONCE = 256
+
+Tests = dict[str, list[filters.Test]]
+
+
+class Search:
+    """Searches of the items of one moment, among those that a filter admits."""
+
+    def __init__(self, backend: Backend, moment: Moment, encoder: Encoder, tests: Tests | None) -> None:
+        self._backend, self._moment, self._tests = backend, moment, tests
+        n_bits, n_models, fusion = backend.layout
+        codes = Codes.from_rows(np.empty((0, backend.layout.n_bytes), np.uint8), n_bits, n_models)
+        self._gate = FlatIndex(codes, fusion=fusion, encoder=encoder)  # without items; knows what may be asked
+
+    def nearest(self, queries: Any, k: int) -> Hits:
+        """The k nearest items of each query."""
+        checks.parameters("search", {"k": k}, {"k": checks.integer(0)})
+        codes, one = self._gate.codes_of(queries)
+        found = [self._nearest(code, int(k)) for code in codes.rows()]
+        n = min(map(len, found), default=0)  # a backend that does not look at all items may find fewer for some
+        if len(codes) == 0:
+            n = self._number_found(int(k))
+        hits = _hits([one for some in found for one in some[:n]], self._moment.state, (len(codes), n))
+        return Hits(hits.ids[0], hits.distances[0]) if one else hits
+
+    def within(self, queries: Any, radius: int) -> Hits | list[Hits]:
+        """All items at a distance of at most `radius`."""
+        checks.parameters("within", {"radius": radius}, {"radius": checks.integer(0)})
+        codes, one = self._gate.codes_of(queries)
+        farthest = min(int(radius), max(self._backend.layout.groups))
+        found = [self._within(code, farthest) for code in codes.rows()]
+        hits = [_hits(some, self._moment.state, (len(some),)) for some in found]
+        return hits[0] if one else hits
+
+    def _nearest(self, code: np.ndarray, k: int) -> list[Found]:
+        if self._tests is not None:
+            return list(islice(self._passing(code, self._tests), k))
+        k = min(k, self._moment.state.n)
+        return self._backend.nearest(code, k, self._moment.epoch) if k else []
+
+    def _within(self, code: np.ndarray, radius: int) -> list[Found]:
+        if self._moment.state.n == 0:
+            return []
+        if self._tests is None:
+            return self._backend.within(code, radius, self._moment.epoch)
+        return list(takewhile(lambda found: found.distance <= radius, self._passing(code, self._tests)))
+
+    def _number_found(self, k: int) -> int:
+        """How many a query would find."""
+        if self._tests is None or self._moment.state.n == 0:
+            return min(k, self._moment.state.n)
+        code = np.zeros(self._backend.layout.n_bytes, np.uint8)
+        return sum(1 for _ in islice(self._passing(code, self._tests), k))
+
+    def _passing(self, code: np.ndarray, tests: Tests) -> Iterator[Found]:
+        """Items that a filter admits, in the order of (distance, insertion)."""
+        ranked = self._backend.ranked(code, self._moment.epoch, tests) if self._moment.state.n else iter(())
+        while some := list(islice(ranked, AT_ONCE)):
+            admitted = Payloads([found.payload for found in some]).columns(tests).mask(tests)
+            yield from (found for found, passes in zip(some, admitted.tolist(), strict=True) if passes)
+
+
+def _hits(found: list[Found], state: State, shape: tuple[int, ...]) -> Hits:
+    ids = ids_of([one.id for one in found], state)
+    return Hits(ids.reshape(shape), np.array([one.distance for one in found], np.int32).reshape(shape))

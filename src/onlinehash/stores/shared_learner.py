@@ -1,0 +1,107 @@
+"""`SharedLearner`: one learner for all processes; each follows the lessons of the others before it gives its own."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from onlinehash.errors import FormatError
+from onlinehash.io import files, format
+from onlinehash.learners.base import Learner
+from onlinehash.live.refresher import Refresher
+from onlinehash.live.storage import expect, replay, wants_checkpoint
+from onlinehash.stores.manifest import Log, State
+from onlinehash.stores.reader import ATTEMPTS, Gone, Reader
+from onlinehash.stores.transaction import Draft
+
+#: Lessons of a learner that has to be read anew.
+UNKNOWN = -1
+
+
+class SharedLearner:
+    """The learner of an index in a database, in step with what all processes taught it.
+
+    It stays the same object, as users may hold it. The refresher hears of pairs and of items that changed elsewhere.
+    """
+
+    def __init__(self, reader: Reader, refresher: Refresher) -> None:
+        self._reader, self._refresher = reader, refresher
+        self._learner: Learner | None = None
+        self._lessons, self._changed = UNKNOWN, 0
+
+    @property
+    def learner(self) -> Learner:
+        """The learner as of the last time it caught up."""
+        assert self._learner is not None
+        return self._learner
+
+    def catch_up(self) -> None:
+        """Follow what others taught."""
+        for attempt in range(ATTEMPTS):
+            state = (self._reader.fresh() if attempt else self._reader.now).state
+            with suppress(Gone):  # others have written a checkpoint a moment ago
+                self._learn_until(state.log)
+                self._count_changes(state)
+                return
+        raise FormatError(
+            f"expected a learner and its lessons in {self._reader.backend.address}, got some of them only."
+        )
+
+    def _learn_until(self, log: Log) -> None:
+        known, self._lessons = self._lessons, UNKNOWN
+        if self._learner is None or not log.first <= known <= log.next:
+            blob, *events = self._reader.contents([log.checkpoint, *log.lessons()])
+            self._read_back(blob)
+        elif known == log.next:
+            events = []
+        else:
+            events = self._reader.contents(log.lessons(known))
+        for event in events:
+            lesson = format.from_bytes(event, f"a lesson in {self._reader.backend.address}")[1]
+            replay(self.learner, [lesson])
+            if lesson["what"] == "pairs":
+                self._refresher.pairs.append(lesson["A"], lesson["B"], lesson["similar"])
+        self._lessons = log.next
+
+    def _read_back(self, blob: bytes) -> None:
+        """Be the learner of a checkpoint."""
+        name = f"learner in {self._reader.backend.address}"
+        stored: Learner = expect(files.from_bytes(blob, name), Learner, name)
+        if self._learner is None:
+            self._learner = stored
+        else:
+            self._learner.set_state(stored.get_state())
+        self._refresher.is_same_learner(self._learner)
+        self._refresher.forget_pairs()
+
+    def _count_changes(self, state: State) -> None:
+        self._refresher.items_changed(state.changed - self._changed)
+        self._changed = state.changed
+
+    def undo(self) -> None:
+        """A change failed after the learner was taught: be what is on the backend, now or when it is next needed."""
+        self._lessons = UNKNOWN
+        with suppress(Exception):
+            self.catch_up()
+
+    def accept(self, state: State) -> None:
+        """A change was made that this learner knows of."""
+        self._lessons = state.log.next
+        self._count_changes(state)
+
+    def log(self, draft: Draft, event: dict[str, Any]) -> None:
+        """Write the lesson that was just learned, or the learner after it, by the rule of `live.storage`."""
+        learner, log, litter = self.learner, draft.state.log, draft.state.litter
+        is_fitted = hasattr(learner, "n_features_in_")
+        if wants_checkpoint(event, log.n_bytes, log.checkpoint_bytes):
+            blob, litter = files.to_bytes(learner), (*litter, log.checkpoint, *log.lessons())
+            log = Log(log.next + 1, log.next + 1, 0, len(blob) if is_fitted else 0)
+            draft.put_blob(log.checkpoint, blob)
+        else:
+            data = format.to_bytes("event", event)
+            draft.put_blob(f"event/{log.next}", data)
+            log = log._replace(next=log.next + 1, n_bytes=log.n_bytes + len(data))
+        draft.state = replace(draft.state, log=log, litter=litter)
+        if is_fitted:
+            draft.state = replace(draft.state, n_features=learner.n_features_in_, dtype=learner.dtype_.name)

@@ -1,0 +1,298 @@
+"""Every engine gives the same bytes, and loses nothing when a worker is killed in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyarrow import parquet
+
+import onlinehash
+from onlinehash import Encoder, bulk, evaluate
+from onlinehash.bulk.engine import attempt
+from onlinehash.bulk.on_processes import Processes
+from onlinehash.errors import InvalidInput, MissingExtra, ServiceUnavailable, StorageError
+from tests.bulk.clusters import ROOT, dask_cluster, kill_session, processes, ray_cluster, ray_token
+from tests.bulk.data import QUERIES, X, Y, learned, readers, same_parts, table, waiting, written
+from tests.cli.running import done, refused
+from tests.servers import PATIENCE, free_port, wait_until
+
+#: What Dask and Ray leave behind or say when workers are killed.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning:(distributed|ray|google|tornado)"),
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray"),
+]
+
+#: Where files are, and what is expected of every engine.
+Work = tuple[Path, bulk.Source, Encoder]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Work:
+    learner = learned("MMOH")
+    onlinehash.save(learner, tmp_path / "model.oh")
+    source = bulk.open_source(written("parquet", tmp_path), partition_rows=130)
+    bulk.encode(learner, source, tmp_path / "expected", "local://1")
+    return tmp_path, source, learner.snapshot()
+
+
+@contextmanager
+def killing(notes: Path, is_victim: Callable[[int], bool], kill: Callable[[int], object]) -> Iterator[list[int]]:
+    """Kills a worker while it reads a partition, then lets all partitions be read; who was killed."""
+    killed: list[int] = []
+
+    def watch() -> None:
+        wait_until(lambda: any(is_victim(process) for _, process in readers(notes)), "a reader to kill")
+        killed.append(next(process for _, process in readers(notes) if is_victim(process)))
+        kill(killed[0])
+        (notes / "go").touch()
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    yield killed
+    watcher.join()
+
+
+def check_a_kill(
+    work: Work, on: str | bulk.Engine, is_victim: Callable[[int], bool], kill: Callable[[int], object]
+) -> None:
+    """The work goes on without the worker, and gives the same bytes."""
+    folder, source, encoder = work
+    notes = folder / "notes"
+    notes.mkdir()
+    with killing(notes, is_victim, kill) as killed:
+        bulk.encode(encoder, waiting(source, notes), folder / "after a kill", on)
+    (lost,) = {first for first, process in readers(notes) if process == killed[0]}  # the part it was killed at
+    assert len({process for first, process in readers(notes) if first == lost}) >= 2  # which another one made
+    assert same_parts(folder / "after a kill", folder / "expected")
+
+
+def check_everything_else(work: Work, on: str | bulk.Engine) -> None:
+    """Recoding, truth and precision are those of one process."""
+    folder, source, encoder = work
+    newer = learned("MMOH", 120)
+    bulk.recode(newer, encoder, source, folder / "expected", folder / "recoded", on)
+    assert bulk.read_codes(folder / "recoded").codes == newer.encode(X)
+    near = bulk.ground_truth(QUERIES, source, k=7, on=on, folder=folder / "near")
+    expected = evaluate.nearest(QUERIES, X, k=7)
+    np.testing.assert_array_equal(near.among(0, len(X), None).block(slice(None)), expected.block(slice(None)))
+    for truth, whole in ((near, expected), (bulk.same_label(Y[:20]), evaluate.same_label(Y[:20], Y))):
+        counts = folder / f"counts of {type(truth).__name__}"
+        value = bulk.mean_average_precision(encoder, QUERIES, folder / "expected", truth, on, folder=counts)
+        assert value == evaluate.retrieval(encoder, QUERIES, X, whole, ["map"])["map"]
+
+
+def check_command(work: Work, on: str) -> None:
+    """`onlinehash encode --on` leads there, and bad vectors come back as one sentence."""
+    folder, _, encoder = work
+    arguments = ("encode", folder / "model.oh", folder / "x.parquet", "--on", on, "-o", folder / "by command")
+    summary = {"n": 1000, "n_bits": 11, "n_models": 3, "version": encoder.version}
+    assert done(*arguments, "--json").document == summary | {
+        "output": str(folder / "by command"), "parts": 1, "found": 0,
+    }  # fmt: skip
+    assert bulk.read_codes(folder / "by command").codes == encoder.encode(X)
+
+
+def kill(process: int) -> None:
+    os.kill(process, signal.SIGKILL)
+
+
+def test_processes(work: Work) -> None:
+    with bulk.engine_of("local://2") as engine:
+        check_a_kill(work, engine, lambda process: process != os.getpid(), kill)
+        check_everything_else(work, engine)
+    check_command(work, "local")
+
+
+def test_dask_in_this_process(work: Work) -> None:
+    from distributed import LocalCluster
+
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None, "protocol": "tcp://"}
+    with LocalCluster(processes=False, host="127.0.0.1", **options) as cluster:
+        on = f"dask://{cluster.scheduler_address.removeprefix('tcp://')}"
+        check_command(work, on)
+        with bulk.engine_of(on) as engine:
+            check_everything_else(work, engine)
+
+
+@pytest.mark.long
+def test_dask(work: Work) -> None:
+    folder, source, encoder = work
+    with dask_cluster() as cluster, bulk.engine_of(f"dask://{cluster.address}") as engine:
+        check_everything_else(work, engine)
+        check_command(work, f"dask://{cluster.address}")
+        check_a_kill(work, engine, bool, kill)
+        (folder / "more notes").mkdir()
+        with (
+            killing(folder / "more notes", bool, lambda _: kill_session(cluster.scheduler)),
+            pytest.raises(ServiceUnavailable, match="the Dask scheduler was lost in the middle of the work"),
+        ):
+            bulk.encode(encoder, waiting(source, folder / "more notes"), folder / "unfinished", engine)
+    bulk.encode(encoder, source, folder / "unfinished", "local://1")
+    assert same_parts(folder / "unfinished", folder / "expected")
+
+
+ON_RAY = """
+import sys
+from pathlib import Path
+import onlinehash, pytest, ray
+from onlinehash import bulk
+from tests.bulk.test_engines import raise_it
+
+model, vectors, target, folder = map(Path, sys.argv[1:])
+memory = {"num_cpus": 1, "object_store_memory": 80_000_000}
+ray.init("local", **memory, include_dashboard=False, _node_ip_address="127.0.0.1", _temp_dir=str(folder))
+with bulk.engine_of("ray://") as engine:
+    bulk.encode(onlinehash.load(model), bulk.open_source(vectors, partition_rows=130), target, engine)
+    with pytest.raises(onlinehash.errors.ServiceUnavailable, match="ZeroDivisionError: by what"):
+        list(engine.map(raise_it, [ZeroDivisionError("by what")], "trying"))
+assert ray.is_initialized()  # the engine was not the one who connected
+"""
+
+
+@pytest.mark.long
+def test_ray_of_one_process(work: Work) -> None:
+    folder, *_ = work
+    with processes(**ray_token(), RAY_USAGE_STATS_ENABLED="0") as started:
+        files = [folder / "model.oh", folder / "x.parquet", folder / "codes", started.folder]
+        driver = started.start("python", "-c", ON_RAY, *map(str, files))
+        assert driver.wait(5 * PATIENCE) == 0, started.log()
+    assert same_parts(folder / "codes", folder / "expected")
+
+
+@pytest.mark.long
+def test_ray(work: Work) -> None:
+    with ray_cluster() as cluster:
+        check_command(work, f"ray://{cluster.address}")
+        with bulk.engine_of(f"ray://{cluster.address}") as engine:
+            check_everything_else(work, engine)
+
+            def is_on_node(process: int) -> bool:
+                return os.getsid(process) == cluster.node.pid
+
+            check_a_kill(work, engine, is_on_node, lambda _: kill_session(cluster.node))
+
+
+@pytest.mark.long
+def test_who_starts_the_work_is_killed(work: Work) -> None:
+    folder, source, encoder = work
+    notes, target = folder / "notes", folder / "codes"
+    notes.mkdir()
+    script = (
+        "import sys; from pathlib import Path; import onlinehash; from onlinehash import bulk\n"
+        "from tests.bulk.data import waiting\n"
+        "model, source, notes, target = map(Path, sys.argv[1:])\n"
+        "opened = bulk.open_source(source, partition_rows=130)\n"
+        "bulk.encode(onlinehash.load(model), waiting(opened, notes, 3), target, 'local://2')\n"
+    )
+    command = [sys.executable, "-c", script, folder / "model.oh", folder / "x.parquet", notes, target]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1"}
+    driver = subprocess.Popen([*map(str, command)], env=environment, start_new_session=True)
+    try:
+        wait_until(lambda: len(readers(notes)) == 2, "parts to be under way")  # all before them are made
+        before = {path.name: path.stat().st_ino for path in target.glob("part-*.parquet")}
+    finally:
+        kill_session(driver)
+    assert sorted(before) == [f"part-{number:06}.parquet" for number in range(3)]
+    with pytest.raises(InvalidInput, match="are incomplete"):
+        bulk.read_codes(target)
+    assert bulk.encode(encoder, source, target, "local://1") == (1000, len(source.partitions), 3)
+    assert same_parts(target, folder / "expected")
+    assert {name: (target / name).stat().st_ino for name in before} == before
+
+
+# ------------------------------------------------------------------ what goes wrong
+
+
+def raise_it(error: Exception) -> None:
+    raise error
+
+
+def note_and_fail(note: Path) -> None:
+    with note.open("a") as file:
+        file.write("x")
+    raise OSError(5, "Input/output error", "vectors.npy")
+
+
+def fail_once(note: Path) -> str:
+    if not note.exists():
+        note.touch()
+        raise RuntimeError("for now")
+    return note.name
+
+
+def test_what_fails_once_is_done_again_and_what_fails_always_is_told(tmp_path: Path) -> None:
+    engine = Processes(1)
+    notes = [tmp_path / name for name in "abc"]
+    assert sorted(engine.map(fail_once, notes, "trying")) == [(0, "a"), (1, "b"), (2, "c")]
+    with pytest.raises(StorageError) as caught:
+        list(engine.map(note_and_fail, [tmp_path / "d"], "trying"))
+    assert str(caught.value) == (
+        "1 of 1 parts failed 3 times (vectors.npy: Input/output error); fix that and run again."
+    )
+    assert (tmp_path / "d").read_text() == "xxx"
+    with pytest.raises(ServiceUnavailable, match=r"failed 3 times \(ZeroDivisionError: by what\)"):
+        list(engine.map(raise_it, [ZeroDivisionError("by what")], "trying"))
+
+
+def test_errors_that_cannot_be_pickled_come_back_as_sentences() -> None:
+    failure = attempt(MissingExtra("reading", "zarr", "zarr"), raise_it)
+    assert "pip install 'onlinehash[zarr]'" in failure.message
+    assert attempt(InvalidInput("no."), raise_it).is_final
+
+
+@pytest.mark.parametrize("on", ["spark://a:1", "local://0", "local://x", "dask", "", "dask://host", "ray://a:b", 3])
+def test_addresses_that_are_none(on: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"expected the engine to be|expected HOST:PORT"):
+        bulk.encode(learned("OH"), written("npy", tmp_path), tmp_path / "codes", on)
+    assert not (tmp_path / "codes").exists()
+
+
+@pytest.mark.parametrize("scheme", ["dask", "ray"])
+def test_nobody_at_the_address(scheme: str, tmp_path: Path) -> None:
+    onlinehash.save(learned("OH"), tmp_path / "model.oh")
+    on = f"{scheme}://127.0.0.1:{free_port()}"
+    arguments = ("encode", tmp_path / "model.oh", written("npy", tmp_path), "--on", on, "-o", tmp_path / "codes")
+    code, told = refused(*arguments)
+    assert code == ServiceUnavailable.exit_code
+    assert "cannot connect to" in told
+    assert not (tmp_path / "codes").exists()
+
+
+def test_options_that_do_not_go_with_an_engine(tmp_path: Path) -> None:
+    onlinehash.save(learned("OH"), tmp_path / "model.oh")
+    arguments = ("encode", tmp_path / "model.oh", written("npy", tmp_path), "--on", "local")
+    assert refused(*arguments) == (2, "--on needs --output FOLDER.")
+    assert (
+        "--bits and --format cannot be combined with --on" in refused(*arguments, "-o", tmp_path / "codes", "--bits")[1]
+    )
+    assert (
+        "--bits and --format cannot be combined with --on"
+        in refused(*arguments, "-o", tmp_path / "codes", "--format", "npy")[1]
+    )
+    assert done(*arguments[:-1], "local://1", "-o", tmp_path / "codes").out.endswith("codes (1 part)\n")
+    assert "1 there already" in done(*arguments[:-1], "local://1", "-o", tmp_path / "codes").out
+
+
+def test_the_column_of_vectors_has_a_name(tmp_path: Path) -> None:
+    learner, vectors = learned("OH"), tmp_path / "vectors"
+    onlinehash.save(learner, tmp_path / "model.oh")
+    vectors.mkdir()
+    parquet.write_table(table(X, vector="after").append_column("before", table(-X)["vector"]), vectors / "x.parquet")
+    arguments = ("encode", tmp_path / "model.oh", vectors, "--on", "local://1", "-o", tmp_path / "codes")
+    assert "--column NAME" in refused(*arguments)[1]
+    assert "expected a column between" in refused(*arguments, "--column", "between")[1]
+    assert "choose a folder outside" in refused(*arguments[:-1], vectors / "codes", "--column", "after")[1]
+    done(*arguments, "--column", "before")
+    assert bulk.read_codes(tmp_path / "codes").codes == learner.encode(-X)
+    alone = (*arguments[:3], "--column", "before")
+    assert refused(*alone) == (2, "--column needs --on ENGINE.")

@@ -1,0 +1,132 @@
+"""`average`: its laws, and whom it refuses."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onlinehash import MultiModelOnlineHashing, OnlineHashing, RbfAnchors, SmoothPairHashing
+from onlinehash.io.files import to_bytes
+from onlinehash.parallel import add_up, average
+from tests.support import make, pairs, refused, refused_without_a_trace
+
+COUNTED = (
+    "n_pairs_seen_",
+    "n_points_seen_",
+    "n_updates_",
+    "n_steps_",
+    "n_capped_",
+    "n_bits_moved_",
+    "cumulative_loss_",
+)
+
+
+def taught(learner: Any, seed: int, n: int = 40) -> Any:
+    """A copy that went on with pairs of its own."""
+    batch = pairs(n, seed=seed, dtype=np.float32)
+    return copy.deepcopy(learner).partial_fit_pairs(batch.A, batch.B, batch.similar)
+
+
+@pytest.fixture(params=["OnlineHashing", "MultiModelOnlineHashing"])
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.mark.parametrize("centre", ["burn-in", "running", "median", "none"])
+@pytest.mark.parametrize("n", [1, 2, 3, 7])
+def test_the_average_of_what_a_learner_was_is_that_learner(name, centre, n):
+    learner = taught(make(name, centre=centre), 0)
+    for make_one in (average, add_up):
+        assert to_bytes(make_one([copy.deepcopy(learner) for _ in range(n)], since=learner)) == to_bytes(learner)
+
+
+@pytest.mark.parametrize("centre", ["burn-in", "running", "median", "none"])
+def test_it_does_not_depend_on_the_order(name, centre):
+    since = taught(make(name, centre=centre), 0)
+    learners = [taught(since, seed) for seed in (1, 2, 3)]
+    for before in (None, since):
+        found = {to_bytes(average(some, since=before)) for some in itertools.permutations(learners)}
+        assert len(found) == 1
+    assert len({to_bytes(add_up(some, since)) for some in itertools.permutations(learners)}) == 1
+
+
+def test_adding_up_goes_all_ways(name):
+    since = taught(make(name), 0)
+    parts = [taught(since, seed) for seed in (1, 2, 3)]
+    result = add_up(parts, since)
+    W = since.projection_ + sum(part.projection_ - since.projection_ for part in parts)
+    np.testing.assert_allclose(result.projection_, W, rtol=1e-5, atol=1e-6)
+    assert result.n_pairs_seen_ == 160
+    assert result.version_ > max(part.version_ for part in parts)
+
+
+def test_what_is_averaged_and_what_is_counted(name):
+    since = taught(make(name, centre="running"), 0)
+    parts = [taught(since, 1, 30), taught(since, 2, 50)]
+    before = [to_bytes(part) for part in parts]
+    result = average(parts, since=since)
+    np.testing.assert_allclose(result.projection_, np.mean([p.projection_ for p in parts], axis=0), rtol=1e-6)
+    for counter in COUNTED:
+        expected = sum(getattr(part, counter) for part in parts) - getattr(since, counter)
+        assert getattr(result, counter) == pytest.approx(expected), counter
+    assert result.n_pairs_seen_ == 40 + 30 + 50
+    batches = [pairs(n, seed=seed, dtype=np.float32) for seed, n in ((0, 40), (1, 30), (2, 50))]
+    np.testing.assert_allclose(result.mean_, np.concatenate([b.points() for b in batches]).mean(axis=0), rtol=1e-5)
+    assert [to_bytes(part) for part in parts] == before
+
+
+def test_its_version_is_newer_than_that_of_each_learner(name):
+    since = taught(make(name), 0)
+    moved = taught(since, 1)
+    for parts in ([moved, taught(since, 2)], [moved, copy.deepcopy(since)]):
+        result = average(parts, since=since)
+        assert result.version_ > max(part.version_ for part in parts)
+        assert len(result.snapshot().changed_bits(moved.snapshot()))
+
+
+def test_without_a_common_past_counters_add_up(name):
+    parts = [taught(make(name, centre="none"), seed) for seed in (1, 2)]
+    assert average(parts).n_pairs_seen_ == 80
+
+
+def test_it_goes_on_learning(name):
+    since = taught(make(name), 0)
+    result = average([taught(since, 1), taught(since, 2)], since=since)
+    assert taught(result, 3).n_pairs_seen_ == result.n_pairs_seen_ + 40
+
+
+def test_learners_whose_bits_do_not_mean_the_same_are_refused():
+    one = taught(make("OnlineHashing"), 1)
+    wide = pairs(20, d=6, dtype=np.float32)
+    labelled = copy.deepcopy(one).partial_fit(np.ones((1, 5), np.float32), [1])
+    for other, why in (
+        (taught(make("OnlineHashing", random_state=1), 1), "random_state"),
+        (taught(make("OnlineHashing", C=0.5), 1), "parameters"),
+        (taught(make("OnlineHashing", centre="none"), 1), "parameters"),
+        (taught(make("MultiModelOnlineHashing"), 1), "method"),
+        (make("OnlineHashing").partial_fit_pairs(wide.A, wide.B, wide.similar), "width"),
+        (labelled, "pairs alone"),
+        (make("OnlineHashing"), "seen no data"),
+    ):
+        assert why in str(refused_without_a_trace(one, average, [one, other]))
+        assert why in str(refused(average, [other, one]))
+    anchors = {"features": RbfAnchors(5)}
+    parts = [taught(make("OnlineHashing", **anchors), seed) for seed in (1, 2)]
+    assert "feature map" in str(refused(average, parts))
+    assert "feature map" in str(refused(average, [parts[0]], parts[1]))
+
+
+def test_methods_that_are_more_than_their_functions_are_refused():
+    smooth = taught(SmoothPairHashing(8, random_state=0), 1)
+    assert "SmoothPairHashing" in str(refused(average, [smooth, smooth]))
+    assert "OnlineHashing" in str(refused(average, [1]))
+    assert "none" in str(refused(average, []))
+
+
+def test_both_methods_are_here():
+    assert type(average([taught(MultiModelOnlineHashing(8, random_state=0), 1)])) is MultiModelOnlineHashing
+    assert type(average([taught(OnlineHashing(8, random_state=0), 1)])) is OnlineHashing

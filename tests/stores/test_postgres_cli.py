@@ -1,0 +1,137 @@
+"""`onlinehash postgres`: indexes made, migrated and described at the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import psycopg
+import pytest
+
+import onlinehash
+from onlinehash import OnlineHashing, PostgresIndex, refresh, save
+from onlinehash.stores.postgres.migration import FORMAT
+from tests.cli.running import Data, done, refused
+from tests.serve.services import Process
+from tests.servers import PostgresServer
+from tests.stores.conftest import Home
+
+DATA = Data.make(60)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    learner = OnlineHashing(12, burn_in=20, random_state=0)
+    save(learner.partial_fit_pairs(DATA.A, DATA.B, DATA.similar), tmp_path / "model.oh")
+    return tmp_path / "model.oh"
+
+
+def facts_of(home: Home) -> dict[str, str]:
+    out = done("postgres", "info", home.address, "--schema", home.schema).out
+    assert "secret" not in out
+    return dict(line.split(maxsplit=1) for line in out.splitlines())
+
+
+def test_an_index_is_made_and_described(sharded_home: Home, model: Path, roles: PostgresServer) -> None:
+    shards = [word for shard in sharded_home.shards for word in ("--shard", shard.address())]
+    where = (sharded_home.address, "--schema", sharded_home.schema)
+    made = done("postgres", "create", *where, "--model", model, *shards, "--role", "app", "--search", "scan", "--json")
+    assert "secret" not in made.out
+    assert made.document == done("postgres", "info", *where, "--json").document
+    found = made.document
+    assert found["address"] == f"postgresql://postgres@127.0.0.1:{sharded_home.server.port}/postgres"
+    told = ("schema", "format", "search", "shards", "class", "n", "n_bits", "serial")
+    assert [found[name] for name in told] == [sharded_home.schema, FORMAT, "scan", 2, "PostgresIndex", 0, 12, 0]
+    assert found["learned"]["pairs"] == len(DATA.A)
+    app = roles.address(user="app", password="hidden")
+    with PostgresIndex.open(app, refresh.by_hand(), schema=sharded_home.schema) as index:
+        index.add(None, DATA.X)
+        assert index.search(DATA.X[3], 1).ids.tolist() == index.search(DATA.X[3], 1).ids.tolist()
+    words = facts_of(sharded_home)
+    assert words["index"] == f"PostgresIndex of {len(DATA.X)} items, 12 bits"
+    assert words["rows"] == "held by 2 other servers"
+    assert words["search"] == "scan"
+
+
+def test_a_password_of_the_environment(stock_home: Home, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = f"postgresql://postgres@127.0.0.1:{stock_home.server.port}/postgres"
+    code, message = refused("postgres", "info", address)
+    assert code == 8
+    assert "no password supplied" in message
+    monkeypatch.setenv("PGPASSWORD", "secret")
+    done("postgres", "create", address, "--schema", stock_home.schema, "--model", model)
+    assert facts_of(stock_home)["rows"] == "held by this server"
+
+
+def test_migrate(stock_home: Home, model: Path) -> None:
+    where = (stock_home.address, "--schema", stock_home.schema)
+    done("postgres", "create", *where, "--model", model)
+    assert done("postgres", "migrate", *where).out == f"format {FORMAT}, as it was\n"
+    with psycopg.connect(stock_home.address) as connection:  # as format 1 was
+        connection.execute(f"DROP VIEW {stock_home.schema}.present")
+        connection.execute(f"UPDATE {stock_home.schema}.about SET format = 1")
+    code, message = refused("postgres", "info", *where)
+    assert code == 4
+    assert f"`onlinehash postgres migrate ADDRESS --schema {stock_home.schema}`" in message
+    found = done("postgres", "migrate", *where, "--json").document
+    assert (found["schema"], found["before"], found["after"]) == (stock_home.schema, 1, FORMAT)
+    facts_of(stock_home)
+
+
+def test_a_policy_that_is_not_kept(stock_home: Home) -> None:
+    class AtNight:
+        def due(self, index: object) -> bool:
+            return False
+
+    PostgresIndex.create(stock_home.address, OnlineHashing(8), AtNight(), **stock_home.options).close()
+    words = facts_of(stock_home)
+    assert words["refresh"] == "one that is not stored"
+    assert words["encoder"] == "none yet"
+
+
+def test_commands_that_are_refused(stock_home: Home, model: Path, tmp_path: Path) -> None:
+    save(OnlineHashing(8, random_state=0).observe(DATA.X).encode(DATA.X), tmp_path / "codes.oh")
+    where = (stock_home.address, "--schema", stock_home.schema)
+    for arguments, code, told in [
+        (("info", *where), 2, "got none; PostgresIndex.create or `onlinehash postgres create` makes one"),
+        (("migrate", *where), 2, "expected an index in the schema"),
+        (("info", "nonsense"), 2, "expected the address of a database"),
+        (("create", *where, "--model", tmp_path / "codes.oh"), 2, "expected a learner in"),
+        (("create", *where, "--model", model, "--shard", stock_home.address), 2, "two servers or more"),
+        (("create", *where, "--model", model, "--search", "hnsw"), 2, "expected a server with pgvector"),
+        (("create", *where, "--model", model, "--search", "tree"), 2, "Invalid value for '--search'"),
+        (("create", *where), 2, "Missing option '--model'"),
+        (("info", stock_home.server.address(password="bad")), 8, "password authentication failed"),
+    ]:
+        got, message = refused("postgres", *arguments)
+        assert (got, told in message) == (code, True), message
+        assert "secret" not in message
+    with psycopg.connect(stock_home.address) as connection:
+        assert connection.execute("SELECT to_regnamespace(%s)", (stock_home.schema,)).fetchone() == (None,)
+
+
+def test_an_index_in_postgresql_is_served(stock_home: Home, model: Path, tmp_path: Path) -> None:
+    where = (stock_home.address, "--schema", stock_home.schema)
+    done("postgres", "create", *where, "--model", model)
+    with Process(*where, log=tmp_path / "log") as served:
+        with onlinehash.connect(served.url) as remote:
+            remote.add(None, DATA.X)
+            remote.learn_pairs(DATA.A, DATA.B, DATA.similar)
+            remote.refresh()
+            hits = remote.search(DATA.X[:5], 3)
+        assert served.stop() == 0
+    with PostgresIndex.open(stock_home.address, schema=stock_home.schema) as index:
+        assert len(index) == len(DATA.X)
+        assert index.learner.n_pairs_seen_ == 2 * len(DATA.A)
+        found = index.search(DATA.X[:5], 3)
+        assert np.array_equal(found.ids, hits.ids)
+        assert np.array_equal(found.distances, hits.distances)
+
+
+@pytest.mark.parametrize(
+    "option", [["--read-only"], ["--readers", "2"], ["--sync", "batch"], ["--label", "x", "--held-out", "x.npz"]]
+)
+def test_what_needs_a_folder_is_refused_before_anything_is_opened(option: list[str]) -> None:
+    code, message = refused("serve", "postgresql://nobody@127.0.0.1:1/none", "--port", "0", *option)
+    assert code == 2
+    assert f"{[word for word in option if word.startswith('--')][-1]} needs a folder" in message

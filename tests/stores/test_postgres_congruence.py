@@ -1,0 +1,43 @@
+"""An index in PostgreSQL does what `LiveIndex` does: on one server, with pgvector, and with rows on two others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from onlinehash import PostgresIndex
+from tests.programs import WORLDS
+from tests.servers import PostgresServer
+from tests.stores.conftest import Home
+from tests.stores.congruence import check
+from tests.support import thorough
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # a stream of few similar pairs warns, in both
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_same_program_has_the_same_results(world: str, home: Home, look_ups: None) -> None:
+    def make_index(learner: Any, policy: Any) -> PostgresIndex:
+        index = PostgresIndex.create(home.address, learner, policy, **home.fresh().options)
+        index.batch_rows = 7
+        return index
+
+    first = list(WORLDS).index(world)  # so that both kinds of ids are there on each of them
+    for seed in range(first, first + thorough(1, 2)):
+        check(make_index, world, seed, thorough(30, 60))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["stock", "sharded"])
+def test_a_role_without_other_rights_can_do_all_of_it(
+    kind: str, roles: PostgresServer, request: pytest.FixtureRequest
+) -> None:
+    home: Home = request.getfixturevalue(f"{kind}_home")
+
+    def make_index(learner: Any, policy: Any) -> PostgresIndex:
+        PostgresIndex.create(home.address, learner, policy, role="app", **home.options).close()
+        return PostgresIndex.open(roles.address(user="app", password="hidden"), policy, schema=home.schema)
+
+    check(make_index, "MMOH", 100, thorough(40, 200))

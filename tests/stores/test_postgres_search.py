@@ -1,0 +1,293 @@
+"""Search in PostgreSQL: every mode against the slow obvious way, on one server and on several."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import psycopg
+import pytest
+from psycopg import sql
+
+from onlinehash.stores.backend import Found, Head, Layout
+from onlinehash.stores.postgres import creation, multi_index
+from onlinehash.stores.postgres import search as searches
+from onlinehash.stores.postgres.backend import PostgresBackend
+from onlinehash.stores.postgres.connections import connect
+from tests.servers import PostgresServer
+from tests.stores.codes_of import LAYOUTS, away, clustered, opposite
+from tests.stores.conftest import Home
+
+N = 900
+NOW = 3
+ONE = Layout(64, 1, "min")
+
+
+@contextmanager
+def filled(home: Home, layout: Layout, codes: np.ndarray, search: str | None = None) -> Iterator[PostgresBackend]:
+    """A backend with codes of which every seventh dies, some are replaced, and some are born too late."""
+    options = home.options
+    creation.create(home.address, options.pop("schema"), layout, Head(0, {}), {}, role=None, **options)
+    backend = PostgresBackend(home.address, home.schema, search)
+    places = np.arange(len(codes))
+    with backend.changing() as change:
+        change.add_items(1, places, _ids(places), np.zeros((len(codes), 1), np.float32), [_payload(p) for p in places])
+        change.add_codes(1, places, _ids(places), np.roll(codes, 1, axis=0))
+        change.end_codes(2, places)
+        change.add_codes(2, places, _ids(places), codes)
+        change.end_codes(NOW, places[::7])
+        change.end_items(NOW, places[::7])
+        later = places[1::7]
+        change.end_codes(NOW + 1, later)
+        change.add_codes(NOW + 1, later, _ids(later), opposite(layout, codes[later]))
+        change.put_head(Head(NOW, {}))
+    try:
+        yield backend
+    finally:
+        backend.close()
+
+
+def _ids(places: np.ndarray) -> list[str]:
+    return [f"item {place}" for place in places]
+
+
+def _payload(place: int) -> str | None:
+    return None if place % 5 == 0 else f'{{"colour": "{"red" if place % 3 else "blue"}", "size": {place % 10}}}'
+
+
+def expected(layout: Layout, codes: np.ndarray, code: np.ndarray, payloads: bool = False) -> list[Found]:
+    """All that live, in order."""
+    living = np.delete(np.arange(len(codes)), slice(None, None, 7))
+    found = zip(away(layout, codes[living], code).tolist(), living.tolist(), strict=True)
+    return [Found(d, p, f"item {p}", _payload(p) if payloads else None) for d, p in sorted(found)]
+
+
+@pytest.fixture
+def eager(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Look-ups look cheap, so that few items are enough for them; tells of each search whether they were it."""
+    monkeypatch.setattr(multi_index, "LOOK_UP", 0.1)
+    monkeypatch.setattr(multi_index, "FETCH", 0.2)
+    monkeypatch.setattr(multi_index, "STATEMENT", 2.0)
+    monkeypatch.setattr(multi_index, "FIRST", 8.0)
+    monkeypatch.setattr(multi_index, "FEW", 10)
+    answered: list[bool] = []
+
+    def watched(search: Callable[..., Any]) -> Callable[..., Any]:
+        def told(*arguments: Any) -> Any:
+            found = search(*arguments)
+            answered.append(found is not None)
+            return found
+
+        return told
+
+    monkeypatch.setattr(multi_index, "nearest", watched(multi_index.nearest))
+    monkeypatch.setattr(multi_index, "within", watched(multi_index.within))
+    return answered
+
+
+# ------------------------------------------------------------------ exact modes
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_exact_modes_find_the_nearest_and_ties_in_order(stock_home: Home, layout: Layout, eager: list[bool]) -> None:
+    codes = clustered(layout, N)
+    with filled(stock_home, layout, codes) as multi:
+        scan = PostgresBackend(stock_home.address, stock_home.schema, "scan")
+        for code in [*codes[:6], opposite(layout, codes[7])]:
+            everybody = expected(layout, codes, code)
+            for k in (1, 10, 100, 2 * N):
+                assert multi.nearest(code, k, NOW) == scan.nearest(code, k, NOW) == everybody[:k]
+            for radius in (0, everybody[20].distance, max(layout.groups)):
+                within = [one for one in everybody if one.distance <= radius]
+                assert multi.within(code, radius, NOW) == scan.within(code, radius, NOW) == within
+        scan.close()
+    assert any(eager)
+    assert not all(eager) or layout.n_bits < 64  # what is far is not looked up
+
+
+@pytest.mark.parametrize("layout", [ONE, Layout(20, 3, "min")], ids=str)
+def test_several_servers_find_the_same(sharded_home: Home, layout: Layout, eager: list[bool]) -> None:
+    codes = clustered(layout, N)
+    with filled(sharded_home, layout, codes) as backend:
+        for code in [*codes[:4], opposite(layout, codes[7])]:
+            everybody = expected(layout, codes, code)
+            for k in (1, 10, 2 * N):
+                assert backend.nearest(code, k, NOW) == everybody[:k]
+            radius = everybody[20].distance
+            assert backend.within(code, radius, NOW) == [one for one in everybody if one.distance <= radius]
+            assert list(backend.ranked(code, NOW, {})) == expected(layout, codes, code, payloads=True)
+    assert any(eager)
+
+
+@pytest.mark.parametrize("layout", [ONE, Layout(20, 3, "min"), Layout(20, 3, "sum")], ids=str)
+def test_pgvector_finds_the_same(pgvector_home: Home, layout: Layout) -> None:
+    codes = clustered(layout, N)
+    with filled(pgvector_home, layout, codes) as backend:
+        for code in codes[:4]:
+            everybody = expected(layout, codes, code)
+            assert backend.nearest(code, 50, NOW) == everybody[:50]
+            assert backend.within(code, 9, NOW) == [one for one in everybody if one.distance <= 9]
+            assert list(backend.ranked(code, NOW, {})) == expected(layout, codes, code, payloads=True)
+
+
+def test_equal_codes_come_in_the_order_of_places(stock_home: Home, eager: list[bool]) -> None:
+    codes = np.repeat(clustered(ONE, 30), 50, axis=0)
+    codes = codes[np.random.default_rng(0).permutation(len(codes))]
+    with filled(stock_home, ONE, codes) as backend:
+        for k in (1, 7, 60):
+            assert backend.nearest(codes[0], k, NOW) == expected(ONE, codes, codes[0])[:k]
+    assert any(eager)
+
+
+def test_nothing_is_found_among_nothing(stock_home: Home) -> None:
+    with filled(stock_home, ONE, np.empty((0, 8), np.uint8)) as backend:
+        code = np.zeros(8, np.uint8)
+        assert (
+            backend.nearest(code, 3, NOW) == backend.within(code, 64, NOW) == list(backend.ranked(code, NOW, {})) == []
+        )
+
+
+# ------------------------------------------------------------------ how it is done
+
+
+def plan(
+    home: Home, backend: PostgresBackend, code: np.ndarray, monkeypatch: pytest.MonkeyPatch, reused: str = "auto"
+) -> list[str]:
+    """How the database does the look-ups of a search, also when it uses a plan again that it made for any values."""
+    asked: list[tuple[str, Any]] = []
+    original = psycopg.Connection.execute
+
+    def execute(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
+        asked.append((query, params))
+        return original(self, query, params, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(psycopg.Connection, "execute", execute)
+        backend.nearest(code, 5, NOW)
+    look_ups = [(query, params) for query, params in asked if "chunk0 = ANY" in query]
+    assert look_ups
+    settings = searches._LOOK_UPS | (searches._ELSEWHERE if home.shards else {}) | {"plan_cache_mode": reused}
+    statement, values = look_ups[0]
+    numbered = statement.replace("%s", "${}").format(*range(1, len(values) + 1))
+    with connect(home.address) as connection, searches._set(connection, settings):
+        connection.execute(f"PREPARE look_up AS {numbered}")
+        given = sql.SQL(", ").join(map(sql.Literal, values))
+        lines = connection.execute(sql.SQL("EXPLAIN (VERBOSE) EXECUTE look_up ({})").format(given)).fetchall()
+    return [line for (line,) in lines]
+
+
+@pytest.mark.parametrize("reused", ["force_custom_plan", "force_generic_plan"])
+def test_look_ups_go_through_the_btrees(
+    stock_home: Home, reused: str, eager: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = clustered(ONE, N)
+    with filled(stock_home, ONE, codes) as backend:
+        lines = "\n".join(plan(stock_home, backend, codes[1], monkeypatch, reused))
+    assert all(f"Bitmap Index Scan on codes_chunk{number}" in lines for number in range(3))
+    assert lines.count("Scan on codes_") == 3  # and through no other index
+    assert "Seq Scan" not in lines
+
+
+def test_other_servers_sort_what_they_send(
+    sharded_home: Home, eager: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    codes = clustered(ONE, N)
+    with filled(sharded_home, ONE, codes) as backend:
+        lines = plan(sharded_home, backend, codes[1], monkeypatch)
+    remote = [line for line in lines if "Remote SQL" in line]
+    assert len(remote) == 2
+    for line in remote:
+        assert all(f"chunk{number} = ANY" in line for number in range(3))
+        assert "ORDER BY bit_count" in line
+
+
+def test_a_sample_tells_how_full_buckets_are(stock_home: Home) -> None:
+    codes = clustered(ONE, N)
+    codes[:, :3] = codes[0, :3]  # all the same, in what is the first chunk
+    with filled(stock_home, ONE, codes) as backend, connect(stock_home.address) as connection:
+        known = searches.buckets.sampled(connection, f'"{stock_home.schema}".codes', backend.about.chunks, NOW)
+    assert known.n == pytest.approx(N * 6 / 7, rel=0.05)
+    assert known.met[0][0] == pytest.approx(known.n)
+    assert known.met[1][0] < known.n / 10
+    assert sum(known.met[1]) == pytest.approx(known.n)
+
+
+# ------------------------------------------------------------------ filters
+
+
+@pytest.mark.parametrize("search", ["multi", "scan"])
+def test_a_ranking_has_all_that_pass_a_filter(
+    stock_home: Home, search: str, eager: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searches, "_AMONG", (5, 25))
+    codes = clustered(ONE, N)
+    with filled(stock_home, ONE, codes, search) as backend:
+        everybody = expected(ONE, codes, codes[1], payloads=True)
+        assert list(backend.ranked(codes[1], NOW, {})) == everybody
+        found = list(backend.ranked(codes[1], NOW, {"colour": [("in", ["blue"])], "size": [("<", 4)]}))
+        assert found == sorted(found)
+        passing = [one for one in everybody if one.place % 5 and one.place % 3 == 0 and one.place % 10 < 4]
+        assert [one for one in found if one in passing] == passing
+        assert len(found) <= len(passing) + (25 if search == "multi" else 0)
+        first = backend.ranked(codes[1], NOW, {})
+        assert next(first) == everybody[0]
+        del first  # its connection goes back
+        assert backend.nearest(codes[1], 1, NOW)[0].place == everybody[0].place
+    assert any(eager) == (search == "multi")
+
+
+# ------------------------------------------------------------------ approximate modes
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("search", ["hnsw", "ivfflat"])
+@pytest.mark.parametrize("layout", [ONE, Layout(20, 3, "min")], ids=str)
+def test_approximate_modes_find_most_of_the_nearest(pgvector_home: Home, layout: Layout, search: str) -> None:
+    home = pgvector_home.fresh(search)
+    codes = clustered(layout, N)
+    with filled(home, layout, codes) as backend:
+        with connect(home.address) as connection:
+            connection.execute(f'REINDEX TABLE "{home.schema}".codes')
+        hits = 0
+        for code in codes[:20]:
+            found, everybody = backend.nearest(code, 10, NOW), expected(layout, codes, code)
+            assert found == sorted(found)
+            assert set(found) <= set(everybody)
+            hits += sum(one.distance <= everybody[9].distance for one in found)
+            assert backend.within(code, 3, NOW) == [one for one in everybody if one.distance <= 3]
+        assert hits >= 180
+        with backend.changing() as change:  # so that nearly all that an index meets first does not count any more
+            gone = np.argsort(away(layout, codes, codes[1]), kind="stable")[:600]
+            change.end_codes(NOW + 5, gone)
+            change.put_head(Head(NOW + 5, {}))
+        assert len(backend.nearest(codes[1], 10, NOW + 5)) == 10
+
+
+@pytest.mark.parametrize("search", ["pgvector", "hnsw"])
+def test_pgvector_on_several_servers(with_pgvector: PostgresServer, search: str) -> None:
+    shards = []
+    for number in range(2):
+        with connect(with_pgvector.address()) as connection:
+            connection.execute(f"CREATE DATABASE {search}_shard_{number}")
+        shards.append(with_pgvector.address(f"{search}_shard_{number}"))
+    home = Home(with_pgvector).fresh()
+    creation.create(home.address, home.schema, ONE, Head(0, {}), {}, search=search, shards=shards, role=None)
+    codes = clustered(ONE, N)
+    backend = PostgresBackend(home.address, home.schema)
+    places = np.arange(N)
+    with backend.changing() as change:
+        change.add_codes(1, places, _ids(places), codes)
+        change.end_codes(2, places[::2])
+        change.put_head(Head(2, {}))
+    hits = 0
+    for code in codes[1:11]:
+        everybody = sorted(zip(away(ONE, codes[1::2], code).tolist(), range(1, N, 2), strict=True))
+        found = [(one.distance, one.place) for one in backend.nearest(code, 60, 2)]
+        assert len(found) == 60
+        hits += sum(distance <= everybody[59][0] for distance, _ in found)
+        if search == "pgvector":
+            assert found == everybody[:60]
+    assert hits >= 540
+    backend.close()

@@ -115,9 +115,23 @@ def nearest_positions(X: Any, base: Any, k: int, sieve: Sieve | SieveTwin | None
 
     Both are float32 or float64, on the host or on the card, which has to hold the base.
     """
+    rows = nearest_first(X, base, k, sieve)[0]
+    rows.sort(axis=1)
+    return rows.astype(np.int32 if len(base) < 2**31 else np.int64)
+
+
+def nearest_first(X: Any, base: Any, k: int, sieve: Sieve | SieveTwin | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The same rows in the order of (distance, row), and their squared distances as `numeric.neighbours` has them."""
     search = _Search(X, base, k, Sieve() if sieve is None else sieve)
     parts = [search.nearest(slice(start, start + QUERIES)) for start in range(0, len(X), QUERIES)]
-    return np.concatenate(parts).astype(np.int32 if len(base) < 2**31 else np.int64)
+    rows, distances = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return rows, distances
+
+
+def same_precision(X: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both in the precision of the wider one, in which no value changes."""
+    dtype = np.promote_types(X.dtype, base.dtype)
+    return X.astype(dtype, copy=False), base.astype(dtype, copy=False)
 
 
 class _Search:
@@ -144,7 +158,7 @@ class _Search:
         """Rows as float32, none of their values above 1, and their squared lengths."""
         return self._sieve.centre(rows, self._mean, self._factor)
 
-    def nearest(self, queries: slice | np.ndarray, room: int = ROOM) -> np.ndarray:
+    def nearest(self, queries: slice | np.ndarray, room: int = ROOM) -> tuple[np.ndarray, np.ndarray]:
         xp, k, error = self._xp, self._k, self._error
         X = self._X[queries if isinstance(queries, slice) else xp.asarray(queries)]
         room = min(room, len(self._base))
@@ -167,20 +181,20 @@ class _Search:
         chosen = rows[of, at]
         distances = self._sieve.compare(X, self._base, of, chosen)
         order = xp.lexsort(xp.stack([chosen.astype(np.float64), distances, of.astype(np.float64)]))
-        of, chosen, numbers = _host(of[order]), _host(chosen[order]), _host(found)
+        of, numbers = _host(of[order]), _host(found)
         rank = np.arange(len(of)) - np.searchsorted(of, of)
-        out = np.full((len(X), k), -1, np.int64)
-        out[of[rank < k], rank[rank < k]] = chosen[rank < k]
-        more = np.flatnonzero(
-            numbers > room
-        )  # that have more rows as near as the sample says: again, with room for all
+        are_near = rank < k
+        at = of[are_near], rank[are_near]
+        out, far = np.full((len(X), k), -1, np.int64), np.empty((len(X), k))
+        out[at], far[at] = _host(chosen[order])[are_near], _host(distances[order])[are_near]
+        # Some may have more rows as near as the sample says: again, with room for all.
+        more = np.flatnonzero(numbers > room)
         everyone = np.arange(len(self._X))[queries]
         size = max(1, KEPT_BYTES // (16 * int(numbers.max(initial=1))))
         for start in range(0, len(more), size):
             some = more[start : start + size]
-            out[some] = self.nearest(everyone[some], int(numbers[some].max()))
-        out.sort(axis=1)
-        return out
+            out[some], far[some] = self.nearest(everyone[some], int(numbers[some].max()))
+        return out, far
 
     def _reaches(self, points: Any, squares: Any) -> Any:
         """What the k-th nearest cannot exceed, by the sample."""

@@ -200,7 +200,8 @@ def measured(d: int, n_bits: int, n_pairs: int, numbers: list[int]) -> list[dict
             cupy.asarray(np.array([dissimilar_distance(s["dissimilar_ratio"], n_bits) for s in some])),
             cupy.asarray(np.array([s["C"] for s in some])),
         )
-        W, losses = cupy.asarray(np.stack([s["init"].T for s in some])), cupy.empty(number)
+        functions = np.array([s["init"].T for s in some], order="C")
+        W, losses = cupy.asarray(functions), cupy.empty(number)
         cupy.cuda.Device().synchronize()
         began = time.perf_counter()
         module.get_function("teach")(

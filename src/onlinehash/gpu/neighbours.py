@@ -149,8 +149,10 @@ class _Search:
         rows = np.unique(np.linspace(0, len(base) - 1, min(len(base), wanted)).astype(np.int64))
         sample = self._base[xp.asarray(rows)]
         self._mean = sample.mean(axis=0, dtype=np.float64)
-        ends = [float(abs(end)) for matrix in (self._X, self._base) for end in (matrix.max(), matrix.min())]
-        peak = max(ends) + float(xp.abs(self._mean).max())
+        # Block by block, as CuPy reduces an array of 2**31 values or more in a single block of threads.
+        blocks = [m[at : at + ROWS] for m in (self._X, self._base) for at in range(0, len(m), ROWS)]
+        ends = xp.stack([end for block in blocks for end in (block.max(), -block.min())])
+        peak = float(ends.max()) + float(xp.abs(self._mean).max())
         self._factor = float(2.0 ** -max(int(np.frexp(peak)[1]), -1000))
         self._sample = self._centred(sample)
 

@@ -166,7 +166,7 @@ def measured(d: int, n_bits: int, n_pairs: int, numbers: list[int]) -> list[dict
     labels = rng.integers(0, 20, (n_pairs, 2))
     labels[::2, 1] = labels[::2, 0]  # half of the pairs are similar
     X = centres[labels] + rng.standard_normal((n_pairs, 2, d)).astype(np.float32)
-    similar = labels[:, 0] == labels[:, 1]
+    A, B, similar = X[:, 0].copy(), X[:, 1].copy(), labels[:, 0] == labels[:, 1]
     most = max(numbers)
     grid = [
         {"C": float(10.0 ** rng.uniform(-4, 0)), "similar_radius": int(rng.integers(0, 3)),
@@ -177,7 +177,7 @@ def measured(d: int, n_bits: int, n_pairs: int, numbers: list[int]) -> list[dict
 
     def taught(settings: dict[str, Any], n: int = n_pairs) -> np.ndarray:
         learner = OnlineHashing(n_bits, centre="none", **settings)
-        learner.partial_fit_pairs(X[:n, 0], X[:n, 1], similar[:n])
+        learner.partial_fit_pairs(A[:n], B[:n], similar[:n])
         return learner.projection_
 
     taught(grid[0], 100)  # compiled

@@ -204,10 +204,9 @@ class CardCodes:
         self._runs.pick(*keys, work.k, work.nearest, work.picked)
 
     def _is_asked_again(self, n_queries: int, k: int) -> bool:
-        """Whether a search is worth recording: when as many queries with the same k come a second time, not after
-        each of many changes."""
+        """Whether a search is worth recording: one query always is, several are when they come a second time."""
         asked = (n_queries, k)
-        is_again = asked == self._asked or asked in self._recordings
+        is_again = n_queries == 1 or asked == self._asked or asked in self._recordings
         self._asked = asked
         return is_again and n_queries <= RECORDED_QUERIES
 

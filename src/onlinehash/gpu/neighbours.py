@@ -145,7 +145,8 @@ class _Search:
         self._X, self._base = xp.asarray(X), xp.asarray(base)
         # Twice the bounds of numeric/neighbours.py, as here the bounds themselves are rounded to float32 too.
         self._error = 2 * (d + 16) * 2.0**-24, 2 * (8 * d + 64) * 2.0**-126
-        wanted = max(SAMPLED, min(8 * len(base) * k // ROOM, MOST_SAMPLED), 8 * k)  # an eighth of the room is taken
+        # So that an eighth of the room is taken; of a small base an eighth is enough.
+        wanted = max(min(SAMPLED, len(base) // 8), min(8 * len(base) * k // ROOM, MOST_SAMPLED), 8 * k)
         rows = np.unique(np.linspace(0, len(base) - 1, min(len(base), wanted)).astype(np.int64))
         sample = self._base[xp.asarray(rows)]
         self._mean = sample.mean(axis=0, dtype=np.float64)
@@ -179,24 +180,25 @@ class _Search:
         if k <= room:
             reaches = self._sieve.kth(greatest, found, k)
         certain = xp.minimum(reaches, np.float32(np.finfo(np.float32).max))[:, None]
-        of, at = (xp.ascontiguousarray(axis) for axis in xp.nonzero(least <= certain))
+        widest = min(room, int(found.max()))
+        of, at = (xp.ascontiguousarray(axis) for axis in xp.nonzero(least[:, :widest] <= certain))
         chosen = rows[of, at]
         distances = self._sieve.compare(X, self._base, of, chosen)
         order = xp.lexsort(xp.stack([chosen.astype(np.float64), distances, of.astype(np.float64)]))
-        of, numbers = _host(of[order]), _host(found)
-        rank = np.arange(len(of)) - np.searchsorted(of, of)
-        are_near = rank < k
-        at = of[are_near], rank[are_near]
-        out, far = np.full((len(X), k), -1, np.int64), np.empty((len(X), k))
-        out[at], far[at] = _host(chosen[order])[are_near], _host(distances[order])[are_near]
+        of = of[order]
+        rank = xp.arange(len(of)) - xp.searchsorted(of, xp.arange(len(X)))[of]
+        order, of, rank = order[rank < k], of[rank < k], rank[rank < k]
+        near, far = xp.full((len(X), k), -1, np.int64), xp.full((len(X), k), np.inf)
+        near[of, rank], far[of, rank] = chosen[order], distances[order]
+        out, squared, numbers = _host(near), _host(far), _host(found)
         # Some may have more rows as near as the sample says: again, with room for all.
         more = np.flatnonzero(numbers > room)
         everyone = np.arange(len(self._X))[queries]
         size = max(1, KEPT_BYTES // (16 * int(numbers.max(initial=1))))
         for start in range(0, len(more), size):
             some = more[start : start + size]
-            out[some], far[some] = self.nearest(everyone[some], int(numbers[some].max()))
-        return out, far
+            out[some], squared[some] = self.nearest(everyone[some], int(numbers[some].max()))
+        return out, squared
 
     def _reaches(self, points: Any, squares: Any) -> Any:
         """What the k-th nearest cannot exceed, by the sample."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -38,7 +40,9 @@ def test_the_card_prints_what_the_cpu_prints(files):
 
 @pytest.mark.skipif(has_card(), reason="there is a card")
 def test_without_a_card_there_is_one_sentence(files):
-    assert "needs" in refused(*files, "--device", "cuda")[1]
+    for command in (files, ("serve", "new", "--port", "0")):
+        assert "a GpuIndex needs" in refused(*command, "--device", "cuda")[1]
+    assert not os.path.exists("new")
 
 
 @pytest.mark.parametrize("runs", RUNS)

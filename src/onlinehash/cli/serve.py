@@ -78,7 +78,11 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
             else:
                 _announce(running.address(listener), service, options.target, access, as_json)
 
-        running.server(app, service, started, readers.retire).run(sockets)
+        def stopping() -> None:
+            readers.retire()
+            running.exit_within(limits.stop_seconds)
+
+        running.server(app, service, started, stopping).run(sockets)
 
 
 def _announce(url: str, service: Service, target: str, access: Access, as_json: bool) -> None:

@@ -19,6 +19,7 @@ from onlinehash.serve.facts import Facts
 from onlinehash.serve.follower import Follower
 from onlinehash.serve.hub import Hub
 from onlinehash.serve.news import News
+from onlinehash.serve.reads import Reads
 from onlinehash.serve.settings import Limits
 from onlinehash.serve.writer import Writer
 
@@ -55,7 +56,7 @@ class Service(Changes, Facts):
                 )
         self.index, self.limits, self._receipts = index, limits or Limits(), Receipts(index)
         self.label, self.pictures, self.read_only, self.demo = label, pictures, read_only, demo
-        self.hub, self.writer = Hub(self.limits.events), Writer(self.limits)
+        self.hub, self.writer, self.reads = Hub(self.limits.events), Writer(self.limits), Reads(self.limits)
         self.monitor: Monitor | None = None
         self.rivals: Rivals | None = None
         self.teacher: Teacher | None = None
@@ -79,8 +80,15 @@ class Service(Changes, Facts):
         if self.follower is not None:
             self.follower.start()
 
+    def stop(self) -> None:
+        """Begin to stop: end reads, disconnect listeners, refuse changes. Called in the event loop."""
+        self.reads.stop()
+        self.hub.close()
+        self.writer.retire()
+
     def close(self) -> None:
-        """Finish all accepted changes, then close the index."""
+        """Finish the accepted changes for which there is time, then close the index."""
+        self.reads.close()
         if self.teacher is not None:
             self.teacher.stop()  # first: it still teaches
         if self.follower is not None:

@@ -25,6 +25,14 @@ class Limits:
     #: Waiting changes, and the bytes of their bodies.
     queue: int = 1_024
     queue_bytes: int = 256 * MIB
+    #: Searches that wait for one of the threads that filter or search for many queries, and seconds for one of these.
+    reads: int = 256
+    request_seconds: float = 10.0
+    #: Fields of one filter, and its values in all.
+    filter_fields: int = 64
+    filter_values: int = 10_000
+    #: Seconds from a stop signal to the end of the process.
+    stop_seconds: float = 5.0
     #: Seconds for a whole body; for a request line and headers, or between requests; for a client to take an answer.
     body_seconds: float = 30.0
     idle_seconds: float = 30.0

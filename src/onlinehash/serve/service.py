@@ -66,6 +66,7 @@ class Service(Changes, Facts):
         self.follower = Follower(self) if read_only else None
         self.news, self._told = News(), (0, 0)
         self._waiting = ThreadPoolExecutor(1, "onlinehash-waiting")
+        self._parsing = ThreadPoolExecutor(1, "onlinehash-parsing")
 
     @property
     def companions(self) -> list[Companion]:
@@ -97,7 +98,8 @@ class Service(Changes, Facts):
         for companion in self.companions:
             companion.stop()
         self.index.close()
-        self._waiting.shutdown(wait=False)
+        for pool in (self._waiting, self._parsing):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     # ------------------------------------------------------------------------------------------------ reading
 
@@ -109,6 +111,10 @@ class Service(Changes, Facts):
             except InvalidInput:
                 self.index.reload()
         return find()
+
+    async def parsed(self, parse: Callable[[], T]) -> T:
+        """Parse a large body in a thread: one at a time, as a parser does not let anybody else run meanwhile."""
+        return await asyncio.get_running_loop().run_in_executor(self._parsing, parse)
 
     async def waited(self, find: Callable[[], T]) -> T:
         """Call `find`, which may wait for a running change, in a thread that searches do not use."""

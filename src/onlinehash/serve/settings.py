@@ -16,6 +16,9 @@ class Limits:
     """Limits of a service; requests beyond them get a 4xx answer and change nothing."""
 
     body_bytes: int = 64 * MIB
+    #: Bytes of memory that one JSON body takes with what is parsed from it, as estimated; and all bodies together.
+    json_memory: int = 32 * MIB
+    memory: int = 512 * MIB
     #: Rows of one body, values of one row, results of one query, ids of one body, results of one answer.
     batch: int = 10_000
     features: int = 65_536

@@ -58,7 +58,7 @@ class Searches:
         self._service, self._batches = service, Batches(service.index, service.index.supports(Capability.VIEW))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await asked(shapes.Query, scope, receive, self._service.limits)
+        body = await asked(shapes.Query, scope, receive, self._service)
         if body.vector is None or body.where is not None or body.rerank or body.payloads:
             response = await read(self._service, receive, lambda deadline: _search(self._service, body, deadline))
             await response(scope, receive, send)
@@ -76,7 +76,7 @@ class Radii:
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await asked(shapes.Within, scope, receive, self._service.limits)
+        body = await asked(shapes.Within, scope, receive, self._service)
         response = await read(self._service, receive, lambda deadline: _within(self._service, body, deadline))
         await response(scope, receive, send)
 

@@ -20,6 +20,7 @@ from onlinehash.serve.follower import Follower
 from onlinehash.serve.hub import Hub
 from onlinehash.serve.news import News
 from onlinehash.serve.reads import Reads
+from onlinehash.serve.refreshes import Refreshes
 from onlinehash.serve.settings import Limits
 from onlinehash.serve.writer import Writer
 
@@ -57,6 +58,7 @@ class Service(Changes, Facts):
         self.index, self.limits, self._receipts = index, limits or Limits(), Receipts(index)
         self.label, self.pictures, self.read_only, self.demo = label, pictures, read_only, demo
         self.hub, self.writer, self.reads = Hub(self.limits.events), Writer(self.limits), Reads(self.limits)
+        self.refreshes = Refreshes(index, self.writer)
         self.monitor: Monitor | None = None
         self.rivals: Rivals | None = None
         self.teacher: Teacher | None = None

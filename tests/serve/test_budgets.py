@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ import numpy as np
 import pytest
 
 from onlinehash import LiveIndex
+from onlinehash.errors import StorageError
 from onlinehash.live import payloads
+from onlinehash.serve import storage
+from onlinehash.serve.clients import CLIENT_HEADER, client_of
 from onlinehash.serve.errors import Unavailable
 from onlinehash.serve.routes import search
 from onlinehash.serve.settings import Limits
@@ -123,6 +127,68 @@ def test_many_queries_are_searched_a_few_at_a_time(monkeypatch: pytest.MonkeyPat
     with served(small_index(n=200), request_seconds=0.2) as (_, url):
         answered = post_json(url, "/v1/search", {"vectors": rows(2000).tolist(), "k": 4})
         assert answered.status_code == 504
+
+
+# ------------------------------------------------------------------ clients
+
+
+def test_all_who_have_the_token_are_one_client_for_the_rate() -> None:
+    known = {"Authorization": "Bearer a-secret-token"}
+    with served(token="a-secret-token", rate=3.0) as (_, url), httpx.Client(base_url=url, timeout=SECONDS) as client:
+        strangers = [client.get("/v1/stats").status_code for _ in range(40)]
+        assert set(strangers) == {401, 429}
+        assert client.get("/v1/stats", headers=known).status_code == 200  # whatever strangers at this address did
+        friends = [client.get("/v1/stats", headers=known).status_code for _ in range(40)]
+        assert set(friends) == {200, 429}
+
+
+@pytest.mark.parametrize(
+    ("address", "client"),
+    [
+        ("192.0.2.7", "192.0.2.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9", "2001:db8:1:2::/64"),
+        ("::ffff:192.0.2.7", "192.0.2.7"),
+        ("testclient", "testclient"),
+    ],
+)
+def test_an_ipv6_client_is_its_network(address: str, client: str) -> None:
+    assert client_of({"client": (address, 1), "headers": [(CLIENT_HEADER, b"somebody else")]}) == client
+    assert client_of({"client": None, "headers": [(CLIENT_HEADER, client.encode())]}) == client
+
+
+def test_one_client_cannot_take_all_places_of_listeners() -> None:
+    with served(events=4, events_per_client=2) as (service, url), ExitStack() as stack:
+        for expected in (200, 200, 429):
+            answered = stack.enter_context(httpx.stream("GET", f"{url}/events", timeout=SECONDS))
+            assert answered.status_code == expected
+        assert len(service.hub) == 2
+
+
+# ------------------------------------------------------------------ a full disk
+
+
+def test_a_full_disk_is_logged_and_the_service_is_not_ready(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object) -> None:
+        raise StorageError("the disk is full.")
+
+    with served() as (service, url):
+        ready = lambda: httpx.get(f"{url}/v1/ready", timeout=SECONDS)  # noqa: E731
+        item = {"vectors": [[1.0, 2.0]]}
+        assert ready().status_code == 200
+        with monkeypatch.context() as patch:
+            patch.setattr(service.index, "add", full)
+            assert post_json(url, "/v1/items", item).status_code == 507
+        assert (ready().status_code, ready().json()["status"]) == (503, "storage failing")
+        assert [record.getMessage() for record in caplog.records] == ["a change could not be stored"]
+        assert post_json(url, "/v1/items", item).status_code == 201
+        assert ready().status_code == 200
+        service.storage._failed_at = time.monotonic()
+        assert ready().status_code == 503
+        monkeypatch.setattr(storage, "MEMORY", 0.0)
+        assert ready().status_code == 200
 
 
 # ------------------------------------------------------------------ stopping

@@ -20,6 +20,7 @@ from onlinehash import checks
 from onlinehash.errors import OnlineHashError
 from onlinehash.serve import errors, logs
 from onlinehash.serve.answers import refusal
+from onlinehash.serve.clients import client_of
 from onlinehash.serve.exchange import too_large
 from onlinehash.serve.memory import Body, Memory
 from onlinehash.serve.metrics import Metrics
@@ -66,6 +67,9 @@ _FOR_DATA = [
 ]
 #: What is asked by other methods is never framed, embedded or cached, and each header costs a search some microseconds.
 _FOR_CHANGES = [_NO_SNIFFING]
+
+#: Whoever has the token is one client, from however many addresses; no address is called that.
+_WITH_TOKEN = "token"
 
 #: The names of the headers that every answer gets here.
 ADDED = frozenset(name for name, _ in _FOR_PAGE)
@@ -149,9 +153,10 @@ class Guard:
             raise errors.Forbidden(
                 f"requests from {shown} are not allowed; only this service's own page may send them."
             )
-        if self._rate is not None and scope["client"] is not None:
-            self._rate.take(scope["client"][0])
-        if self._token is not None and not is_open and not self._is_known(headers.get(b"authorization", b"")):
+        is_known = self._token is not None and self._is_known(headers.get(b"authorization", b""))
+        if self._rate is not None and scope["client"] is not None:  # a reader has counted what it forwards
+            self._rate.take(_WITH_TOKEN if is_known else client_of(scope))
+        if self._token is not None and not is_open and not is_known:
             got = "another" if b"authorization" in headers else "none"
             raise errors.Unauthorized(
                 f"expected the header Authorization: Bearer TOKEN with this service's token, got {got}."
@@ -209,7 +214,7 @@ def _origin(value: bytes) -> str:
 
 
 class _Rate:
-    """Rate limit per client address: a token bucket that holds one second of requests."""
+    """Rate limit for each client: a bucket that holds one second of requests."""
 
     def __init__(self, rate: float) -> None:
         self._rate, self._most = rate, max(1.0, rate)

@@ -22,6 +22,7 @@ from onlinehash.serve.news import News
 from onlinehash.serve.reads import Reads
 from onlinehash.serve.refreshes import Refreshes
 from onlinehash.serve.settings import Limits
+from onlinehash.serve.storage import Storage
 from onlinehash.serve.writer import Writer
 
 if TYPE_CHECKING:
@@ -57,8 +58,8 @@ class Service(Changes, Facts):
                 )
         self.index, self.limits, self._receipts = index, limits or Limits(), Receipts(index)
         self.label, self.pictures, self.read_only, self.demo = label, pictures, read_only, demo
-        self.hub, self.writer, self.reads = Hub(self.limits.events), Writer(self.limits), Reads(self.limits)
-        self.refreshes = Refreshes(index, self.writer)
+        self.hub, self.writer, self.reads = Hub(self.limits), Writer(self.limits), Reads(self.limits)
+        self.refreshes, self.storage = Refreshes(index, self.writer), Storage()
         self.monitor: Monitor | None = None
         self.rivals: Rivals | None = None
         self.teacher: Teacher | None = None

@@ -39,10 +39,12 @@ class Limits:
     #: Seconds for a whole body; for a request line and headers, or between requests; for a client to take an answer.
     body_seconds: float = 30.0
     idle_seconds: float = 30.0
-    #: Requests per second from one address, 0 for no limit; open connections, and listeners to events, in total.
+    #: Requests per second with the token, or else from one address, 0 for no limit; open connections; listeners to
+    #: events, in total and at one address.
     rate: float = 0.0
     connections: int = 1_024
     events: int = 32
+    events_per_client: int = 8
 
     def __post_init__(self) -> None:
         rules = {f.name: checks.real(0, above=f.name != "rate") for f in fields(self)}

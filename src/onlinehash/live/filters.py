@@ -68,13 +68,13 @@ def checked(where: Any, check: Check = never, *, max_fields: int = MAX_FIELDS, m
         raise InvalidInput(f"expected where to be a dict of fields and conditions, got {checks.shown(where)}.")
     if len(where) > max_fields:
         raise InvalidInput(f"expected a filter on at most {max_fields} fields, got {len(where)}; use fewer.")
-    if _exceeds(where.values(), max_values):
+    if exceeds(where.values(), max_values):
         raise InvalidInput(f"expected a filter with at most {max_values} values in all, got more; use fewer.")
     return Filter({field: _tests(field, condition) for field, condition in where.items()}, check)
 
 
-def _exceeds(conditions: Iterable[Any], most: int) -> bool:
-    """Whether there are more values than that, in conditions that may be nested without end."""
+def exceeds(conditions: Iterable[Any], most: int) -> bool:
+    """Whether conditions have more values than that, where those inside lists and dicts count."""
     n, left = 0, [conditions]
     while left:
         for value in left.pop():

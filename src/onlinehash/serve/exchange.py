@@ -23,7 +23,7 @@ from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
 
 #: Bytes of a body that is parsed in a thread, so that others are answered meanwhile.
-LARGE = 1 << 18
+LARGE = 1 << 16
 
 KEY_HEADER, REPLAYED_HEADER = "Idempotency-Key", "Idempotency-Replayed"
 LONGEST_KEY = 128

@@ -18,8 +18,9 @@ from starlette.types import Receive
 from onlinehash.serve.errors import BadRequest, Busy, DeadlineExceeded, Unavailable
 from onlinehash.serve.settings import Limits
 
-#: Threads. Searches release Python's lock, filters do not.
-WORKERS = 4
+#: Threads for what looks cheap and for what does not, so that the one need not wait for the other. Python runs one
+#: thread at a time, and every dear one that is at work takes its share from all others.
+CHEAP, DEAR = 2, 1
 
 T = TypeVar("T")
 
@@ -53,13 +54,14 @@ class Reads:
     def __init__(self, limits: Limits) -> None:
         self._limits, self._n = limits, 0
         self._stopping = threading.Event()
-        self._pool = ThreadPoolExecutor(WORKERS, "onlinehash-read")
+        self._cheap = ThreadPoolExecutor(CHEAP, "onlinehash-read")
+        self._dear = ThreadPoolExecutor(DEAR, "onlinehash-long-read")
 
     def __len__(self) -> int:
         return self._n
 
-    async def run(self, find: Callable[[Deadline], T], receive: Receive) -> T:
-        """The result of a read whose request has come whole."""
+    async def run(self, find: Callable[[Deadline], T], receive: Receive, is_dear: bool = False) -> T:
+        """The result of a read whose request has come whole; a dear one waits for others of its kind."""
         if self._n >= self._limits.reads:
             raise Busy(f"too many searches are waiting ({self._n}); retry after 1 s.")
         deadline = Deadline(self._limits.request_seconds, self._stopping)
@@ -71,7 +73,7 @@ class Reads:
         leaving = asyncio.create_task(_note_leaving(receive, deadline))
         self._n += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, attempt)
+            return await asyncio.get_running_loop().run_in_executor(self._dear if is_dear else self._cheap, attempt)
         finally:
             self._n -= 1
             deadline.leave()  # where this task was cancelled
@@ -84,7 +86,8 @@ class Reads:
     def close(self) -> None:
         """Let go of the threads."""
         self.stop()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._cheap, self._dear):
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 async def _note_leaving(receive: Receive, deadline: Deadline) -> None:

@@ -36,7 +36,7 @@ _TYPES = re.compile(r"Expected `([a-z| ]+)`, got `([a-z]+)`")
 _TOKENS = re.compile(rb'("[^"]*+")([ \t\r\n]*+:)?|[\[{]|[\]}]')
 
 #: Strings of a body that may be cut out of it at once.
-_FEW_STRINGS = 4096
+_FEW_STRINGS = 1 << 14
 
 _VECTOR = b'"vector"'
 

@@ -36,6 +36,9 @@ TRIES = 3
 #: Times the hits of one answer that are found before they are counted.
 HITS_AT_ONCE = 8
 
+#: Up to so many queries, fields and values of a filter, or hits to rerank, a search looks cheap.
+FEW_QUERIES, FEW_FIELDS, FEW_VALUES, FEW_RERANKED = 16, 4, 100, 1000
+
 #: Items times queries that are compared, and queries that are reranked, between two looks at the deadline.
 _COMPARED_AT_ONCE, _RERANKED_AT_ONCE = 500_000_000, 256
 
@@ -60,7 +63,9 @@ class Searches:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await asked(shapes.Query, scope, receive, self._service)
         if body.vector is None or body.where is not None or body.rerank or body.payloads:
-            response = await read(self._service, receive, lambda deadline: _search(self._service, body, deadline))
+            response = await read(
+                self._service, receive, lambda deadline: _search(self._service, body, deadline), _is_dear(body)
+            )
             await response(scope, receive, send)
             return
         found = await self._batches.search(body.vector, body.k)
@@ -77,7 +82,9 @@ class Radii:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await asked(shapes.Within, scope, receive, self._service)
-        response = await read(self._service, receive, lambda deadline: _within(self._service, body, deadline))
+        response = await read(
+            self._service, receive, lambda deadline: _within(self._service, body, deadline), _is_dear(body)
+        )
         await response(scope, receive, send)
 
 
@@ -95,7 +102,9 @@ def routes(service: Service) -> APIRouter:
         ids = np.array(body.ids, object)  # as NumPy would make strings of numbers beside a string
         hits = Hits(ids, np.zeros(ids.shape))
         encoder = index.encoder
-        ranked = await read(service, request.receive, lambda _: index.rerank(query, hits, body.k))
+        ranked = await read(
+            service, request.receive, lambda _: index.rerank(query, hits, body.k), len(body.ids) > FEW_RERANKED
+        )
         return answer(_lists(ranked), encoder)
 
     @router.post("/v1/search/image", **described("Search by a picture", MEDIA_TYPES, results.FoundByPicture))
@@ -128,9 +137,16 @@ def routes(service: Service) -> APIRouter:
     return router
 
 
-async def read(service: Service, receive: Receive, find: Callable[[Deadline], T]) -> T:
+async def read(service: Service, receive: Receive, find: Callable[[Deadline], T], is_dear: bool) -> T:
     """Call `find` where reads may take long, with its deadline."""
-    return await service.reads.run(lambda deadline: service.read(lambda: find(deadline)), receive)
+    return await service.reads.run(lambda deadline: service.read(lambda: find(deadline)), receive, is_dear)
+
+
+def _is_dear(body: shapes.Asked) -> bool:
+    """Whether a search looks as if it took long: one for many queries, or with a large filter."""
+    queries = next((many for many in (body.vectors, body.ids, body.codes) if many is not None), ())
+    where = body.where or {}
+    return len(queries) > FEW_QUERIES or len(where) > FEW_FIELDS or filters.exceeds(where.values(), FEW_VALUES)
 
 
 def undisturbed(find: Callable[[], T]) -> T:

@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 
 from onlinehash import LiveIndex, OnlineHashing, RbfAnchors, refresh
-from onlinehash.errors import InvalidInput, InvalidParameter
+from onlinehash.errors import InvalidInput, InvalidParameter, OnlineHashError
 from onlinehash.index.items import Items
+from onlinehash.live import refresher
 from onlinehash.live.interrupts import uninterrupted
 from onlinehash.live.storage import Storage
 from onlinehash.live.table import ItemTable
@@ -370,3 +371,38 @@ def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "items"):
         assert isinstance(refused(lambda path=path: LiveIndex(OnlineHashing(8), path=path)), InvalidInput)
+
+
+def no_thread(*_):
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize("start", [no_thread, lambda *_: 0], ids=["none", "one that dies before it begins"])
+def test_a_refresh_for_which_no_thread_can_be_started_fails_and_the_next_one_works(start, monkeypatch):
+    index = made(None)
+    index.learn_pairs(X[:10], X[10:20], np.arange(10) % 2 == 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(refresher, "START_SECONDS", 0.05)
+        patch.setattr("_thread.start_new_thread", start)
+        with pytest.raises(OnlineHashError, match="no thread could be started"):
+            index.refresh(wait=False)
+        assert index._table._rehash is None  # or positions could never be counted anew
+        index.cancel()
+    assert index.refresh(wait=False).wait()
+    assert index.behind == (0, 0)
+    assert is_sound(index)
+    index.close()
+
+
+def test_a_thread_that_begins_after_it_was_given_up_does_nothing(monkeypatch):
+    late, ran = [], []
+    with monkeypatch.context() as patch:
+        patch.setattr(refresher, "START_SECONDS", 0.05)
+        patch.setattr("_thread.start_new_thread", lambda work, arguments: late.append(work))
+        job = refresher.Refresh(lambda stop: ran.append(stop) or True)
+        with pytest.raises(OnlineHashError):
+            job.start()
+    late[0]()
+    assert job.done
+    assert not job.wait()
+    assert not ran

@@ -510,7 +510,11 @@ class LiveIndex(LearnerIndex):
         """Replace codes and encoder by those of this version, here or in the background."""
         attachment = None if by_policy else self._attachments.of_this_thread()
         rehash = self._table.begin(version.encoder, self._learner.mean_)
-        return self._refresher.launch(lambda stop: self._run(rehash, version, pause, attachment, stop), wait)
+        try:
+            return self._refresher.launch(lambda stop: self._run(rehash, version, pause, attachment, stop), wait)
+        except BaseException:
+            self._table.end()  # it may not even have begun
+            raise
 
     def _run(
         self, rehash: Rehash, version: Version, pause: bool, attachment: Attachment | None, stop: Callable[[], bool]

@@ -17,7 +17,7 @@ from onlinehash.index.multi_index import MultiIndex
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import filters
 from onlinehash.live.margins import Margins
-from onlinehash.live.payloads import Payloads
+from onlinehash.live.payloads import Columns, Payloads
 from onlinehash.live.recode import Rehash
 from onlinehash.live.sqlite import Store
 from onlinehash.live.sqlite.changes import Difference
@@ -84,11 +84,20 @@ class ItemTable:
         """The published index, and which of its items a filter admits."""
         if where is None:
             return self.view, None
-        tests = filters.checked(where)
-        self.payloads.columns(tests)  # may read all payloads, for which nobody waits at the gate
+        filter = filters.checked(where)
+        found = self._with_columns(filter)
+        if found is None:
+            with self.payloads.prepared(filter):  # may read all payloads, for which nobody waits at the gate
+                found = self._with_columns(filter)
+                assert found is not None
+        view, columns = found
+        return view, columns.mask(filter)[view.items.positions()]
+
+    def _with_columns(self, filter: filters.Filter) -> tuple[Index, Columns] | None:
+        """The published index and the columns that belong to it, if all are there."""
         with self.gate:
-            view, columns = self.view, self.payloads.columns(tests)
-        return view, columns.mask(tests)[view.items.positions()]
+            columns = self.payloads.columns(filter)
+            return None if columns is None else (self.view, columns)
 
     def find(self, ids: Any) -> np.ndarray:
         """The positions of items; refused if one is unknown."""

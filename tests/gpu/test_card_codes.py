@@ -30,7 +30,9 @@ def has_card() -> bool:
     return True
 
 
-needs_card = pytest.mark.skipif(not has_card(), reason="no CUDA card with CuPy is here")
+needs_card = pytest.mark.skipif(
+    not has_card(), reason="there is no CUDA card with CuPy here; where there is one, `pip install -e '.[gpu]'` helps"
+)
 RUNS = [pytest.param(Twins, id="twins"), pytest.param(Kernels, id="card", marks=needs_card)]
 
 

@@ -144,7 +144,7 @@ class Storage:
         """The learner, after everything it was taught."""
         name = f"learner in {self.store.path}"
         blob, events = stored
-        learner: Learner = expect(files.from_bytes(blob, name), Learner, name)
+        learner: Learner = expect(files.from_bytes(blob, name), Learner, name).keep_metric()
         self._note_checkpoint(learner, blob)
         replay(learner, events)
         return learner

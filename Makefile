@@ -32,8 +32,7 @@ dist: .venv/.dev
 
 # README and docs: their Python and curl lines are run, their links followed, their tables compared with the code.
 docs-test: .venv/.dev
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal tests/test_docs.py tests/serve/test_http_page.py \
-	  tests/cli/test_app.py tests/cli/test_live.py
+	$(TESTS) -m '' tests/test_docs.py tests/serve/test_http_page.py tests/cli/test_app.py tests/cli/test_live.py
 
 lint: .venv/.dev lint-files
 	$(BIN)/ruff check .

@@ -33,6 +33,7 @@ def arm_kernels(cpus: list[str], cache: Path) -> dict[str, dict[str, str]]:
 
 def scan_kernels() -> dict[str, str]:
     """Unoptimised LLVM of the scan's kernels, and of the comparisons in both orders alone in a loop over groups."""
+    import llvmlite.binding as llvm
     import numpy as np
     from numba import njit
 
@@ -50,6 +51,7 @@ def scan_kernels() -> dict[str, str]:
         for i in range(n_groups):
             noted[i] = any_below_in_streams(planes, i, n_models, per_model, query, bound, n_groups)
 
+    llvm.set_option("", "--disable-expand-reductions")  # which this machine may need, and AArch64 has instructions for
     codes = Codes.from_bits(np.zeros((64 * GROUP, 8), np.bool_))
     scan.kernels = scan.IN_ORDER
     index = FlatIndex(codes)

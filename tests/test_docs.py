@@ -27,7 +27,12 @@ def blocks(page: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.name)
+def runnable(page: Path) -> object:
+    """A page to be run; the one on scale-out starts processes and a database."""
+    return pytest.param(page, id=page.name, marks=[pytest.mark.long] if page.name == "scale-out.md" else [])
+
+
+@pytest.mark.parametrize("page", [runnable(page) for page in PAGES if blocks(page)])
 def test_python_of_a_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}

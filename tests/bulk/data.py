@@ -100,7 +100,7 @@ def write_zarr(path: Path, vectors: np.ndarray) -> Path:
 
     group = zarr.create_group(path)
     for name, values in (("vector", vectors), ("id", np.arange(N)), ("label", Y)):
-        group.create_array(name, data=values, chunks=(60, *values.shape[1:]))
+        group.create_array(name, shape=values.shape, dtype=values.dtype, chunks=(60, *values.shape[1:]))[:] = values
     return path
 
 

@@ -45,7 +45,7 @@ def test_all_rows_once_and_in_order(kind: str, dtype: type, tmp_path: Path, monk
 def test_a_zarr_array_alone(tmp_path: Path) -> None:
     import zarr
 
-    zarr.create_array(tmp_path / "x", data=X, chunks=(100, 5), shards=(200, 10))
+    zarr.create_array(tmp_path / "x", shape=X.shape, dtype=X.dtype, chunks=(100, 5), shards=(200, 10))[:] = X
     source = bulk.open_source(tmp_path / "x", partition_rows=300)
     assert [part.n_rows for part in source.partitions] == [200] * 5  # whole shards
     np.testing.assert_array_equal(np.concatenate([b.X for p in source.partitions for b in p.blocks()]), X)

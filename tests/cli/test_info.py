@@ -16,9 +16,9 @@ from onlinehash import (
     MultiModelOnlineHashing,
     OnlineHashing,
     RbfAnchors,
-    container,
     evaluate,
 )
+from onlinehash.io import container
 from tests.cli.running import Data, done, refused
 
 DATA = Data.make(200)

@@ -30,7 +30,9 @@ def has_card() -> bool:
     return True
 
 
-needs_card = pytest.mark.skipif(not has_card(), reason="no CUDA card with CuPy is here")
+needs_card = pytest.mark.skipif(
+    not has_card(), reason="there is no CUDA card with CuPy here; where there is one, `pip install -e '.[gpu]'` helps"
+)
 RUNS = [pytest.param(Twins, id="twins"), pytest.param(Kernels, id="card", marks=needs_card)]
 
 
@@ -147,7 +149,7 @@ def test_changes_and_forks(runs: Any) -> None:
         np.testing.assert_array_equal(got, all_keys(codes, query[0], shape, living)[:20])
         relevant = rng.random((3, len(codes))) < 0.1
         counts, hits = one.histograms(shape.words_of(query), np.stack([masks_of(r) for r in relevant]), np.array([1]))
-        distances = np.bitwise_count(codes ^ query[0]).sum(axis=1)
+        distances = np.bitwise_count(codes ^ query[0]).sum(axis=1, dtype=np.intp)
         np.testing.assert_array_equal(counts[0], np.bincount(distances, minlength=counts.shape[1]))
         np.testing.assert_array_equal(hits[0], np.bincount(distances[relevant[1]], minlength=counts.shape[1]))
 

@@ -56,7 +56,8 @@ def _cut(inside: csr_array, pull: np.ndarray, now: np.ndarray) -> np.ndarray:
     heads = np.concatenate([pairs.col, up, np.full(len(down), sink)])
     capacities = np.concatenate([-pairs.data, -pull[up], pull[down]])
     capacities //= -(-int(capacities.sum()) // MOST_CAPACITY)
-    graph = csr_array(coo_array((capacities.astype(np.int32), (tails, heads)), shape=(sink + 1, sink + 1)))
+    ends = tails.astype(np.int32), heads.astype(np.int32)  # SciPy's flows take no other numbers
+    graph = csr_array(coo_array((capacities.astype(np.int32), ends), shape=(sink + 1, sink + 1)))
     left = graph - maximum_flow(graph, source, sink).flow
     left.data = np.maximum(left.data, 0)
     left.eliminate_zeros()

@@ -10,6 +10,7 @@
     ├── UnknownId          (KeyError)     an id that no item of the index has
     ├── NotReady           (ValueError)   nothing learned yet, or a feature map still collects its anchors
     │   └── NotFitted      (+ scikit-learn's NotFittedError; lives in `features`, as that is heavy)
+    ├── Diverged           (ArithmeticError)  a learner's own numbers overflowed; such a learner is never saved
     ├── FormatError        (ValueError)   a file that is truncated, foreign, too new or tampered with
     ├── StorageError       (OSError)      the disk is full, read-only, or fails; nothing of the call was kept
     ├── MissingExtra       (ImportError)  an optional dependency is absent; the message names the pip line
@@ -76,6 +77,13 @@ class NotReady(OnlineHashError, ValueError):
 
     exit_code = 3
     http_status = 409
+
+
+class Diverged(OnlineHashError, ArithmeticError):
+    """What a learner learned is not finite any more. A durable index undoes the call that did it."""
+
+    exit_code = 9
+    http_status = 422
 
 
 class FormatError(OnlineHashError, ValueError):

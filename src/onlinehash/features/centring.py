@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.io.format import like
+from onlinehash.io.format import MOST, like
 from onlinehash.numeric.dots import aligned_zeros, row_dots
 from onlinehash.numeric.kernels import njit
 
@@ -60,8 +60,8 @@ class Centring:
         return {"total": self.total, "count": self.count, "mean": self.mean}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        for name in ("total", "count", "mean"):
-            setattr(self, name, like(state[name], getattr(self, name), name))
+        self.total, self.mean = (like(state[name], self.mean, name) for name in ("total", "mean"))
+        self.count = like(state["count"], self.count, "count", 0, MOST)
 
 
 class Medians:
@@ -83,8 +83,9 @@ class Medians:
         return {"values": self.values, "spreads": self.spreads, "count": self.count}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        for name in ("values", "spreads", "count"):
-            setattr(self, name, like(state[name], getattr(self, name), f"medians.{name}"))
+        self.values = like(state["values"], self.values, "medians.values")
+        self.spreads = like(state["spreads"], self.spreads, "medians.spreads", 0)
+        self.count = like(state["count"], self.count, "medians.count", 0, MOST)
 
 
 # The kernels take whole arrays and a row's number: a view of each row would cost as much as the arithmetic on it.

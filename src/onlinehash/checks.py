@@ -16,8 +16,7 @@ import numpy as np
 
 from onlinehash.errors import InvalidInput, InvalidParameter, InvalidType
 
-
-#: The most that a pair may count, where others count once. A pair that is worth more than a million others is a mistake,
+#: The most that a pair may count, where others count once. One that is worth more than a million others is a mistake,
 #: and up to this bound no method's step overflows on vectors that pass the gate.
 MOST_WEIGHT = 1e6
 

@@ -1295,12 +1295,11 @@ def _check_finite(state: Any, owner: str, name: str = "state") -> None:
     elif isinstance(state, list | tuple):
         for value in state:
             _check_finite(value, owner, name)
-    elif (isinstance(state, np.ndarray) and state.dtype.kind == "f") or isinstance(state, float):
-        if not np.isfinite(state).all():
-            raise Diverged(
-                f"{owner} has learned values that are not finite ({name}), because its vectors are too large, too small "
-                "or too different in size; rescale them, and begin anew with fit."
-            )
+    elif isinstance(state, np.ndarray | float) and not np.isfinite(state).all():
+        raise Diverged(
+            f"{owner} has learned values that are not finite ({name}), because its vectors are too large, too small or "
+            "too different in size; rescale them, and begin anew with fit."
+        )
 
 
 def _seed(random_state: Any) -> int:

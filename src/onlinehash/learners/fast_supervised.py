@@ -26,9 +26,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from onlinehash import checks
+from onlinehash.errors import FormatError
 from onlinehash.features import FeatureMap
 from onlinehash.features.boosted_trees import BoostedTrees
-from onlinehash.errors import FormatError
 from onlinehash.learners import block_cuts
 from onlinehash.learners import fast_supervised_kernels as kernels
 from onlinehash.learners.base import Traits

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from onlinehash.checks import shown
 from onlinehash.errors import FormatError, InvalidInput, StorageError
+from onlinehash.io.atomic import make_folders
 
 DATABASE = "items.db"
 UNFINISHED = "items.new"  #: A database that is being made; it is renamed when all of it is on the disk.
@@ -46,7 +47,7 @@ def make_room(folder: Path) -> None:
     """An empty folder; what a crash left of a database that was being made is taken away."""
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"expected a folder's path for a store, got the file {folder}.")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     for found in sorted(folder.iterdir()):
         if found.name != LOCK and not found.name.startswith(UNFINISHED):
             raise InvalidInput(f"expected a new or empty folder for a store, got {folder}, which holds {found.name}.")

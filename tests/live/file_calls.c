@@ -34,7 +34,8 @@ void file_calls_arm(const char *folder, const char *log, long number, int error,
     snprintf(root, sizeof root, "%s", folder);
     if (log_file >= 0) syscall(SYS_close, log_file);
     log_file = log[0] ? (int)syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644) : -1;
-    fail_at = number, fail_with = error, n_calls = 0, failed_call[0] = 0;
+    if (number >= -1) failed_call[0] = 0; /* below it, what failed is still told */
+    fail_at = number, fail_with = error, n_calls = 0;
     snprintf(fail_kinds, sizeof fail_kinds, "%s", kinds);
     pthread_mutex_unlock(&lock);
 }

@@ -151,6 +151,7 @@ def without_sync(wanted: Callable[[str], bool]) -> Change:
     return lambda calls: [call for call in calls if not (call.kind == "s" and wanted(call.path))]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "change"),
     [

@@ -60,6 +60,9 @@ MANY_PAIRS = 1000
 #: Pairs mapped, centred and learned at once: bounds the memory of a batch.
 BLOCK_PAIRS = 512
 
+#: A mean so many times as long as a typical vector is that of a few outliers; rows that are looked at for it.
+FAR_AWAY, SAMPLE_OF_OUTLIERS = 1000.0, 64
+
 #: The widest vectors that a file may claim, and the largest seed: of 256 bits, as NumPy draws at most 128 of them.
 MOST_FEATURES, MOST_SEED = 2**24, 2**256
 
@@ -679,6 +682,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                     checks.finite(B, "B")
                     raise
                 yield updates
+        self._look_for_outliers(A)
 
     def _pass_pairs(
         self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, step: Step | None = None
@@ -761,6 +765,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 t += 1
             for start in range(t, len(rows), 2 * BLOCK_PAIRS):
                 self._enter_points(rows[start : start + 2 * BLOCK_PAIRS])
+        self._look_for_outliers(rows)
         return self
 
     def _enter_points(self, rows: np.ndarray) -> None:
@@ -865,6 +870,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 A, B, s = self._pairing.pairs(rows[block], labels[block])
                 if len(A):
                     self._pass_pairs(A, B, s, np.ones(len(A)))
+        self._look_for_outliers(rows)
         return self
 
     def _pass_labelled(self, rows: np.ndarray, members: np.ndarray) -> None:
@@ -946,6 +952,28 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self._settle(updates)
             self._count(updates)
         return self
+
+    # ------------------------------------------------------------------ outliers
+
+    _told_of_outliers = False
+
+    def _look_for_outliers(self, rows: np.ndarray) -> None:
+        """Warn, once, if the mean is far away from all points: a few far longer ones have moved it there.
+
+        Then all other points are on the same side of every hash function, and get the same code.
+        """
+        if self._told_of_outliers or not self.is_ready or self._map is not None:
+            return
+        some = rows[:: max(1, len(rows) // SAMPLE_OF_OUTLIERS)].astype(np.float64)
+        typical = float(np.median(np.linalg.norm(some, axis=1)))
+        ratio = float(np.linalg.norm(self.mean_)) / typical if typical else 0.0
+        if ratio > FAR_AWAY:
+            self._told_of_outliers = True
+            checks.warn(
+                f"the mean that {type(self).__name__} centres vectors with is {ratio:.3g} times as long as a typical "
+                "vector of this call, because it has seen a few that are far longer, so that most vectors will get the "
+                "same code; leave those out or rescale them, and begin anew with fit."
+            )
 
     # ------------------------------------------------------------------ undo: a refused call changes nothing
 

@@ -120,6 +120,19 @@ def weights(sample_weight: Any, n: int, most: float = MOST_WEIGHT) -> np.ndarray
     return values
 
 
+#: Bytes that any compressed file may unpack to, and how many times its own size a larger one may.
+MOST_UNPACKED, MOST_RATIO = 1 << 30, 100
+
+
+def unpacked(path: Any, packed: int, size: int) -> None:
+    """Refuse a compressed file that would unpack to far more than it is: it was made to fill the memory."""
+    if size > max(MOST_UNPACKED, MOST_RATIO * packed):
+        raise InvalidInput(
+            f"{path} has {packed} bytes and would unpack to {size}, more than {MOST_RATIO} times as many; if this is "
+            "meant, unpack it into a file that is not compressed, such as npy."
+        )
+
+
 def labels(y: Any, n: int, several: bool = False) -> np.ndarray:
     """`n` class labels: numbers, bools or strings; or, where a point may have several, a 0/1 column for each class."""
     values = _array(y, "y")

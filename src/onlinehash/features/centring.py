@@ -26,6 +26,11 @@ MODES = ("burn-in", "running", "median", "none")
 SLOWEST_MEDIAN_STEP = 0.005
 
 
+def longest(dtype: np.dtype) -> float:
+    """The greatest value of a vector that passes the gate, and so of a mean of such: its square is finite."""
+    return float(np.sqrt(np.finfo(dtype).max))
+
+
 class Centring:
     """The mean of a stream of feature vectors, and the vectors less that mean."""
 
@@ -60,7 +65,9 @@ class Centring:
         return {"total": self.total, "count": self.count, "mean": self.mean}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self.total, self.mean = (like(state[name], self.mean, name) for name in ("total", "mean"))
+        most = longest(self.dtype)
+        self.mean = like(state["mean"], self.mean, "mean", -most, most)
+        self.total = like(state["total"], self.total, "total")
         self.count = like(state["count"], self.count, "count", 0, MOST)
 
 

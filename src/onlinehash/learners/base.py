@@ -63,6 +63,9 @@ BLOCK_PAIRS = 512
 #: A mean so many times as long as a typical vector is that of a few outliers; rows that are looked at for it.
 FAR_AWAY, SAMPLE_OF_OUTLIERS = 1000.0, 64
 
+#: What to do about numbers that overflowed.
+ANEW = "rescale the vectors, and begin anew with fit"
+
 #: The widest vectors that a file may claim, and the largest seed: of 256 bits, as NumPy draws at most 128 of them.
 MOST_FEATURES, MOST_SEED = 2**24, 2**256
 
@@ -948,8 +951,9 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.check_free()
         if self.is_ready:
             updates = Updates.empty(1, self._n_models, self._n_columns, self._per_model)
-            self._end_chunk(updates)
-            self._settle(updates)
+            with self._undone_if_refused(False):
+                self._end_chunk(updates)
+                self._settle(updates)
             self._count(updates)
         return self
 
@@ -988,9 +992,11 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         checkpoint = self._checkpoint() if at_risk else None
         try:
             yield
-        except Exception:
+        except Exception as error:
             if checkpoint is not None:
                 self._go_back(checkpoint)
+            if isinstance(error, np.linalg.LinAlgError):  # which comes of values that overflowed
+                raise Diverged(f"{type(self).__name__} cannot learn from what it has seen: {error}; {ANEW}.") from error
             raise
 
     def _checkpoint(self) -> Checkpoint:
@@ -1326,7 +1332,7 @@ def _check_finite(state: Any, owner: str, name: str = "state") -> None:
     elif isinstance(state, np.ndarray | float) and not np.isfinite(state).all():
         raise Diverged(
             f"{owner} has learned values that are not finite ({name}), because its vectors are too large, too small or "
-            "too different in size; rescale them, and begin anew with fit."
+            f"too different in size; {ANEW}."
         )
 
 

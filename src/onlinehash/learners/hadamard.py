@@ -117,7 +117,7 @@ class HadamardHashing(TargetLearner):
 
     def _learn_labelled(self, X: np.ndarray, members: np.ndarray, updates: Updates) -> None:
         self._meet(members)
-        kernels.descend(self._W, X, members, self._codewords, self._salt, self.step, trace_of(updates))
+        kernels.descend(self._W, X, members, self._codewords, self._salt, float(self.step), trace_of(updates))
 
 
 class HadamardMatchingHashing(TargetLearner):

@@ -59,6 +59,7 @@ def things() -> dict[str, Any]:
     found["a waiting transformer"] = taught(make("OnlineHashing", features=StandardScaler()))
     found["drawn pairs"] = make("OnlineHashing", similar_share=0.5).partial_fit(X[:39], Y[:39])
     found["medians"] = taught(make("OnlineHashing", centre="median"))
+    found["a metric"] = taught(make("OnlineHashing").keep_metric())
     found["several models"] = taught(make("MultiModelOnlineHashing"))
     found["encoder"] = found["OnlineHashing"].snapshot()
     found["encoder on anchors"] = found["OnlineHashing on anchors"].snapshot()

@@ -10,7 +10,7 @@ from types import ModuleType
 import pytest
 
 import onlinehash
-from onlinehash import LiveIndex, bulk, learning
+from onlinehash import LiveIndex, bulk, parallel
 from onlinehash.learners import registry
 
 ROOT = Path(__file__).parent.parent
@@ -35,7 +35,7 @@ def test_python_of_a_page_runs(page, tmp_path, monkeypatch):
         exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
 
 
-ROOMS = [onlinehash, onlinehash.datasets, onlinehash.evaluate, onlinehash.refresh, onlinehash.streams, bulk, learning]
+ROOMS = [onlinehash, onlinehash.datasets, onlinehash.evaluate, onlinehash.refresh, onlinehash.streams, bulk, parallel]
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda m: m.__name__)

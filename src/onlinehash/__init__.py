@@ -105,7 +105,6 @@ __all__ = [
     "bulk",
     "connect",
     "datasets",
-    "distributed",
     "errors",
     "evaluate",
     "load",
@@ -118,7 +117,7 @@ __all__ = [
 _NEED_EXTRAS = ("MilvusIndex", "PostgresIndex")  # not in __all__, so that `import *` works without their databases
 
 if TYPE_CHECKING:
-    from onlinehash import bulk, datasets, distributed, errors, evaluate, parallel, serve, streams
+    from onlinehash import bulk, datasets, errors, evaluate, parallel, serve, streams
     from onlinehash.client import connect
     from onlinehash.codes import Codes
     from onlinehash.features import RbfAnchors

@@ -21,9 +21,9 @@ from onlinehash import (
     MultiIndex,
     MultiModelOnlineHashing,
     OnlineHashing,
-    container,
 )
 from onlinehash.cli import index as indexing
+from onlinehash.io import container
 from onlinehash.learners import registry
 from tests.cli.running import Data, done, refused
 

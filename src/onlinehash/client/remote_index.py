@@ -265,15 +265,23 @@ class RemoteIndex(VectorIndex):
     def searched(self, queries: Any, k: int, where: Any = None) -> tuple[Hits, Encoder]:
         return self._with_encoder(lambda: self._search(queries, k, where), self._hits)
 
+    def find(self, queries: Any, k: int = 10, where: Any = None) -> Hits:
+        return self._hits(self._search(queries, k, where, "find"), np.float64)
+
+    def found(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
+        return self._with_encoder(
+            lambda: self._search(queries, k, where, "find"), lambda answer: self._hits(answer, np.float64)
+        )
+
     def within(self, queries: Any, radius: int, where: Any = None) -> Any:
         return self._hits_or_list(self._within(queries, radius, where))
 
     def found_within(self, queries: Any, radius: int, where: Any = None) -> tuple[Any, Encoder]:
         return self._with_encoder(lambda: self._within(queries, radius, where), self._hits_or_list)
 
-    def _search(self, queries: Any, k: int, where: Any) -> dict[str, Any]:
+    def _search(self, queries: Any, k: int, where: Any, how: str = "search") -> dict[str, Any]:
         def checked() -> arguments.Asked:
-            checks.parameters("search", {"k": k}, {"k": checks.integer(0)})
+            checks.parameters(how, {"k": k}, {"k": checks.integer(0)})
             return arguments.queries(queries, self.n_bits, self.n_models)
 
         where = arguments.where(where)
@@ -281,7 +289,7 @@ class RemoteIndex(VectorIndex):
         most = self._connection.limits.get("k", k)
         if k > most and len(self) <= most:
             k = most  # which finds all, and is within the limits
-        answer = self._find("/v1/search", asked, {"k": int(k), "where": where})
+        answer = self._find(f"/v1/{how}", asked, {"k": int(k), "where": where})
         if asked.n == 0:
             nothing = np.empty((0, len(answer["ids"])), object)
             answer |= {"ids": nothing, "distances": nothing}

@@ -346,6 +346,63 @@ class VectorIndex(ABC):
 
     # ------------------------------------------------------------------------------------------------ searching
 
+    def find(self, queries: Vectors, k: int = 10, where: Where | None = None) -> Hits:
+        """Find the k nearest items of each query: candidates by their codes, in the order that pairs have taught.
+
+        Begin with this. Codes give some hundred candidates or as many as it takes, and the vectors of these are
+        compared: at first by the cosine, then by a metric that learns from every pair at once, so that a pair counts
+        from the next call on (`onlinehash.learners.pair_metric`). `search` goes by codes alone.
+
+        Parameters
+        ----------
+        queries : array-like of shape (n_features,) or (n, n_features)
+        k : int, default=10
+            Fewer are found where there are not as many items.
+        where : dict, optional
+            A filter on payloads, as in `search`.
+
+        Returns
+        -------
+        Hits
+            `ids` and `distances` of shape (k,) for one query, (n, k) for several, the nearest first. A distance is 1
+            less the cosine of the mapped vectors; what was marked for this query is moved by up to 1.
+
+        Raises
+        ------
+        NotReady
+            If there are no codes yet.
+        InvalidInput
+            If queries, k or the filter are not valid.
+
+        Examples
+        --------
+        >>> index.find(X[1], k=1).ids
+        array(['b'], dtype=object)
+        >>> index.find(X[:2], k=3, where={"red": True}).ids.shape
+        (2, 2)
+        """
+        return self.found(queries, k, where)[0]
+
+    @abstractmethod
+    def found(self, queries: Vectors, k: int = 10, where: Where | None = None) -> tuple[Hits, Encoder]:
+        """Find as `find` does, and also return the encoder of the codes that gave the candidates.
+
+        Returns
+        -------
+        tuple of Hits and Encoder
+
+        Raises
+        ------
+        NotReady, InvalidInput
+            As in `find`.
+
+        Examples
+        --------
+        >>> hits, encoder = index.found(X[1], k=1)
+        >>> encoder.n_bits
+        16
+        """
+
     def search(self, queries: Queries, k: int, where: Where | None = None) -> Hits:
         """Find the k nearest items of each query by Hamming distance.
 
@@ -453,7 +510,7 @@ class VectorIndex(ABC):
 
     @abstractmethod
     def rerank(self, queries: Vectors, hits: Hits, k: int | None = None) -> Hits:
-        """Sort hits by the Euclidean distance between query and stored vector.
+        """Sort hits as `find` would: by their vectors, in the order that pairs have taught.
 
         Where distances are equal, the order of the hits stays.
 
@@ -469,7 +526,7 @@ class VectorIndex(ABC):
         Returns
         -------
         Hits
-            With Euclidean distances.
+            With the distances of `find`.
 
         Raises
         ------
@@ -480,8 +537,8 @@ class VectorIndex(ABC):
 
         Examples
         --------
-        >>> index.rerank(X[1], index.search(X[1], k=4), k=1)
-        Hits(ids=array(['b'], dtype=object), distances=array([0.]))
+        >>> index.rerank(X[1], index.search(X[1], k=4), k=1).ids
+        array(['b'], dtype=object)
         """
 
     # ------------------------------------------------------------------------------------------------ learning

@@ -10,6 +10,7 @@ pairs, points, labels
 waiting      rows that came before the feature map had its anchors; chunks that are ended early
 undo         a call that is refused after it began to learn
 codes        snapshots, codes and scores
+metric       where it is kept, a measure of nearness of the vectors themselves learns along
 state        everything learned, as arrays and plain values
 
 Every way in keeps two promises: a batch learns bit for bit what a loop over its rows learns, and a call that is refused
@@ -49,6 +50,7 @@ from onlinehash.features.centring import are_small
 from onlinehash.io import format
 from onlinehash.io.format import like
 from onlinehash.learners.encoder import Encoder
+from onlinehash.learners.pair_metric import PairMetric
 from onlinehash.learners.update import Update, Updates
 from onlinehash.numeric.dots import pad_rows
 from onlinehash.numeric.signs import canonical_dots
@@ -422,6 +424,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self.dtype_,
         )
         self._classes = Classes()
+        self._metric = PairMetric(self.n_features_in_, seed) if self._keeps_metric else None
 
     def _start(self, rows: np.ndarray) -> None:
         """Draw the first hash functions, now that the feature map is ready (or there is none)."""
@@ -703,6 +706,8 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self._learn_block(A, B, s, w, updates, step)
         elif t < len(A):
             self._learn_block(A[t:], B[t:], s[t:], w[t:], updates.view(slice(t, None)), step)
+        if self._metric is not None:
+            self._metric.learn(A, B, s, w)
         return updates
 
     def _learn_block(
@@ -768,6 +773,8 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 t += 1
             for start in range(t, len(rows), 2 * BLOCK_PAIRS):
                 self._enter_points(rows[start : start + 2 * BLOCK_PAIRS])
+            if self._metric is not None:
+                self._metric.observe(rows)
         self._look_for_outliers(rows)
         return self
 
@@ -813,7 +820,9 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _unfitted(self) -> Self:
         """A learner of the same parameters that has learned nothing."""
-        return type(self)(**self.get_params(deep=False))
+        fresh = type(self)(**self.get_params(deep=False))
+        fresh._keeps_metric = self._keeps_metric
+        return fresh
 
     def _adopt(self, fresh: Self) -> None:
         """Take over what a learner of the same parameters has learned; what scikit-learn keeps on this one stays."""
@@ -1023,6 +1032,30 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         before._set_learned(checkpoint.learned)
         self._adopt(before)
 
+    # ------------------------------------------------------------------ metric
+
+    _keeps_metric = False
+    _metric: PairMetric | None = None
+
+    def keep_metric(self) -> Self:
+        """From now on, let a metric of the vectors themselves learn along; an index that keeps vectors asks for it.
+
+        It is part of what is learned: saved, restored and continued with the rest. Calling this again changes nothing.
+
+        Returns
+        -------
+        self
+        """
+        self._keeps_metric = True
+        if self._metric is None and hasattr(self, "n_features_in_"):
+            self._metric = PairMetric(self.n_features_in_, self._seed)
+        return self
+
+    @property
+    def pair_metric_(self) -> PairMetric | None:
+        """How near vectors are, by what pairs taught; None where it is not kept, and before the first row."""
+        return self._metric
+
     # ------------------------------------------------------------------ codes
 
     def snapshot(self) -> Encoder:
@@ -1227,6 +1260,8 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if self.is_ready:
             learned["centring"] = self._centring.get_state()
             learned["method"] = self._get_method_state()
+        if self._metric is not None:
+            learned["metric"] = self._metric.get_state()
         return learned
 
     def check_finite(self) -> None:
@@ -1302,6 +1337,10 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self._start_with(n_inputs)
             self._centring.set_state(state["centring"])
             self._set_method_state(state["method"])
+        if "metric" in state:
+            self.keep_metric()
+            assert self._metric is not None
+            self._metric.set_state(state["metric"])
 
 
 def plain(X: Any) -> Any:

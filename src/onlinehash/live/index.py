@@ -39,7 +39,7 @@ from onlinehash.live.sqlite.store import Loaded
 from onlinehash.live.storage import Snapshot, Storage, replay
 from onlinehash.live.table import KINDS, ItemTable
 from onlinehash.live.transaction import REFUSALS, LiveTransaction
-from onlinehash.live.vectors import MemoryVectors
+from onlinehash.live.vectors import PRECISIONS, MemoryVectors
 
 #: Rows read at once where all vectors are asked for.
 BLOCK_ROWS = 4096
@@ -72,6 +72,8 @@ class LiveIndex(LearnerIndex):
         a power failure may take the last changes with it; calls return sooner.
     n_jobs : int, default=1
         Threads that share a search; -1 is one for each CPU.
+    precision : {"int8", "float16", "float32"}, default="int8"
+        How vectors on a disk are also kept in memory once `find` has compared them: one, two or four bytes a value.
     """
 
     # Two locks, always taken in this order:
@@ -107,6 +109,7 @@ class LiveIndex(LearnerIndex):
         background: bool = False,
         sync: str = "full",
         n_jobs: int = 1,
+        precision: str = "int8",
     ) -> None:
         is_given = learner is not None
         learner = learner_for(learner, n_bits)
@@ -116,7 +119,7 @@ class LiveIndex(LearnerIndex):
                 "has learned nothing; call fit first."
             )
         checks.parameters("LiveIndex", {"index": index}, {"index": checks.one_of(None, *KINDS)})
-        self._set_up(refresh, index, background, sync, n_jobs)
+        self._set_up(refresh, index, background, sync, n_jobs, precision)
         if path is None:
             self._take_over(Snapshot.of_nothing(learner))
         elif Storage.exists(path):
@@ -125,7 +128,7 @@ class LiveIndex(LearnerIndex):
             learner.check_free()
             self._take_over(Snapshot.of_nothing(learner))
             self._storage = Storage.create(path, learner, self._settings(), sync)
-            self._table.vectors = self._storage.store
+            self._table.keep_vectors_in(self._storage.store)
             learner.owned_by(self)
 
     @classmethod
@@ -138,6 +141,7 @@ class LiveIndex(LearnerIndex):
         background: bool = False,
         sync: str = "full",
         n_jobs: int = 1,
+        precision: str = "int8",
     ) -> Self:
         """The index at a path, with its own learner and, unless another is given, its own policy.
 
@@ -145,22 +149,25 @@ class LiveIndex(LearnerIndex):
         which it opened the index or called `reload`.
         """
         index = cls.__new__(cls)
-        index._set_up(refresh, None, background, sync, n_jobs)
+        index._set_up(refresh, None, background, sync, n_jobs, precision)
         index._open(path, read_only, sync, None)
         return index
 
-    def _set_up(self, refresh: Policy | None, kind: str | None, background: bool, sync: str, n_jobs: int) -> None:
+    def _set_up(
+        self, refresh: Policy | None, kind: str | None, background: bool, sync: str, n_jobs: int, precision: str
+    ) -> None:
         checks.parameters(
             "LiveIndex",
-            {"refresh": refresh, "background": background, "sync": sync, "n_jobs": n_jobs},
+            {"refresh": refresh, "background": background, "sync": sync, "n_jobs": n_jobs, "precision": precision},
             {
                 "refresh": IS_POLICY,
                 "background": ("True or False", lambda b: isinstance(b, bool)),
                 "sync": checks.one_of("full", "batch"),
                 "n_jobs": checks.either(checks.integer(1), checks.integer(-1, -1)),
+                "precision": checks.one_of(*PRECISIONS),
             },
         )
-        self.background, self._n_jobs = background, int(n_jobs)
+        self.background, self._n_jobs, self._precision = background, int(n_jobs), precision
         self._given_policy, self._given_kind = refresh, kind  # None: the stored ones
         self._storage = None
         self._lock, self._gate = threading.RLock(), threading.RLock()
@@ -207,7 +214,7 @@ class LiveIndex(LearnerIndex):
 
     def _take_over(self, contents: Snapshot, policy: Policy | None = None, loaded: Loaded | None = None) -> None:
         """Make everything in memory from what an index consists of; all that is large, before anybody has to wait."""
-        learner, settings = contents.learner, contents.settings
+        learner, settings = contents.learner.keep_metric(), contents.settings
         kind = self._given_kind or settings["index"]
         present = [version.encoder for version in contents.versions if version.serial == settings["serial"]]
         n_bits, n_models, fusion = learner.shape_of_codes
@@ -217,7 +224,7 @@ class LiveIndex(LearnerIndex):
         view = KINDS[kind](codes, contents.ids, self._n_jobs, fusion=fusion, encoder=encoder)
         view.items.ids.number_from(contents.next_id)
         vectors = MemoryVectors() if self._storage is None else self._storage.store
-        table = ItemTable(view, kind, vectors, Payloads(contents.payloads), self._gate)
+        table = ItemTable(view, kind, vectors, Payloads(contents.payloads), self._gate, self._precision)
         with self._gate:  # positions are counted anew
             if self._storage is not None and loaded is not None:
                 self._storage.store.adopt(loaded)
@@ -301,6 +308,9 @@ class LiveIndex(LearnerIndex):
     def _take(self, ids: Any) -> np.ndarray:
         rows = self._table.take(ids)
         return rows if len(rows) else np.empty((0, self._vector_kind.n_features), self._vector_kind.dtype)
+
+    def _directions(self, ids: Any) -> np.ndarray:
+        return self._table.directions(ids)
 
     def payloads_of(self, ids: Sequence[Id]) -> list[Payload | None]:
         with self._gate:

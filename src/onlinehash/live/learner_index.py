@@ -11,13 +11,18 @@ from typing import Any
 
 import numpy as np
 
+from onlinehash.errors import UnknownId
 from onlinehash.index.api import Behind, VectorIndex, Version
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
+from onlinehash.learners.pair_metric import PairMetric
 from onlinehash.learners.update import Updates
-from onlinehash.live.queries import VectorKind, listed, rerank
+from onlinehash.live.queries import VectorKind, best_of, listed, n_candidates, no_codes, rerank, to_find
 from onlinehash.live.refresher import Refresh, Refresher, older_version, pairs_behind
 from onlinehash.live.transaction import Transaction
+
+#: Queries whose candidates are held at a time.
+BLOCK_QUERIES = 256
 
 
 class LearnerIndex(VectorIndex):
@@ -46,6 +51,10 @@ class LearnerIndex(VectorIndex):
     @abstractmethod
     def _take(self, ids: Any) -> np.ndarray:
         """The vectors of items."""
+
+    def _directions(self, ids: Any) -> np.ndarray:
+        """Vectors in the directions of items, which is all that `find` asks for."""
+        return self._take(ids)
 
     @abstractmethod
     def _draw(self, size: int) -> np.ndarray:
@@ -81,7 +90,35 @@ class LearnerIndex(VectorIndex):
 
     def rerank(self, queries: Any, hits: Hits, k: int | None = None) -> Hits:
         self._before_reading()
-        return rerank(queries, hits, k, self._vector_kind, self._take)
+        return rerank(queries, hits, k, self._vector_kind, self.learner.pair_metric_, self._take)
+
+    def found(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
+        self._before_reading()
+        metric = self.learner.pair_metric_
+        if metric is None:  # before the first vector
+            raise no_codes(self.learner)
+        rows, is_one = to_find(queries, k, self._vector_kind)
+        for last in (False, False, True):
+            try:
+                answers = list(self._answers(rows, k, where, metric))
+            except UnknownId:  # an item was removed between its code and its vector
+                if last:
+                    raise
+                continue
+            if len({encoder for _, encoder in answers}) == 1 or last:
+                break
+        hits, encoders = zip(*answers, strict=True)
+        if is_one:
+            return hits[0], encoders[0]
+        return Hits(*(np.stack(column) for column in zip(*hits, strict=True))), encoders[-1]
+
+    def _answers(self, rows: np.ndarray, k: int, where: Any, metric: PairMetric) -> Iterator[tuple[Hits, Encoder]]:
+        """The hits of each query, and the encoder by which its candidates were found."""
+        for start in range(0, len(rows), BLOCK_QUERIES):
+            block = rows[start : start + BLOCK_QUERIES]
+            candidates, encoder = self.searched(block, n_candidates(k), where)
+            for row, ids in zip(block, candidates.ids, strict=True):
+                yield best_of(row, ids, k, metric, self._directions), encoder
 
     # ------------------------------------------------------------------------------------------------ learning
 

@@ -13,6 +13,7 @@ from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput, NotReady
 from onlinehash.index.hits import Hits
 from onlinehash.learners.base import Learner
+from onlinehash.learners.pair_metric import PairMetric
 
 
 class VectorKind(NamedTuple):
@@ -88,19 +89,54 @@ def to_rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind) -> ToRe
     return ToRerank(rows, np.atleast_2d(ids), vectors.ndim == 1)
 
 
-def rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind, take: Callable[[list[Any]], np.ndarray]) -> Hits:
-    """Sort hits by the Euclidean distance between query and stored vector; `take` gives the vectors of ids."""
+#: Candidates that are ranked at first, and how many times as many at most.
+FIRST, MOST = 512, 16
+#: Takes the vectors of ids.
+Take = Callable[[list[Any]], np.ndarray]
+
+
+def rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind, metric: PairMetric | None, take: Take) -> Hits:
+    """Put hits in the order of the metric."""
     asked = to_rerank(queries, hits, k, kind)
-    found = [_ranked(row, ids, k, take) for row, ids in zip(asked.rows, asked.ids, strict=True)]
+    found = [_ranked(row, ids, k, metric, take) for row, ids in zip(asked.rows, asked.ids, strict=True)]
     if asked.is_one:
         return found[0]
     return Hits(*(np.stack(column) for column in zip(*found, strict=True)))
 
 
-def _ranked(query: np.ndarray, ids: np.ndarray, k: int | None, take: Callable[[list[Any]], np.ndarray]) -> Hits:
-    if len(ids) == 0:  # an index that never had an item knows no width
+def _ranked(query: np.ndarray, ids: np.ndarray, k: int | None, metric: PairMetric | None, take: Take) -> Hits:
+    if len(ids) == 0 or metric is None:  # an index that never had an item knows no width
         return Hits(ids, np.empty(0))
-    away = take(ids.tolist()).astype(np.float64) - query
-    distances = np.sqrt(np.einsum("nd,nd->n", away, away))
-    order = np.argsort(distances, kind="stable")[:k]
-    return Hits(ids[order], distances[order])
+    ranking = metric.ranking(query, len(ids))
+    ranking.add(take(ids.tolist()))
+    order, near = ranking.order(len(ids) if k is None else k)
+    return Hits(ids[order], 1.0 - near)
+
+
+def to_find(queries: Any, k: int, kind: VectorKind) -> tuple[np.ndarray, bool]:
+    """Check what `find` is given; queries as rows, and whether there was only one."""
+    if isinstance(queries, Codes):
+        raise InvalidInput("find compares vectors, and got codes; search finds items by codes.")
+    checks.parameters("find", {"k": k}, {"k": checks.integer(0)})
+    is_one = checks.is_row(queries)
+    rows = checks.vectors(checks.row(queries, "queries") if is_one else queries, "queries", kind.dtype)
+    checks.width(rows, kind.n_features, "this index", "queries")
+    return rows, is_one
+
+
+def n_candidates(k: int) -> int:
+    """How many candidates are asked for, of which most are looked at only if they are needed."""
+    return MOST * max(FIRST, 10 * k)
+
+
+def best_of(query: np.ndarray, candidates: np.ndarray, k: int, metric: PairMetric, take: Take) -> Hits:
+    """The best k of candidates by id; as many are looked at as it takes until twice as many bring nothing new."""
+    ranking, n = metric.ranking(query, k), 0
+    while n < len(candidates):
+        before, more = ranking.nearest(k), max(n, FIRST, 10 * k)
+        ranking.add(take(candidates[n : n + more].tolist()))
+        n += more
+        if np.array_equal(before, ranking.nearest(k)):
+            break
+    order, near = ranking.order(k)
+    return Hits(candidates[order], 1.0 - near)

@@ -147,7 +147,7 @@ class Storage:
         name = f"learner in {self.store.path}"
         blob, events = stored
         with self._naming_a_way_out():
-            learner: Learner = expect(files.from_bytes(blob, name), Learner, name)
+            learner: Learner = expect(files.from_bytes(blob, name), Learner, name).keep_metric()
             self._note_checkpoint(learner, blob)
             replay(learner, events)
         return learner

@@ -19,7 +19,7 @@ from onlinehash.live.payloads import Payloads
 from onlinehash.live.recode import Rehash
 from onlinehash.live.sqlite import Store
 from onlinehash.live.sqlite.changes import Difference
-from onlinehash.live.vectors import MemoryVectors
+from onlinehash.live.vectors import Directions, MemoryVectors
 
 #: With the kind "auto", so many items are the first for which tables are built.
 MANY_ITEMS = 1_000_000
@@ -46,12 +46,25 @@ class ItemTable:
     """
 
     def __init__(
-        self, view: Index, kind: str, vectors: MemoryVectors | Store, payloads: Payloads, gate: threading.RLock
+        self,
+        view: Index,
+        kind: str,
+        vectors: MemoryVectors | Store,
+        payloads: Payloads,
+        gate: threading.RLock,
+        precision: str,
     ) -> None:
         self._kind = kind
-        self.view, self.vectors, self.payloads, self.gate = self._with_tables(view), vectors, payloads, gate
+        self.view, self.payloads, self.gate = self._with_tables(view), payloads, gate
+        self._precision = precision
+        self.keep_vectors_in(vectors)
         self.margins: Margins | None = None
         self._rehash: Rehash | None = None
+
+    def keep_vectors_in(self, vectors: MemoryVectors | Store) -> None:
+        """Where vectors are from now on."""
+        self.vectors = vectors
+        self._directions = None if isinstance(vectors, MemoryVectors) else Directions(vectors, self._precision)
 
     @property
     def encoder(self) -> Encoder | None:
@@ -80,6 +93,12 @@ class ItemTable:
         with self.gate:
             different, places = np.unique(self.view.items.ids.find(ids, repeated=True), return_inverse=True)
             return self.vectors.take(different)[places]
+
+    def directions(self, ids: Any) -> np.ndarray:
+        """Vectors in the directions of items, each of which is asked for once; from memory, once they were read."""
+        with self.gate:
+            positions = self.view.items.ids.find(ids)
+            return (self._directions or self.vectors).take(positions)
 
     # ------------------------------------------------------------------------------------------------ changes
 
@@ -139,6 +158,8 @@ class ItemTable:
                 return
             if isinstance(self.vectors, MemoryVectors):
                 self.vectors.put(positions, rows)
+            if self._directions is not None:
+                self._directions.put(positions, rows)
             if self.margins is not None and marks is not None:
                 self.margins.put(positions, marks)
             if self._rehash is not None:
@@ -158,6 +179,8 @@ class ItemTable:
         """All positions are counted anew."""
         living = fork.items.positions()
         fork.compact()
+        if self._directions is not None:
+            self._directions.forget()
         for column in (self.vectors, self.payloads, self.margins):
             if column is not None:
                 column.keep(living)
@@ -181,6 +204,8 @@ class ItemTable:
                 self.payloads.put(changed, found.changed.payloads)
                 if recoded is None:
                     fork.put(changed, self._codes(found.changed.codes))
+                if self._directions is not None:
+                    self._directions.forget(changed)
             if added.ids:
                 self.payloads.append(added.payloads)
                 fork.add(self._codes(added.codes), added.ids)

@@ -1,0 +1,436 @@
+"""`PairMetric`: how near two float vectors are, learned from the same pairs as hash functions, at once.
+
+Codes find candidates; this metric puts them in order. It begins as the cosine and has three parts.
+
+- *Memory.* The last `KEPT` pairs are kept. For a query that was marked before, marked results move to where the marks
+  say, and the query moves towards what was marked similar and away from what was not (Rocchio 1971). A mark counts from
+  the very next search on, for this query and for those that are nearly equal to it.
+- *Map.* x -> x + P E' P' x with an E of `RANK` x `RANK` numbers, in the directions P in which vectors vary most. It
+  makes a mark count for all other queries too, and it takes many marks. It is learned in chunks of pairs, by gradient
+  descent on the order of pairs: of all similar pairs i and dissimilar pairs j of a step, the mean of
+  log(1 + exp(10 (c_j - c_i))) / 10, with c the cosine of mapped vectors. As much of E is used as pairs confirm that
+  were not learned yet, by the area under the ROC curve.
+- *Expansion.* The query is joined by the `N_NEIGHBOURS` candidates that are nearest to it, each counting as the cube of
+  its cosine (Chum et al. 2007; Radenovic et al. 2019 for the weights). It needs no marks.
+
+Everything happens at fixed places in the stream of pairs, so that any split of it gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import expit
+
+from onlinehash.errors import FormatError
+
+#: Pairs that are kept; directions of the map; points that say which directions these are.
+KEPT, RANK, N_POINTS = 1024, 128, 1024
+#: Steepness of the loss; length of a step; pull of the map towards nothing, per step; momentum.
+SHARPNESS, STEP, PULL, MOMENTUM = 10.0, 4.0, 1e-4, 0.9
+#: Pairs of a step; steps after each chunk; the size of a chunk: a part of the pairs so far, in bounds.
+BATCH, STEPS = 256, 2
+PART, LEAST_CHUNK, MOST_CHUNK = 8, 8, 64
+#: How much of the map may be used, what speaks for each share before any pair does, how many answers decide on it, and
+#: how many of them count as one: those of one query say nearly the same.
+SHARES, BEFOREHAND = np.array([0.0, 0.15, 0.3, 0.6, 1.0]), np.array([1.0, 2.0, 2.0, 1.0, 0.5])
+ANSWERS, ALIKE = 1000, 8
+#: Vectors are the same from a cosine of 1 on, others from here on, and something in between between.
+OTHER = 0.99
+#: How far a query moves towards the mean of what was marked similar to it, and away from what was not.
+TOWARDS, AWAY = 1.0, 0.5
+#: Candidates that join a query, and the power of their cosine that each counts; candidates that are mapped.
+N_NEIGHBOURS, POWER, N_BEST = 3, 3, 256
+
+
+class PairMetric:
+    """A measure of nearness that learns from pairs; see the module.
+
+    Parameters
+    ----------
+    n_features : int
+        Width of the vectors.
+    seed : int
+        Of what is drawn from the pairs that are kept.
+    """
+
+    def __init__(self, n_features: int, seed: int) -> None:
+        self.n_features, self.seed = n_features, seed
+        self.n_pairs = self.n_learned = self.n_steps = 0  # pairs that came; pairs that the map has learned; its steps
+        self._points = np.empty((0, n_features), np.float32)  # until there are enough for the directions
+        self._map = _Map(np.empty((n_features, 0), np.float32), np.empty((0, 0), np.float32))  # no direction yet
+        self._momentum = self._map.change
+        self.share = float(SHARES @ BEFOREHAND / BEFOREHAND.sum())  # how much of the map is used
+        self._answers = np.empty((len(SHARES) + 2, 0))  # cosines under each share, before learning; similar; weight
+        self._pairs = _Pairs(n_features)
+
+    # ------------------------------------------------------------------ learning
+
+    def observe(self, X: np.ndarray) -> None:
+        """Points without pairs: the first say in which directions the map works."""
+        if not self._map.rank:
+            self._points = np.concatenate([self._points, unit(X[: N_POINTS - len(self._points)])])
+            if len(self._points) == N_POINTS:
+                self._begin_map()
+                self._learn_chunks()
+
+    def learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weight: np.ndarray) -> None:
+        """Pairs that were checked; `similar` is +1 or -1."""
+        left, right = (unit(X).astype(np.float16) for X in (A, B))
+        t = 0
+        while t < len(A):
+            if not self._map.rank:
+                n = 1
+                self.observe(np.stack([A[t], B[t]]))
+            else:  # up to where the next chunk is full, as later pairs must not be replayed for it
+                n = min(len(A) - t, self._chunk_size() - (self.n_pairs - self.n_learned))
+            some = slice(t, t + n)
+            self._pairs.put(self.n_pairs, left[some], right[some], similar[some], weight[some])
+            self.n_pairs += n
+            t += n
+            self._learn_chunks()
+
+    def _begin_map(self) -> None:
+        """The directions in which the first points vary most."""
+        X = self._points.astype(np.float64)
+        if len(X) < X.shape[1]:
+            values, U = np.linalg.eigh(X @ X.T)
+            basis = X.T @ (U[:, : -RANK - 1 : -1] / np.sqrt(np.maximum(values[: -RANK - 1 : -1], 1e-12)))
+        else:
+            basis = np.linalg.eigh(X.T @ X)[1][:, : -RANK - 1 : -1]
+        rank = basis.shape[1]
+        self._map = _Map(np.ascontiguousarray(basis, np.float32), np.zeros((rank, rank), np.float32))
+        self._momentum = np.zeros((rank, rank), np.float32)
+        self._points = self._points[:0]
+
+    def _chunk_size(self) -> int:
+        return int(np.clip(self.n_learned // PART, LEAST_CHUNK, MOST_CHUNK))
+
+    def _learn_chunks(self) -> None:
+        if not self._map.rank:
+            return
+        self.n_learned = max(self.n_learned, self.n_pairs - KEPT)  # older ones were lost while there were no directions
+        while self.n_pairs - self.n_learned >= (n := self._chunk_size()):
+            chunk = np.arange(self.n_learned, self.n_learned + n)
+            self._pairs.project(chunk, self._map.basis)
+            self._ask(chunk)
+            self.n_learned += n
+            first = max(0, self.n_learned - KEPT, self.n_pairs - KEPT)
+            for _ in range(STEPS):
+                kept = np.arange(first, self.n_learned)
+                if len(kept) > BATCH:
+                    kept = np.random.default_rng([self.seed, 10, self.n_steps]).choice(kept, BATCH, replace=False)
+                self._step(kept)
+                self.n_steps += 1
+
+    def _ask(self, numbers: np.ndarray) -> None:
+        """How near would pairs be under each share? They have not been learned yet."""
+        pairs = self._pairs.at(numbers)
+        cosines = [_Mapped(pairs, np.float32(share) * self._map.change).cosines for share in SHARES]
+        answers = np.stack([*cosines, pairs.similar > 0, pairs.weight])
+        self._answers = np.concatenate([self._answers, answers], axis=1)[:, -ANSWERS:]
+        self.share = self._share()
+
+    def _step(self, numbers: np.ndarray) -> None:
+        pairs = self._pairs.at(numbers)
+        similar = pairs.similar > 0
+        positive, negative = pairs.weight[similar], pairs.weight[~similar]
+        if not positive.sum() or not negative.sum():
+            return  # there is nothing to bring into order
+        mapped = _Mapped(pairs, self._map.change)
+        c = mapped.cosines
+        wrong = expit(SHARPNESS * (c[~similar] - c[similar, None])) * negative * positive[:, None]
+        wrong /= positive.sum() * negative.sum()
+        slope = np.empty_like(c)  # of the loss, along the cosine of each pair
+        slope[similar], slope[~similar] = -wrong.sum(axis=1), wrong.sum(axis=0)
+        self._momentum += np.float32(1 - MOMENTUM) * (mapped.gradient(slope) - self._momentum)
+        change = np.float32(1 - STEP * PULL) * self._map.change - np.float32(STEP) * self._momentum
+        self._map = self._map._replace(change=change)  # by one assignment, as searches may be reading
+
+    def _share(self) -> float:
+        """What the last answers say of how much of the map to use, between 0 and 1."""
+        *cosines, similar, weight = self._answers
+        is_similar = similar > 0
+        positive, negative = weight[is_similar].sum(), weight[~is_similar].sum()
+        if positive == 0 or negative == 0:
+            return float(SHARES @ BEFOREHAND / BEFOREHAND.sum())
+        trust = 4 * positive * negative / (positive + negative) / ALIKE
+        auc = np.array([_auc(c[is_similar], c[~is_similar], weight[is_similar], weight[~is_similar]) for c in cosines])
+        chance = BEFOREHAND * np.exp(trust * (auc - auc.max()))
+        return float(SHARES @ chance / chance.sum())
+
+    # ------------------------------------------------------------------ ranking
+
+    def ranking(self, query: np.ndarray, k: int) -> Ranking:
+        """Candidates of a query can be put in order, of whom the best k are wanted."""
+        return Ranking(self, unit(query[None])[0], max(k, N_BEST))
+
+    # ------------------------------------------------------------------ state
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything learned, as arrays and plain values."""
+        return {
+            "counters": [self.n_pairs, self.n_learned, self.n_steps],
+            "points": self._points,
+            "basis": self._map.basis,
+            "change": self._map.change,
+            "momentum": self._momentum,
+            "answers": self._answers,
+            "pairs": self._pairs.get_state(min(self.n_pairs, KEPT)),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Take the place of the one whose `get_state` this was; ValueError or FormatError if it cannot have been."""
+        counters = state["counters"]
+        if [type(n) for n in counters] != [int] * 3 or not 0 <= counters[1] <= counters[0] < 2**62 > counters[2] >= 0:
+            raise FormatError(f"expected counters of a metric, got {counters!r}.")
+        self.n_pairs, self.n_learned, self.n_steps = counters
+        rank = np.shape(state["basis"])[1]
+        if rank not in (0, min(RANK, self.n_features)):
+            raise FormatError(f"expected no direction or {min(RANK, self.n_features)}, got {rank}.")
+        self._points = _array(state["points"], np.float32, (len(state["points"]), self.n_features))
+        basis = _array(state["basis"], np.float32, (self.n_features, rank))
+        self._map = _Map(basis, _array(state["change"], np.float32, (rank, rank)))
+        self._momentum = _array(state["momentum"], np.float32, (rank, rank))
+        self._answers = _array(state["answers"], np.float64, (len(SHARES) + 2, np.shape(state["answers"])[1]))
+        self._pairs.set_state(state["pairs"], min(self.n_pairs, KEPT), rank)
+        self.share = self._share()
+        if len(self._points) >= N_POINTS or self._answers.shape[1] > ANSWERS or (rank and len(self._points)):
+            raise FormatError("expected points and answers of a metric, got too many.")
+
+
+class _Map(NamedTuple):
+    """x -> x + P E'P'x: the directions P, and E."""
+
+    basis: np.ndarray
+    change: np.ndarray
+
+    @property
+    def rank(self) -> int:
+        return self.basis.shape[1]
+
+    def times(self, share: float) -> _Map:
+        """So much of it; none of it has no directions either, and costs nothing."""
+        return (
+            _Map(self.basis[:, :0], self.change[:0, :0])
+            if share == 0
+            else _Map(self.basis, np.float32(share) * self.change)
+        )
+
+    def of(self, X: np.ndarray) -> np.ndarray:
+        """Rows, mapped."""
+        return np.asarray(X + ((X @ self.basis) @ self.change) @ self.basis.T)
+
+    def turned(self, mapped: np.ndarray) -> np.ndarray:
+        """The vector whose product with x is that of this mapped one with x mapped."""
+        return np.asarray(mapped + self.basis @ (self.change @ (mapped @ self.basis)))
+
+
+class Ranking:
+    """The candidates of one query, in order; more may come at any time.
+
+    A mapped candidate is x + P E'P'x. Its product with the mapped query is that of x alone with another vector, so only
+    its length asks for the map, and only the best candidates are mapped.
+    """
+
+    def __init__(self, metric: PairMetric, query: np.ndarray, n_best: int) -> None:
+        self._n_best = n_best
+        self._marks, self._weight = metric._pairs.of(query, min(metric.n_pairs, KEPT))  # what was marked for this query
+        self._map = metric._map.times(metric.share if metric.n_steps else 0.0)
+        self._query = unit(self._map.of(moved(query, self._marks, self._weight)[None]))[0]
+        self._n = 0
+        self._best = _Candidates.none(len(query))
+
+    def add(self, rows: np.ndarray) -> None:
+        """More candidates, by their vectors."""
+        X = unit(rows)
+        some = _Candidates(self._n + np.arange(len(X)), X, X @ self._map.turned(self._query), self._said(X))
+        self._n += len(X)
+        self._best = self._best.and_(some).best(self._n_best)
+
+    def nearest(self, k: int) -> np.ndarray:
+        """The numbers of the k best candidates so far, before the query is joined by any."""
+        return self._best.best(k).numbers
+
+    def order(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of the best k candidates, in the order of coming where equal, and how near they are."""
+        best = self._best
+        mapped = unit(self._map.of(best.rows))
+        query, cosines = self._query, mapped @ self._query
+        first = np.argsort(-(cosines + best.said), kind="stable")[:N_NEIGHBOURS]
+        weights = np.maximum(cosines[first], 0) ** POWER
+        if weights.sum() > 0:
+            query = unit((query + (weights / weights.sum()) @ mapped[first])[None])[0]
+        near = mapped @ query + best.said
+        order = np.argsort(-near, kind="stable")[:k]
+        return best.numbers[order], near[order]
+
+    def _said(self, X: np.ndarray) -> np.ndarray:
+        """What marks say of candidates themselves, from -1 to 1."""
+        if not len(self._marks):
+            return np.zeros(len(X), np.float32)
+        same = np.clip((X @ self._marks.T - OTHER) / (1 - OTHER), 0, 1)
+        return np.clip(same @ self._weight, -1, 1)
+
+
+class _Candidates(NamedTuple):
+    """Aligned: numbers in the order of coming, unit vectors, products with the query, and what marks say of them."""
+
+    numbers: np.ndarray
+    rows: np.ndarray
+    products: np.ndarray
+    said: np.ndarray
+
+    @classmethod
+    def none(cls, d: int) -> _Candidates:
+        return cls(np.empty(0, np.intp), np.empty((0, d), np.float32), np.empty(0, np.float32), np.empty(0, np.float32))
+
+    def and_(self, more: _Candidates) -> _Candidates:
+        if not len(self.numbers):
+            return more
+        return _Candidates(*(np.concatenate(two) for two in zip(self, more, strict=True)))
+
+    def best(self, n: int) -> _Candidates:
+        """The n with the largest sums, in the order of coming where equal."""
+        order = np.argsort(-(self.products + self.said), kind="stable")[:n]
+        return _Candidates(*(column[order] for column in self))
+
+
+class _Pairs:
+    """The last pairs, by their numbers: unit vectors of half precision, and what they are in the map's directions."""
+
+    def __init__(self, n_features: int) -> None:
+        self.n_features = n_features
+        self._sides = np.zeros((2, 0, n_features), np.float32)  # grows up to KEPT
+        self._inside = np.zeros((2, 0, 0), np.float32)
+        self._similar, self._weight = np.zeros(KEPT, np.int8), np.zeros(KEPT)
+
+    def put(self, number: int, left: np.ndarray, right: np.ndarray, similar: np.ndarray, weight: np.ndarray) -> None:
+        """The next pairs take the places of the oldest."""
+        places = (number + np.arange(len(left))) % KEPT
+        self._grow(int(places.max()) + 1)
+        self._sides[0, places], self._sides[1, places] = left, right
+        self._similar[places], self._weight[places] = similar, weight
+
+    def _grow(self, n: int) -> None:
+        if n > self._sides.shape[1]:
+            room = min(KEPT, max(n, 2 * self._sides.shape[1], 64)) - self._sides.shape[1]
+            self._sides = np.concatenate([self._sides, np.zeros((2, room, self.n_features), np.float32)], axis=1)
+
+    def project(self, numbers: np.ndarray, basis: np.ndarray) -> None:
+        """What the map works on; a chunk at a time, so that it is the same however pairs came."""
+        if not self._inside.size:
+            self._inside = np.zeros((2, KEPT, basis.shape[1]), np.float32)
+        places = numbers % KEPT
+        for side in (0, 1):
+            self._inside[side, places] = self._sides[side, places] @ basis
+
+    def at(self, numbers: np.ndarray) -> _Chunk:
+        """Some of the pairs, as the map needs them."""
+        places = numbers % KEPT
+        whole = _dots(self._sides[0, places], self._sides[1, places])
+        A, B = self._inside[:, places]
+        return _Chunk(A, B, whole, self._similar[places], self._weight[places])
+
+    def of(self, query: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+        """What was marked for a query, and how much each mark counts: the weight of a pair is not asked."""
+        found, counts = [], []
+        for one, other in ((0, 1), (1, 0)):
+            same = np.clip((self._sides[one, :n] @ query - OTHER) / (1 - OTHER), 0, 1) * (self._weight[:n] > 0)
+            chosen = np.flatnonzero(same)
+            found.append(self._sides[other, chosen])
+            counts.append(same[chosen] * self._similar[chosen])
+        return np.concatenate(found), np.concatenate(counts).astype(np.float32)
+
+    def get_state(self, n: int) -> dict[str, Any]:
+        return {
+            "sides": self._sides[:, :n].astype(np.float16),
+            "inside": self._inside[:, :n],
+            "similar": self._similar[:n],
+            "weight": self._weight[:n],
+        }
+
+    def set_state(self, state: dict[str, Any], n: int, rank: int) -> None:
+        sides = _array(state["sides"], np.float16, (2, n, self.n_features))
+        inside = _array(state["inside"], np.float32, (2, n if np.size(state["inside"]) else 0, rank))
+        similar = _array(state["similar"], np.int8, (n,))
+        weight = _array(state["weight"], np.float64, (n,))
+        if not np.isin(similar, (-1, 1)).all() or (weight < 0).any():
+            raise FormatError("expected pairs that are similar or not, with weights, got others.")
+        self._grow(n)
+        self._sides[:, :n], self._similar[:n], self._weight[:n] = sides, similar, weight
+        if inside.size:
+            self._inside = np.zeros((2, KEPT, rank), np.float32)
+            self._inside[:, :n] = inside
+
+
+class _Chunk(NamedTuple):
+    """Pairs in the directions of the map, with the cosine of the whole vectors."""
+
+    A: np.ndarray
+    B: np.ndarray
+    whole: np.ndarray
+    similar: np.ndarray
+    weight: np.ndarray
+
+
+class _Mapped:
+    """Pairs under the map: their cosines, and how the cosines change with E.
+
+    Within the map's directions a moves to a + a E, and outside of them nothing moves.
+    """
+
+    def __init__(self, pairs: _Chunk, change: np.ndarray) -> None:
+        self._pairs = pairs
+        moved_A, moved_B = pairs.A @ change, pairs.B @ change
+        self._A, self._B = pairs.A + moved_A, pairs.B + moved_B
+        self._u = np.sqrt(np.maximum(1 + 2 * _dots(pairs.A, moved_A) + _dots(moved_A, moved_A), 1e-12))
+        self._v = np.sqrt(np.maximum(1 + 2 * _dots(pairs.B, moved_B) + _dots(moved_B, moved_B), 1e-12))
+        dots = pairs.whole + _dots(self._A, self._B) - _dots(pairs.A, pairs.B)
+        self.cosines = dots / (self._u * self._v)
+
+    def gradient(self, slope: np.ndarray) -> np.ndarray:
+        """Of a loss along E, whose slope along each cosine this is."""
+        U, V = self._A / self._u[:, None], self._B / self._v[:, None]
+        c = self.cosines[:, None]
+        towards_A = (slope / self._u)[:, None] * (V - c * U)
+        towards_B = (slope / self._v)[:, None] * (U - c * V)
+        return np.asarray(self._pairs.A.T @ towards_A + self._pairs.B.T @ towards_B, np.float32)
+
+
+def moved(query: np.ndarray, marks: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """A query, nearer to the mean of what was marked similar to it and farther from what was not."""
+    for sign, far in ((1, TOWARDS), (-1, -AWAY)):
+        chosen = np.maximum(sign * weight, 0)
+        if chosen.any():
+            query = query + np.float32(far * min(1.0, chosen.sum()) / chosen.sum()) * (chosen @ marks)
+    return query
+
+
+def unit(X: np.ndarray) -> np.ndarray:
+    """Rows of length 1, in single precision; rows of zeros stay."""
+    with np.errstate(over="ignore", under="ignore"):
+        squares = (X * X).sum(axis=1, keepdims=True)
+    if not (np.isfinite(squares) & (squares > np.finfo(X.dtype).tiny)).all():  # too long or too short to be squared
+        X = X / np.maximum(np.abs(X).max(axis=1, keepdims=True), np.finfo(X.dtype).tiny)
+        squares = np.maximum((X * X).sum(axis=1, keepdims=True), np.finfo(X.dtype).tiny)
+    return np.asarray(X / np.sqrt(squares), np.float32)
+
+
+def _dots(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    return np.asarray((A * B).sum(axis=1), np.float64)
+
+
+def _auc(positive: np.ndarray, negative: np.ndarray, w: np.ndarray, v: np.ndarray) -> float:
+    """The weighted share of couples in which the similar pair is nearer."""
+    above = np.sign(positive[:, None] - negative) / 2 + 0.5
+    return float(w @ above @ v / (w.sum() * v.sum()))
+
+
+def _array(value: Any, dtype: type, shape: tuple[int, ...]) -> np.ndarray:
+    """A copy of an array out of a state, which must be of this kind."""
+    array = np.asarray(value)
+    if array.dtype != dtype or array.shape != shape or not np.isfinite(array).all():
+        raise FormatError(f"expected finite {np.dtype(dtype)} of shape {shape}, got {array.dtype} of {array.shape}.")
+    return array.copy()

@@ -35,6 +35,7 @@ class Options:
     allow_host: list[str] | None
     refresh: str | None
     sync: str
+    device: str
     label: str | None
     pictures: str | None
     held_out: str | None
@@ -95,9 +96,9 @@ def _announce(url: str, service: Service, target: str, access: Access, as_json: 
 
 def _check(options: Options, choices: parameters.Choices) -> None:
     """Refuse contradictory options."""
-    if options.demo and (options.memory or options.read_only or options.readers):
+    if options.demo and (options.memory or options.read_only or options.readers or options.device != "cpu"):
         raise InvalidInput(
-            "--demo brings its own items and cannot be combined with --memory, --read-only or --readers."
+            "--demo brings its own items and cannot be combined with --memory, --read-only, --readers or --device."
         )
     if options.memory and (options.read_only or options.readers):
         raise InvalidInput(
@@ -108,6 +109,7 @@ def _check(options: Options, choices: parameters.Choices) -> None:
             "--read-only": options.read_only,
             "--readers": options.readers,
             "--sync": options.sync != "full",
+            "--device cuda": options.device != "cpu",
             "--held-out": options.held_out,
         }.items():
             if is_given:
@@ -180,11 +182,11 @@ def _index(options: Options, choices: parameters.Choices) -> VectorIndex:
     from onlinehash.live.index import LiveIndex
 
     if options.read_only:
-        return LiveIndex.open(options.target, read_only=True)
+        return LiveIndex.open(options.target, read_only=True, device=options.device)
     policy = None if options.refresh is None else _policy(options.refresh)
     if options.memory:
-        return parameters.make_index(choices, None, policy, options.sync)
-    return parameters.open_index(options.target, options.schema, choices, policy, options.sync)
+        return parameters.make_index(choices, None, policy, options.sync, options.device)
+    return parameters.open_index(options.target, options.schema, choices, policy, options.sync, options.device)
 
 
 def _policy(text: str) -> Policy:
@@ -206,8 +208,8 @@ def _policy(text: str) -> Policy:
 
 
 def _for_readers(options: Options) -> list[str]:
-    """The command line of a reader: access options, and --read-only."""
-    made = ["serve", options.target, "--read-only", "--host", options.host]
+    """The command line of a reader: access options, where to search, and --read-only."""
+    made = ["serve", options.target, "--read-only", "--host", options.host, "--device", options.device]
     made += ["--insecure"] if options.insecure else []
     made += ["--log-requests"] if options.log_requests else []
     for name, values in (("--allow-host", options.allow_host), ("--limit", options.limit)):

@@ -16,6 +16,7 @@ from onlinehash import checks
 from onlinehash.codes import Codes
 from onlinehash.codes.layout import planes_per_model
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, StorageError
+from onlinehash.gpu.card import check_device
 from onlinehash.index.api import Capability, Counters, Id, Item, Payload, Policy, Receipt, Version
 from onlinehash.index.base import Index
 from onlinehash.index.hits import Hits
@@ -37,7 +38,7 @@ from onlinehash.live.sqlite.changes import Difference
 from onlinehash.live.sqlite.receipts import Stored
 from onlinehash.live.sqlite.store import Loaded
 from onlinehash.live.storage import Snapshot, Storage, replay
-from onlinehash.live.table import KINDS, ItemTable
+from onlinehash.live.table import KINDS, ItemTable, class_of
 from onlinehash.live.transaction import REFUSALS, LiveTransaction
 from onlinehash.live.vectors import PRECISIONS, MemoryVectors
 
@@ -72,6 +73,9 @@ class LiveIndex(LearnerIndex):
         a power failure may take the last changes with it; calls return sooner.
     n_jobs : int, default=1
         Threads that share a search; -1 is one for each CPU.
+    device : {"cpu", "cuda"} or None, default=None
+        Where codes are searched. A CUDA card holds a copy of them, which it scans whatever `index` says, and needs room
+        for a second one, in which a refresh is made before it is published. It is not kept at the path.
     precision : {"int8", "float16", "float32"}, default="int8"
         How vectors on a disk are also kept in memory once `find` has compared them: one, two or four bytes a value.
     """
@@ -109,6 +113,7 @@ class LiveIndex(LearnerIndex):
         background: bool = False,
         sync: str = "full",
         n_jobs: int = 1,
+        device: str | None = None,
         precision: str = "int8",
     ) -> None:
         is_given = learner is not None
@@ -119,7 +124,7 @@ class LiveIndex(LearnerIndex):
                 "has learned nothing; call fit first."
             )
         checks.parameters("LiveIndex", {"index": index}, {"index": checks.one_of(None, *KINDS)})
-        self._set_up(refresh, index, background, sync, n_jobs, precision)
+        self._set_up(refresh, index, background, sync, n_jobs, device, precision)
         if path is None:
             self._take_over(Snapshot.of_nothing(learner))
         elif Storage.exists(path):
@@ -141,6 +146,7 @@ class LiveIndex(LearnerIndex):
         background: bool = False,
         sync: str = "full",
         n_jobs: int = 1,
+        device: str | None = None,
         precision: str = "int8",
     ) -> Self:
         """The index at a path, with its own learner and, unless another is given, its own policy.
@@ -149,13 +155,21 @@ class LiveIndex(LearnerIndex):
         which it opened the index or called `reload`.
         """
         index = cls.__new__(cls)
-        index._set_up(refresh, None, background, sync, n_jobs, precision)
+        index._set_up(refresh, None, background, sync, n_jobs, device, precision)
         index._open(path, read_only, sync, None)
         return index
 
     def _set_up(
-        self, refresh: Policy | None, kind: str | None, background: bool, sync: str, n_jobs: int, precision: str
+        self,
+        refresh: Policy | None,
+        kind: str | None,
+        background: bool,
+        sync: str,
+        n_jobs: int,
+        device: str | None,
+        precision: str,
     ) -> None:
+        check_device(device)
         checks.parameters(
             "LiveIndex",
             {"refresh": refresh, "background": background, "sync": sync, "n_jobs": n_jobs, "precision": precision},
@@ -167,7 +181,8 @@ class LiveIndex(LearnerIndex):
                 "precision": checks.one_of(*PRECISIONS),
             },
         )
-        self.background, self._n_jobs, self._precision = background, int(n_jobs), precision
+        self.background, self._n_jobs = background, int(n_jobs)
+        self._device, self._precision = device, precision
         self._given_policy, self._given_kind = refresh, kind  # None: the stored ones
         self._storage = None
         self._lock, self._gate = threading.RLock(), threading.RLock()
@@ -221,7 +236,7 @@ class LiveIndex(LearnerIndex):
         width = n_models * planes_per_model(n_bits)
         codes = Codes.from_rows(contents.codes.reshape(len(contents.ids), width), n_bits, n_models)
         encoder = present[0] if present else None
-        view = KINDS[kind](codes, contents.ids, self._n_jobs, fusion=fusion, encoder=encoder)
+        view = class_of(kind, self._device)(codes, contents.ids, self._n_jobs, fusion=fusion, encoder=encoder)
         view.items.ids.number_from(contents.next_id)
         vectors = MemoryVectors() if self._storage is None else self._storage.store
         table = ItemTable(view, kind, vectors, Payloads(contents.payloads), self._gate, self._precision)

@@ -9,8 +9,10 @@ import numpy as np
 
 from onlinehash.codes import Codes
 from onlinehash.codes.layout import aligned_planes, planes_per_model
+from onlinehash.gpu.card import check_device
 from onlinehash.index.base import Index
 from onlinehash.index.flat import FlatIndex
+from onlinehash.index.gpu import GpuIndex
 from onlinehash.index.multi_index import MultiIndex
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import filters
@@ -33,6 +35,11 @@ class Encoded(NamedTuple):
 
 
 KINDS: dict[str, type[Index]] = {"flat": FlatIndex, "multi": MultiIndex, "auto": FlatIndex}
+
+
+def class_of(kind: str, device: str | None) -> type[Index]:
+    """What searches the codes: on a card they are scanned, whatever the kind."""
+    return GpuIndex if check_device(device) else KINDS[kind]
 
 
 class ItemTable:
@@ -103,7 +110,9 @@ class ItemTable:
     # ------------------------------------------------------------------------------------------------ changes
 
     def encode(self, rows: np.ndarray) -> Encoded:
-        """The codes of new vectors; zeros while there is no encoder."""
+        """The codes of new vectors, before anything changes; zeros while there is no encoder."""
+        if isinstance(self.view, GpuIndex):
+            self.view.check_room(len(rows))
         if self.encoder is None:
             n_bits, n_models = self.view.n_bits, self.view.n_models
             planes = aligned_planes(len(rows), n_models * planes_per_model(n_bits))

@@ -6,6 +6,8 @@ import copy
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager
 
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 
 from onlinehash import LiveIndex, OnlineHashing, RbfAnchors, refresh
-from onlinehash.errors import InvalidInput, InvalidParameter, OnlineHashError
+from onlinehash.errors import InvalidInput, InvalidParameter, OnlineHashError, StorageError
 from onlinehash.index.items import Items
 from onlinehash.live import refresher
 from onlinehash.live.interrupts import uninterrupted
@@ -406,3 +408,38 @@ def test_a_thread_that_begins_after_it_was_given_up_does_nothing(monkeypatch):
     assert job.done
     assert not job.wait()
     assert not ran
+
+
+def test_a_lock_that_was_deleted_by_hand_still_holds(tmp_path):
+    with made(tmp_path / "items") as index:
+        (tmp_path / "items" / "lock").unlink()
+        with pytest.raises(StorageError, match="expected to be the only writer"):
+            LiveIndex.open(tmp_path / "items")
+        index.remove([2])
+    with LiveIndex.open(tmp_path / "items") as index:
+        assert is_sound(index)
+
+
+KILLED_WRITER = """
+import os, signal, sys
+import numpy as np
+from onlinehash import LiveIndex, OnlineHashing
+index = LiveIndex(OnlineHashing(8, random_state=0), path=sys.argv[1])
+index.add(range(9), np.eye(9))
+child = os.fork()
+if child == 0:
+    os.close(1)
+    signal.pause()
+print(child, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_fork_does_not_keep_the_lock_of_a_writer_that_was_killed(tmp_path):
+    command = [sys.executable, "-W", "ignore", "-c", KILLED_WRITER, str(tmp_path / "items")]
+    child = int(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout)
+    try:
+        with LiveIndex.open(tmp_path / "items") as index:
+            assert len(index) == 9
+    finally:
+        os.kill(child, signal.SIGKILL)

@@ -279,6 +279,18 @@ def backup(
 
 
 @app.command()
+def export(
+    path: Annotated[str, typer.Argument(help="The folder of a live index.", show_default=False)],
+    target: Annotated[str, typer.Argument(help="The file to write, a line of JSON per item.", show_default=False)],
+    as_json: Json = False,
+) -> int:
+    """Write ids, vectors and payloads to a file, even if the learner is damaged."""
+    from onlinehash.cli import export
+
+    return export.export(path, target, as_json)
+
+
+@app.command()
 def serve(
     target: Annotated[
         str, typer.Argument(help="The folder of a live index, created if it does not exist, or postgresql://...")

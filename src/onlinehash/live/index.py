@@ -186,7 +186,8 @@ class LiveIndex(LearnerIndex):
         self._given_policy, self._given_kind = refresh, kind  # None: the stored ones
         self._storage = None
         self._lock, self._gate = threading.RLock(), threading.RLock()
-        self._closed, self._broken, self._teacher = False, False, 0
+        self._closed, self._teacher = False, 0
+        self._broken, self._is_searchable = False, True  # after a change that could not be undone yet
         self._refresher, self._attachments = Refresher(self._lock), Attachments()
         self._receipts, self._positions = MemoryReceipts(), dict[str, str]()  # where there is no store
 
@@ -290,10 +291,13 @@ class LiveIndex(LearnerIndex):
                 f"expected the learner of this index to stay with vectors of {encoder.n_features} values, got one "
                 f"that was fitted to {self._vector_kind.n_features}; give it an index of its own."
             )
-        if self._broken and not writing:
-            raise StorageError("expected an index that agrees with its disk, but a failed change could not be undone.")
         if writing and self._is_read_only:
             raise InvalidInput("expected an index that may be changed, got one that was opened read-only.")
+        if writing and self._broken:
+            with self._lock:
+                self._recover()
+        if self._broken and not self._is_searchable:
+            raise StorageError("a change failed and could not be undone, as the disk fails; repair it and try again.")
         if writing:
             self._attachments.check_unused()
 
@@ -412,16 +416,15 @@ class LiveIndex(LearnerIndex):
         """One change at a time, whole or not at all; afterwards the policy is asked."""
         with self._lock:
             self._check_open(writing=True)
-            if self._broken:
-                self._recover()
             with uninterrupted(), self._teaching():
                 change = self._new_transaction()
                 try:
                     yield change
                 except REFUSALS:
                     raise
-                except BaseException:
-                    self._recover()
+                except BaseException as error:
+                    # The store refuses before anything is published: searches may go on, whatever else fails.
+                    self._recover(is_searchable=isinstance(error, StorageError))
                     raise
                 change.finish()
             self._refresher.items_changed(change.n_changed)
@@ -431,11 +434,12 @@ class LiveIndex(LearnerIndex):
         attachment = self._attachments.of_this_thread()
         return LiveTransaction(self._learner, self._refresher.pairs, attachment, self._table, self._storage)
 
-    def _recover(self) -> None:
+    def _recover(self, is_searchable: bool = False) -> None:
         """After a change that failed halfway: be what is on the disk or, in memory, what is published."""
         if self._storage is None:
             self._table.heal()
             return
+        self._is_searchable = is_searchable or (self._broken and self._is_searchable)
         self._broken = True
         with self._teaching():
             self._read_back(None if self._is_read_only else self._learner)
@@ -503,7 +507,7 @@ class LiveIndex(LearnerIndex):
 
     def _follow(self) -> None:
         """Refresh if the policy says so."""
-        if not (self._history.paused or self._closed or self._is_read_only):
+        if not (self._history.paused or self._closed or self._is_read_only or self._broken):
             self._refresher.attempt(self.policy, lambda: self._refresher.begin_if_due(self, self._begin))
 
     def _begin(self, version: Version, wait: bool, *, pause: bool = False, by_policy: bool = False) -> Refresh | None:

@@ -106,7 +106,7 @@ def rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind, metric: Pa
 
 def _ranked(query: np.ndarray, ids: np.ndarray, k: int | None, metric: PairMetric | None, take: Take) -> Hits:
     if len(ids) == 0 or metric is None:  # an index that never had an item knows no width
-        return Hits(ids, np.empty(0))
+        return Hits(ids, np.empty(0, np.float32))
     ranking = metric.ranking(query, len(ids))
     ranking.add(take(ids.tolist()))
     order, near = ranking.order(len(ids) if k is None else k)

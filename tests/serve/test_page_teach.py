@@ -13,6 +13,7 @@ from onlinehash.demo import digits
 from onlinehash.serve import background
 from onlinehash.serve.pictures import Pixels
 from tests.serve.browser import PHONE, overflow, visiting, wait_until
+from tests.serve.services import Process
 
 N_SHOWN = 12
 
@@ -239,6 +240,40 @@ def test_by_keys_alone(browser, paper):
         nearest = ids(page)[0]
         page.keyboard.press("Enter")
         wait_until(page, lambda: ids(page, ".stand .card") == [nearest])
+
+
+def test_a_pair_that_waits_for_the_feature_map_counts(browser):
+    """There are no codes to search by, but two of the items on offer can be dragged together."""
+    index = LiveIndex(OnlineHashing(n_bits=8, features=RbfAnchors(20), random_state=0))
+    index.add(None, np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32))
+    with background(index) as url, visiting(browser, url) as page:
+        page.wait_for_selector(".offered .card")
+        drag(page, *(page.locator(f".offered li:nth-child({place}) .card") for place in (1, 3)))
+        page.click(".choice button:text-is('similar')")
+        expect(page.locator(".line")).to_contain_text(
+            "You said similar: counted; the hash functions learn it once there are enough items (1 pair waiting)"
+        )
+        assert index.learner.pair_metric_.n_pairs == 1
+
+
+@pytest.mark.long
+def test_a_mark_changes_the_order_though_readers_answer(browser, tmp_path):
+    """A reader has what the writer learned a moment later; the page waits for it."""
+    data = digits.load(0, n_pairs=1)
+    with LiveIndex(path=tmp_path / "items", n_bits=32) as index:
+        index.add(None, data.X_base)
+    with (
+        Process(tmp_path / "items", "--readers", 2, log=tmp_path / "log") as process,
+        visiting(browser, process.url) as page,
+    ):
+        search_from(page, 21)
+        found(page)
+        for n in range(1, 6):
+            wrong = ids(page)[0]
+            page.click(".neighbours li:nth-child(1) [data-similar=false]")
+            assert " new" in marked(page, n)
+            assert wrong not in ids(page)
+            assert page.text_content(".order") == f"by their vectors and {n} pair{'s' * (n > 1)}"
 
 
 @pytest.mark.long

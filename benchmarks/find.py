@@ -170,7 +170,8 @@ def marked(data: Data, seeds: int) -> None:
     )
     print(f"| find | {p(before)} | {p(with_marked)} | {p(after)} |")
     print(
-        f"| Rocchio on floats | {p(rocchio_before)} | {p(rocchio_with)} | {p(by_rocchio)} (before: {p(unseen_before)}) |"
+        f"| Rocchio on floats | {p(rocchio_before)} | {p(rocchio_with)} | {p(by_rocchio)} "
+        f"(before: {p(unseen_before)}) |"
     )
     print(f"| find, other queries | {p(others_before, others)} | {p(others_after, others)} | |", flush=True)
 

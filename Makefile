@@ -85,8 +85,8 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/parallel_learning.py models
 	$(BIN)/python benchmarks/plan.py --n 1e7 --live 1e5
 
-# What tests of the page, of docs/http.md and of docs/scale-out.md need beside Python: a browser, curl, PostgreSQL and
-# Redis. Only what is missing is installed, by Homebrew or apt, one by one, as not every system has a package of each name
+# What tests of the page, of docs/http.md, of docs/scale-out.md and of power failures need beside Python: a browser, curl,
+# PostgreSQL, Redis and a C compiler. Only what is missing is installed, by Homebrew or apt, one by one, as not every system has a package of each name
 # (Ubuntu has no chromium). Where one cannot be installed, its tests are skipped, and say so.
 servers:
 	@PATH="$$PATH:$$(echo /usr/lib/postgresql/*/bin /opt/homebrew/opt/postgresql@*/bin /usr/local/opt/postgresql@*/bin | tr ' ' :)"; \
@@ -103,6 +103,7 @@ servers:
 	! lacks curl || missing="$$missing curl"; \
 	! lacks initdb || missing="$$missing $$postgresql"; \
 	! lacks redis-server || missing="$$missing $$redis"; \
+	! lacks cc gcc || missing="$$missing gcc"; \
 	[ -z "$$missing" ] || [ -z "$${sudo+apt}" ] || $$sudo apt-get update -qq || true; \
 	for package in $$missing; do \
 	  install "$$package" || echo "$$package could not be installed: tests that need it are skipped"; \

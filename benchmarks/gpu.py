@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -23,7 +24,7 @@ import common
 import grown
 import numpy as np
 
-from onlinehash import FlatIndex, GpuIndex, OnlineHashing, evaluate
+from onlinehash import FlatIndex, GpuIndex, LiveIndex, OnlineHashing, bulk, evaluate, refresh
 from onlinehash.gpu.card import describe, load_cupy
 from onlinehash.gpu.codes import CardCodes
 from onlinehash.gpu.kernels import Kernels
@@ -129,6 +130,14 @@ def main() -> None:
         for row in on_vectors(int(args.vectors), limits["copy"]):
             results.append(row)
             print(f"{row['name']}: {row['seconds'] * 1e3:,.1f} ms; {row['beside']}", flush=True)
+    if args.items:
+        for row in live(int(args.items)):
+            results.append(row)
+            print(f"{row['name']}: card {row['card']:,.3f} ms, CPU {row['cpu']:,.3f} ms", flush=True)
+    if args.filed:
+        row = from_files(int(args.filed))
+        results.append(row)
+        print(f"{row['name']}: {row['seconds']:,.1f} s; {row['beside']}", flush=True)
     common.write_json(results, args.json)
 
 
@@ -141,6 +150,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--other-batches", type=int, nargs="+", default=[1, 4, 16, 100, 128, 1024])
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--vectors", type=float, default=1e7, help="of 512 values, to encode and search; 0: none")
+    parser.add_argument("--items", type=float, default=1e6, help="of a LiveIndex, on the card and not; 0: none")
+    parser.add_argument("--filed", type=float, default=1e6, help="vectors of 512 values in a file, as a base; 0: none")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     return parser.parse_args()
 
@@ -407,6 +418,7 @@ def on_vectors(n: int, copy: float, d: int = 512, n_queries: int = 10_000) -> It
     yield {"name": f"encode {n:,} x {d} float32, 64 bits", "seconds": seconds, "beside": beside}
     labels = np.random.default_rng(0).integers(0, 10, n)
     queries, truth = codes[:n_queries], evaluate.same_label(labels[:n_queries], labels)
+    evaluate.rank(queries[:8], codes, evaluate.same_label(labels[:8], labels), ["map"], device="cuda")  # compiled
     began = time.perf_counter()
     values = evaluate.rank(queries, codes, truth, ["map"], device="cuda", per_query=True)["map"]
     seconds, few = time.perf_counter() - began, min(64, n_queries)
@@ -420,6 +432,7 @@ def on_vectors(n: int, copy: float, d: int = 512, n_queries: int = 10_000) -> It
     beside = f"the CPU's {os.cpu_count()} cores {on_cpu:.0f} s, from {few} queries; {rate:.2f} Tpair/s"
     yield {"name": f"mAP of {n_queries:,} queries over {n:,} codes", "seconds": seconds, "beside": beside}
     asked = rng.standard_normal((n_queries, d), np.float32)
+    nearest_positions(asked[:8], X[:10_000], 100)  # compiled
     began = time.perf_counter()
     near = nearest_positions(asked, X, 100)
     seconds = time.perf_counter() - began
@@ -429,6 +442,71 @@ def on_vectors(n: int, copy: float, d: int = 512, n_queries: int = 10_000) -> It
         assert np.array_equal(np.sort(np.argpartition(distances, 99)[:100]), near[q])
     beside = f"2 n d products a query at this rate: {2 * n * d * n_queries / seconds / 1e12:.0f} TFLOP/s"
     yield {"name": f"100 nearest of {n:,} x {d} for {n_queries:,} queries", "seconds": seconds, "beside": beside}
+
+
+def from_files(n: int, d: int = 512, n_queries: int = 10_000, k: int = 100) -> dict[str, Any]:
+    """Exact neighbours in a base that is read from a file, on the card and by all cores."""
+    rng = np.random.default_rng(0)
+    queries = rng.standard_normal((n_queries, d), np.float32)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "base.npy"
+        base = np.lib.format.open_memmap(path, "w+", np.float32, (n, d))
+        for start in range(0, n, 1 << 17):
+            base[start : start + (1 << 17)] = rng.standard_normal(base[start : start + (1 << 17)].shape, np.float32)
+        nearest_positions(queries[:8], np.array(base[:10_000]), k)  # compiled
+        began = time.perf_counter()
+        near = bulk.ground_truth(queries, path, k, device="cuda")
+        seconds = time.perf_counter() - began
+        few = 200
+        began = time.perf_counter()
+        theirs = bulk.ground_truth(queries[:few], path, k)
+        on_cpu = time.perf_counter() - began
+    assert np.array_equal(near.rows[:few], theirs.rows)
+    assert np.array_equal(near.squared_distances[:few], theirs.squared_distances)
+    name = f"ground_truth: {k} nearest of {n:,} x {d} in a file for {n_queries:,} queries"
+    return {"name": name, "seconds": seconds, "beside": f"{os.cpu_count()} processes for {few} of them {on_cpu:.1f} s"}
+
+
+# ------------------------------------------------------------------ a live index
+
+
+def live(n: int, d: int = 64) -> Iterator[dict[str, Any]]:
+    """Whole calls of a `LiveIndex` in memory, with its codes on the card and without; the answers are compared."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d), np.float32)
+    pairs = X[:500], X[500:1000], rng.random(500) < 0.5
+    times: dict[str, dict[str, float]] = {}
+    answers = {}
+    for device in ("cuda", "cpu"):
+        index = LiveIndex(OnlineHashing(64, random_state=0), refresh.by_hand(), device=device, n_jobs=-1)
+        index.add(None, X)
+        column = times[device] = {}
+        for n_queries in (1, 100):
+            column[f"search for {n_queries}"] = call_ms(partial(index.search, X[:n_queries], K))
+        after: dict[str, list[float]] = {"add an item": [], "first search then": [], "second": [], "third": []}
+        for turn in range(20):
+            works = [partial(index.add, None, X[turn : turn + 1] + 1)] + 3 * [partial(index.search, X[:1], K)]
+            for name, work in zip(after, works, strict=True):
+                began = time.perf_counter()
+                work()
+                after[name].append(1e3 * (time.perf_counter() - began))
+        column |= {name: float(np.median(found)) for name, found in after.items()}
+        changes: dict[str, Callable[[int], Any]] = {
+            "update an item": lambda turn: index.update([turn], X[turn : turn + 1]),
+            "remove an item": lambda turn: index.remove([100 + turn]),
+            "500 pairs and a refresh": lambda turn: (index.learn_pairs(*pairs), index.refresh()),
+        }
+        for name, change in changes.items():
+            taken = []
+            for turn in range(5):
+                began = time.perf_counter()
+                change(turn)
+                taken.append(1e3 * (time.perf_counter() - began))
+            column[name] = float(np.median(taken))
+        answers[device] = index.search(X[:200], K)
+    assert np.array_equal(answers["cuda"].ids, answers["cpu"].ids)
+    for name, ms in times["cuda"].items():
+        yield {"name": f"LiveIndex of {n:,} items: {name}", "card": ms, "cpu": times["cpu"][name]}
 
 
 if __name__ == "__main__":

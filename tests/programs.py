@@ -69,8 +69,18 @@ class Program:
 
     def step(self) -> tuple[str, Call]:
         """A step that is sound, or one with one thing wrong."""
-        sound = (self.add, self.update, self.remove, self.get, self.search, self.within, self.rerank, self.learn)
-        sound += (self.learn, self.learn_by_id, self.labelled, self.follow)
+        sound = (
+            self.add,
+            self.update,
+            self.remove,
+            self.get,
+            self.search,
+            self.within,
+            self.rerank,
+            self.find,
+            self.learn,
+        )
+        sound += (self.learn, self.learn, self.learn_by_id, self.labelled, self.follow)
         kind = sound[self.rng.integers(len(sound))] if self.rng.random() < 0.7 else self.bad
         return kind()
 
@@ -172,6 +182,11 @@ class Program:
         queries = self.rows(1)[0] if self.rng.random() < 0.5 else self.rows(3)
         k = None if self.rng.random() < 0.5 else 2
         return f"rerank({k})", lambda index: index.rerank(queries, index.search(queries, 4), k)
+
+    def find(self) -> tuple[str, Call]:
+        queries = self.rows(1)[0] if self.rng.random() < 0.5 else self.rows(3)
+        k = int(self.rng.integers(5))
+        return f"find({k})", lambda index: index.find(queries, k)
 
     def learn(self) -> tuple[str, Call]:
         n = int(self.rng.integers(1, 5))
@@ -306,6 +321,9 @@ class Program:
             "rerank other shapes": lambda index: index.rerank(row, hits),
             "rerank unknown ones": lambda index: index.rerank(good, hits),
             f"rerank k={k!r}": lambda index: index.rerank(good, hits, k if k is not None else -2),
+            f"find {X!r:.60}": lambda index: index.find(X, 2),
+            "find codes": lambda index: index.find(Codes.from_bits(np.ones((1, 12), bool)), 2),
+            f"find k={k!r}": lambda index: index.find(good, k if k is not None else -2),
             f"learn_pairs {X!r:.60}": lambda index: index.learn_pairs(X, good, [True, False]),
             f"learn_pairs, B {X!r:.60}": lambda index: index.learn_pairs(good, X, [True, False]),
             f"learn_pairs similar={similar!r}": lambda index: index.learn_pairs(good, good + 1, similar),

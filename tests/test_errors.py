@@ -19,6 +19,7 @@ TREE = {
     "UnknownMethod": ("OnlineHashError", KeyError),
     "UnknownId": ("OnlineHashError", KeyError),
     "NotReady": ("OnlineHashError", ValueError),
+    "Diverged": ("OnlineHashError", ArithmeticError),
     "FormatError": ("OnlineHashError", ValueError),
     "StorageError": ("OnlineHashError", OSError),
     "MissingExtra": ("OnlineHashError", ImportError),

@@ -16,6 +16,10 @@ import numpy as np
 
 from onlinehash.errors import InvalidInput, InvalidParameter, InvalidType
 
+#: The most that a pair may count, where others count once. One that is worth more than a million others is a mistake,
+#: and up to this bound no method's step overflows on vectors that pass the gate.
+MOST_WEIGHT = 1e6
+
 
 def vectors(X: Any, name: str = "X", dtype: np.dtype | None = None) -> np.ndarray:
     """A matrix of finite vectors, one a row; float32 stays float32 unless `dtype` asks otherwise."""
@@ -102,17 +106,31 @@ def similarities(similar: Any, n: int) -> np.ndarray:
     raise InvalidInput(f"expected similar to be bools, or +1 for similar and -1 for dissimilar, got {_sample(values)}.")
 
 
-def weights(sample_weight: Any, n: int) -> np.ndarray:
-    """`n` finite weights, none negative; None means one each."""
+def weights(sample_weight: Any, n: int, most: float = MOST_WEIGHT) -> np.ndarray:
+    """`n` weights from 0 to `most`; None means one each."""
     if sample_weight is None:
         return np.ones(n)
     values = np.atleast_1d(_numbers(sample_weight, "sample_weight")).astype(np.float64)
     if values.ndim != 1:
         raise InvalidInput(f"expected a vector for sample_weight, got shape {values.shape}.")
     same_length("sample_weight", len(values), n, "A and B")
-    if not (np.isfinite(values) & (values >= 0)).all():
-        raise InvalidInput(f"expected finite sample_weight of at least 0, got {_sample(values)}.")
+    wrong = ~((values >= 0) & (values <= most))
+    if wrong.any():
+        raise InvalidInput(f"expected sample_weight from 0 to {most:g}, got {_sample(values[wrong])}.")
     return values
+
+
+#: Bytes that any compressed file may unpack to, and how many times its own size a larger one may.
+MOST_UNPACKED, MOST_RATIO = 1 << 30, 100
+
+
+def unpacked(path: Any, packed: int, size: int) -> None:
+    """Refuse a compressed file that would unpack to far more than it is: it was made to fill the memory."""
+    if size > max(MOST_UNPACKED, MOST_RATIO * packed):
+        raise InvalidInput(
+            f"{path} has {packed} bytes and would unpack to {size}, more than {MOST_RATIO} times as many; if this is "
+            "meant, unpack it into a file that is not compressed, such as npy."
+        )
 
 
 def labels(y: Any, n: int, several: bool = False) -> np.ndarray:

@@ -10,8 +10,9 @@
     ├── UnknownId          (KeyError)     an id that no item of the index has
     ├── NotReady           (ValueError)   nothing learned yet, or a feature map still collects its anchors
     │   └── NotFitted      (+ scikit-learn's NotFittedError; lives in `features`, as that is heavy)
+    ├── Diverged           (ArithmeticError)  a learner's own numbers overflowed; such a learner is never saved
     ├── FormatError        (ValueError)   a file that is truncated, foreign, too new or tampered with
-    ├── StorageError       (OSError)      the disk is full, read-only, or fails; nothing of the call was kept
+    ├── StorageError       (OSError)      the disk is full, read-only, or fails; the message says what was kept
     ├── MissingExtra       (ImportError)  an optional dependency is absent; the message names the pip line
     ├── ServiceUnavailable (ConnectionError)  a service that cannot be reached, or is too busy to answer
     └── Unauthorized       (PermissionError)  a service that wants another token, or does not allow this
@@ -78,6 +79,13 @@ class NotReady(OnlineHashError, ValueError):
     http_status = 409
 
 
+class Diverged(OnlineHashError, ArithmeticError):
+    """What a learner learned is not finite any more. A durable index undoes the call that did it."""
+
+    exit_code = 9
+    http_status = 422
+
+
 class FormatError(OnlineHashError, ValueError):
     """A file that is not what it claims to be."""
 
@@ -86,7 +94,7 @@ class FormatError(OnlineHashError, ValueError):
 
 
 class StorageError(OnlineHashError, OSError):
-    """The disk is full, read-only, or fails. Nothing of the call was kept."""
+    """The disk is full, read-only, or fails. Nothing of the call was kept, unless the message says that it may be."""
 
     exit_code = 6
     http_status = 507

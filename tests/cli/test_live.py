@@ -213,7 +213,7 @@ def test_the_commands_of_the_document_run(tmp_path: Path, monkeypatch: pytest.Mo
         index.add(None, DATA.X)
     np.save("queries.npy", DATA.A[:3])
     lines = re.findall(r"^\$ onlinehash (.*)$", DOCUMENT.read_text(), flags=re.MULTILINE)
-    assert {line.split()[0] for line in lines} == {"info", "check", "backup", "search", *NEED_A_SERVER}
+    assert {line.split()[0] for line in lines} == {"info", "check", "backup", "export", "search", *NEED_A_SERVER}
     for line in lines:
         if not line.startswith(NEED_A_SERVER):
             done(*line.split())

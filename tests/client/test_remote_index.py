@@ -275,9 +275,10 @@ def test_closing_a_connection_leaves_the_index_alone(served: tuple[LiveIndex, Re
     assert len(remote) == len(index) == 60
 
 
-OFFERED = "add update remove get get_many search within rerank searched found_within learn_pair learn_pair_by_id "
+OFFERED = "add update remove get get_many search within rerank find searched found found_within learn_pair "
 OFFERED += (
-    "learn_pairs learn_pairs_by_id learn_labelled flush refresh cancel roll_back close __contains__ __len__ __iter__"
+    "learn_pair_by_id learn_pairs learn_pairs_by_id learn_labelled flush refresh cancel roll_back close "
+    "__contains__ __len__ __iter__"
 )
 TOLD = "ids codes vectors encoder newest n_bits n_models behind pairs_behind versions serial refreshes bits_rehashed "
 TOLD += "bits_skipped bits_flipped"

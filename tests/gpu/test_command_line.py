@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
 import onlinehash
 from onlinehash import Codes, FlatIndex, LiveIndex, MultiIndex
+from onlinehash.cli import serve as cli_serve
+from onlinehash.errors import InvalidInput
 from onlinehash.gpu.twins import Twins
 from onlinehash.index.gpu import GpuIndex
 from tests.cli.running import done, refused
-from tests.gpu.test_card_codes import has_card, needs_card
+from tests.gpu.test_card_codes import RUNS, has_card, needs_card
 
 
 @pytest.fixture(params=[FlatIndex, MultiIndex])
@@ -36,12 +40,29 @@ def test_the_card_prints_what_the_cpu_prints(files):
 
 @pytest.mark.skipif(has_card(), reason="there is a card")
 def test_without_a_card_there_is_one_sentence(files):
-    assert "needs" in refused(*files, "--device", "cuda")[1]
+    for command in (files, ("serve", "new", "--port", "0")):
+        assert "a GpuIndex needs" in refused(*command, "--device", "cuda")[1]
+    assert not os.path.exists("new")
 
 
-def test_folders_of_live_indexes_are_refused(tmp_path, files):
-    with LiveIndex(n_bits=8, path=tmp_path / "live") as live:
-        live.add(None, np.random.default_rng(0).standard_normal((20, 4)).astype(np.float32))
-    code, told = refused("search", tmp_path / "live", files[2], "--device", "cuda")
-    assert code == 2
-    assert "folder of a live index" in told
+@pytest.mark.parametrize("runs", RUNS)
+def test_a_folder_is_searched_and_served(runs, tmp_path, monkeypatch):
+    monkeypatch.setattr(GpuIndex, "_make_runs", lambda self, shape: runs(shape))
+    X = np.random.default_rng(0).standard_normal((200, 4)).astype(np.float32)
+    np.save(tmp_path / "queries.npy", X[:7])
+    live = tmp_path / "live"
+    with LiveIndex(n_bits=8, path=live) as index:
+        index.add(None, X)
+    searched = ("search", live, tmp_path / "queries.npy")
+    assert done(*searched, "--device", "cuda").out == done(*searched).out
+    served = []
+    monkeypatch.setattr(cli_serve, "serve", lambda options, choices, as_json: served.append((options, choices)))
+    for options in ([live], [live, "--read-only"], ["--memory"]):
+        done("serve", *options, "--device", "cuda")
+        with cli_serve._index(*served[-1]) as index:
+            assert isinstance(index.view, GpuIndex)
+    assert " ".join(cli_serve._for_readers(served[0][0])).endswith("--device cuda")
+    for options in ("--demo", "postgresql://nowhere/x"):
+        done("serve", options, "--device", "cuda")
+        with pytest.raises(InvalidInput, match="--device"):
+            cli_serve._check(*served[-1])

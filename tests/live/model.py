@@ -94,8 +94,12 @@ class Model:
         return ranked(encoder, chosen, encoder.encode(np.array([self.vectors[id] for id in chosen])).bits(), query)
 
     def reranked(self, query: np.ndarray, ids: list[Any]) -> list[Any]:
-        """These ids by the distance of the vectors."""
-        return sorted(ids, key=lambda id: float(np.sum((self.vectors[id].astype(np.float64) - query) ** 2)))
+        """These ids in the order of the learner's own metric."""
+        if not ids:
+            return []
+        ranking = self.learner.pair_metric_.ranking(query, len(ids))
+        ranking.add(np.array([self.vectors[id] for id in ids]))
+        return [ids[number] for number in ranking.order(len(ids))[0]]
 
 
 def ranked(encoder: Encoder, ids: list[Any], bits: np.ndarray, query: np.ndarray) -> list[tuple[int, Any]]:

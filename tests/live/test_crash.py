@@ -32,7 +32,7 @@ class Expected:
 
     def __init__(self) -> None:
         self.items: dict[int, tuple[np.ndarray, Any]] = {}
-        self.learner = new_learner()
+        self.learner = new_learner().keep_metric()
 
     def copy(self) -> Expected:
         other = Expected()

@@ -358,3 +358,34 @@ def test_damage_under_an_open_index(index: LiveIndex, tmp_path: Path) -> None:
     with suppress(FormatError):  # unless the page was read before, and is in memory
         assert index.get(items[30].id).vector.tobytes() == row
     assert any(f"row {30 + 1}" in problem for problem in check(path).problems)
+
+
+# ------------------------------------------------------------------ a change that can neither be made nor undone
+
+
+def test_searches_go_on_where_a_failed_change_cannot_be_undone(
+    index: LiveIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing else is accepted before the state was read back, a refresh least of all."""
+    before = everything(index)
+
+    def fails(*given: Any, **named: Any) -> Any:
+        raise StorageError("the disk fails")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(index._storage, "learned", fails)
+        patched.setattr(index._storage.store, "read", fails)
+        with pytest.raises(StorageError):
+            index.learn_pairs(vectors(6, 5), vectors(6, 6), [True, False] * 3)
+        assert index.search(vectors(4, 3), 7).ids.tolist() == before[0]
+        for call in (
+            index.refresh,
+            index.roll_back,
+            lambda: index.remove([7]),
+            lambda: index.learn_pair(*vectors(2, 2), True),
+        ):
+            with pytest.raises(StorageError):
+                call()
+    assert index.learner.n_pairs_seen_ > 19
+    index.put_position("source", 1)
+    assert everything(index) == before

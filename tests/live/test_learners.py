@@ -57,7 +57,7 @@ def test_labels_of_any_kind_are_logged(tmp_path: Path) -> None:
     matrix = np.eye(4)[NEW_Y]
     for number, labels in enumerate((words, matrix, NEW_Y.astype(float), words.tolist())):
         path = tmp_path / str(number)
-        plain = make("HadamardHashing").observe(X).partial_fit(NEW, labels)
+        plain = make("HadamardHashing").keep_metric().observe(X).partial_fit(NEW, labels)
         with LiveIndex(make("HadamardHashing"), path=path) as index:
             index.add(range(60), X)
             index.learn_labelled(NEW, labels)

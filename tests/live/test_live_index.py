@@ -23,6 +23,7 @@ from onlinehash.errors import InvalidInput, InvalidParameter, NotReady, StorageE
 from onlinehash.learners import registry
 from onlinehash.live import refresher, table
 from tests.live.model import pairs_of, ranked
+from tests.reference.pair_metric import SlowMetric
 from tests.support import pairs, refused, state_bytes
 
 WIDTH = 6
@@ -174,7 +175,7 @@ def test_float64_stays_float64_and_the_first_vectors_decide():
 
 
 def test_adding_observes_and_learning_by_id_is_learning_the_vectors():
-    index, alone = LiveIndex(learner()), learner()
+    index, alone = LiveIndex(learner()), learner().keep_metric()
     index.add(["a", "b", "c"], rows(3))
     update = index.learn_pair_by_id("a", "c", False)
     alone.observe(rows(3))
@@ -233,16 +234,16 @@ def test_filters_admit_by_payload():
 
 
 @pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
-def test_rerank_is_exact_distance(durable, path):
+def test_rerank_compares_vectors(durable, path):
     with filled(path=path if durable else None) as index:
         queries = rows(4, 5)
         hits = index.search(queries, 20)
         near = index.rerank(queries, hits, k=6)
         for i, query in enumerate(queries):
-            away = np.linalg.norm(rows(100)[hits.ids[i]].astype(np.float64) - query, axis=1)
-            order = np.argsort(away, kind="stable")[:6]
-            assert near.ids[i].tolist() == hits.ids[i][order].tolist()
-            np.testing.assert_allclose(near.distances[i], away[order])
+            slow = SlowMetric(WIDTH, 0)
+            order, scores = slow.order(query, rows(100)[hits.ids[i]])
+            assert near.ids[i].tolist() == hits.ids[i][order[:6]].tolist()
+            np.testing.assert_allclose(near.distances[i], 1 - np.array(scores[:6]), atol=1e-5)
             one = index.rerank(query, index.search(query, 20))
             assert one.ids[:6].tolist() == near.ids[i].tolist()
             assert one.ids.shape == (20,)

@@ -1,6 +1,7 @@
 """Payloads and filters, against a slow and obvious evaluation over dicts."""
 
 import json
+import sys
 import threading
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onlinehash.errors import InvalidInput
+from onlinehash.live import filters
 from onlinehash.live import payloads as module
 from onlinehash.live.payloads import MAX_BYTES, Payloads
 
@@ -357,3 +359,136 @@ def test_numbers_of_numpy_are_numbers() -> None:
     payloads = Payloads(texts)
     for where in ({"a": np.int64(3)}, {"a": {"<": np.float64(3.5)}}, {"a": [np.int8(3), 9]}, {"b": np.float32(0.5)}):
         assert payloads.mask(where).tolist() == [True, False]
+
+
+# ------------------------------------------------------------------ what a filter may cost
+
+
+def calls_of(work):
+    """How many functions of Python are called."""
+    n = 0
+
+    def count(frame, event, argument):
+        nonlocal n
+        n += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return n
+
+
+def test_a_filter_costs_one_pass_over_the_values_and_one_over_those_wanted():
+    def cost(n):
+        payloads = filled([{"a": [f"t{i}", [i]]} for i in range(n)])
+        return calls_of(lambda: payloads.mask({"a": [*(f"x{i}" for i in range(n)), *([-i] for i in range(1, n))]}))
+
+    assert cost(400) < 3 * cost(200)  # it was four times as much, and a hundred times as many calls
+
+
+def test_many_integers_of_one_hash_do_not_collide():
+    values = [0, *(i * (2**61 - 1) for i in range(1, 1000))]
+    assert len(set(map(hash, values))) == 1
+    assert len({hash(filters.key_of(value)) for value in values}) > 990
+    payloads = filled([{"a": value} for value in values] + [{"a": [float(2**70), 2**70 + 1]}])
+    assert payloads.mask({"a": values[500]}).nonzero()[0].tolist() == [500]
+    assert payloads.mask({"a": 2**70}).nonzero()[0].tolist() == [1000]
+    assert payloads.mask({"a": [2**70 + 1]}).nonzero()[0].tolist() == [1000]
+
+
+def test_fields_that_nobody_has_are_not_looked_up(monkeypatch):
+    looked = []
+    original = filters.look_up
+    monkeypatch.setattr(filters, "look_up", lambda *given: looked.append(given[1]) or original(*given))
+    payloads = filled([{"a": 1, "b": {"c": 2}}] * 10)
+    assert payloads.mask({f"z{i}": {"exists": False} for i in range(50)} | {"a": 1, "b.c": 2}).all()
+    assert sorted(set(looked)) == ["a", "b.c"]
+    assert len(looked) == 20
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ({f"f{i}": 1 for i in range(filters.MAX_FIELDS + 1)}, "a filter on at most 64 fields, got 65"),
+        ({"a": list(range(filters.MAX_VALUES + 1))}, "at most 100000 values in all"),
+        ({"a": {"!=": [[i] for i in range(60_000)]}}, "at most 100000 values in all"),
+        ({"a": {"in": [{"b": [0] * 60_000}, {"b": [0] * 60_000}]}}, "at most 100000 values in all"),
+    ],
+)
+def test_a_filter_beyond_the_limits_is_refused(where, message):
+    with pytest.raises(InvalidInput, match=message):
+        filled([{"a": 1}]).mask(where)
+
+
+def test_a_filter_at_the_limits_is_answered():
+    wanted = list(range(filters.MAX_VALUES - 1))  # the list counts too
+    assert filled([{"a": 1}, {"a": [2]}, {"a": -1}]).mask({"a": wanted}).tolist() == [True, True, False]
+    assert filled([{"a": 1}]).mask({f"f{i}": {"!=": 1} for i in range(filters.MAX_FIELDS)}).all()
+
+
+def test_changes_do_not_wait_while_columns_are_made(monkeypatch):
+    begun, go = threading.Event(), threading.Event()
+    original = module._parsed
+
+    def slow(texts):
+        if len(texts) == 3:  # not those of the change
+            begun.set()
+            assert go.wait(60)
+        return original(texts)
+
+    monkeypatch.setattr(module, "_parsed", slow)
+    payloads, masks = filled([{"a": 1}, {"a": 2}, None]), []
+    asking = threading.Thread(target=lambda: masks.append(payloads.mask({"a": 1})))
+    asking.start()
+    assert begun.wait(60)
+    changing = threading.Thread(
+        target=lambda: (
+            payloads.append(['{"a":1}']),
+            payloads.put(np.array([0]), [None]),
+            payloads.keep(np.arange(1, 4)),
+        )
+    )
+    changing.start()
+    changing.join(10)
+    waited = changing.is_alive()
+    go.set()
+    asking.join()
+    changing.join()
+    assert not waited
+    assert masks[0].tolist() == [False, False, True]
+
+
+@given(st.lists(PAYLOADS, min_size=1, max_size=5), st.lists(PAYLOADS, max_size=3), FILTERS, st.integers(0, 3))
+def test_columns_follow_changes_that_are_made_while_they_are_made(model, new, where, n_late):
+    model, payloads, left = list(model), filled(model), [n_late]
+
+    def change():
+        if left[0]:
+            left[0] -= 1
+            payloads.append(Payloads.checked(new, len(new)))
+            payloads.put(np.array([0]), Payloads.checked([{"a": left[0]}], 1))
+            model.extend(new)
+            model[0] = {"a": left[0]}
+            if left[0] == 1:
+                payloads.keep(np.arange(1, len(model)))
+                payloads.append([None])
+                model[:] = [*model[1:], None]
+
+    payloads.mask(filters.checked(where, change))
+    assert payloads.mask(where).tolist() == [admits(payload, where) for payload in model]
+
+
+def test_an_evaluation_ends_when_its_check_raises():
+    def stop():
+        raise TimeoutError
+
+    payloads = filled([{"a": "x"}] * 5)
+    with pytest.raises(TimeoutError):
+        payloads.mask(filters.checked({"a": {"<": "y"}}, stop))
+    assert payloads._state.columns == {}
+    assert payloads.mask({"a": "x"}).all()
+    with pytest.raises(TimeoutError):
+        payloads.mask(filters.checked({"a": {"<": "y"}}, stop))

@@ -6,6 +6,8 @@ import copy
 import os
 import pickle
 import signal
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager
 
@@ -13,8 +15,9 @@ import numpy as np
 import pytest
 
 from onlinehash import LiveIndex, OnlineHashing, RbfAnchors, refresh
-from onlinehash.errors import InvalidInput, InvalidParameter
+from onlinehash.errors import InvalidInput, InvalidParameter, OnlineHashError, StorageError
 from onlinehash.index.items import Items
+from onlinehash.live import refresher
 from onlinehash.live.interrupts import uninterrupted
 from onlinehash.live.storage import Storage
 from onlinehash.live.table import ItemTable
@@ -370,3 +373,73 @@ def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file" / "items"):
         assert isinstance(refused(lambda path=path: LiveIndex(OnlineHashing(8), path=path)), InvalidInput)
+
+
+def no_thread(*_):
+    raise RuntimeError("can't start new thread")
+
+
+@pytest.mark.parametrize("start", [no_thread, lambda *_: 0], ids=["none", "one that dies before it begins"])
+def test_a_refresh_for_which_no_thread_can_be_started_fails_and_the_next_one_works(start, monkeypatch):
+    index = made(None)
+    index.learn_pairs(X[:10], X[10:20], np.arange(10) % 2 == 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(refresher, "START_SECONDS", 0.05)
+        patch.setattr("_thread.start_new_thread", start)
+        with pytest.raises(OnlineHashError, match="no thread could be started"):
+            index.refresh(wait=False)
+        assert index._table._rehash is None  # or positions could never be counted anew
+        index.cancel()
+    assert index.refresh(wait=False).wait()
+    assert index.behind == (0, 0)
+    assert is_sound(index)
+    index.close()
+
+
+def test_a_thread_that_begins_after_it_was_given_up_does_nothing(monkeypatch):
+    late, ran = [], []
+    with monkeypatch.context() as patch:
+        patch.setattr(refresher, "START_SECONDS", 0.05)
+        patch.setattr("_thread.start_new_thread", lambda work, arguments: late.append(work))
+        job = refresher.Refresh(lambda stop: ran.append(stop) or True)
+        with pytest.raises(OnlineHashError):
+            job.start()
+    late[0]()
+    assert job.done
+    assert not job.wait()
+    assert not ran
+
+
+def test_a_lock_that_was_deleted_by_hand_still_holds(tmp_path):
+    with made(tmp_path / "items") as index:
+        (tmp_path / "items" / "lock").unlink()
+        with pytest.raises(StorageError, match="expected to be the only writer"):
+            LiveIndex.open(tmp_path / "items")
+        index.remove([2])
+    with LiveIndex.open(tmp_path / "items") as index:
+        assert is_sound(index)
+
+
+KILLED_WRITER = """
+import os, signal, sys
+import numpy as np
+from onlinehash import LiveIndex, OnlineHashing
+index = LiveIndex(OnlineHashing(8, random_state=0), path=sys.argv[1])
+index.add(range(9), np.eye(9))
+child = os.fork()
+if child == 0:
+    os.close(1)
+    signal.pause()
+print(child, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_fork_does_not_keep_the_lock_of_a_writer_that_was_killed(tmp_path):
+    command = [sys.executable, "-W", "ignore", "-c", KILLED_WRITER, str(tmp_path / "items")]
+    child = int(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False).stdout)
+    try:
+        with LiveIndex.open(tmp_path / "items") as index:
+            assert len(index) == 9
+    finally:
+        os.kill(child, signal.SIGKILL)

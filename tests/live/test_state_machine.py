@@ -81,7 +81,7 @@ class Beside(RuleBasedStateMachine):
         self.texture, self.dtype = texture, dtype
         self.folder = Path(tempfile.mkdtemp(prefix="onlinehash-test-"))
         self.path = self.folder / "items" if self.durable else None
-        self.model = Model(LEARNERS[self.learner]())
+        self.model = Model(LEARNERS[self.learner]().keep_metric())
         self.index = LiveIndex(
             LEARNERS[self.learner](), POLICIES[policy](), self.kind, self.path, background=background
         )

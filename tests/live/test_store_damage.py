@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from onlinehash import LiveIndex, OnlineHashing
 from onlinehash.errors import FormatError, OnlineHashError
 from onlinehash.live.sqlite import Store, segments
 from tests.live.store_process import rows_of
@@ -151,3 +155,14 @@ def test_messages_name_table_and_key(folder: Path) -> None:
         store.take(np.array([119]))
         with pytest.raises(FormatError, match="row 120"):
             store.take(np.flatnonzero(store.numbers == 120))
+
+
+def test_a_backup_of_a_damaged_vector_fails_and_leaves_nothing(tmp_path: Path) -> None:
+    path, target = tmp_path / "items", tmp_path / "copy"
+    with LiveIndex(OnlineHashing(8, random_state=0), path=path) as index:
+        index.add(range(5), np.random.default_rng(0).standard_normal((5, 4)))
+    with closing(sqlite3.connect(path / "items.db")) as connection, connection:
+        connection.execute("UPDATE rows SET vector = zeroblob(length(vector)) WHERE key = 3")
+    with LiveIndex.open(path) as index, pytest.raises(FormatError, match=rf"{re.escape(str(path))} is damaged"):
+        index.backup(target)
+    assert not [file.name for file in target.iterdir() if file.name != "lock"]

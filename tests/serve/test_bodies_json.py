@@ -245,7 +245,7 @@ def test_the_document_of_an_error(error: OnlineHashError, expected: str | None, 
 def test_each_error_of_the_service_has_its_status():
     statuses = {"BadRequest": 400, "Unauthorized": 401, "Forbidden": 403, "NotFound": 404, "MethodNotAllowed": 405,
                 "RequestTimeout": 408, "KeyReused": 409, "TooLarge": 413, "UnsupportedMediaType": 415, "Busy": 429,
-                "ServerError": 500, "Unavailable": 503}  # fmt: skip
+                "ServerError": 500, "Unavailable": 503, "DeadlineExceeded": 504}  # fmt: skip
     for name, status in statuses.items():
         assert issubclass(getattr(errors, name), OnlineHashError)
         assert getattr(errors, name)("expected x, got y.").http_status == status

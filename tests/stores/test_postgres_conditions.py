@@ -66,7 +66,7 @@ def admitted(stock: PostgresServer) -> dict[int, set[int]]:
             for row in enumerate(texts):
                 copy.write_row(row)
         for number, where in enumerate(WHERES):
-            condition, parameters = condition_of(filters.checked(where))
+            condition, parameters = condition_of(filters.checked(where).tests)
             rows = connection.execute(f"SELECT position FROM held WHERE {condition} AND %s", [*parameters, True])
             found[number] = set(itertools.chain.from_iterable(rows))
     return found

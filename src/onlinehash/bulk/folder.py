@@ -20,7 +20,7 @@ from onlinehash.bulk.parts import Stamp
 from onlinehash.bulk.sources import Source
 from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable, StorageError
 from onlinehash.io import files
-from onlinehash.io.atomic import replacing
+from onlinehash.io.atomic import make_folders, replacing
 from onlinehash.learners.encoder import Encoder
 
 MANIFEST = "manifest.json"
@@ -89,7 +89,7 @@ def new_folder(folder: Path, what: str) -> None:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InvalidInput(f"the {what} need a new or empty folder, and {folder} is neither.")
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folders(folder)
     except OSError as error:
         raise InvalidInput(f"cannot create the folder {folder}: {error.strerror}.") from None
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -20,12 +20,17 @@ from onlinehash.bulk.answers import Answer, Job
 from onlinehash.bulk.encoding import as_source, check_apart
 from onlinehash.bulk.engine import Engine
 from onlinehash.bulk.engines import engine_of
-from onlinehash.bulk.partitions import Partition
+from onlinehash.bulk.partitions import Partition, Rows
 from onlinehash.bulk.sources import Source
 from onlinehash.errors import InvalidInput
 from onlinehash.evaluate import Truth
+from onlinehash.gpu.card import check_device, load_cupy
+from onlinehash.gpu.neighbours import nearest_first, same_precision
 from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.neighbours import nearest_positions, squared_distances
+
+#: Bytes of vectors that a card searches at once.
+CARD_BYTES = 2**28
 
 
 class BulkTruth(ABC):
@@ -101,12 +106,19 @@ def ground_truth(
     *,
     on: str | Engine | None = None,
     folder: str | os.PathLike[str] | None = None,
+    device: str | None = None,
 ) -> Neighbours:
     """The `k` nearest vectors of a source to each query, as in `evaluate.nearest`.
 
     It takes 16 bytes for each of them and each query, here and on every worker. With a folder, the nearest of each
-    partition are stored there, and repeating the call resumes it.
+    partition are stored there, and repeating the call resumes it. With `device="cuda"` cards find them, the same ones:
+    this process alone where `on` is not given, as processes would take turns on its card, and else each worker on its
+    own.
     """
+    is_on_card = check_device(device)
+    if is_on_card and on is None:
+        load_cupy("ground_truth on a card")
+        on = "local://1"
     queries, opened = checks.vectors(X_query, "X_query"), as_source(source)
     checks.width(queries, opened.n_features, "the source", "X_query")
     checks.parameters("the search for neighbours", {"k": k}, {"k": checks.integer(1, opened.n_rows)})
@@ -114,7 +126,7 @@ def ground_truth(
         check_apart(opened, folder)
     none = Neighbours(np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0)))
     question = ("the nearest", queries, opened.digest, int(k))
-    job = Job(Search(queries, int(k)), opened.partitions, question, "searching neighbours")
+    job = Job(Search(queries, int(k), device), opened.partitions, question, "searching neighbours")
     with engine_of(on) as engine:
         return reduce(lambda near, part: _nearer(near, Neighbours(*part), k), job.answers(engine, folder), none)
 
@@ -125,12 +137,17 @@ class Search:
 
     queries: np.ndarray
     k: int
+    device: str | None = None
 
     def __call__(self, partition: Partition) -> Answer:
         near = reduce(lambda near, block: _nearer(near, block, self.k), self._blocks(partition))
         return near.rows, near.squared_distances
 
     def _blocks(self, partition: Partition) -> Iterable[Neighbours]:
+        if check_device(self.device):
+            for first, X in _joined(partition):
+                yield self._on_card(X, first)
+            return
         for rows in partition.blocks():
             X = checks.vectors(rows.X, partition.path)
             positions = nearest_positions(self.queries, X, min(self.k, len(X)))
@@ -138,6 +155,25 @@ class Search:
             order = np.lexsort((positions, distances))
             positions, distances = (np.take_along_axis(values, order, axis=1) for values in (positions, distances))
             yield Neighbours(positions.astype(np.int64) + rows.first, distances)
+
+    def _on_card(self, X: np.ndarray, first: int) -> Neighbours:
+        queries, base = same_precision(self.queries, X)
+        rows, distances = nearest_first(queries, base, min(self.k, len(X)))
+        return Neighbours(rows + first, distances)
+
+
+def _joined(partition: Partition) -> Iterator[tuple[int, np.ndarray]]:
+    """The vectors of a partition in blocks that are worth a card's while, and the number of each one's first row."""
+    blocks = iter(partition.blocks())
+    while held := list(_some(blocks)):
+        yield held[0].first, checks.vectors(np.concatenate([rows.X for rows in held]), partition.path)
+
+
+def _some(blocks: Iterator[Rows]) -> Iterator[Rows]:
+    n_bytes = 0
+    while n_bytes < CARD_BYTES and (rows := next(blocks, None)) is not None:
+        n_bytes += rows.X.nbytes
+        yield rows
 
 
 def _nearer(first: Neighbours, second: Neighbours, k: int) -> Neighbours:

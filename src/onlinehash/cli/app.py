@@ -25,6 +25,7 @@ Format = Annotated[
     str | None,
     typer.Option(help="jsonl, csv, parquet, npz or npy, if the file name does not tell.", show_default=False),
 ]
+Device = Annotated[Literal["cpu", "cuda"], typer.Option(help="Where to search; a CUDA card has to hold all codes.")]
 AnyFormat = Annotated[str | None, typer.Option(help="As for `encode`, or for codes oh or txt.", show_default=False)]
 
 
@@ -205,9 +206,7 @@ def search(
         int | None, typer.Option(min=0, help="Find all items within this distance instead.", show_default=False)
     ] = None,
     jobs: Annotated[int, typer.Option(help="Number of threads; -1: one per CPU.")] = 1,
-    device: Annotated[
-        Literal["cpu", "cuda"], typer.Option(help="Where to search; a CUDA card has to hold all codes.")
-    ] = "cpu",
+    device: Device = "cpu",
     output: Annotated[
         str, typer.Option("--output", "-o", help="A .csv, .npz or .parquet file; - prints a table.")
     ] = "-",
@@ -280,6 +279,18 @@ def backup(
 
 
 @app.command()
+def export(
+    path: Annotated[str, typer.Argument(help="The folder of a live index.", show_default=False)],
+    target: Annotated[str, typer.Argument(help="The file to write, a line of JSON per item.", show_default=False)],
+    as_json: Json = False,
+) -> int:
+    """Write ids, vectors and payloads to a file, even if the learner is damaged."""
+    from onlinehash.cli import export
+
+    return export.export(path, target, as_json)
+
+
+@app.command()
 def serve(
     target: Annotated[
         str, typer.Argument(help="The folder of a live index, created if it does not exist, or postgresql://...")
@@ -315,6 +326,7 @@ def serve(
         Literal["full", "batch"],
         typer.Option(help="Wait for the disk at every change, or leave writing to the system."),
     ] = "full",
+    device: Device = "cpu",
     label: Annotated[
         str | None, typer.Option(metavar="FIELD", help="The payload field that holds a label.", show_default=False)
     ] = None,
@@ -351,8 +363,8 @@ def serve(
     from onlinehash.cli import parameters, serve
 
     options = serve.Options(
-        target, schema, memory, demo, read_only, readers, host, port, insecure, allow_host, refresh, sync, label,
-        pictures, held_out, compare, limit, log_requests,
+        target, schema, memory, demo, read_only, readers, host, port, insecure, allow_host, refresh, sync, device,
+        label, pictures, held_out, compare, limit, log_requests,
     )  # fmt: skip
     serve.serve(options, parameters.Choices(method, bits, features, seed, settings), as_json)
 

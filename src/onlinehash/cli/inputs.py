@@ -23,7 +23,7 @@ from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput
 from onlinehash.learners.encoder import Encoder
 from onlinehash.streams import columns
-from onlinehash.streams.array_tables import map_array
+from onlinehash.streams.array_tables import check_archive, map_array
 from onlinehash.streams.from_files import BLOCK_ROWS, read_tables
 from onlinehash.streams.points import PointReader
 from onlinehash.streams.tables import Table
@@ -134,12 +134,15 @@ def _npz_codes(path: str, _: Encoder | None, width: Width) -> Codes | None:
     """What is no npz at all is told by who reads vectors."""
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as arrays:
+            check_archive(path, arrays)
             name = next((name for name in ("packed", "bits") if name in arrays), None)
             if name is None:
                 return None
             array = arrays[name]
             if "n_bits" in arrays and "n_models" in arrays:
                 width = Width(int(arrays["n_bits"]), int(arrays["n_models"]))
+    except InvalidInput:
+        raise
     except (ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
         return None
     return _unpacked(array, width, path)

@@ -58,7 +58,12 @@ def is_postgres(target: str) -> bool:
 
 
 def open_index(
-    target: str, schema: str | None, choices: Choices, policy: Policy | None = None, sync: str = "full"
+    target: str,
+    schema: str | None,
+    choices: Choices,
+    policy: Policy | None = None,
+    sync: str = "full",
+    device: str | None = None,
 ) -> VectorIndex:
     """The index that a command changes: in PostgreSQL, or in a folder, where a new one is made if there is none."""
     typed = [name for name, value in vars(choices).items() if value is not None]
@@ -72,10 +77,16 @@ def open_index(
         raise InvalidInput("--schema needs an address postgresql://..., got a folder.")
     if "://" in target:
         raise InvalidInput("expected a folder or an address postgresql://... to write to, got another address.")
-    return make_index(choices, target, policy, sync)
+    return make_index(choices, target, policy, sync, device)
 
 
-def make_index(choices: Choices, folder: str | None, policy: Policy | None = None, sync: str = "full") -> LiveIndex:
+def make_index(
+    choices: Choices,
+    folder: str | None,
+    policy: Policy | None = None,
+    sync: str = "full",
+    device: str | None = None,
+) -> LiveIndex:
     """The index in a folder, or a new one there; without a folder, one in memory.
 
     An existing index is continued if it has the same learner, so the same command can be repeated. Without --method,
@@ -86,9 +97,9 @@ def make_index(choices: Choices, folder: str | None, policy: Policy | None = Non
 
     if folder is not None and choices.method is None and Storage.exists(folder):
         if all(value is None for value in vars(choices).values()):
-            return LiveIndex.open(folder, policy, background=True, sync=sync)
+            return LiveIndex.open(folder, policy, background=True, sync=sync, device=device)
         choices = replace(choices, method=Storage.method(folder))
-    return LiveIndex(make_learner(choices), policy, path=folder, background=True, sync=sync)
+    return LiveIndex(make_learner(choices), policy, path=folder, background=True, sync=sync, device=device)
 
 
 def resume(path: str, choices: Choices) -> Learner:

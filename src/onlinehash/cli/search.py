@@ -63,12 +63,7 @@ def search(
 def _opened(path: str, jobs: int, device: str) -> Iterator[Index | LiveIndex]:
     """The index in a file, which stays there, or in the folder of a live index, which may be in use."""
     if os.path.isdir(path):
-        if device == "cuda":
-            raise InvalidInput(
-                f"--device cuda searches an index in a file, and {path} is the folder of a live index; "
-                "save its codes with `onlinehash index`."
-            )
-        with LiveIndex.open(path, read_only=True, n_jobs=jobs) as live:
+        with LiveIndex.open(path, read_only=True, n_jobs=jobs, device=device) as live:
             if live.encoder is None:
                 raise NotReady(
                     f"{path} has no codes yet ({len(live):,} items, and its learner has no hash functions); add items."

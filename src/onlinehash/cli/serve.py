@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 #: Where the token is read from: a command line can be seen by everybody on the machine.
 TOKEN = "ONLINEHASH_TOKEN"
+
+
+#: How long a thread may go on while the event loop wants to; Python's own 0.005 would be added to every answer beside a
+#: filter that is evaluated.
+SWITCH_SECONDS = 0.0005
 
 
 @dataclass(frozen=True)
@@ -35,6 +41,7 @@ class Options:
     allow_host: list[str] | None
     refresh: str | None
     sync: str
+    device: str
     label: str | None
     pictures: str | None
     held_out: str | None
@@ -56,6 +63,7 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
     access = Access(options.host, os.environ.get(TOKEN) or None, options.insecure, tuple(options.allow_host or ()))
     limits = _limits(options.limit, access)
     logs.set_up(options.log_requests)
+    sys.setswitchinterval(SWITCH_SECONDS)
     with ExitStack() as stack:
         if is_reader:
             processes.end_with_writer()
@@ -78,7 +86,11 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
             else:
                 _announce(running.address(listener), service, options.target, access, as_json)
 
-        running.server(app, service, started, readers.retire).run(sockets)
+        def stopping() -> None:
+            readers.retire()
+            running.exit_within(limits.stop_seconds)
+
+        running.server(app, service, started, stopping).run(sockets)
 
 
 def _announce(url: str, service: Service, target: str, access: Access, as_json: bool) -> None:
@@ -95,9 +107,9 @@ def _announce(url: str, service: Service, target: str, access: Access, as_json: 
 
 def _check(options: Options, choices: parameters.Choices) -> None:
     """Refuse contradictory options."""
-    if options.demo and (options.memory or options.read_only or options.readers):
+    if options.demo and (options.memory or options.read_only or options.readers or options.device != "cpu"):
         raise InvalidInput(
-            "--demo brings its own items and cannot be combined with --memory, --read-only or --readers."
+            "--demo brings its own items and cannot be combined with --memory, --read-only, --readers or --device."
         )
     if options.memory and (options.read_only or options.readers):
         raise InvalidInput(
@@ -108,6 +120,7 @@ def _check(options: Options, choices: parameters.Choices) -> None:
             "--read-only": options.read_only,
             "--readers": options.readers,
             "--sync": options.sync != "full",
+            "--device cuda": options.device != "cpu",
             "--held-out": options.held_out,
         }.items():
             if is_given:
@@ -180,11 +193,11 @@ def _index(options: Options, choices: parameters.Choices) -> VectorIndex:
     from onlinehash.live.index import LiveIndex
 
     if options.read_only:
-        return LiveIndex.open(options.target, read_only=True)
+        return LiveIndex.open(options.target, read_only=True, device=options.device)
     policy = None if options.refresh is None else _policy(options.refresh)
     if options.memory:
-        return parameters.make_index(choices, None, policy, options.sync)
-    return parameters.open_index(options.target, options.schema, choices, policy, options.sync)
+        return parameters.make_index(choices, None, policy, options.sync, options.device)
+    return parameters.open_index(options.target, options.schema, choices, policy, options.sync, options.device)
 
 
 def _policy(text: str) -> Policy:
@@ -206,8 +219,8 @@ def _policy(text: str) -> Policy:
 
 
 def _for_readers(options: Options) -> list[str]:
-    """The command line of a reader: access options, and --read-only."""
-    made = ["serve", options.target, "--read-only", "--host", options.host]
+    """The command line of a reader: access options, where to search, and --read-only."""
+    made = ["serve", options.target, "--read-only", "--host", options.host, "--device", options.device]
     made += ["--insecure"] if options.insecure else []
     made += ["--log-requests"] if options.log_requests else []
     for name, values in (("--allow-host", options.allow_host), ("--limit", options.limit)):

@@ -12,7 +12,7 @@ from onlinehash.datasets.dataset import Dataset, as_labels, as_vectors
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.progress import progress_bar
 from onlinehash.streams import points
-from onlinehash.streams.array_tables import map_array, map_matrix
+from onlinehash.streams.array_tables import check_archive, map_array, map_matrix
 
 #: What an npz may hold; other arrays in it are left alone.
 ARRAYS = ("x", "y", "scale", "offset")
@@ -73,9 +73,12 @@ def _load(path: Path) -> dict[str, np.ndarray]:
             arrays = np.load(file, allow_pickle=False)
             if isinstance(arrays, np.ndarray):
                 raise ValueError("a single array, whose file ends in .npy")
+            check_archive(path, arrays)
             return {name.lower(): arrays[name] for name in arrays.files if name.lower() in ARRAYS}
     except FileNotFoundError:
         raise InvalidInput(f"no such file: {path}.") from None
+    except InvalidInput:
+        raise
     except (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise FormatError(f"cannot read {path} as named arrays of numbers: {error}.") from None
 

@@ -11,6 +11,7 @@ from typing import IO, cast
 
 import numpy as np
 
+from onlinehash import checks
 from onlinehash.datasets.dataset import Dataset, as_labels
 from onlinehash.datasets.files import as_float32, check_size, size_of
 from onlinehash.errors import FormatError, InvalidInput
@@ -30,7 +31,9 @@ def read(path: Path) -> np.ndarray:
         with cast(IO[bytes], gzip.open(path, "rb") if is_compressed else open(path, "rb")) as file:
             shape, element, header_bytes = _header(file, path)
             n_bytes = math.prod(shape) * element.itemsize
-            if not is_compressed:
+            if is_compressed:
+                checks.unpacked(path, path.stat().st_size, n_bytes)
+            else:
                 check_size(path, header_bytes + n_bytes, f"{shape} values")
             return np.frombuffer(_body(file, n_bytes, path), element).reshape(shape)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:

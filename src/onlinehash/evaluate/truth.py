@@ -11,6 +11,7 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.codes.layout import LANES
 from onlinehash.errors import InvalidInput
+from onlinehash.gpu import neighbours as on_card
 from onlinehash.gpu.card import check_device
 from onlinehash.numeric.neighbours import nearest_positions, number_of
 
@@ -80,11 +81,7 @@ def nearest(
     checks.width(X_query, X_base.shape[1], "X_base", "X_query")
     number = number_of(len(X_base), share, k)
     if check_device(device):
-        from onlinehash.gpu.neighbours import nearest_positions as on_card
-
-        X_query = X_query.astype(X_base.dtype) if X_base.dtype.itemsize > X_query.dtype.itemsize else X_query
-        X_base = X_base.astype(X_query.dtype, copy=False)
-        positions = on_card(X_query, X_base, number)
+        positions = on_card.nearest_positions(*on_card.same_precision(X_query, X_base), number)
     else:
         positions = nearest_positions(X_query, X_base, number)
 

@@ -97,9 +97,9 @@ class BoostedTrees:
             raise FormatError(f"the leaves do not form complete trees: {checks.shown(value)}.")
         nodes = (*value.shape[:2], value.shape[2] - 1)
         mean = like(state["mean"], np.zeros(np.shape(state["mean"])), "mean")
-        feature = like(feature, np.zeros(nodes, np.int32), "feature")
-        if mean.ndim != 1 or ((feature < 0) | (feature >= len(mean))).any():
-            raise FormatError(f"the trees use features beyond the {len(mean)} that there are.")
+        if mean.ndim != 1:
+            raise FormatError(f"expected one mean of each feature, got shape {mean.shape}.")
+        feature = like(feature, np.zeros(nodes, np.int32), "the features of the trees", 0, len(mean) - 1)
         kind = np.float32 if getattr(state["threshold"], "dtype", None) == np.float32 else np.float64
         threshold = like(state["threshold"], np.zeros(nodes, kind), "threshold")
         value = like(value, np.zeros(value.shape), "value")
@@ -107,6 +107,8 @@ class BoostedTrees:
             raise FormatError("the trees were learned on another feature map.")
         if self.inner is not None:
             self.inner.set_state(state["inner"])
+            if not self.inner.is_ready:
+                raise FormatError("the feature map of the trees has learned nothing.")
         self.mean, self.feature, self.threshold, self.value = mean, feature, threshold, value
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.io.format import like
+from onlinehash.io.format import MOST, like
 from onlinehash.numeric.dots import aligned_zeros, row_dots
 from onlinehash.numeric.kernels import njit
 
@@ -24,6 +24,11 @@ MODES = ("burn-in", "running", "median", "none")
 
 #: The median of a bit moves by at least this share of its spread, so that it follows functions that keep changing.
 SLOWEST_MEDIAN_STEP = 0.005
+
+
+def longest(dtype: np.dtype) -> float:
+    """The greatest value of a vector that passes the gate, and so of a mean of such: its square is finite."""
+    return float(np.sqrt(np.finfo(dtype).max))
 
 
 class Centring:
@@ -60,8 +65,10 @@ class Centring:
         return {"total": self.total, "count": self.count, "mean": self.mean}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        for name in ("total", "count", "mean"):
-            setattr(self, name, like(state[name], getattr(self, name), name))
+        most = longest(self.dtype)
+        self.mean = like(state["mean"], self.mean, "mean", -most, most)
+        self.total = like(state["total"], self.total, "total")
+        self.count = like(state["count"], self.count, "count", 0, MOST)
 
 
 class Medians:
@@ -83,8 +90,9 @@ class Medians:
         return {"values": self.values, "spreads": self.spreads, "count": self.count}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        for name in ("values", "spreads", "count"):
-            setattr(self, name, like(state[name], getattr(self, name), f"medians.{name}"))
+        self.values = like(state["values"], self.values, "medians.values")
+        self.spreads = like(state["spreads"], self.spreads, "medians.spreads", 0)
+        self.count = like(state["count"], self.count, "medians.count", 0, MOST)
 
 
 # The kernels take whole arrays and a row's number: a view of each row would cost as much as the arithmetic on it.

@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from onlinehash import checks
-from onlinehash.errors import InvalidParameter
+from onlinehash.errors import InvalidInput, InvalidParameter, OnlineHashError
 from onlinehash.features.rbf_anchors import RbfAnchors
 
 #: A transformer that comes unfitted is fitted on the first this many points of the stream.
@@ -139,7 +139,15 @@ class TransformerMap:
         self.transformer, self._collected, self.is_ready = _settled(fitted), [], True
 
     def map_rows(self, X: np.ndarray) -> np.ndarray:
-        rows = [self.transformer.transform(X[n : n + 1]) for n in range(len(X))]
+        try:
+            rows = [self.transformer.transform(X[n : n + 1]) for n in range(len(X))]
+        except OnlineHashError:
+            raise
+        except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+            raise InvalidInput(
+                f"{type(self.transformer).__name__}, given as features, cannot transform a row: "
+                f"{' '.join(str(error).split()).rstrip('.')}."
+            ) from error
         rows = [row.toarray() if hasattr(row, "toarray") else np.asarray(row) for row in rows]
         with np.errstate(over="ignore"):
             mapped = np.ascontiguousarray(np.concatenate(rows), dtype=X.dtype)

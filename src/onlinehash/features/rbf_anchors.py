@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from onlinehash import checks
 from onlinehash.errors import FormatError
 from onlinehash.features.estimators import NotFitted, note_feature_names
-from onlinehash.io.format import like
+from onlinehash.io.format import like, listed, real, whole
 from onlinehash.numeric.dots import aligned_zeros, dot_of_rows, row_dots
 from onlinehash.numeric.exponential import exp_of_nonpositive
 from onlinehash.numeric.kernels import njit
@@ -22,6 +22,9 @@ AUTO_WIDTH_FACTOR = 0.5
 
 #: A map that has waited for this many times its anchors starts with what is there.
 PATIENCE = 10
+
+#: The least and the greatest width: their squares are finite, and not zero.
+WIDTHS = 1e-150, 1e150
 
 
 class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -152,9 +155,9 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             "RbfAnchors",
             self.get_params(deep=False),
             {
-                "n_anchors": checks.integer(1),
-                "width": checks.either(checks.real(0, above=True), checks.one_of("auto")),
-                "normalize": checks.one_of(True, False),
+                "n_anchors": checks.integer(1, 10**6),
+                "width": checks.either(checks.real(*WIDTHS), checks.one_of("auto")),
+                "normalize": ("True or False", lambda v: isinstance(v, bool)),
             },
         )
         if self.anchors is not None:
@@ -171,7 +174,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         distances = np.sqrt(self._square_distances())
         if self.width == "auto":
             typical = float(np.median(distances)) if len(distances) else 0.0
-            self.width_ = AUTO_WIDTH_FACTOR * typical or 1.0
+            self.width_ = min(max(AUTO_WIDTH_FACTOR * typical, WIDTHS[0]), WIDTHS[1]) if typical else 1.0
         else:
             self.width_ = float(self.width)
         if len(distances):
@@ -220,18 +223,21 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self._forget()
         if not state:
             return
-        self.n_features_in_ = int(state["n_features"])
+        if state["dtype"] not in ("float32", "float64"):
+            raise FormatError(f"expected float32 or float64, got {checks.shown(state['dtype'])}.")
         self.dtype_ = np.dtype(state["dtype"])
-        self.n_points_seen_ = int(state["n_points_seen"])
+        self.n_features_in_ = whole(state["n_features"], "n_features", 1, 2**24)
+        self.n_points_seen_ = whole(state["n_points_seen"], "n_points_seen")
         point = np.zeros(self.n_features_in_, self.dtype_)
-        rows = [like(row, point, "a collected point") for row in state["collected"]]
+        self._check_parameters(point[None])
+        rows = [like(row, point, "a collected point") for row in listed(state["collected"], "collected")]
         self._collected = {(row + 0).tobytes(): row for row in rows}
         if "anchors" in state:
             shape = (len(state["anchors"]), self.n_features_in_)
             self.anchors_ = like(state["anchors"], np.zeros(shape, self.dtype_), "anchors")
-            self.width_ = float(state["width"])
-            if not (len(self.anchors_) and math.isfinite(self.width_) and self.width_ > 0):
-                raise FormatError(f"expected anchors and a positive width, got {shape} and {self.width_}.")
+            self.width_ = real(state["width"], "width", *WIDTHS)
+            if not len(self.anchors_):
+                raise FormatError("expected at least one anchor, got none.")
             self._prepare()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 from onlinehash.errors import InvalidInput, InvalidParameter, MissingExtra, NotReady
@@ -55,10 +56,19 @@ def check_device(device: str | None) -> bool:
 
 def describe(cupy: Any) -> Card:
     """The card in use; memory that CuPy's pool holds without need counts as free."""
-    properties = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+    name, processors = _properties(cupy.cuda.Device().id)
     free, memory = cupy.cuda.runtime.memGetInfo()
     free += cupy.get_default_memory_pool().free_bytes()
-    return Card(properties["name"].decode(), memory, free, properties["multiProcessorCount"])
+    return Card(name, memory, free, processors)
+
+
+@cache
+def _properties(device: int) -> tuple[str, int]:
+    """The name and the multiprocessors of a card; to ask for them takes a millisecond."""
+    import cupy
+
+    properties = cupy.cuda.runtime.getDeviceProperties(device)
+    return properties["name"].decode(), properties["multiProcessorCount"]
 
 
 def check_room(cupy: Any, needed: int, what: str) -> None:

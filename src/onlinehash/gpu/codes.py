@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from onlinehash.gpu.card import check_room
+from onlinehash.gpu.card import check_room, describe
 from onlinehash.gpu.shape import GROUP, Relevant, Shape
 
 #: Groups in the sample, at least; one group in MOST_STEP at least.
@@ -101,15 +101,21 @@ class CardCodes:
         for room in (max(n, len(self._words) * GROUP * 3 // 2), n):
             if self._xp is np or room == n or self._fits(room):
                 break
-        if self._xp is not np:
-            check_room(self._xp, self.shape.nbytes(room), f"an index of {n:,} codes of {self._bits}")
+        self._check_room(self.shape.nbytes(room), f"an index of {n:,} codes of {self._bits}")
         words = self._xp.zeros((self.shape.n_groups(room), self.shape.row, GROUP), np.uint32)
         words[: len(self._words)] = self._words
         self._words, self._shared = words, False
 
-    def _fits(self, n: int) -> bool:
-        from onlinehash.gpu.card import describe
+    def check_copy(self, n: int) -> None:
+        """Refuse, with the figures, what has no room for a second array of n codes."""
+        what = f"a change of an index of {n:,} codes of {self._bits}, which makes a copy of them,"
+        self._check_room(self.shape.nbytes(n), what)
 
+    def _check_room(self, needed: int, what: str) -> None:
+        if self._xp is not np:
+            check_room(self._xp, needed, what)
+
+    def _fits(self, n: int) -> bool:
         return self.shape.nbytes(n) <= describe(self._xp).free
 
     @property
@@ -157,7 +163,7 @@ class CardCodes:
         """The same codes, to be changed while these stay as they are; of several forks only the last may be changed."""
         twin = copy.copy(self)
         self._shared = twin._shared = True
-        twin._recordings, twin._lock = {}, threading.Lock()
+        twin._recordings, twin._asked, twin._lock = {}, None, threading.Lock()
         if self._alive is not None:
             twin._alive = self._alive.copy()
         return twin
@@ -276,8 +282,7 @@ class CardCodes:
     def _kept(self, query: Any, bound: int, limit: int, room: int, alive: Any | None) -> np.ndarray:
         """All keys of one query within a bound and a limit, of which there are `room`, in order."""
         xp = self._xp
-        if xp is not np:
-            check_room(xp, 3 * 8 * room, f"an answer of {room:,} items")  # to sort them takes as much again
+        self._check_room(3 * 8 * room, f"an answer of {room:,} items")  # to sort them takes as much again
         found, keys = xp.zeros(1, np.uint64), xp.empty((1, room), np.uint64)
         bounds, limits = xp.full(1, bound, np.int32), xp.full(1, limit, np.int64)
         self._runs.keep(self._words, alive, self.n, query, bounds, limits, found, keys)

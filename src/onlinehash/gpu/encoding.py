@@ -8,6 +8,7 @@ a doubt, by the canonical dot product, whose every operation is rounded as on th
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -66,13 +67,17 @@ class CardSigns:
             rows = xp.asarray(Z[start : start + size])
             at = slice(first_block + start // LANES, first_block + -(-(start + len(rows)) // LANES))
             on_card = xp.zeros(planes[at].shape, np.uint8)
-            if self._put(rows, on_card):
+            finish = self._begin(rows, on_card)
+            planes[at] = 0  # while the card computes, the system gives us the memory page by page
+            if finish():
                 on_card.get(out=planes[at])
             else:
                 left.append(slice(start, start + len(rows)))
         return left
 
-    def _put(self, Z: Any, planes: Any) -> bool:
+    def _begin(self, Z: Any, planes: Any) -> Callable[[], bool]:
+        """Have the card compute the bits of some rows; what is returned waits for them and settles what is in doubt,
+        and says whether it could."""
         xp, (n, d), k = self._xp, Z.shape, len(self._W)
         module, norms, tally = module_of(Z.dtype.char), xp.empty(n), xp.zeros(2, np.uint64)
         room = max(1 << 16, n * k // DOUBTFUL_SHARE)
@@ -99,16 +104,20 @@ class CardSigns:
                 tally[1:],
             ),
         )
-        n_doubts, overflowed = (int(value) for value in tally.get())
-        if overflowed:
-            bad = xp.flatnonzero(~xp.isfinite(norms)).get()
-            checks.finite(xp.asnumpy(Z[bad]))
-        if n_doubts > room:
-            return False
-        if n_doubts:
-            tail = (self._places, np.int32(self._n_planes), np.float64(self._smallest), doubts, np.uint64(n_doubts))
-            module.get_function("settle")(grid, block, (Z, self._W, norms, *sizes, *tail, planes))
-        return True
+
+        def finish() -> bool:
+            n_doubts, overflowed = (int(value) for value in tally.get())
+            if overflowed:
+                bad = xp.flatnonzero(~xp.isfinite(norms)).get()
+                checks.finite(xp.asnumpy(Z[bad]))
+            if n_doubts > room:
+                return False
+            if n_doubts:
+                tail = (self._places, np.int32(self._n_planes), np.float64(self._smallest), doubts, np.uint64(n_doubts))
+                module.get_function("settle")(grid, block, (Z, self._W, norms, *sizes, *tail, planes))
+            return True
+
+        return finish
 
 
 @cache

@@ -1,7 +1,7 @@
 // The kernels of a search on a card. Compiled when first used, for one shape of codes:
 //
 //   WORDS   words of 32 bits in a model's code          MODELS  models, of whose distances the least counts
-//   TILES   queries that `many` takes at a time, in sixteens
+//   AHEAD   groups that a warp of `few` looks at       TILES   queries that `many` takes at a time, in sixteens
 //
 // Codes lie in groups of 128: words[group][word of the code][128], so that a warp reads 512 consecutive bytes, 16 a
 // thread, whatever the width. Thread `lane` of a warp sees the codes 4 lane, ..., 4 lane + 3 of a group.
@@ -198,8 +198,8 @@ extern "C" __global__ void tally(const u32 *words, const u64 *alive, long long n
 
 // ------------------------------------------------------------------------------------------------ few queries
 
-// Groups that a warp reads together, so that enough bytes are on their way.
-#define AHEAD (ROW >= 8 ? 1 : ROW >= 4 ? 2 : 4)
+// A warp looks at AHEAD groups, all of which it reads first, and ends: blocks that come and go share the memory better
+// than blocks that stay and go round. Grid: as many warps as that takes.
 
 template <int QUERIES>
 __device__ __forceinline__ void look(const u32 *words, long long n_groups, const u32 *queries, const Kept &to) {
@@ -212,25 +212,23 @@ __device__ __forceinline__ void look(const u32 *words, long long n_groups, const
 #pragma unroll
         for (int w = 0; w < ROW; w++) own[q][w] = queries[q * ROW + w];
     }
-    for (long long start = ((long long)blockIdx.x * WARPS + threadIdx.x / 32) * AHEAD; start < n_groups;
-         start += (long long)gridDim.x * WARPS * AHEAD) {
-        uint4 d[AHEAD][QUERIES];
+    long long start = ((long long)blockIdx.x * WARPS + threadIdx.x / 32) * AHEAD;
+    uint4 d[AHEAD][QUERIES];
 #pragma unroll
-        for (int a = 0; a < AHEAD; a++) {
-            long long g = min(start + a, n_groups - 1);  // the last group is looked at again, and not kept again
-            distances<QUERIES>(group_at(words, g, lane), own, d[a]);
-        }
+    for (int a = 0; a < AHEAD; a++) {
+        long long g = min(start + a, n_groups - 1);  // the last group is looked at again, and not kept again
+        distances<QUERIES>(group_at(words, g, lane), own, d[a]);
+    }
 #pragma unroll
-        for (int a = 0; a < AHEAD; a++) {
-            if (start + a >= n_groups) break;
-            long long position = (start + a) * GROUP + 4 * lane;
+    for (int a = 0; a < AHEAD; a++) {
+        if (start + a >= n_groups) break;
+        long long position = (start + a) * GROUP + 4 * lane;
 #pragma unroll
-            for (int q = 0; q < QUERIES; q++) {
-                uint4 x = d[a][q];
-                if ((int)min(min(x.x, x.y), min(x.z, x.w)) <= bounds[q]) {
-                    keep(to, q, x.x, position), keep(to, q, x.y, position + 1);
-                    keep(to, q, x.z, position + 2), keep(to, q, x.w, position + 3);
-                }
+        for (int q = 0; q < QUERIES; q++) {
+            uint4 x = d[a][q];
+            if ((int)min(min(x.x, x.y), min(x.z, x.w)) <= bounds[q]) {
+                keep(to, q, x.x, position), keep(to, q, x.y, position + 1);
+                keep(to, q, x.z, position + 2), keep(to, q, x.w, position + 3);
             }
         }
     }

@@ -109,7 +109,7 @@ class Kernels:
             rows = slice(start, start + size)
             codes = (words, pointer(alive), np.int64(n), np.int64(n_groups))
             asked = (queries[rows], bounds[rows], limits[rows], found[rows], keys[rows], np.uint64(room))
-            self._launch(f"few_{size}", -(-n_groups // WARPS), 1, THREADS, (*codes, *asked))
+            self._launch(f"few_{size}", -(-n_groups // (WARPS * _ahead(self.shape))), 0, THREADS, (*codes, *asked))
             start += size
 
     def keep_many(
@@ -135,7 +135,7 @@ class Kernels:
         with 0 turns wants all its parts."""
         found = self._functions.get((name, threads, tiles))
         if found is None:
-            function = _module(self._device, self.shape.words, self.shape.models, tiles).get_function(name)
+            function = _module(self._device, self.shape, tiles).get_function(name)
             occupancy = self.xp.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor
             found = function, self._processors * occupancy(function.kernel.ptr, threads, 0)
             self._functions[name, threads, tiles] = found
@@ -151,10 +151,18 @@ def _most_tiles(shape: Shape) -> int:
     return max(0, min(MOST_TILES, (WORD_REGISTERS - 4 * quarters * products) // (4 * products + 4)))
 
 
+def _ahead(shape: Shape) -> int:
+    """Groups that a warp of `few` reads before it looks at them: four words of a code, where it is shorter."""
+    return max(1, 4 // shape.row)
+
+
 @cache
-def _module(device: int, words: int, models: int, tiles: int) -> Any:
+def _module(device: int, shape: Shape, tiles: int) -> Any:
     """The kernels compiled for a shape; CuPy keeps what it compiled on the disk."""
-    options = ("-std=c++17", f"-DWORDS={words}", f"-DMODELS={models}", *([f"-DTILES={tiles}"] if tiles else []))
+    values = {"WORDS": shape.words, "MODELS": shape.models, "AHEAD": _ahead(shape)} | (
+        {"TILES": tiles} if tiles else {}
+    )
+    options = ("-std=c++17", *(f"-D{name}={value}" for name, value in values.items()))
     return load_cupy().RawModule(code=source("kernels.cu"), options=options)
 
 

@@ -115,9 +115,23 @@ def nearest_positions(X: Any, base: Any, k: int, sieve: Sieve | SieveTwin | None
 
     Both are float32 or float64, on the host or on the card, which has to hold the base.
     """
+    rows = nearest_first(X, base, k, sieve)[0]
+    rows.sort(axis=1)
+    return rows.astype(np.int32 if len(base) < 2**31 else np.int64)
+
+
+def nearest_first(X: Any, base: Any, k: int, sieve: Sieve | SieveTwin | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The same rows in the order of (distance, row), and their squared distances as `numeric.neighbours` has them."""
     search = _Search(X, base, k, Sieve() if sieve is None else sieve)
     parts = [search.nearest(slice(start, start + QUERIES)) for start in range(0, len(X), QUERIES)]
-    return np.concatenate(parts).astype(np.int32 if len(base) < 2**31 else np.int64)
+    rows, distances = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return rows, distances
+
+
+def same_precision(X: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both in the precision of the wider one, in which no value changes."""
+    dtype = np.promote_types(X.dtype, base.dtype)
+    return X.astype(dtype, copy=False), base.astype(dtype, copy=False)
 
 
 class _Search:
@@ -131,12 +145,15 @@ class _Search:
         self._X, self._base = xp.asarray(X), xp.asarray(base)
         # Twice the bounds of numeric/neighbours.py, as here the bounds themselves are rounded to float32 too.
         self._error = 2 * (d + 16) * 2.0**-24, 2 * (8 * d + 64) * 2.0**-126
-        wanted = max(SAMPLED, min(8 * len(base) * k // ROOM, MOST_SAMPLED), 8 * k)  # an eighth of the room is taken
+        # So that an eighth of the room is taken; of a small base an eighth is enough.
+        wanted = max(min(SAMPLED, len(base) // 8), min(8 * len(base) * k // ROOM, MOST_SAMPLED), 8 * k)
         rows = np.unique(np.linspace(0, len(base) - 1, min(len(base), wanted)).astype(np.int64))
         sample = self._base[xp.asarray(rows)]
         self._mean = sample.mean(axis=0, dtype=np.float64)
-        ends = [float(abs(end)) for matrix in (self._X, self._base) for end in (matrix.max(), matrix.min())]
-        peak = max(ends) + float(xp.abs(self._mean).max())
+        # Block by block, as CuPy reduces an array of 2**31 values or more in a single block of threads.
+        blocks = [m[at : at + ROWS] for m in (self._X, self._base) for at in range(0, len(m), ROWS)]
+        ends = xp.stack([end for block in blocks for end in (block.max(), -block.min())])
+        peak = float(ends.max()) + float(xp.abs(self._mean).max())
         self._factor = float(2.0 ** -max(int(np.frexp(peak)[1]), -1000))
         self._sample = self._centred(sample)
 
@@ -144,7 +161,7 @@ class _Search:
         """Rows as float32, none of their values above 1, and their squared lengths."""
         return self._sieve.centre(rows, self._mean, self._factor)
 
-    def nearest(self, queries: slice | np.ndarray, room: int = ROOM) -> np.ndarray:
+    def nearest(self, queries: slice | np.ndarray, room: int = ROOM) -> tuple[np.ndarray, np.ndarray]:
         xp, k, error = self._xp, self._k, self._error
         X = self._X[queries if isinstance(queries, slice) else xp.asarray(queries)]
         room = min(room, len(self._base))
@@ -163,24 +180,25 @@ class _Search:
         if k <= room:
             reaches = self._sieve.kth(greatest, found, k)
         certain = xp.minimum(reaches, np.float32(np.finfo(np.float32).max))[:, None]
-        of, at = (xp.ascontiguousarray(axis) for axis in xp.nonzero(least <= certain))
+        widest = min(room, int(found.max()))
+        of, at = (xp.ascontiguousarray(axis) for axis in xp.nonzero(least[:, :widest] <= certain))
         chosen = rows[of, at]
         distances = self._sieve.compare(X, self._base, of, chosen)
         order = xp.lexsort(xp.stack([chosen.astype(np.float64), distances, of.astype(np.float64)]))
-        of, chosen, numbers = _host(of[order]), _host(chosen[order]), _host(found)
-        rank = np.arange(len(of)) - np.searchsorted(of, of)
-        out = np.full((len(X), k), -1, np.int64)
-        out[of[rank < k], rank[rank < k]] = chosen[rank < k]
-        more = np.flatnonzero(
-            numbers > room
-        )  # that have more rows as near as the sample says: again, with room for all
+        of = of[order]
+        rank = xp.arange(len(of)) - xp.searchsorted(of, xp.arange(len(X)))[of]
+        order, of, rank = order[rank < k], of[rank < k], rank[rank < k]
+        near, far = xp.full((len(X), k), -1, np.int64), xp.full((len(X), k), np.inf)
+        near[of, rank], far[of, rank] = chosen[order], distances[order]
+        out, squared, numbers = _host(near), _host(far), _host(found)
+        # Some may have more rows as near as the sample says: again, with room for all.
+        more = np.flatnonzero(numbers > room)
         everyone = np.arange(len(self._X))[queries]
         size = max(1, KEPT_BYTES // (16 * int(numbers.max(initial=1))))
         for start in range(0, len(more), size):
             some = more[start : start + size]
-            out[some] = self.nearest(everyone[some], int(numbers[some].max()))
-        out.sort(axis=1)
-        return out
+            out[some], squared[some] = self.nearest(everyone[some], int(numbers[some].max()))
+        return out, squared
 
     def _reaches(self, points: Any, squares: Any) -> Any:
         """What the k-th nearest cannot exceed, by the sample."""

@@ -50,6 +50,13 @@ class GpuIndex(Index):
             self._card.reserve(self._items.n_positions + len(codes))
         super().add(codes, ids)
 
+    def bury(self, ids: Any) -> None:
+        self._note_alive(np.unique(self._items.remove(ids) // 64))  # codes stay where they are
+
+    def check_room(self, n: int) -> None:
+        """Refuse n more items, or changes of so many, if the card may have no room for the fork that they go to."""
+        self._card.check_copy(self._items.n_positions + n)
+
     def fork(self) -> GpuIndex:
         twin = super().fork()
         twin._card = self._card.fork()
@@ -58,13 +65,16 @@ class GpuIndex(Index):
     def _touched(self, positions: np.ndarray) -> None:
         blocks = np.unique(positions // 64)
         self._card.put(self._items.planes, self._items.n_positions, blocks)
+        self._note_alive(blocks)
+
+    def _note_alive(self, blocks: np.ndarray | None) -> None:
         self._card.set_alive(self._items.alive if self._items.n_dead else None, blocks)
 
     def _replaced(self, columns: np.ndarray | None) -> None:
         if not hasattr(self, "_card"):
             self._card = CardCodes(self._make_runs(Shape(self._n_models, self._per_model)))
         self._card.put(self._items.planes, self._items.n_positions)
-        self._card.set_alive(self._items.alive if self._items.n_dead else None)
+        self._note_alive(None)
 
     def _restore(self, state: dict[str, Any]) -> None:
         self._replaced(None)

@@ -33,6 +33,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     sync_folder(target.parent)
 
 
+def make_folders(folder: Path) -> None:
+    """The folder, which may be there already; the names of those that are made for it are on the disk too."""
+    new = []
+    while not folder.exists():
+        new.append(folder)
+        folder = folder.parent
+    for folder in reversed(new):
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """The new name too is on the disk, where the system lets one ask for it."""
     with suppress(OSError):

@@ -45,6 +45,7 @@ def _packed(thing: Any) -> tuple[str, dict[str, Any]]:
                 f"cannot save {type(thing).__name__}: the registry does not know it, so load could not "
                 "find it; register it with the entry point group onlinehash.learners."
             )
+        thing.check_finite()
         params, state = thing.get_params(deep=False), thing.get_state()
         if state and isinstance(params["random_state"], np.random.Generator | np.random.RandomState):
             params["random_state"] = state["seed"]  # what was drawn from a generator that others share
@@ -138,6 +139,8 @@ def _read_encoder(content: dict[str, Any]) -> Encoder:
     n_inputs: int | None = n_features
     if feature_map is not None:
         feature_map.set_state(_unpack(content["map"]))
+        if not feature_map.is_ready:
+            raise FormatError("the feature map of an encoder has learned nothing.")
         n_inputs = feature_map.n_outputs
     rows = len(weights)
     if weights.ndim != 2 or rows == 0 or rows % n_models or weights.dtype not in (np.float32, np.float64):

@@ -16,6 +16,7 @@ import itertools
 import json
 import math
 import os
+import sys
 from collections.abc import Iterator
 from io import BufferedIOBase, BytesIO
 from pathlib import Path
@@ -106,14 +107,60 @@ def _read(file: BufferedIOBase, path: str | os.PathLike[str], mmap: bool) -> tup
     return _content(header, arrays, path)
 
 
-def like(value: Any, expected: np.ndarray, name: str) -> np.ndarray:
-    """A copy of an array out of a file, if it has the shape and dtype it must have, and finite values."""
+# ------------------------------------------------------------------ values out of a file, each with its range
+#
+# Anybody can write a file whose sums are right. Whoever takes a value out of one says here what it may be: an array has
+# a shape and a dtype, whole numbers have a range, for they count loops and index memory, and other numbers are finite.
+
+#: The most that anything may have been counted: an int64 that can be added to.
+MOST = 2**62
+
+
+def like(
+    value: Any, expected: np.ndarray, name: str, low: float | None = None, high: float | None = None
+) -> np.ndarray:
+    """A copy of an array, if it has the shape and dtype it must have, and values that are finite and in their range.
+
+    Arrays of whole numbers must be given a range.
+    """
+    if expected.dtype.kind in "iu" and (low is None or high is None):
+        raise TypeError(f"{name} has whole numbers, so it needs a range")
     if not isinstance(value, np.ndarray) or value.shape != expected.shape or value.dtype != expected.dtype:
         got = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
         raise FormatError(f"expected {name} to be {expected.dtype} {expected.shape}, got {got}.")
     if not np.isfinite(value).all():
         raise FormatError(f"{name} contains values that are not finite.")
+    if value.size and ((low is not None and value.min() < low) or (high is not None and value.max() > high)):
+        least, most = ("any number" if bound is None else f"{bound:g}" for bound in (low, high))
+        raise FormatError(f"expected {name} from {least} to {most}, got {value.min()} to {value.max()}.")
     return np.array(value)
+
+
+def whole(value: Any, name: str, low: int = 0, high: int = MOST) -> int:
+    """A whole number in its range."""
+    return int(_kept(value, name, checks.integer(low, high)))
+
+
+def real(value: Any, name: str, low: float = -sys.float_info.max, high: float = sys.float_info.max) -> float:
+    """A finite number in its range."""
+    return float(_kept(value, name, checks.real(low, high)))
+
+
+def text(value: Any, name: str) -> str:
+    """A text."""
+    return str(_kept(value, name, ("text", lambda v: isinstance(v, str))))
+
+
+def listed(value: Any, name: str, length: int | None = None) -> list[Any]:
+    """A list, of this length where one is given."""
+    rule = f"a list of {length}" if length is not None else "a list"
+    return list(_kept(value, name, (rule, lambda v: isinstance(v, list) and length in (None, len(v)))))
+
+
+def _kept(value: Any, name: str, rule: checks.Rule) -> Any:
+    if not rule[1](value):
+        raise FormatError(f"expected {name} to be {rule[0]}, got {checks.shown(value)}.")
+    return value
 
 
 # ------------------------------------------------------------------ the header

@@ -110,7 +110,7 @@ class AdaptiveHashing(LinearLearner):
             similar,
             self.step / self.n_bits * weights,
             dissimilar_distance(self.alpha, self.n_bits),
-            self.orthogonality,
+            float(self.orthogonality),
             updates.loss,
             updates.step,
             updates.flips,

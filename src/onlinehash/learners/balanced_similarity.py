@@ -34,7 +34,6 @@ import numpy as np
 import scipy.linalg
 
 from onlinehash import checks
-from onlinehash.errors import FormatError
 from onlinehash.io.format import like
 from onlinehash.learners.base import Traits
 from onlinehash.learners.chunks import ChunkLearner
@@ -43,6 +42,10 @@ from onlinehash.numeric.dots import pad_rows
 
 #: Sweeps over the bits of a code, at most: most codes stay as they are after the second.
 N_SWEEPS = 5
+
+
+#: Rows that may have been learned: sums over them stay far from where an int64 ends.
+MOST_ROWS = 2**48
 
 
 class BalancedSimilarityHashing(ChunkLearner):
@@ -104,7 +107,7 @@ class BalancedSimilarityHashing(ChunkLearner):
 
     def _rules(self) -> dict[str, checks.Rule]:
         return {
-            "chunk_size": checks.integer(1),
+            "chunk_size": checks.integer(1, 10**6),
             "similar_weight": checks.real(0, above=True),
             "dissimilar_weight": checks.real(0),
             "fit_weight": checks.real(0, above=True),
@@ -123,7 +126,7 @@ class BalancedSimilarityHashing(ChunkLearner):
         self._make_room(int(classes.max()) + 1)
         W = self._W[:, : self._n_inputs].T.astype(np.float64)
         if not self._counts.any():
-            W /= _length(X)  # the first W is random, and knows no scale
+            W /= self._length(X)  # the first W is random, and knows no scale
         XW = X @ W
         B = self._codes(XW, classes)
         self._misfit = float(np.count_nonzero(_sgn(XW) != B))
@@ -172,7 +175,7 @@ class BalancedSimilarityHashing(ChunkLearner):
 
         s² is the mean square length of the rows: of unit length in the paper, and of any length here.
         """
-        s = _length(X)
+        s = self._length(X)
         return self._regression_of_unit_rows(X / s, B) / s
 
     def _regression_of_unit_rows(self, X: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -185,6 +188,14 @@ class BalancedSimilarityHashing(ChunkLearner):
         W: np.ndarray = scipy.linalg.solve(A, self.fit_weight * X.T @ B, assume_a="pos")
         return W
 
+    def _length(self, X: np.ndarray) -> float:
+        """The root of the mean square of the rows, 1 if all are zero.
+
+        W is of the size of its inverse, so it is not taken for less than W's precision has room for.
+        """
+        length = math.sqrt(np.einsum("nd,nd->", X, X) / len(X)) or 1.0
+        return max(length, 1 / math.sqrt(float(np.finfo(self.dtype_).max)))
+
     def _loss_of_chunk(self) -> float:
         """Bits by which the codes that the functions gave were not those the chunk wanted."""
         return self._misfit
@@ -195,17 +206,11 @@ class BalancedSimilarityHashing(ChunkLearner):
 
     def _set_method_state(self, state: dict[str, Any]) -> None:
         super()._set_method_state(state)
-        counts = like(state["counts"], np.zeros(len(state["counts"]), np.int64), "counts")
-        if (counts < 0).any():
-            raise FormatError("expected counts of at least 0, got others.")
-        self._counts = counts
-        self._sums = like(state["sums"], np.zeros((len(counts), self.n_bits), np.int64), "sums")
-        self._products = like(state["products"], self._products, "products")
-
-
-def _length(X: np.ndarray) -> float:
-    """The root of the mean square length of rows; 1 where all are zero."""
-    return math.sqrt(np.einsum("nd,nd->", X, X) / len(X)) or 1.0
+        n_classes = len(state["counts"])
+        self._counts = like(state["counts"], np.zeros(n_classes, np.int64), "counts", 0, MOST_ROWS)
+        sums = np.zeros((n_classes, self.n_bits), np.int64)
+        self._sums = like(state["sums"], sums, "sums", -MOST_ROWS, MOST_ROWS)
+        self._products = like(state["products"], self._products, "products", -MOST_ROWS, MOST_ROWS)
 
 
 def _sgn(values: np.ndarray) -> np.ndarray:

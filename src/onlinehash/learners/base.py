@@ -20,7 +20,7 @@ changes nothing.
 from __future__ import annotations
 
 import copy
-import math
+import sys
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -36,7 +36,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from onlinehash import checks
 from onlinehash.codes import Codes, fused_distances
 from onlinehash.codes.ranking import expected_average_precision
-from onlinehash.errors import FormatError, InvalidInput, InvalidParameter, NotReady
+from onlinehash.errors import Diverged, FormatError, InvalidInput, InvalidParameter, NotReady
 from onlinehash.features import (
     Centring,
     FeatureMap,
@@ -47,6 +47,7 @@ from onlinehash.features import (
     same_parameters,
 )
 from onlinehash.features.centring import are_small
+from onlinehash.io import format
 from onlinehash.io.format import like
 from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.pair_metric import PairMetric
@@ -60,6 +61,15 @@ MANY_PAIRS = 1000
 
 #: Pairs mapped, centred and learned at once: bounds the memory of a batch.
 BLOCK_PAIRS = 512
+
+#: A mean so many times as long as a typical vector is that of a few outliers; rows that are looked at for it.
+FAR_AWAY, SAMPLE_OF_OUTLIERS = 1000.0, 64
+
+#: What to do about numbers that overflowed.
+ANEW = "rescale the vectors, and begin anew with fit"
+
+#: The widest vectors that a file may claim, and the largest seed: of 256 bits, as NumPy draws at most 128 of them.
+MOST_FEATURES, MOST_SEED = 2**24, 2**256
 
 COUNTERS = (
     "version_",
@@ -148,15 +158,20 @@ class PendingEvents:
             for event in self._events
         ]
 
-    def set_state(self, state: list[dict[str, Any]], point: np.ndarray) -> None:
+    def set_state(self, state: list[dict[str, Any]], point: np.ndarray, n_classes: int) -> None:
         """The events of `get_state`, checked; `point` has the shape and dtype that points must have."""
         self.take()
-        for event in state:
+        for event in format.listed(state, "pending"):
             b = None if event["b"] is None else like(event["b"], point, "a pending point")
             a, members = like(event["a"], point, "a pending point"), event.get("members")
             if members is not None:
-                members = like(members, np.zeros(np.shape(members), np.int64), "the classes of a pending point")
-            self.append(Event(a, b, int(event["similar"]), float(event["weight"]), members))
+                some = np.zeros(np.size(members), np.int64)
+                members = like(members, some, "the classes of a pending point", 0, n_classes - 1)
+            similar, weight = (
+                format.whole(event["similar"], "similar", -1, 1),
+                format.real(event["weight"], "weight", 0),
+            )
+            self.append(Event(a, b, similar, weight, members))
 
 
 @dataclass(frozen=True, eq=False)
@@ -437,9 +452,9 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         rules = {
             "n_bits": checks.integer(1, 4096),
             "centre": checks.one_of(*self._centre_modes),
-            "burn_in": checks.integer(1),
+            "burn_in": checks.integer(1, format.MOST),
             "similar_share": checks.either(checks.one_of(None), checks.real(0, 1)),
-            "reservoir_size": checks.integer(2),
+            "reservoir_size": checks.integer(2, 10**7),
             "random_state": (
                 "None, an integer of at least 0, or a numpy Generator or RandomState",
                 lambda v: (
@@ -490,7 +505,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         similar : bool, or +1 / -1
             Whether they are similar.
         sample_weight : float, default=1.0
-            How much the pair counts; for OH it scales C, the most one pair may move the functions.
+            How much the pair counts, from 0 to 1e6; for OH it scales C, the most one pair may move the functions.
 
         Returns
         -------
@@ -539,7 +554,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         similar : array-like of shape (n_pairs,)
             Bools, or +1 and -1.
         sample_weight : array-like of shape (n_pairs,), float or None, default=None
-            How much each pair counts; None counts all pairs once.
+            How much each pair counts, from 0 to 1e6; None counts all pairs once.
 
         Returns
         -------
@@ -553,6 +568,22 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         for _ in self._take_pairs(A, B, similar, sample_weight):
             pass  # what each pair did is not kept, so that memory does not grow with the batch
         return self
+
+    def relearn_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any) -> None:
+        """Learn pairs out of a log again; it may be older than the bound on weights.
+
+        Parameters
+        ----------
+        A, B, similar, sample_weight
+            As in `partial_fit_pairs`; any finite weight.
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit.
+        """
+        for _ in self._take_pairs(A, B, similar, sample_weight, most_weight=sys.float_info.max):
+            pass
 
     def learn_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None) -> Updates:
         """Learn many pairs as `partial_fit_pairs` does, and return what each of them did.
@@ -618,6 +649,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         *,
         names: tuple[str, str] = ("A", "B"),
         step: Step | None = None,
+        most_weight: float = checks.MOST_WEIGHT,
     ) -> Iterator[Updates]:
         """Check everything, then learn it block by block.
 
@@ -633,7 +665,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         checks.same_length(names[1], len(B), len(A), names[0])
         checks.width(B, A.shape[1], f"its partner {names[0]}", names[1])
         s = checks.similarities(similar, len(A))
-        w = checks.weights(sample_weight, len(A))
+        w = checks.weights(sample_weight, len(A), most_weight)
         if A.dtype != B.dtype:
             A, B = A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)
         unchecked = self._takes_raw_pairs and self.features is None and len(A) >= MANY_PAIRS
@@ -656,6 +688,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                     checks.finite(B, "B")
                     raise
                 yield updates
+        self._look_for_outliers(A)
 
     def _pass_pairs(
         self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, step: Step | None = None
@@ -742,6 +775,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 self._enter_points(rows[start : start + 2 * BLOCK_PAIRS])
             if self._metric is not None:
                 self._metric.observe(rows)
+        self._look_for_outliers(rows)
         return self
 
     def _enter_points(self, rows: np.ndarray) -> None:
@@ -848,6 +882,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 A, B, s = self._pairing.pairs(rows[block], labels[block])
                 if len(A):
                     self._pass_pairs(A, B, s, np.ones(len(A)))
+        self._look_for_outliers(rows)
         return self
 
     def _pass_labelled(self, rows: np.ndarray, members: np.ndarray) -> None:
@@ -925,10 +960,33 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.check_free()
         if self.is_ready:
             updates = Updates.empty(1, self._n_models, self._n_columns, self._per_model)
-            self._end_chunk(updates)
-            self._settle(updates)
+            with self._undone_if_refused(False):
+                self._end_chunk(updates)
+                self._settle(updates)
             self._count(updates)
         return self
+
+    # ------------------------------------------------------------------ outliers
+
+    _told_of_outliers = False
+
+    def _look_for_outliers(self, rows: np.ndarray) -> None:
+        """Warn, once, if the mean is far away from all points: a few far longer ones have moved it there.
+
+        Then all other points are on the same side of every hash function, and get the same code.
+        """
+        if self._told_of_outliers or not self.is_ready or self._map is not None:
+            return
+        some = rows[:: max(1, len(rows) // SAMPLE_OF_OUTLIERS)].astype(np.float64)
+        typical = float(np.median(np.linalg.norm(some, axis=1)))
+        ratio = float(np.linalg.norm(self.mean_)) / typical if typical else 0.0
+        if ratio > FAR_AWAY:
+            self._told_of_outliers = True
+            checks.warn(
+                f"the mean that {type(self).__name__} centres vectors with is {ratio:.3g} times as long as a typical "
+                "vector of this call, because it has seen a few that are far longer, so that most vectors will get the "
+                "same code; leave those out or rescale them, and begin anew with fit."
+            )
 
     # ------------------------------------------------------------------ undo: a refused call changes nothing
 
@@ -943,9 +1001,11 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         checkpoint = self._checkpoint() if at_risk else None
         try:
             yield
-        except Exception:
+        except Exception as error:
             if checkpoint is not None:
                 self._go_back(checkpoint)
+            if isinstance(error, np.linalg.LinAlgError):  # which comes of values that overflowed
+                raise Diverged(f"{type(self).__name__} cannot learn from what it has seen: {error}; {ANEW}.") from error
             raise
 
     def _checkpoint(self) -> Checkpoint:
@@ -1204,6 +1264,17 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             learned["metric"] = self._metric.get_state()
         return learned
 
+    def check_finite(self) -> None:
+        """Refuse a learner whose numbers overflowed: no file could bring it back.
+
+        Raises
+        ------
+        Diverged
+            If anything learned is NaN or infinite.
+        """
+        if hasattr(self, "n_features_in_"):
+            _check_finite(self._learned(), type(self).__name__)
+
     def set_state(self, state: dict[str, Any]) -> None:
         """Take the place of the learner whose `get_state` this was.
 
@@ -1221,7 +1292,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         try:
             if state:
                 fresh._restore(state)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             name, problem = type(self).__name__, str(error).rstrip(".")
             raise FormatError(f"expected a state of {name} with these parameters, got: {problem}.") from None
         self._adopt(fresh)
@@ -1230,29 +1301,29 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """`set_state` for a learner that has seen nothing."""
         if (state["class"], state["centre"]) != (type(self).__name__, self.centre):
             raise FormatError(f"one of {state['class']} with centre={state['centre']!r}.")
-        if state["dtype"] not in ("float32", "float64") or not isinstance(state["seed"], int):
-            raise FormatError(f"expected float32 or float64 and a seed, got {state['dtype']} and {state['seed']}.")
-        rows = np.zeros((1, state["n_features"]), state["dtype"])
+        if state["dtype"] not in ("float32", "float64"):
+            raise FormatError(f"expected float32 or float64, got {state['dtype']}.")
+        rows = np.zeros((1, format.whole(state["n_features"], "n_features", 1, MOST_FEATURES)), state["dtype"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they were given when the stream began
             self._check_parameters(rows)
-        self._lay_out_state(rows, state["seed"])
+        self._lay_out_state(rows, format.whole(state["seed"], "seed", 0, MOST_SEED))
         if (self._map is None) != (state["map"] is None):
             raise FormatError("one with another feature map.")
         if self._map is not None:
             self._map.set_state(state["map"])
-        self._pending.set_state(state["pending"], rows[0])
         self._set_learned(state)
+        self._pending.set_state(state["pending"], rows[0], len(self._classes))
 
     def _set_learned(self, state: dict[str, Any]) -> None:
         """Check and take over what `_learned` gave, for a state just laid out, with its feature map."""
         for name in COUNTERS:
-            value, kind = state["counters"][name], type(getattr(self, name))
-            if type(value) is not kind or not value >= 0:
-                raise FormatError(f"expected {name} to be {kind.__name__} of at least 0, got {value!r}.")
-            setattr(self, name, value)
-        if state["feature_names"]:
-            self.feature_names_in_ = np.array(state["feature_names"], dtype=object)
+            take = format.whole if isinstance(getattr(self, name), int) else format.real
+            setattr(self, name, take(state["counters"][name], name, 0))
+        if state["feature_names"] != []:
+            names = format.listed(state["feature_names"], "feature_names", self.n_features_in_)
+            names = [format.text(name, "a feature's name") for name in names]
+            self.feature_names_in_ = np.array(names, dtype=object)
         if (self._map is None or self._map.is_ready) != ("centring" in state):
             raise FormatError("one whose feature map and hash functions do not fit together.")
         self._pairing.set_state(state["pairing"])
@@ -1285,8 +1356,23 @@ def _sign(similar: Any) -> int:
 
 
 def _weight(sample_weight: Any) -> float:
-    """A finite number that is not negative, as it is; -1 for everything else, right or wrong."""
-    return sample_weight if type(sample_weight) is float and 0 <= sample_weight < math.inf else -1.0
+    """A weight that `checks.weights` would take, as it is; -1 for everything else, right or wrong."""
+    return sample_weight if type(sample_weight) is float and 0 <= sample_weight <= checks.MOST_WEIGHT else -1.0
+
+
+def _check_finite(state: Any, owner: str, name: str = "state") -> None:
+    """Refuse a number that is not finite, anywhere in a state."""
+    if isinstance(state, dict):
+        for key, value in state.items():
+            _check_finite(value, owner, key)
+    elif isinstance(state, list | tuple):
+        for value in state:
+            _check_finite(value, owner, name)
+    elif isinstance(state, np.ndarray | float) and not np.isfinite(state).all():
+        raise Diverged(
+            f"{owner} has learned values that are not finite ({name}), because its vectors are too large, too small or "
+            f"too different in size; {ANEW}."
+        )
 
 
 def _seed(random_state: Any) -> int:

@@ -81,6 +81,7 @@ class BatchLearner(LinearLearner):
         self._lay_out(W[None])
         self.n_points_seen_ = len(rows)
         self.version_ = 1
+        self._look_for_outliers(rows)
 
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
         self._lay_out(np.zeros((1, n_inputs, self.n_bits)))

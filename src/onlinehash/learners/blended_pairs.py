@@ -23,8 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.errors import FormatError
-from onlinehash.io.format import like
+from onlinehash.io.format import like, real, whole
 from onlinehash.learners.buffer import Buffer
 from onlinehash.learners.damping import Damping
 from onlinehash.learners.iterative_quantization import rotated_directions
@@ -314,15 +313,13 @@ class BlendedPairHashing(SmoothPairHashing):
     def _set_method_state(self, state: dict[str, Any]) -> None:
         super()._set_method_state(state)
         self._first = like(state["first"], self._first, "first")
-        self._distances = like(state["distances"], self._distances, "distances")
+        self._distances = like(state["distances"], self._distances, "distances", 0)
         self._along = like(state["along"], self._along, "along")
         self._keys = like(state["keys"], self._keys, "keys")
-        self._n_whole, self._begun_with = float(state["n_whole"]), int(state["begun_with"])
+        self._n_whole, self._begun_with = real(state["n_whole"], "n_whole", 0), whole(state["begun_with"], "begun_with")
         if state["points"] is None:
             self._points = None
         else:
             assert self._points is not None
             self._points.set_state(state["points"])
-        if self._distances.min() < 0 or not (0 <= self._n_whole < math.inf and self._begun_with >= 0):
-            raise FormatError("expected counts of at least 0, got others.")
         self._blend = blend_of(SHARES, self._distances)

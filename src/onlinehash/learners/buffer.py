@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.errors import FormatError
-from onlinehash.io.format import like
+from onlinehash.io.format import like, whole
 
 
 class Buffer:
@@ -47,9 +46,12 @@ class Buffer:
     def get_state(self) -> dict[str, Any]:
         return {"count": self.count, "rows": self._arrays}
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        count = int(state["count"])
-        if not 0 <= count < self.size:
-            raise FormatError(f"expected fewer than {self.size} rows that wait for their chunk, got {count}.")
-        self._arrays = {name: like(state["rows"][name], array, name) for name, array in self._arrays.items()}
+    def set_state(self, state: dict[str, Any], n_classes: int = 0) -> None:
+        """Take over rows; of whole numbers, `members` are classes, and all others are -1, 0 or 1."""
+        count = whole(state["count"], "the rows that wait for their chunk", 0, self.size - 1)
+        for name, array in self._arrays.items():
+            limits = (
+                (None, None) if array.dtype.kind == "f" else (-1, max(n_classes - 1, 0) if name == "members" else 1)
+            )
+            self._arrays[name] = like(state["rows"][name], array, name, *limits)
         self.count = count

@@ -116,4 +116,4 @@ class ChunkLearner(LinearLearner):
 
     def _set_method_state(self, state: dict[str, Any]) -> None:
         super()._set_method_state(state)
-        self._chunk.set_state(state["chunk"])
+        self._chunk.set_state(state["chunk"], len(self._classes))

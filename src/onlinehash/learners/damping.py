@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.errors import FormatError
-from onlinehash.io.format import like
+from onlinehash.io.format import like, real, whole
 from onlinehash.learners.smooth_kernels import fade_and_add, move
 
 #: Leading directions that are kept.
@@ -99,7 +98,6 @@ class Damping:
         return {"C": self._C, "n_rows": self._n_rows, "Q": self._Q, "D": self._D, "q0": self._q0}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self._C, self._Q, self._D = (like(state[name], getattr(self, f"_{name}"), name) for name in ("C", "Q", "D"))
-        self._n_rows, self._q0 = int(state["n_rows"]), float(state["q0"])
-        if not (0 <= self._n_rows <= WINDOW and 0 <= self._q0 < np.inf and (self._D <= 1).all()):
-            raise FormatError("expected an average of second moments and its directions, got impossible ones.")
+        self._C, self._Q = (like(state[name], getattr(self, f"_{name}"), name) for name in ("C", "Q"))
+        self._D = like(state["D"], self._D, "D", high=1)
+        self._n_rows, self._q0 = whole(state["n_rows"], "n_rows", 0, WINDOW), real(state["q0"], "q0", 0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.codes import Codes, layout
-from onlinehash.errors import InvalidInput
+from onlinehash.errors import Diverged, InvalidInput
 from onlinehash.features import FeatureMap, same_map
 from onlinehash.gpu.card import check_device
 from onlinehash.numeric.signs import Signs
@@ -39,6 +39,11 @@ class Encoder:
     def __post_init__(self) -> None:
         for name in ("weights", "thresholds"):
             array = np.array(getattr(self, name), order="C")
+            if not np.isfinite(array).all():
+                raise Diverged(
+                    f"the hash functions of {self.method} are not finite ({name}), because the vectors that it learned "
+                    "from are too large, too small or too different in size; rescale them, and begin anew with fit."
+                )
             array.flags.writeable = False
             object.__setattr__(self, name, array)
 

@@ -26,9 +26,9 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from onlinehash import checks
+from onlinehash.errors import FormatError
 from onlinehash.features import FeatureMap
 from onlinehash.features.boosted_trees import BoostedTrees
-from onlinehash.io.format import like
 from onlinehash.learners import block_cuts
 from onlinehash.learners import fast_supervised_kernels as kernels
 from onlinehash.learners.base import Traits
@@ -105,10 +105,10 @@ class FastSupervisedHashing(BatchLearner):
 
     def _rules(self) -> dict[str, checks.Rule]:
         return {
-            "n_trees": checks.integer(1),
+            "n_trees": checks.integer(1, 10**5),
             "depth": checks.integer(1, 10),
-            "n_partners": checks.integer(1),
-            "n_samples": checks.integer(1),
+            "n_partners": checks.integer(1, 10**6),
+            "n_samples": checks.integer(1, 10**9),
         }
 
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
@@ -176,10 +176,12 @@ class FastSupervisedHashing(BatchLearner):
 
     def _set_method_state(self, state: dict[str, Any]) -> None:
         super()._set_method_state(state)
-        new = {name: like(array, getattr(self.trees_, name), name) for name, array in state["trees"].items()}
+        trees, now = state["trees"], self.trees_
+        if any(np.shape(trees[name]) != getattr(now, name).shape for name in ("feature", "threshold", "value")):
+            raise FormatError("expected as many trees as there were, got others.")
         fresh = BoostedTrees(self._map)
         inner = None if self._map is None else self._map.get_state()
-        fresh.set_state({"inner": inner, "mean": self._centring.mean, **new})
+        fresh.set_state({**trees, "inner": inner, "mean": self._centring.mean})
         self.trees_ = fresh
 
 

@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.errors import FormatError
-from onlinehash.io.format import like
+from onlinehash.io.format import like, whole
 
 #: A direction with less than this share of the greatest variance is a rounding error.
 LEAST_SHARE = 1e-12
@@ -66,9 +65,7 @@ class FrequentDirections:
         return {"rows": self.rows, "used": self.used}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        used = int(state["used"])
-        if not 0 <= used < len(self.rows):
-            raise FormatError(f"expected fewer than {len(self.rows)} rows in a sketch, got {used}.")
+        used = whole(state["used"], "the rows of a sketch", 0, len(self.rows) - 1)
         self.rows = like(state["rows"], self.rows, "sketch")
         self.used = used
 

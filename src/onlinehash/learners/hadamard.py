@@ -27,8 +27,7 @@ import numpy as np
 from scipy.linalg import hadamard
 
 from onlinehash import checks
-from onlinehash.errors import FormatError
-from onlinehash.io.format import like
+from onlinehash.io.format import like, whole
 from onlinehash.learners import hadamard_kernels as kernels
 from onlinehash.learners.base import Traits
 from onlinehash.learners.label_kernels import trace_of
@@ -118,7 +117,7 @@ class HadamardHashing(TargetLearner):
 
     def _learn_labelled(self, X: np.ndarray, members: np.ndarray, updates: Updates) -> None:
         self._meet(members)
-        kernels.descend(self._W, X, members, self._codewords, self._salt, self.step, trace_of(updates))
+        kernels.descend(self._W, X, members, self._codewords, self._salt, float(self.step), trace_of(updates))
 
 
 class HadamardMatchingHashing(TargetLearner):
@@ -189,6 +188,4 @@ class HadamardMatchingHashing(TargetLearner):
     def _set_method_state(self, state: dict[str, Any]) -> None:
         super()._set_method_state(state)
         self._late[:, : self._n_inputs] = like(state["late"], self._late[:, : self._n_inputs], "late")
-        self._n_taught = state["n_taught"]
-        if type(self._n_taught) is not int or self._n_taught < 0:
-            raise FormatError(f"expected n_taught to be an integer of at least 0, got {self._n_taught!r}.")
+        self._n_taught = whole(state["n_taught"], "n_taught")

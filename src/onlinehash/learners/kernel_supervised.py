@@ -78,7 +78,7 @@ class KernelSupervisedHashing(BatchLearner):
         self.random_state = random_state
 
     def _rules(self) -> dict[str, checks.Rule]:
-        return {"n_samples": checks.integer(1)}
+        return {"n_samples": checks.integer(1, 10**9)}
 
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:
         super()._begin(n_inputs, rng)

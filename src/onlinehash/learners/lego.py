@@ -11,7 +11,8 @@ Readings taken:
   seen and frozen afterwards, as the mean of the centring is; learning begins with the second pair.
 - The method's η has the dimension of a squared distance to the power -2. Distances are counted in units of their
   median, so that `step` is a number that fits data of any scale.
-- The points of a pair that are equal have no distance that a metric could change: such a pair is skipped.
+- The points of a pair that are equal have no distance that a metric could change: such a pair is skipped. So is one
+  whose distance is so many units that the step overflows.
 
 No public code of the method was found to be one: a triplet update with clipped eigenvalues that goes by its name is
 another method, and needs an eigenvalue decomposition to stay positive definite, which the exact step does by itself.
@@ -25,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.errors import FormatError
 from onlinehash.io.format import like
 from onlinehash.learners.base import Traits
 from onlinehash.learners.linear import LinearLearner
@@ -137,8 +139,10 @@ class LegoLSH(LinearLearner):
     def _set_method_state(self, state: dict[str, Any]) -> None:
         super()._set_method_state(state)
         self._A = pad_rows(like(state["A"], self._A[:, : self._n_inputs], "A"))
-        self._distances = like(state["distances"], self._distances, "distances")
-        self._n_distances = like(state["n_distances"], self._n_distances, "n_distances")
+        self._distances = like(state["distances"], self._distances, "distances", 0)
+        self._n_distances = like(state["n_distances"], self._n_distances, "n_distances", 0, self.calibration)
+        if not (self._distances[: self._n_distances[0]] > 0).all():
+            raise FormatError("expected distances above 0, got others.")
 
 
 @njit(nogil=True, cache=True)
@@ -191,11 +195,16 @@ def _learn_pairs(
             y_bar = new_distance(y, y_hat, eta[t])
             # A ← A + (ȳ - ŷ)/ŷ² (Az)(Az)ᵀ: the root of the factor goes to both sides, so that A stays symmetric.
             root = math.sqrt(abs(y_bar - y_hat) / unit) / y_hat
+            # A power of two near √unit, which products are computed in units of: exact, and float32 has room for them.
+            two = math.ldexp(1.0, math.frexp(unit)[1] // 2)
+            alpha = (math.sqrt(y_bar / y_hat) - 1.0) / (y_hat * (unit / two / two))
+            if not (root < np.inf and abs(alpha) < np.inf):
+                continue
             sign = 1.0 if y_bar > y_hat else -1.0
             for i in range(d):
                 rows[gain, i] = root * Az[p, i]
-                narrow[0, i] = rows[p, i]
-                narrow[1, i] = Az[p, i]
+                narrow[0, i] = rows[p, i] / two
+                narrow[1, i] = Az[p, i] / two
             for start in range(0, d, ROWS_AT_ONCE):
                 stop = min(start + ROWS_AT_ONCE, d)
                 for i in range(start, stop):
@@ -203,7 +212,6 @@ def _learn_pairs(
                     block[i - start] = i
                 some_row_dots(metric, block[: stop - start], rows, p + 1, n_ahead, Az)
             row_dots(W, narrow, 0, 1, P)
-            alpha = (math.sqrt(y_bar / y_hat) - 1.0) / (y_hat * unit)
             for k in range(W.shape[0]):
                 if P[0, k] != 0.0:
                     add_row(W, k, alpha * P[0, k], narrow, 1)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from onlinehash.features.centring import Medians
+from onlinehash.features.centring import Medians, longest
 from onlinehash.io.format import like
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
@@ -70,7 +70,8 @@ class LinearLearner(Learner):
         self._W = pad_rows(like(state["W"], self._W[:, : self._n_inputs], "W"))
         self._medians.set_state(state["medians"])
         if self._keeps_mean:
-            self._mean = like(state["mean"], self._mean, "mean")
+            most = longest(self.dtype_)
+            self._mean = like(state["mean"], self._mean, "mean", -most, most)
 
 
 def unit_columns(n_inputs: int, n_bits: int, rng: np.random.Generator) -> np.ndarray:

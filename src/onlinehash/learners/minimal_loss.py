@@ -117,7 +117,7 @@ class MinimalLossHashing(LinearLearner):
             similar,
             self.step * weights,
             self._loss_of_distance,
-            self.loss_scale,
+            float(self.loss_scale),
             updates.loss,
             updates.step,
             updates.flips,

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.errors import FormatError
-from onlinehash.io.format import like
+from onlinehash.io.format import like, whole
 from onlinehash.learners import mutual_information_kernels as kernels
 from onlinehash.learners.base import Traits
 from onlinehash.learners.label_kernels import trace_of
@@ -91,8 +90,8 @@ class MutualInformationHashing(LinearLearner):
 
     def _rules(self) -> dict[str, checks.Rule]:
         return {
-            "sample_size": checks.integer(2),
-            "n_bins": checks.integer(1),
+            "sample_size": checks.integer(2, 10**6),
+            "n_bins": checks.integer(1, 4096),
             "sharpness": checks.real(0, above=True),
             "step": checks.real(0, above=True),
             "decay": checks.real(0),
@@ -133,10 +132,9 @@ class MutualInformationHashing(LinearLearner):
     def _set_method_state(self, state: dict[str, Any]) -> None:
         super()._set_method_state(state)
         self._rng.bit_generator.state = state["rng"]
-        self._n_taught = state["n_taught"]
-        if type(self._n_taught) is not int or self._n_taught < 0:
-            raise FormatError(f"expected n_taught to be an integer of at least 0, got {self._n_taught!r}.")
+        self._n_taught = whole(state["n_taught"], "n_taught")
         self._keys = like(state["keys"], self._keys, "keys")
         self._points[:, : self._n_inputs] = like(state["points"], self._points[:, : self._n_inputs], "points")
         members = state["members"]
-        self._members = like(members, np.zeros((self.sample_size, np.shape(members)[1]), np.int64), "members")
+        room = np.zeros((self.sample_size, np.shape(members)[1]), np.int64)
+        self._members = like(members, room, "members", -1, len(self._classes) - 1)

@@ -117,7 +117,7 @@ class OnlineHashing(LinearLearner):
         self.random_state = random_state
 
     def _rules(self) -> dict[str, checks.Rule]:
-        return loss_rules(self.n_bits) | {"n_rounds": checks.integer(1)}
+        return loss_rules(self.n_bits) | {"n_rounds": checks.integer(1, 1000)}
 
     def _check_parameters(self, rows: np.ndarray) -> None:
         super()._check_parameters(rows)

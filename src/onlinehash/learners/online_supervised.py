@@ -108,7 +108,7 @@ class OnlineSupervisedHashing(TargetLearner):
 
     def _learn_labelled(self, X: np.ndarray, members: np.ndarray, updates: Updates) -> None:
         self._meet(members)
-        _learn(self._W, X, members, self._codewords, self.form == "boosted", self.step, trace_of(updates))
+        _learn(self._W, X, members, self._codewords, self.form == "boosted", float(self.step), trace_of(updates))
 
 
 @njit(nogil=True, cache=True)

@@ -194,7 +194,7 @@ class PairMetric:
         self._map = _Map(basis, _array(state["change"], np.float32, (rank, rank)))
         self._momentum = _array(state["momentum"], np.float32, (rank, rank))
         self._answers = _array(state["answers"], np.float64, (len(SHARES) + 2, np.shape(state["answers"])[1]))
-        self._pairs.set_state(state["pairs"], min(self.n_pairs, KEPT), rank)
+        self._pairs.set_state(state["pairs"], min(self.n_pairs, KEPT), rank if self.n_learned else 0)
         self.share = self._share()
         if len(self._points) >= N_POINTS or self._answers.shape[1] > ANSWERS or (rank and len(self._points)):
             raise FormatError("expected points and answers of a metric, got too many.")
@@ -239,6 +239,8 @@ class Ranking:
         self._marks, self._weight = metric._pairs.of(query, min(metric.n_pairs, KEPT))  # what was marked for this query
         self._map = metric._map.times(metric.share if metric.n_steps else 0.0)
         self._query = unit(self._map.of(moved(query, self._marks, self._weight)[None]))[0]
+        if len(self._marks):  # what equals the query stays first, wherever marks move the query
+            self._marks, self._weight = np.vstack([self._marks, query]), np.append(self._weight, np.float32(1))
         self._n = 0
         self._best = _Candidates.none(len(query))
 
@@ -346,14 +348,14 @@ class _Pairs:
     def get_state(self, n: int) -> dict[str, Any]:
         return {
             "sides": self._sides[:, :n].astype(np.float16),
-            "inside": self._inside[:, :n],
+            "inside": self._inside[:, :n],  # of shape (2, 0, 0) before the first chunk
             "similar": self._similar[:n],
             "weight": self._weight[:n],
         }
 
     def set_state(self, state: dict[str, Any], n: int, rank: int) -> None:
         sides = _array(state["sides"], np.float16, (2, n, self.n_features))
-        inside = _array(state["inside"], np.float32, (2, n if np.size(state["inside"]) else 0, rank))
+        inside = _array(state["inside"], np.float32, (2, n, rank) if rank else (2, 0, 0))
         similar = _array(state["similar"], np.int8, (n,))
         weight = _array(state["weight"], np.float64, (n,))
         if not np.isin(similar, (-1, 1)).all() or (weight < 0).any():

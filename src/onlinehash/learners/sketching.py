@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.errors import FormatError
+from onlinehash.io.format import whole
 from onlinehash.learners.base import Traits
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.frequent_directions import FrequentDirections, completed
@@ -121,6 +121,4 @@ class OnlineSketchingHashing(ChunkLearner):
     def _set_method_state(self, state: dict[str, Any]) -> None:
         super()._set_method_state(state)
         self._sketch.set_state(state["sketch"])
-        self._n_learned = int(state["n_learned"])
-        if self._n_learned < 0:
-            raise FormatError(f"expected n_learned of at least 0, got {self._n_learned}.")
+        self._n_learned = whole(state["n_learned"], "n_learned")

@@ -28,7 +28,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
-from onlinehash.io.format import like
+from onlinehash.io.format import like, listed, real, whole
 from onlinehash.learners.base import Traits
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.damping import WINDOW, Damping
@@ -266,16 +266,17 @@ class SmoothPairHashing(ChunkLearner):
 
     def _set_method_state(self, state: dict[str, Any]) -> None:
         super()._set_method_state(state)
-        for name in ("learning", "momentum", "squares", "flip_rates", "share"):
+        for name in ("learning", "momentum", "share"):
             setattr(self, f"_{name}", like(state[name], getattr(self, f"_{name}"), name))
-        self._n_chunks, self._n_learned, self._directions_at = (int(count) for count in state["counts"])
+        self._squares = like(state["squares"], self._squares, "squares", 0)
+        self._flip_rates = like(state["flip_rates"], self._flip_rates, "flip_rates", 0)
+        counts = (whole(count, "a count") for count in listed(state["counts"], "counts", 3))
+        self._n_chunks, self._n_learned, self._directions_at = counts
         self._damping.set_state(state["damping"])
         self._surprise.set_state(state["surprise"])
-        self._mean_weight = float(state["mean_weight"])
-        if min(state["counts"]) < 0 or not (0 < self._share[0] < 1 <= self._share[1]) or self._squares.min() < 0:
-            raise FormatError("expected counts and squares of at least 0, and a share between 0 and 1, got others.")
-        if not 0 <= self._mean_weight < math.inf:
-            raise FormatError(f"expected a mean weight of at least 0, got {self._mean_weight}.")
+        self._mean_weight = real(state["mean_weight"], "mean_weight", 0)
+        if not 0 < self._share[0] < 1 <= self._share[1]:
+            raise FormatError("expected a share between 0 and 1, of a weight of at least 1, got others.")
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:

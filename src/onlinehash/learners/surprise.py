@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from onlinehash.errors import FormatError
+from onlinehash.io.format import listed, real, whole
 
 #: Rates of the fast and of the slow running mean; chunks before a judgement; how many standard deviations are clear.
 FAST, SLOW, EARLIEST, CLEAR = 0.1, 0.01, 50, 5.0
@@ -40,7 +40,7 @@ class Surprise:
         return {"counts": [self.n_since, self._n_chunks], "means": [self._fast, self._slow, self._variance]}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self.n_since, self._n_chunks = (int(count) for count in state["counts"])
-        self._fast, self._slow, self._variance = (float(value) for value in state["means"])
-        if min(self.n_since, self._n_chunks) < 0 or not 0 <= self._variance < math.inf:
-            raise FormatError("expected counts and a variance of at least 0, got others.")
+        self.n_since, self._n_chunks = (whole(count, "a count") for count in listed(state["counts"], "counts", 2))
+        fast, slow, variance = listed(state["means"], "means", 3)
+        self._fast, self._slow = real(fast, "the fast mean"), real(slow, "the slow mean")
+        self._variance = real(variance, "the variance", 0)

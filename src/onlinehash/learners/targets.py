@@ -46,6 +46,6 @@ class TargetLearner(LinearLearner):
     def _set_method_state(self, state: dict[str, Any]) -> None:
         super()._set_method_state(state)
         expected = np.zeros((len(self._classes), self.n_bits), np.int8)
-        self._codewords = like(state["codewords"], expected, "codewords")
-        if not (np.abs(self._codewords) == 1).all():
+        self._codewords = like(state["codewords"], expected, "codewords", -1, 1)
+        if not self._codewords.all():
             raise FormatError("expected codewords of -1 and +1, got others.")

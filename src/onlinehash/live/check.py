@@ -68,10 +68,11 @@ def check(path: str | os.PathLike[str], progress: Progress = lambda fraction: No
     except FormatError as error:
         report.problems.append(str(error))
     else:
-        acknowledged = folders.read_commits(report.path)  # before the transaction begins: a writer may be running
-        with _noting(report), closing(connect(report.path, False)) as connection:
-            connection.execute("BEGIN")
-            _Check(report, connection).everything(acknowledged, progress)
+        with _noting(report):
+            acknowledged = folders.read_commits(report.path)  # before the transaction begins: a writer may be running
+            with closing(connect(report.path, False)) as connection:
+                connection.execute("BEGIN")
+                _Check(report, connection).everything(acknowledged, progress)
     report.facts["bytes"] = folders.size(report.path)
     return report
 

@@ -1,7 +1,8 @@
 """Filters on payload fields: what `where` may say, and the columns that answer it without a look at the payloads.
 
 A column holds, for each position, the number of the value that the field has there. A filter is put to each distinct
-value once, and its verdicts are spread over the positions.
+value once, and its verdicts are spread over the positions. Wanted values are looked up by their hash, and so are the
+elements of lists, so that a filter costs about one pass over the distinct values, however much it asks for.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import copy
 import json
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,9 @@ from onlinehash.index.keys import appended
 
 ABSENT: Any = object()  # what a payload without the field has there; no JSON value is it
 MAX_DEPTH = 32
+#: Fields of one filter, and the values that all its conditions compare with, where those inside lists and dicts count.
+MAX_FIELDS = 64
+MAX_VALUES = 100_000
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -30,18 +34,56 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 _OPERATORS = (*_COMPARISONS, "!=", "in", "exists")
 _CALL = "call"  # our name for what a Python function asks; users cannot say it
 _ENOUGH_STALE = 1024
+_AT_ONCE = 1 << 16  # values compared between two looks at the time
+#: The hash of an integer is the number itself modulo 2**61 - 1. Beyond, many may share one, so their digits are hashed.
+_OWN_HASH = 1 << 60
 
 Test = tuple[str, Any]  # an operator and what it compares with
+Check = Callable[[], None]  # raises if it is time to stop
+Key = Any  # hashable; the same for values that are equal
+
+
+def never() -> None:
+    """The check of a filter that may take as long as it likes."""
+
+
+class Filter(NamedTuple):
+    """The tests of each field, all of which must hold, and what is called now and then while they are evaluated.
+
+    An index takes one in place of `where`, from callers who want to stop an evaluation: `check` raises to do so.
+    """
+
+    tests: dict[str, list[Test]]
+    check: Check = never
 
 
 # ------------------------------------------------------------------------------------------------ what users say
 
 
-def checked(where: Any) -> dict[str, list[Test]]:
-    """The tests of each field, all of which must hold."""
+def checked(where: Any, check: Check = never, *, max_fields: int = MAX_FIELDS, max_values: int = MAX_VALUES) -> Filter:
+    """The filter that a user means by a dict, if it is one and not too large."""
+    if isinstance(where, Filter):
+        return where
     if not isinstance(where, dict) or not all(isinstance(field, str) for field in where):
         raise InvalidInput(f"expected where to be a dict of fields and conditions, got {checks.shown(where)}.")
-    return {field: _tests(field, condition) for field, condition in where.items()}
+    if len(where) > max_fields:
+        raise InvalidInput(f"expected a filter on at most {max_fields} fields, got {len(where)}; use fewer.")
+    if exceeds(where.values(), max_values):
+        raise InvalidInput(f"expected a filter with at most {max_values} values in all, got more; use fewer.")
+    return Filter({field: _tests(field, condition) for field, condition in where.items()}, check)
+
+
+def exceeds(conditions: Iterable[Any], most: int) -> bool:
+    """Whether conditions have more values than that, where those inside lists and dicts count."""
+    n, left = 0, [conditions]
+    while left:
+        for value in left.pop():
+            n += 1
+            if n > most:
+                return True
+            if isinstance(value, list | dict):
+                left.append(value.values() if isinstance(value, dict) else value)
+    return False
 
 
 def _tests(field: str, condition: Any) -> list[Test]:
@@ -135,71 +177,81 @@ class Values:
     def __init__(self) -> None:
         self.values: list[Any] = []
         self.floats = np.empty(0)  # numbers rounded to float64, NaN for all else; with room at the end
-        self.nested: list[int] = []  # the numbers of lists and dicts
         self._numbers: dict[Any, int] = {}
+        # What equals a list or dict: itself, and what equals an element of a list. The numbers of both, entry by entry,
+        # with room at the end.
+        self.owners, self.members, self.n_members = np.empty(0, np.int32), np.empty(0, np.int32), 0
+        self._members: dict[Key, int] = {}
 
     def numbers(self, values: list[Any]) -> np.ndarray:
-        """The number of each value, new or known; -1 where it is absent."""
+        """The number of each value, new or known."""
         before, known = len(self.values), self._numbers
         numbers = []
         for value in values:
-            if value is ABSENT:
-                numbers.append(-1)
-                continue
-            key, kind = value, type(value)
-            if kind is list or kind is dict:
-                key = (kind, json.dumps(value))
-            elif kind is not str and kind is not int:  # so that True, 1 and 1.0, which are equal to Python, stay apart
-                key = (kind, value)
-            number = known.get(key)
+            exact = _exact(value)
+            number = known.get(exact)
             if number is None:
                 number = len(self.values)
                 self.values.append(value)
-                if kind is list or kind is dict:
-                    self.nested.append(number)
-                known[key] = number
+                known[exact] = number
             numbers.append(number)
-        self.floats = appended(self.floats, before, np.array([_float(value) for value in self.values[before:]]))
+        new = self.values[before:]
+        self.floats = appended(self.floats, before, np.array([_float(value) for value in new]))
+        self._note_members(before, new)
         return np.array(numbers, np.int32)
 
-    def equal(self, wanted: Any) -> list[int]:
-        """The numbers of the values that are neither list nor dict and equal the wanted one."""
-        if isinstance(wanted, list | dict):
-            return []
-        keys: list[Any] = [wanted, (float, wanted)]  # a number may be there as either
-        if wanted is None or isinstance(wanted, bool):
-            keys = [(type(wanted), wanted)]
-        return [self._numbers[key] for key in keys if key in self._numbers]
+    def _note_members(self, first: int, values: list[Any]) -> None:
+        owners, members, known = [], [], self._members
+        for number, value in enumerate(values, first):
+            if isinstance(value, list | dict):
+                keys = {key_of(value), *map(key_of, value if isinstance(value, list) else ())}
+                members += [known.setdefault(key, len(known)) for key in keys]
+                owners += [number] * len(keys)
+        if owners:
+            self.owners = appended(self.owners, self.n_members, np.array(owners, np.int32))
+            self.members = appended(self.members, self.n_members, np.array(members, np.int32))
+            self.n_members += len(owners)
+
+    def equal(self, wanted: list[Any], n_members: int) -> np.ndarray:
+        """The numbers of the values that equal one of those wanted, or are lists with an element that does."""
+        found = [self._numbers.get(exact, -1) for value in wanted for exact in _alike(value)]
+        numbers = np.array([number for number in found if number >= 0], np.int32)
+        if n_members == 0:
+            return numbers
+        members = {self._members.get(key_of(value), -1) for value in wanted}
+        inside = np.isin(self.members[:n_members], np.array(list(members), np.int32))
+        return np.concatenate([numbers, self.owners[:n_members][inside]])
 
 
 class Column(NamedTuple):
     """A field at all positions. It never changes: changes make another, which may share memory beyond this one's."""
 
     values: Values
-    n_values: int  # there may be more by now
+    n_values: int  # there may be more by now, and more members
+    n_members: int
     room: np.ndarray
     n: int
 
     @classmethod
-    def of(cls, found: list[Any]) -> Column:
-        """The column of the values found at positions 0, 1, ..."""
-        return cls(Values(), 0, np.empty(0, np.int32), 0).appended(found)
+    def of(cls, n: int, places: np.ndarray, found: list[Any]) -> Column:
+        """The column of n positions, some of which have a value."""
+        return cls(Values(), 0, 0, np.empty(0, np.int32), 0).appended(n, places, found)
 
     @property
     def numbers(self) -> np.ndarray:
         """The number of the value at each position, -1 where there is none."""
         return self.room[: self.n]
 
-    def appended(self, found: list[Any]) -> Column:
-        """With more positions."""
-        room = appended(self.room, self.n, self.values.numbers(found))
-        return Column(self.values, len(self.values.values), room, self.n + len(found))
+    def appended(self, n: int, places: np.ndarray, found: list[Any]) -> Column:
+        """With n more positions, where values were found at some places among them."""
+        room = appended(self.room, self.n, self._numbered(n, places, found))
+        return self._over(room, self.n + n)
 
-    def put(self, positions: np.ndarray, found: list[Any]) -> Column:
-        """With other values at some positions."""
+    def put(self, positions: np.ndarray, places: np.ndarray, found: list[Any]) -> Column:
+        """With other values at some positions, found at some places among these; with none at the others."""
         room = self.room.copy()
-        room[positions] = self.values.numbers(found)
-        new = Column(self.values, len(self.values.values), room, self.n)
+        room[positions] = self._numbered(len(positions), places, found)
+        new = self._over(room, self.n)
         return new.kept(np.arange(self.n)) if new.n_values > 2 * self.n + _ENOUGH_STALE else new
 
     def kept(self, positions: np.ndarray) -> Column:
@@ -209,7 +261,15 @@ class Column(NamedTuple):
         values = Values()
         renumbered = np.full(self.n_values + 1, -1, np.int32)
         renumbered[used] = values.numbers([self.values.values[number] for number in used])
-        return Column(values, len(values.values), renumbered[numbers], len(numbers))
+        return Column(values, len(values.values), values.n_members, renumbered[numbers], len(numbers))
+
+    def _numbered(self, n: int, places: np.ndarray, found: list[Any]) -> np.ndarray:
+        numbers = np.full(n, -1, np.int32)
+        numbers[places] = self.values.numbers(found)
+        return numbers
+
+    def _over(self, room: np.ndarray, n: int) -> Column:
+        return Column(self.values, len(self.values.values), self.values.n_members, room, n)
 
     def _used(self, numbers: np.ndarray) -> np.ndarray:
         used = np.zeros(self.n_values + 1, np.bool_)
@@ -218,59 +278,82 @@ class Column(NamedTuple):
 
     # -------------------------------------------------------------------------------------------- answers
 
-    def admitted(self, tests: list[Test]) -> np.ndarray:
+    def admitted(self, tests: list[Test], check: Check = never) -> np.ndarray:
         """The positions where all tests hold, as a mask."""
-        verdict = np.logical_and.reduce([self._verdict(name, operand) for name, operand in tests])
+        verdict = np.logical_and.reduce([self._verdict(name, operand, check) for name, operand in tests])
         mask: np.ndarray = verdict[self.numbers]
         return mask
 
-    def _verdict(self, name: str, operand: Any) -> np.ndarray:
+    def _verdict(self, name: str, operand: Any, check: Check) -> np.ndarray:
         """A test of each distinct value and, last, where the number -1 finds it, of none."""
+        check()
         verdict = np.zeros(self.n_values + 1, np.bool_)
-        if name == "in":
-            self._find(operand, verdict)
-        elif name == "!=":
-            self._find([operand], verdict)
-            return ~verdict
-        elif name == "exists":
+        if name in ("in", "!="):
+            numbers = self.values.equal(operand if name == "in" else [operand], self.n_members)
+            verdict[numbers[numbers < self.n_values]] = True
+            return verdict if name == "in" else ~verdict
+        if name == "exists":
             verdict[:-1], verdict[-1] = operand, not operand
         elif name == _CALL:
             for number in self._used(self.numbers):  # nobody's function should meet values that nobody has any more
+                check()
                 verdict[number] = bool(operand(copy.deepcopy(self.values.values[number])))
         else:
-            verdict[:-1] = self._compared(_COMPARISONS[name], operand)
+            verdict[:-1] = self._compared(_COMPARISONS[name], operand, check)
         return verdict
 
-    def _find(self, wanted: list[Any], verdict: np.ndarray) -> None:
-        """True for values that equal one of those wanted, or are lists with an element that does."""
-        numbers = [number for one in wanted for number in self.values.equal(one)]
-        verdict[[number for number in numbers if number < self.n_values]] = True
-        for number in self.values.nested:
-            if number >= self.n_values:
-                break
-            value = self.values.values[number]
-            elements = [value, *value] if isinstance(value, list) else [value]
-            verdict[number] = any(same(element, one) for element in elements for one in wanted)
-
-    def _compared(self, compare: Callable[[Any, Any], Any], bound: Any) -> Any:
+    def _compared(self, compare: Callable[[Any, Any], Any], bound: Any, check: Check) -> Any:
+        values = self.values.values
         if isinstance(bound, str):
-            return [isinstance(value, str) and compare(value, bound) for value in self.values.values[: self.n_values]]
+            verdicts: list[bool] = []
+            for start in range(0, self.n_values, _AT_ONCE):
+                check()
+                some = values[start : min(start + _AT_ONCE, self.n_values)]
+                verdicts += [isinstance(value, str) and compare(value, bound) for value in some]
+            return verdicts
         floats, rounded = self.values.floats[: self.n_values], _float(bound)
         verdict = compare(floats, rounded)
         for number in np.flatnonzero(floats == rounded):  # rounding keeps the order but may make integers equal
-            verdict[number] = compare(self.values.values[number], bound)
+            verdict[number] = compare(values[number], bound)
         return verdict
 
 
-def same(a: Any, b: Any) -> bool:
-    """Equality of JSON values: as Python's, but True is not 1."""
-    if isinstance(a, bool) or isinstance(b, bool):
-        return a is b
-    if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    return bool(a == b)
+def key_of(value: Any) -> Key:
+    """The same for JSON values that are equal, and only for those: as Python's equality, but True is not 1."""
+    kind = type(value)
+    if kind is str:
+        return value
+    if kind is list:
+        return (list, *map(key_of, value))
+    if kind is dict:
+        return dict, frozenset((name, key_of(inner)) for name, inner in value.items())
+    if (kind is float and not value.is_integer()) or value is None or kind is bool:
+        return kind, value
+    return _whole(int(value))
+
+
+def _whole(value: int) -> Key:
+    return value if -_OWN_HASH < value < _OWN_HASH else (int, hex(value))
+
+
+def _exact(value: Any) -> Key:
+    """As `key_of`, but other for values that are equal and not the same: 1 and 1.0, and so on inside lists."""
+    kind = type(value)
+    if kind is str:
+        return value
+    if kind is int:
+        return _whole(value)
+    return kind, json.dumps(value) if kind is list or kind is dict else value
+
+
+def _alike(value: Any) -> tuple[Key, ...]:
+    """The exact keys of all values that equal one that is neither list nor dict."""
+    kind = type(value)
+    if kind is list or kind is dict:
+        return ()
+    if (kind is int or kind is float) and value == value // 1:
+        return _whole(int(value)), (float, value)
+    return (_exact(value),)
 
 
 def _float(value: Any) -> float:

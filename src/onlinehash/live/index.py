@@ -16,6 +16,7 @@ from onlinehash import checks
 from onlinehash.codes import Codes
 from onlinehash.codes.layout import planes_per_model
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, StorageError
+from onlinehash.gpu.card import check_device
 from onlinehash.index.api import Capability, Counters, Id, Item, Payload, Policy, Receipt, Version
 from onlinehash.index.base import Index
 from onlinehash.index.hits import Hits
@@ -37,7 +38,7 @@ from onlinehash.live.sqlite.changes import Difference
 from onlinehash.live.sqlite.receipts import Stored
 from onlinehash.live.sqlite.store import Loaded
 from onlinehash.live.storage import Snapshot, Storage, replay
-from onlinehash.live.table import KINDS, ItemTable
+from onlinehash.live.table import KINDS, ItemTable, class_of
 from onlinehash.live.transaction import REFUSALS, LiveTransaction
 from onlinehash.live.vectors import PRECISIONS, MemoryVectors
 
@@ -72,6 +73,9 @@ class LiveIndex(LearnerIndex):
         a power failure may take the last changes with it; calls return sooner.
     n_jobs : int, default=1
         Threads that share a search; -1 is one for each CPU.
+    device : {"cpu", "cuda"} or None, default=None
+        Where codes are searched. A CUDA card holds a copy of them, which it scans whatever `index` says, and needs room
+        for a second one, in which a refresh is made before it is published. It is not kept at the path.
     precision : {"int8", "float16", "float32"}, default="int8"
         How vectors on a disk are also kept in memory once `find` has compared them: one, two or four bytes a value.
     """
@@ -109,6 +113,7 @@ class LiveIndex(LearnerIndex):
         background: bool = False,
         sync: str = "full",
         n_jobs: int = 1,
+        device: str | None = None,
         precision: str = "int8",
     ) -> None:
         is_given = learner is not None
@@ -119,7 +124,7 @@ class LiveIndex(LearnerIndex):
                 "has learned nothing; call fit first."
             )
         checks.parameters("LiveIndex", {"index": index}, {"index": checks.one_of(None, *KINDS)})
-        self._set_up(refresh, index, background, sync, n_jobs, precision)
+        self._set_up(refresh, index, background, sync, n_jobs, device, precision)
         if path is None:
             self._take_over(Snapshot.of_nothing(learner))
         elif Storage.exists(path):
@@ -141,6 +146,7 @@ class LiveIndex(LearnerIndex):
         background: bool = False,
         sync: str = "full",
         n_jobs: int = 1,
+        device: str | None = None,
         precision: str = "int8",
     ) -> Self:
         """The index at a path, with its own learner and, unless another is given, its own policy.
@@ -149,13 +155,21 @@ class LiveIndex(LearnerIndex):
         which it opened the index or called `reload`.
         """
         index = cls.__new__(cls)
-        index._set_up(refresh, None, background, sync, n_jobs, precision)
+        index._set_up(refresh, None, background, sync, n_jobs, device, precision)
         index._open(path, read_only, sync, None)
         return index
 
     def _set_up(
-        self, refresh: Policy | None, kind: str | None, background: bool, sync: str, n_jobs: int, precision: str
+        self,
+        refresh: Policy | None,
+        kind: str | None,
+        background: bool,
+        sync: str,
+        n_jobs: int,
+        device: str | None,
+        precision: str,
     ) -> None:
+        check_device(device)
         checks.parameters(
             "LiveIndex",
             {"refresh": refresh, "background": background, "sync": sync, "n_jobs": n_jobs, "precision": precision},
@@ -167,11 +181,13 @@ class LiveIndex(LearnerIndex):
                 "precision": checks.one_of(*PRECISIONS),
             },
         )
-        self.background, self._n_jobs, self._precision = background, int(n_jobs), precision
+        self.background, self._n_jobs = background, int(n_jobs)
+        self._device, self._precision = device, precision
         self._given_policy, self._given_kind = refresh, kind  # None: the stored ones
         self._storage = None
         self._lock, self._gate = threading.RLock(), threading.RLock()
-        self._closed, self._broken, self._teacher = False, False, 0
+        self._closed, self._teacher = False, 0
+        self._broken, self._is_searchable = False, True  # after a change that could not be undone yet
         self._refresher, self._attachments = Refresher(self._lock), Attachments()
         self._receipts, self._positions = MemoryReceipts(), dict[str, str]()  # where there is no store
 
@@ -220,7 +236,7 @@ class LiveIndex(LearnerIndex):
         width = n_models * planes_per_model(n_bits)
         codes = Codes.from_rows(contents.codes.reshape(len(contents.ids), width), n_bits, n_models)
         encoder = present[0] if present else None
-        view = KINDS[kind](codes, contents.ids, self._n_jobs, fusion=fusion, encoder=encoder)
+        view = class_of(kind, self._device)(codes, contents.ids, self._n_jobs, fusion=fusion, encoder=encoder)
         view.items.ids.number_from(contents.next_id)
         vectors = MemoryVectors() if self._storage is None else self._storage.store
         table = ItemTable(view, kind, vectors, Payloads(contents.payloads), self._gate, self._precision)
@@ -275,10 +291,13 @@ class LiveIndex(LearnerIndex):
                 f"expected the learner of this index to stay with vectors of {encoder.n_features} values, got one "
                 f"that was fitted to {self._vector_kind.n_features}; give it an index of its own."
             )
-        if self._broken and not writing:
-            raise StorageError("expected an index that agrees with its disk, but a failed change could not be undone.")
         if writing and self._is_read_only:
             raise InvalidInput("expected an index that may be changed, got one that was opened read-only.")
+        if writing and self._broken:
+            with self._lock:
+                self._recover()
+        if self._broken and not self._is_searchable:
+            raise StorageError("a change failed and could not be undone, as the disk fails; repair it and try again.")
         if writing:
             self._attachments.check_unused()
 
@@ -397,16 +416,15 @@ class LiveIndex(LearnerIndex):
         """One change at a time, whole or not at all; afterwards the policy is asked."""
         with self._lock:
             self._check_open(writing=True)
-            if self._broken:
-                self._recover()
             with uninterrupted(), self._teaching():
                 change = self._new_transaction()
                 try:
                     yield change
                 except REFUSALS:
                     raise
-                except BaseException:
-                    self._recover()
+                except BaseException as error:
+                    # The store refuses before anything is published: searches may go on, whatever else fails.
+                    self._recover(is_searchable=isinstance(error, StorageError))
                     raise
                 change.finish()
             self._refresher.items_changed(change.n_changed)
@@ -416,11 +434,12 @@ class LiveIndex(LearnerIndex):
         attachment = self._attachments.of_this_thread()
         return LiveTransaction(self._learner, self._refresher.pairs, attachment, self._table, self._storage)
 
-    def _recover(self) -> None:
+    def _recover(self, is_searchable: bool = False) -> None:
         """After a change that failed halfway: be what is on the disk or, in memory, what is published."""
         if self._storage is None:
             self._table.heal()
             return
+        self._is_searchable = is_searchable or (self._broken and self._is_searchable)
         self._broken = True
         with self._teaching():
             self._read_back(None if self._is_read_only else self._learner)
@@ -488,14 +507,18 @@ class LiveIndex(LearnerIndex):
 
     def _follow(self) -> None:
         """Refresh if the policy says so."""
-        if not (self._history.paused or self._closed or self._is_read_only):
+        if not (self._history.paused or self._closed or self._is_read_only or self._broken):
             self._refresher.attempt(self.policy, lambda: self._refresher.begin_if_due(self, self._begin))
 
     def _begin(self, version: Version, wait: bool, *, pause: bool = False, by_policy: bool = False) -> Refresh | None:
         """Replace codes and encoder by those of this version, here or in the background."""
         attachment = None if by_policy else self._attachments.of_this_thread()
         rehash = self._table.begin(version.encoder, self._learner.mean_)
-        return self._refresher.launch(lambda stop: self._run(rehash, version, pause, attachment, stop), wait)
+        try:
+            return self._refresher.launch(lambda stop: self._run(rehash, version, pause, attachment, stop), wait)
+        except BaseException:
+            self._table.end()  # it may not even have begun
+            raise
 
     def _run(
         self, rehash: Rehash, version: Version, pause: bool, attachment: Attachment | None, stop: Callable[[], bool]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,11 +15,15 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
 from onlinehash.live import filters
-from onlinehash.live.filters import Column
+from onlinehash.live.filters import Check, Column, Filter
 
 MAX_BYTES = 64 * 1024
-MAX_COLUMNS = 64  # fields whose columns are kept; the one made first goes first
-_AT_ONCE = 1024  # payloads parsed by one call, which costs as much as a few of them
+MAX_COLUMNS = 64  # fields whose columns are kept; the one that was not used for longest goes first
+#: Payloads parsed by one call, which costs as much as a few of them, and about how many characters of them: no other
+#: thread runs meanwhile.
+_AT_ONCE, _CHARACTERS = 1024, 1 << 16
+_ROUNDS = 8  # in which a new column follows changes that were made meanwhile, before changes have to wait for it
+_PAUSE = 0.05  # seconds between two looks at the time while others build columns
 #: In ASCII, so that a text's length is its size in any store; numbers of NumPy become their plain likes.
 _ENCODER = json.JSONEncoder(separators=(",", ":"), default=lambda number: number.item())
 
@@ -27,25 +34,33 @@ class Columns(NamedTuple):
     n: int
     columns: dict[str, Column]
 
-    def mask(self, tests: dict[str, list[filters.Test]]) -> np.ndarray:
-        """Which positions these tests admit."""
+    def mask(self, filter: Filter) -> np.ndarray:
+        """Which positions a filter admits."""
         mask = np.ones(self.n, np.bool_)
-        for field, wanted in tests.items():
-            mask &= self.columns[field].admitted(wanted)
+        for field, tests in filter.tests.items():
+            mask &= self.columns[field].admitted(tests, filter.check)
         return mask
+
+
+#: What a change makes of all columns.
+Change = Callable[[dict[str, Column]], dict[str, Column]]
 
 
 class Payloads:
     """A JSON object or none for each position; positions count the insertions.
 
     Payloads are kept as compact text and given back as new objects. The column of a field is made when a filter first
-    asks for it, and follows all changes from then on. Any number of threads may read while one changes.
+    asks for it, and follows all changes from then on. Any number of threads may read while one changes; columns are
+    made from a copy, one filter at a time, and changes wait for none of it.
     """
 
     def __init__(self, texts: Iterable[str | None] = ()) -> None:
         self._texts = list(texts)
         self._state = Columns(len(self._texts), {})
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # held for moments: a change, or the publication of columns
+        self._building = threading.Lock()  # held while columns are made
+        self._log: list[Change] | None = None  # the changes since the copy that columns are being made from
+        self._uses, self._clock = dict[str, int](), count()
 
     def __len__(self) -> int:
         return self._state.n
@@ -68,46 +83,90 @@ class Payloads:
         numbers or among strings. A list equals what one of its elements equals. Without the field, only `!=` and
         `{"exists": False}` hold.
         """
-        tests = filters.checked(where)
-        return self.columns(tests).mask(tests)
+        filter = filters.checked(where)
+        columns = self.columns(filter)
+        if columns is None:
+            with self.prepared(filter):
+                columns = self.columns(filter)
+                assert columns is not None
+        return columns.mask(filter)
 
-    def columns(self, fields: Iterable[str]) -> Columns:
-        """The columns of some fields as they are now, which no change touches."""
+    def columns(self, filter: Filter) -> Columns | None:
+        """The columns as they are now, which no change touches; None if the filter needs some that are not there."""
         state = self._state
-        if all(field in state.columns for field in fields):
-            return state
-        with self._lock:  # nobody changes anything now, and nobody else makes the same columns
-            state = self._state
-            missing = [field for field in fields if field not in state.columns]
-            columns = state.columns | _by_field(missing, self._texts, lambda field, found: Column.of(found))
-            self._state = Columns(state.n, dict(list(columns.items())[-MAX_COLUMNS:]))
-            return Columns(state.n, columns)
+        for field in filter.tests:
+            if field not in state.columns:
+                return None
+            self._uses[field] = next(self._clock)
+        return state
+
+    @contextmanager
+    def prepared(self, filter: Filter) -> Iterator[None]:
+        """Make the columns that a filter needs; they stay at least until the block ends."""
+        while not self._building.acquire(timeout=_PAUSE):
+            filter.check()
+        try:
+            missing = [field for field in filter.tests if field not in self._state.columns]
+            if missing:
+                self._build(missing, filter.check)
+            yield
+        finally:
+            self._forget_some()
+            self._building.release()
+
+    def _build(self, fields: list[str], check: Check) -> None:
+        with self._lock:
+            texts, self._log = self._texts.copy(), []
+        try:
+            found = _by_field(fields, texts, check)
+            columns = {field: Column.of(len(texts), *found[field]) for field in fields}
+            for _ in range(_ROUNDS):
+                with self._lock:
+                    changes, self._log = self._log, []
+                if not changes:
+                    break
+                columns = _after(changes, columns, check)
+            with self._lock:
+                columns = _after(self._log, columns)
+                self._state = Columns(self._state.n, self._state.columns | columns)
+        finally:
+            with self._lock:
+                self._log = None
+
+    def _forget_some(self) -> None:
+        with self._lock:
+            by_use = sorted(self._state.columns, key=lambda field: self._uses.get(field, -1))
+            kept = set(by_use[-MAX_COLUMNS:])
+            if len(kept) < len(by_use):
+                self._state = Columns(self._state.n, {f: c for f, c in self._state.columns.items() if f in kept})
+                self._uses = {field: use for field, use in self._uses.items() if field in kept}
 
     # ------------------------------------------------------------------------------------------------ changes
 
     def append(self, texts: Sequence[str | None]) -> None:
         """More positions, with these payloads."""
         with self._lock:
-            n, columns = self._state
-            columns = _by_field(columns, texts, lambda field, found: columns[field].appended(found))
+            self._change(self._state.n + len(texts), partial(_appended, texts))
             self._texts.extend(texts)
-            self._state = Columns(n + len(texts), columns)
 
     def put(self, positions: np.ndarray, texts: Sequence[str | None]) -> None:
         """Other payloads at some positions, or None."""
         with self._lock:
-            n, columns = self._state
-            columns = _by_field(columns, texts, lambda field, found: columns[field].put(positions, found))
+            self._change(self._state.n, partial(_put, positions, texts))
             for position, text in zip(positions.tolist(), texts, strict=True):
                 self._texts[position] = text
-            self._state = Columns(n, columns)
 
     def keep(self, positions: np.ndarray) -> None:
         """Only these positions stay, which ascend, and are counted anew."""
         with self._lock:
-            columns = {field: column.kept(positions) for field, column in self._state.columns.items()}
+            self._change(len(positions), partial(_kept, positions))
             self._texts = [self._texts[position] for position in positions.tolist()]
-            self._state = Columns(len(positions), columns)
+
+    def _change(self, n: int, change: Change) -> None:
+        """Publish other columns; what is being made meanwhile has to follow."""
+        self._state = Columns(n, change(self._state.columns))
+        if self._log is not None:
+            self._log.append(change)
 
     # ------------------------------------------------------------------------------------------------ the gate
 
@@ -142,19 +201,61 @@ def _text(payload: Any, i: int) -> str:
     return text
 
 
+def _appended(texts: Sequence[str | None], columns: dict[str, Column]) -> dict[str, Column]:
+    found = _by_field(columns, texts)
+    return {field: column.appended(len(texts), *found[field]) for field, column in columns.items()}
+
+
+def _put(positions: np.ndarray, texts: Sequence[str | None], columns: dict[str, Column]) -> dict[str, Column]:
+    found = _by_field(columns, texts)
+    return {field: column.put(positions, *found[field]) for field, column in columns.items()}
+
+
+def _kept(positions: np.ndarray, columns: dict[str, Column]) -> dict[str, Column]:
+    return {field: column.kept(positions) for field, column in columns.items()}
+
+
+def _after(changes: list[Change], columns: dict[str, Column], check: Check = filters.never) -> dict[str, Column]:
+    for change in changes:
+        check()
+        columns = change(columns)
+    return columns
+
+
 def _by_field(
-    fields: Iterable[str], texts: Sequence[str | None], make: Callable[[str, list[Any]], Column]
-) -> dict[str, Column]:
-    """A column for each field, made from the values that the texts have there; each text is parsed once for all."""
-    found: dict[str, list[Any]] = {field: [] for field in fields}
-    if found:
-        for payloads in _parsed(texts):
-            for field, values in found.items():
-                path = field.split(".")
-                values.extend([filters.look_up(payload, field, path) for payload in payloads])
-    return {field: make(field, values) for field, values in found.items()}
+    fields: Iterable[str], texts: Sequence[str | None], check: Check = filters.never
+) -> dict[str, tuple[np.ndarray, list[Any]]]:
+    """The places at which the texts have a field, and its values there. Each text is parsed once for all fields, and
+    of these only those are looked up that it may have, so that fields that nobody has cost nothing."""
+    found: dict[str, tuple[list[int], list[Any]]] = {field: ([], []) for field in fields}
+    by_key: dict[str, list[tuple[str, list[str]]]] = {}  # the fields that need a key, and their paths
+    for field in found:
+        path = field.split(".")
+        for key in {field, path[0]}:
+            by_key.setdefault(key, []).append((field, path))
+    n_before = 0
+    for payloads in _parsed(texts) if found else ():
+        check()
+        for place, payload in enumerate(payloads, n_before):
+            had: dict[str, Any] = payload or {}
+            for key in by_key.keys() & had.keys():
+                for field, path in by_key[key]:
+                    value = filters.look_up(had, field, path)
+                    if value is not filters.ABSENT and (key == field or field not in had):  # else it comes again
+                        found[field][0].append(place)
+                        found[field][1].append(value)
+        n_before += len(payloads)
+    return {field: (np.array(places, np.intp), values) for field, (places, values) in found.items()}
 
 
 def _parsed(texts: Sequence[str | None]) -> Iterator[list[dict[str, Any] | None]]:
-    for start in range(0, len(texts), _AT_ONCE):
-        yield json.loads(f"[{','.join([text or 'null' for text in texts[start : start + _AT_ONCE]])}]")
+    some: list[str] = []
+    n_characters = 0
+    for text in texts:
+        some.append(text or "null")
+        n_characters += len(some[-1])
+        if len(some) == _AT_ONCE or n_characters >= _CHARACTERS:
+            yield json.loads(f"[{','.join(some)}]")
+            some, n_characters = [], 0
+    if some:
+        yield json.loads(f"[{','.join(some)}]")

@@ -5,6 +5,7 @@ How codes are replaced is the index's own business: it gives a function that beg
 
 from __future__ import annotations
 
+import _thread
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -29,6 +30,9 @@ SAMPLE_SIZE, SAMPLE_AGE = 256, 0.1
 
 #: Pairs kept at random for the policies, and how many of the last ones they are drawn from.
 PAIRS_SIZE, PAIRS_HORIZON = 512, 4096
+
+#: Seconds that a new thread has to begin. It never does if there was no memory for its first steps.
+START_SECONDS = 10.0
 
 Stop = Callable[[], bool]
 
@@ -58,29 +62,49 @@ class History(NamedTuple):
 
 
 class Refresh:
-    """A refresh in a thread of its own."""
+    """A refresh in a thread of its own.
+
+    `threading.Thread` would wait for ever for a thread that dies for want of memory before it begins. Locks need no
+    memory to be released.
+    """
 
     def __init__(self, run: Callable[[Stop], bool]) -> None:
         self._stopped, self._finished = threading.Event(), False
         self.error: Exception | None = None
         self.was_waited_for = False
         self._run = run
-        self._thread = threading.Thread(target=self._work, name="onlinehash refresh", daemon=True)
+        self._is_given_up = False
+        self._begins, self._runs = _thread.allocate_lock(), _thread.allocate_lock()
 
     def start(self) -> None:
-        """Begin."""
-        self._thread.start()
+        """Begin; raise if no thread can be started."""
+        self._begins.acquire()
+        self._runs.acquire()
+        try:
+            _thread.start_new_thread(self._work, ())
+            has_begun = self._begins.acquire(timeout=START_SECONDS)
+        except (RuntimeError, MemoryError):
+            has_begun = False
+        if not has_begun:
+            self._is_given_up = True  # should it begin after all
+            self._runs.release()
+            raise OnlineHashError("no thread could be started for the refresh; free some memory, or end some threads.")
 
     def _work(self) -> None:
+        self._begins.release()
         try:
-            self._finished = self._run(self._stopped.is_set)
+            if not self._is_given_up:
+                self._finished = self._run(self._stopped.is_set)
         except Exception as error:
             self.error = error
+        finally:
+            if not self._is_given_up:
+                self._runs.release()
 
     @property
     def done(self) -> bool:
         """Is it over, one way or another?"""
-        return not self._thread.is_alive()
+        return not self._runs.locked()
 
     def cancel(self) -> None:
         """Stop at the next block, as if it had never begun."""
@@ -88,12 +112,14 @@ class Refresh:
 
     def join(self) -> None:
         """Wait for the end, whatever it is."""
-        self._thread.join()
+        with self._runs:
+            pass
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end; True if the new codes are there, False if it was cancelled or still runs."""
-        self._thread.join(timeout)
-        self.was_waited_for = self.done
+        self.was_waited_for = self._runs.acquire(timeout=-1 if timeout is None else timeout)
+        if self.was_waited_for:
+            self._runs.release()
         if self.error is not None:
             raise self.error
         return self._finished

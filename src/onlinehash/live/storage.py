@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.codes import Codes
-from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
 from onlinehash.features.maps import same_parameters
 from onlinehash.index.api import Version
 from onlinehash.io import files
@@ -61,7 +62,7 @@ class Storage:
     @classmethod
     def create(cls, path: str | os.PathLike[str], learner: Learner, settings: dict[str, Any], sync: str) -> Storage:
         """A new store, with a learner that may have learned already."""
-        blob = files.to_bytes(learner)  # refuses learners that could not be read back
+        blob = read_back(learner)
         storage = cls(Store.create(path, settings, blob, sync))
         storage._note_checkpoint(learner, blob)
         return storage
@@ -135,19 +136,32 @@ class Storage:
     def versions(self, encoders: Encoders) -> list[Version]:
         """Encoders out of a store."""
         name = f"encoder in {self.store.path}"
-        return [
-            Version(serial, facts["n_pairs"], expect(files.from_bytes(blob, name), Encoder, name))
-            for serial, facts, blob in encoders
-        ]
+        with self._naming_a_way_out():
+            return [
+                Version(serial, facts["n_pairs"], expect(files.from_bytes(blob, name), Encoder, name))
+                for serial, facts, blob in encoders
+            ]
 
     def learner(self, stored: LearnerAndLog) -> Learner:
         """The learner, after everything it was taught."""
         name = f"learner in {self.store.path}"
         blob, events = stored
-        learner: Learner = expect(files.from_bytes(blob, name), Learner, name).keep_metric()
-        self._note_checkpoint(learner, blob)
-        replay(learner, events)
+        with self._naming_a_way_out():
+            learner: Learner = expect(files.from_bytes(blob, name), Learner, name).keep_metric()
+            self._note_checkpoint(learner, blob)
+            replay(learner, events)
         return learner
+
+    @contextmanager
+    def _naming_a_way_out(self) -> Iterator[None]:
+        """Who cannot read the learner learns how to get at the items."""
+        try:
+            yield
+        except OnlineHashError as error:
+            problem = str(error).rstrip(".")
+            raise FormatError(
+                f"{problem}; restore a copy, or write the items to a file: onlinehash export {self.store.path} FILE."
+            ) from error
 
     def check_same(self, learner: Learner) -> None:
         """A learner that is given to go on with must be the stored one's like, and know nothing."""
@@ -198,10 +212,11 @@ class Storage:
     def learned(self, learner: Learner, event: dict[str, Any]) -> None:
         """Inside a transaction: what the learner was taught just now."""
         if wants_checkpoint(event, self.store.log_bytes, self._checkpoint_bytes):
-            blob = files.to_bytes(learner)
+            blob = read_back(learner)
             self.store.put_learner(blob)
             self._note_checkpoint(learner, blob)
         else:
+            learner.check_finite()
             self.store.log(event)
 
     def _note_checkpoint(self, learner: Learner, blob: bytes) -> None:
@@ -216,7 +231,18 @@ class Storage:
         self.store.put_settings(settings)
 
     def _put(self, version: Version) -> None:
-        self.store.put_encoder(version.serial, {"n_pairs": version.n_pairs}, files.to_bytes(version.encoder))
+        self.store.put_encoder(version.serial, {"n_pairs": version.n_pairs}, read_back(version.encoder))
+
+
+def read_back(thing: Learner | Encoder) -> bytes:
+    """The file of a learner or an encoder, which was read as it will be when an index is opened.
+
+    A commit must not replace the last learner that can be read by one that cannot. Both are written rarely: an encoder
+    at a refresh, a learner when its log has grown as long as itself.
+    """
+    blob = files.to_bytes(thing)
+    files.from_bytes(blob, f"the {type(thing).__name__} that was about to be stored")
+    return blob
 
 
 def wants_checkpoint(event: dict[str, Any], log_bytes: int, checkpoint_bytes: int) -> bool:
@@ -231,7 +257,7 @@ def replay(learner: Learner, events: Iterable[dict[str, Any]]) -> None:
         if event["what"] == "points":
             learner.observe(event["X"])
         elif event["what"] == "pairs":
-            learner.partial_fit_pairs(event["A"], event["B"], event["similar"], event["weight"])
+            learner.relearn_pairs(event["A"], event["B"], event["similar"], event["weight"])
         elif event["what"] == "labelled":
             learner.partial_fit(event["X"], event["y"])
         elif event["what"] == "flush":

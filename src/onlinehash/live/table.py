@@ -9,13 +9,15 @@ import numpy as np
 
 from onlinehash.codes import Codes
 from onlinehash.codes.layout import aligned_planes, planes_per_model
+from onlinehash.gpu.card import check_device
 from onlinehash.index.base import Index
 from onlinehash.index.flat import FlatIndex
+from onlinehash.index.gpu import GpuIndex
 from onlinehash.index.multi_index import MultiIndex
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import filters
 from onlinehash.live.margins import Margins
-from onlinehash.live.payloads import Payloads
+from onlinehash.live.payloads import Columns, Payloads
 from onlinehash.live.recode import Rehash
 from onlinehash.live.sqlite import Store
 from onlinehash.live.sqlite.changes import Difference
@@ -33,6 +35,11 @@ class Encoded(NamedTuple):
 
 
 KINDS: dict[str, type[Index]] = {"flat": FlatIndex, "multi": MultiIndex, "auto": FlatIndex}
+
+
+def class_of(kind: str, device: str | None) -> type[Index]:
+    """What searches the codes: on a card they are scanned, whatever the kind."""
+    return GpuIndex if check_device(device) else KINDS[kind]
 
 
 class ItemTable:
@@ -77,11 +84,20 @@ class ItemTable:
         """The published index, and which of its items a filter admits."""
         if where is None:
             return self.view, None
-        tests = filters.checked(where)
-        self.payloads.columns(tests)  # may read all payloads, for which nobody waits at the gate
+        filter = filters.checked(where)
+        found = self._with_columns(filter)
+        if found is None:
+            with self.payloads.prepared(filter):  # may read all payloads, for which nobody waits at the gate
+                found = self._with_columns(filter)
+                assert found is not None
+        view, columns = found
+        return view, columns.mask(filter)[view.items.positions()]
+
+    def _with_columns(self, filter: filters.Filter) -> tuple[Index, Columns] | None:
+        """The published index and the columns that belong to it, if all are there."""
         with self.gate:
-            view, columns = self.view, self.payloads.columns(tests)
-        return view, columns.mask(tests)[view.items.positions()]
+            columns = self.payloads.columns(filter)
+            return None if columns is None else (self.view, columns)
 
     def find(self, ids: Any) -> np.ndarray:
         """The positions of items; refused if one is unknown."""
@@ -103,7 +119,9 @@ class ItemTable:
     # ------------------------------------------------------------------------------------------------ changes
 
     def encode(self, rows: np.ndarray) -> Encoded:
-        """The codes of new vectors; zeros while there is no encoder."""
+        """The codes of new vectors, before anything changes; zeros while there is no encoder."""
+        if isinstance(self.view, GpuIndex):
+            self.view.check_room(len(rows))
         if self.encoder is None:
             n_bits, n_models = self.view.n_bits, self.view.n_models
             planes = aligned_planes(len(rows), n_models * planes_per_model(n_bits))

@@ -15,6 +15,7 @@ from onlinehash.learners.update import Updates
 from onlinehash.live.receipts import MemoryReceipts, bytes_of, outcome_of
 from onlinehash.serve.errors import KeyReused
 from onlinehash.serve.news import News
+from onlinehash.serve.storage import Storage
 from onlinehash.serve.writer import Writer
 
 
@@ -85,6 +86,7 @@ class Changes(ABC):
     index: VectorIndex
     writer: Writer
     news: News
+    storage: Storage
     _receipts: Receipts
 
     @property
@@ -98,7 +100,8 @@ class Changes(ABC):
         """Queue a change for the writer; it is made once per key."""
 
         def made() -> Done:
-            return Done(work(self.index), n_waiting=pairs_waiting(self.index.learner))
+            with self.storage.watched():
+                return Done(work(self.index), n_waiting=pairs_waiting(self.index.learner))
 
         def run() -> Done:
             if request is None:

@@ -31,6 +31,7 @@ PROBLEMS = {
     500: "An internal error; see the service's log.",
     501: "An optional package is not installed on the server.",
     503: "The service is starting or stopping.",
+    504: "The answer took longer than the service allows.",
     507: "The disk is full or failing; nothing was changed.",
 }
 

@@ -12,7 +12,8 @@ OnlineHashError
 ├── UnsupportedMediaType   415  a content type that the route does not read
 ├── Busy                   429  too many requests; retry after `retry_after` seconds
 ├── ServerError            500  an internal error
-└── Unavailable            503  starting or stopping, or a reader that cannot reach its writer
+├── Unavailable            503  starting or stopping, no memory left for the body, or a reader without its writer
+└── DeadlineExceeded       504  the answer took longer than the service allows
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from onlinehash.errors import OnlineHashError, Unauthorized
 __all__ = [
     "BadRequest",
     "Busy",
+    "DeadlineExceeded",
     "Forbidden",
     "KeyReused",
     "MethodNotAllowed",
@@ -104,9 +106,15 @@ class ServerError(OnlineHashError):
 
 
 class Unavailable(OnlineHashError):
-    """Starting or stopping, or a reader that cannot reach its writer."""
+    """Starting or stopping, no memory left for the body, or a reader that cannot reach its writer."""
 
     http_status = 503
+
+
+class DeadlineExceeded(OnlineHashError):
+    """The answer took longer than the service allows. Nothing was changed."""
+
+    http_status = 504
 
 
 #: How messages say it; the last three are in the words of scikit-learn, whose users look for them.

@@ -22,8 +22,8 @@ from onlinehash.serve.errors import BadRequest, TooLarge
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
 
-#: Bytes of a body that are read in a thread, so that others are answered meanwhile.
-LARGE = 1 << 18
+#: Bytes of a body that is parsed in a thread, so that others are answered meanwhile.
+LARGE = 1 << 16
 
 KEY_HEADER, REPLAYED_HEADER = "Idempotency-Key", "Idempotency-Replayed"
 LONGEST_KEY = 128
@@ -58,17 +58,18 @@ async def parsed(request: Request, service: Service, shape: type[S]) -> tuple[S,
     kind, query = request.headers.get("content-type", ""), request.query_params
     if len(data) < LARGE:
         return read(shape, kind, data, query, service.limits), data
-    return await asyncio.to_thread(read, shape, kind, data, query, service.limits), data
+    return await service.parsed(lambda: read(shape, kind, data, query, service.limits)), data
 
 
-async def asked(shape: type[S], scope: Scope, receive: Receive, limits: Limits) -> S:
+async def asked(shape: type[S], scope: Scope, receive: Receive, service: Service) -> S:
     """The parsed body, for routes without a Request object."""
+    limits = service.limits
     data = await body_of(receive, limits)
     kind = dict(scope["headers"]).get(b"content-type", b"").decode("latin-1")
     query = QueryParams(scope["query_string"]) if scope["query_string"] else {}
     if len(data) < LARGE:
         return read(shape, kind, data, query, limits)
-    return await asyncio.to_thread(read, shape, kind, data, query, limits)
+    return await service.parsed(lambda: read(shape, kind, data, query, limits))
 
 
 def retry_of(request: Request, data: bytes) -> Retry | None:

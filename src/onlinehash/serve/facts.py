@@ -14,6 +14,7 @@ from onlinehash.serve.changes import pairs_at_a_time, pairs_waiting
 from onlinehash.serve.follower import Follower
 from onlinehash.serve.news import News
 from onlinehash.serve.settings import Limits
+from onlinehash.serve.storage import Storage
 from onlinehash.serve.writer import Writer
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Facts:
     index: VectorIndex
     limits: Limits
     writer: Writer
+    storage: Storage
     news: News
     label: str | None
     pictures: Pictures | None
@@ -135,6 +137,8 @@ class Facts:
             return "stopping", 503
         if self.lag > MOST_LAG:
             return "behind", 503
+        if self.storage.is_failing:
+            return "storage failing", 503
         return "ready", 200
 
     @property

@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from onlinehash.serve.clients import CLIENT_HEADER, client_of
 from onlinehash.serve.errors import Forbidden, Unavailable
 from onlinehash.serve.exchange import body_of
 from onlinehash.serve.guard import ADDED
@@ -20,7 +21,7 @@ OF_THE_WRITER = {"/events", "/v1/teacher", "/v1/compare", "/v1/stats", "/v1/abou
 
 #: Headers that concern one connection, not the request, and those that the reader's own guard and server put on.
 _OF_CONNECTIONS = {b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"te", b"trailer", b"expect"}
-_NOT_PASSED_ON = {*_OF_CONNECTIONS, b"date", *ADDED}
+_NOT_PASSED_ON = {*_OF_CONNECTIONS, b"date", CLIENT_HEADER, *ADDED}
 
 #: How such requests are called where routes are counted.
 _FORWARDED = SimpleNamespace(path="forwarded")
@@ -58,7 +59,7 @@ class Forwarding:
         asked = self._client.build_request(
             request.method,
             httpx.URL("http://writer", raw_path=target),
-            headers=_passed_on(request.headers.raw),
+            headers=[*_passed_on(request.headers.raw), (CLIENT_HEADER, client_of(request.scope).encode("latin-1"))],
             content=await body_of(request.receive, self._limits),
         )
         try:

@@ -20,7 +20,9 @@ from onlinehash import checks
 from onlinehash.errors import OnlineHashError
 from onlinehash.serve import errors, logs
 from onlinehash.serve.answers import refusal
+from onlinehash.serve.clients import client_of
 from onlinehash.serve.exchange import too_large
+from onlinehash.serve.memory import Body, Memory
 from onlinehash.serve.metrics import Metrics
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Access
@@ -66,6 +68,9 @@ _FOR_DATA = [
 #: What is asked by other methods is never framed, embedded or cached, and each header costs a search some microseconds.
 _FOR_CHANGES = [_NO_SNIFFING]
 
+#: Whoever has the token is one client, from however many addresses; no address is called that.
+_WITH_TOKEN = "token"
+
 #: The names of the headers that every answer gets here.
 ADDED = frozenset(name for name, _ in _FOR_PAGE)
 
@@ -79,6 +84,7 @@ class Guard:
         self._token = None if access.token is None else access.token.encode()
         self._hosts = access.known_hosts
         self._rate = _Rate(self._limits.rate) if self._limits.rate else None
+        self._memory = Memory(self._limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -100,8 +106,11 @@ class Guard:
                 whole = not message.get("more_body", False)
             await send(message)
 
+        body: Body | None = None
         try:
-            self._check(scope, path, path in OPEN or is_page)
+            length = self._check(scope, path, path in OPEN or is_page)
+            if is_change and (body := self._memory.of_request(scope, length)) is not None:
+                receive = body.metered(receive)
             route = self._hot.get(path) if scope["method"] == "POST" else None
             if route is None:
                 await self._app(scope, receive, send_on)
@@ -118,13 +127,16 @@ class Guard:
             elif not whole:
                 raise  # half an answer is out; the server cuts the connection
         finally:
+            if body is not None:
+                body.end()
             self._note(scope, status, time.perf_counter() - start)
 
     def _encoder_header(self) -> tuple[bytes, bytes]:
         encoder = self._service.index.encoder
         return ENCODER_HEADER, b"none" if encoder is None else str(encoder.version).encode()
 
-    def _check(self, scope: Scope, path: str, is_open: bool) -> None:
+    def _check(self, scope: Scope, path: str, is_open: bool) -> int | None:
+        """The length of the body, if it is known, of a request that may pass."""
         headers = dict(scope["headers"])
         _refuse_ambiguous(scope)
         given_host = headers.get(b"host", b"")
@@ -141,16 +153,19 @@ class Guard:
             raise errors.Forbidden(
                 f"requests from {shown} are not allowed; only this service's own page may send them."
             )
-        if self._rate is not None and scope["client"] is not None:
-            self._rate.take(scope["client"][0])
-        if self._token is not None and not is_open and not self._is_known(headers.get(b"authorization", b"")):
+        is_known = self._token is not None and self._is_known(headers.get(b"authorization", b""))
+        if self._rate is not None and scope["client"] is not None:  # a reader has counted what it forwards
+            self._rate.take(_WITH_TOKEN if is_known else client_of(scope))
+        if self._token is not None and not is_open and not is_known:
             got = "another" if b"authorization" in headers else "none"
             raise errors.Unauthorized(
                 f"expected the header Authorization: Bearer TOKEN with this service's token, got {got}."
             )
-        length = headers.get(b"content-length", b"")
-        if length.isdigit() and int(length) > self._limits.body_bytes:
-            raise too_large(self._limits.body_bytes, int(length))
+        given = headers.get(b"content-length", b"")
+        length = int(given) if given.isdigit() else 0
+        if length > self._limits.body_bytes:
+            raise too_large(self._limits.body_bytes, length)
+        return None if b"transfer-encoding" in headers else length
 
     def _is_known(self, authorization: bytes) -> bool:
         scheme, _, given = authorization.partition(b" ")
@@ -199,7 +214,7 @@ def _origin(value: bytes) -> str:
 
 
 class _Rate:
-    """Rate limit per client address: a token bucket that holds one second of requests."""
+    """Rate limit for each client: a bucket that holds one second of requests."""
 
     def __init__(self, rate: float) -> None:
         self._rate, self._most = rate, max(1.0, rate)

@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 
 from onlinehash.serve.errors import Busy, Unavailable
+from onlinehash.serve.settings import Limits
 
 #: Messages that may wait for a listener; the oldest is dropped for the next.
 BACKLOG = 256
@@ -19,10 +20,10 @@ STILL_HERE = 15.0
 class Hub:
     """Listeners, each with a short queue in the event loop."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._listeners: set[asyncio.Queue[bytes | None]] = set()
+        self._listeners: dict[asyncio.Queue[bytes | None], str] = {}  # and whose they are
 
     def open(self) -> None:
         """Called in the event loop that listeners will run in."""
@@ -49,20 +50,23 @@ class Hub:
         for queue in self._listeners:
             _put(queue, message)
 
-    async def listen(self, hello: dict[str, Any]) -> AsyncIterator[bytes]:
+    async def listen(self, hello: dict[str, Any], client: str) -> AsyncIterator[bytes]:
         """All events from now on, after a `hello`; refused at once if there are too many listeners."""
         if self._loop is None:
             raise Unavailable("the service is shutting down; retry later.")
-        if len(self._listeners) >= self._most:
-            raise Busy(f"too many listeners (the limit is {self._most}); close one, or retry later.", retry_after=10)
+        most, most_of_one = self._limits.events, self._limits.events_per_client
+        if len(self._listeners) >= most:
+            raise Busy(f"too many listeners (the limit is {most}); close one, or retry later.", retry_after=10)
+        if sum(of == client for of in self._listeners.values()) >= most_of_one:
+            raise Busy(f"too many listeners at one address (the limit is {most_of_one}); close one.", retry_after=10)
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(BACKLOG)
         queue.put_nowait(_message("hello", hello))
-        messages = self._messages(queue)
+        messages = self._messages(queue, client)
         await anext(messages)  # which counts it at once, before others are let in
         return messages
 
-    async def _messages(self, queue: asyncio.Queue[bytes | None]) -> AsyncIterator[bytes]:
-        self._listeners.add(queue)
+    async def _messages(self, queue: asyncio.Queue[bytes | None], client: str) -> AsyncIterator[bytes]:
+        self._listeners[queue] = client
         try:
             yield b""  # to `listen` only
             while True:
@@ -74,7 +78,7 @@ class Hub:
                     return
                 yield message
         finally:
-            self._listeners.discard(queue)
+            self._listeners.pop(queue, None)
 
 
 def _put(queue: asyncio.Queue[bytes | None], message: bytes | None) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -13,6 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from onlinehash.errors import InvalidInput
+from onlinehash.serve import logs
 from onlinehash.serve.app import make_app
 from onlinehash.serve.connections import protocol
 from onlinehash.serve.service import Service
@@ -21,8 +23,8 @@ from onlinehash.serve.settings import Access
 #: Connections that may wait to be accepted.
 BACKLOG = 1024
 
-#: Seconds that requests under way have to end when the service stops.
-GRACE = 30
+#: Share of the time for a stop that requests under way have to end. Changes have half of it; the rest is for closing.
+GRACE = 0.7
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -68,13 +70,13 @@ def server(
         date_header=True,
         proxy_headers=False,
         timeout_keep_alive=int(limits.idle_seconds) or 1,
-        timeout_graceful_shutdown=GRACE,
+        timeout_graceful_shutdown=GRACE * limits.stop_seconds,  # type: ignore[arg-type]  # only its comparison is used
         backlog=BACKLOG,
     )
 
     def stop() -> None:
         stopping()
-        service.hub.close()  # as listeners to events would be waited for
+        service.stop()
 
     return _Server(config, started, stop)
 
@@ -106,6 +108,17 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self._tell_stopping()
         await super().shutdown(sockets)
+
+
+def exit_within(seconds: float) -> None:
+    """End this process after some seconds, if it still runs then. What was answered is on the disk."""
+
+    def end() -> None:
+        time.sleep(seconds)
+        logs.service.error("the service did not stop in time and ends now", extra={"fields": {"seconds": seconds}})
+        os._exit(1)
+
+    threading.Thread(target=end, name="onlinehash-exit", daemon=True).start()
 
 
 @contextmanager

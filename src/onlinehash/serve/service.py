@@ -19,7 +19,10 @@ from onlinehash.serve.facts import Facts
 from onlinehash.serve.follower import Follower
 from onlinehash.serve.hub import Hub
 from onlinehash.serve.news import News
+from onlinehash.serve.reads import Reads
+from onlinehash.serve.refreshes import Refreshes
 from onlinehash.serve.settings import Limits
+from onlinehash.serve.storage import Storage
 from onlinehash.serve.writer import Writer
 
 if TYPE_CHECKING:
@@ -55,7 +58,8 @@ class Service(Changes, Facts):
                 )
         self.index, self.limits, self._receipts = index, limits or Limits(), Receipts(index)
         self.label, self.pictures, self.read_only, self.demo = label, pictures, read_only, demo
-        self.hub, self.writer = Hub(self.limits.events), Writer(self.limits)
+        self.hub, self.writer, self.reads = Hub(self.limits), Writer(self.limits), Reads(self.limits)
+        self.refreshes, self.storage = Refreshes(index, self.writer), Storage()
         self.monitor: Monitor | None = None
         self.rivals: Rivals | None = None
         self.teacher: Teacher | None = None
@@ -65,6 +69,7 @@ class Service(Changes, Facts):
         self.follower = Follower(self) if read_only else None
         self.news, self._told = News(), (0, 0)
         self._waiting = ThreadPoolExecutor(1, "onlinehash-waiting")
+        self._parsing = ThreadPoolExecutor(1, "onlinehash-parsing")
 
     @property
     def companions(self) -> list[Companion]:
@@ -79,8 +84,15 @@ class Service(Changes, Facts):
         if self.follower is not None:
             self.follower.start()
 
+    def stop(self) -> None:
+        """Begin to stop: end reads, disconnect listeners, refuse changes. Called in the event loop."""
+        self.reads.stop()
+        self.hub.close()
+        self.writer.retire()
+
     def close(self) -> None:
-        """Finish all accepted changes, then close the index."""
+        """Finish the accepted changes for which there is time, then close the index."""
+        self.reads.close()
         if self.teacher is not None:
             self.teacher.stop()  # first: it still teaches
         if self.follower is not None:
@@ -89,7 +101,8 @@ class Service(Changes, Facts):
         for companion in self.companions:
             companion.stop()
         self.index.close()
-        self._waiting.shutdown(wait=False)
+        for pool in (self._waiting, self._parsing):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     # ------------------------------------------------------------------------------------------------ reading
 
@@ -101,6 +114,10 @@ class Service(Changes, Facts):
             except InvalidInput:
                 self.index.reload()
         return find()
+
+    async def parsed(self, parse: Callable[[], T]) -> T:
+        """Parse a large body in a thread: one at a time, as a parser does not let anybody else run meanwhile."""
+        return await asyncio.get_running_loop().run_in_executor(self._parsing, parse)
 
     async def waited(self, find: Callable[[], T]) -> T:
         """Call `find`, which may wait for a running change, in a thread that searches do not use."""

@@ -16,6 +16,9 @@ class Limits:
     """Limits of a service; requests beyond them get a 4xx answer and change nothing."""
 
     body_bytes: int = 64 * MIB
+    #: Bytes of memory that one JSON body takes with what is parsed from it, as estimated; and all bodies together.
+    json_memory: int = 32 * MIB
+    memory: int = 512 * MIB
     #: Rows of one body, values of one row, results of one query, ids of one body, results of one answer.
     batch: int = 10_000
     features: int = 65_536
@@ -25,13 +28,23 @@ class Limits:
     #: Waiting changes, and the bytes of their bodies.
     queue: int = 1_024
     queue_bytes: int = 256 * MIB
+    #: Searches that wait for one of the threads that filter or search for many queries, and seconds for one of these.
+    reads: int = 256
+    request_seconds: float = 10.0
+    #: Fields of one filter, and its values in all.
+    filter_fields: int = 64
+    filter_values: int = 10_000
+    #: Seconds from a stop signal to the end of the process.
+    stop_seconds: float = 5.0
     #: Seconds for a whole body; for a request line and headers, or between requests; for a client to take an answer.
     body_seconds: float = 30.0
     idle_seconds: float = 30.0
-    #: Requests per second from one address, 0 for no limit; open connections, and listeners to events, in total.
+    #: Requests per second with the token, or else from one address, 0 for no limit; open connections; listeners to
+    #: events, in total and at one address.
     rate: float = 0.0
     connections: int = 1_024
     events: int = 32
+    events_per_client: int = 8
 
     def __post_init__(self) -> None:
         rules = {f.name: checks.real(0, above=f.name != "rate") for f in fields(self)}

@@ -23,13 +23,14 @@ class _Waiting(NamedTuple):
 
 
 class Writer:
-    """A bounded queue of changes. Every accepted change is made, even if the writer is closed meanwhile."""
+    """A bounded queue of changes. After `retire` it takes no more, and makes those that it begins in half of the time
+    that the service has to stop; the others are refused, so that their clients know that nothing was changed."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._queue: deque[_Waiting] = deque()
         self._n_bytes = 0
-        self._closing = False
+        self._until = math.inf  # when no change is begun any more
         self._seconds = 0.001  # estimated duration of a change
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="onlinehash-writer", daemon=True)
@@ -41,12 +42,12 @@ class Writer:
     @property
     def closing(self) -> bool:
         """Whether new changes are refused."""
-        return self._closing
+        return self._until < math.inf
 
     def submit(self, work: Callable[[], T], n_bytes: int = 0) -> Future[T]:
         """Queue a change; `n_bytes` is the memory it holds while it waits."""
         with self._changed:
-            if self._closing:
+            if self.closing:
                 raise Unavailable("the service is shutting down; retry later.")
             full = len(self._queue) >= self._limits.queue
             if full or (self._queue and self._n_bytes + n_bytes > self._limits.queue_bytes):
@@ -63,23 +64,29 @@ class Writer:
             self._changed.notify_all()
         return waiting.future
 
-    def close(self) -> None:
-        """Refuse new changes, and return when all accepted ones are done."""
+    def retire(self) -> None:
+        """Refuse new changes from now on."""
         with self._changed:
-            self._closing = True
+            self._until = min(self._until, time.monotonic() + self._limits.stop_seconds / 2)
             self._changed.notify_all()
+
+    def close(self) -> None:
+        """Refuse new changes, and return when all accepted ones are done or refused."""
+        self.retire()
         self._thread.join()
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._queue and not self._closing:
+                while not self._queue and not self.closing:
                     self._changed.wait()
                 if not self._queue:
                     return
                 waiting = self._queue[0]
             start = time.perf_counter()
             try:
+                if time.monotonic() > self._until:
+                    raise Unavailable("the service is shutting down, and the change was not made; retry later.")
                 result = waiting.work()
             except BaseException as error:
                 waiting.future.set_exception(error)

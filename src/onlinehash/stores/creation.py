@@ -5,11 +5,10 @@ from __future__ import annotations
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
 from onlinehash.index.api import Policy
-from onlinehash.io import files
 from onlinehash.learners.base import Learner
 from onlinehash.live import policies
 from onlinehash.live.policies import IS_POLICY
-from onlinehash.live.storage import Snapshot
+from onlinehash.live.storage import Snapshot, read_back
 from onlinehash.stores.backend import Head, Layout
 from onlinehash.stores.manifest import Log, State
 
@@ -19,7 +18,7 @@ def first(learner: Learner, policy: Policy | None = None) -> tuple[Head, dict[st
     layout_of(learner)
     checks.parameters("refresh", {"refresh": policy}, {"refresh": IS_POLICY})
     kept = Snapshot.of_nothing(learner).settings["refresh"] if policy is None else policies.specification(policy)
-    blob, is_fitted = files.to_bytes(learner), hasattr(learner, "n_features_in_")
+    blob, is_fitted = read_back(learner), hasattr(learner, "n_features_in_")
     state = State(kept, Log(checkpoint_bytes=len(blob) if is_fitted else 0))
     if is_fitted:
         state = State(kept, state.log, n_features=learner.n_features_in_, dtype=learner.dtype_.name)

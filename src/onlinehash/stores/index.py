@@ -241,10 +241,10 @@ class StoreIndex(LearnerIndex):
         self._before_reading()
 
         def answer(moment: Moment) -> tuple[T, Encoder]:
-            tests = None if where is None else filters.checked(where)
+            filter = None if where is None else filters.checked(where)
             encoder = self._check_searchable(moment)
             asked = queries_of(queries, self._vector_kind.dtype)
-            return find(Search(self._reader.backend, moment, encoder, tests), asked), encoder
+            return find(Search(self._reader.backend, moment, encoder, filter), asked), encoder
 
         return self._reader.read(answer)
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from onlinehash.codes import Codes
 from onlinehash.index.api import Counters, Version
-from onlinehash.io import files
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live.attachments import Attachment
 from onlinehash.live.refresher import VERSIONS_KEPT
+from onlinehash.live.storage import read_back
 from onlinehash.stores.backend import Rows
 from onlinehash.stores.manifest import Kept, Pending
 from onlinehash.stores.reader import Reader, matrix_of
@@ -46,7 +46,7 @@ def take_up(draft: Draft, reader: Reader, task: Task, version: Version, worker: 
         draft.change.rewind(draft.before.epoch)
         draft.state = replace(state, litter=(*state.litter, *_unused(draft)))
     if kept not in state.versions:
-        draft.put_blob(kept.blob, files.to_bytes(encoder))
+        draft.put_blob(kept.blob, read_back(encoder))
     reader.hold(kept, encoder)
     draft.state = replace(draft.state, pending=Pending(kept, task.pause, worker, state.n))
     return encoder

@@ -13,23 +13,22 @@ from onlinehash.codes import Codes
 from onlinehash.index.flat import FlatIndex
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live import filters
+from onlinehash.live.filters import Filter
 from onlinehash.live.payloads import Payloads
 from onlinehash.stores.backend import Backend, Found
 from onlinehash.stores.ids import ids_of
 from onlinehash.stores.manifest import Moment, State
 
-#: Items of a ranking whose payloads are looked at together.
-AT_ONCE = 256
-
-Tests = dict[str, list[filters.Test]]
+#: Items of a ranking whose payloads are looked at together, at first and at most: a filter with many values is costly
+#: to begin with, and one that few items pass looks at many.
+AT_ONCE, AT_MOST = 256, 8192
 
 
 class Search:
     """Searches of the items of one moment, among those that a filter admits."""
 
-    def __init__(self, backend: Backend, moment: Moment, encoder: Encoder, tests: Tests | None) -> None:
-        self._backend, self._moment, self._tests = backend, moment, tests
+    def __init__(self, backend: Backend, moment: Moment, encoder: Encoder, filter: Filter | None) -> None:
+        self._backend, self._moment, self._filter = backend, moment, filter
         n_bits, n_models, fusion = backend.layout
         codes = Codes.from_rows(np.empty((0, backend.layout.n_bytes), np.uint8), n_bits, n_models)
         self._gate = FlatIndex(codes, fusion=fusion, encoder=encoder)  # without items; knows what may be asked
@@ -55,31 +54,34 @@ class Search:
         return hits[0] if one else hits
 
     def _nearest(self, code: np.ndarray, k: int) -> list[Found]:
-        if self._tests is not None:
-            return list(islice(self._passing(code, self._tests), k))
+        if self._filter is not None:
+            return list(islice(self._passing(code, self._filter), k))
         k = min(k, self._moment.state.n)
         return self._backend.nearest(code, k, self._moment.epoch) if k else []
 
     def _within(self, code: np.ndarray, radius: int) -> list[Found]:
         if self._moment.state.n == 0:
             return []
-        if self._tests is None:
+        if self._filter is None:
             return self._backend.within(code, radius, self._moment.epoch)
-        return list(takewhile(lambda found: found.distance <= radius, self._passing(code, self._tests)))
+        return list(takewhile(lambda found: found.distance <= radius, self._passing(code, self._filter)))
 
     def _number_found(self, k: int) -> int:
         """How many a query would find."""
-        if self._tests is None or self._moment.state.n == 0:
+        if self._filter is None or self._moment.state.n == 0:
             return min(k, self._moment.state.n)
         code = np.zeros(self._backend.layout.n_bytes, np.uint8)
-        return sum(1 for _ in islice(self._passing(code, self._tests), k))
+        return sum(1 for _ in islice(self._passing(code, self._filter), k))
 
-    def _passing(self, code: np.ndarray, tests: Tests) -> Iterator[Found]:
+    def _passing(self, code: np.ndarray, filter: Filter) -> Iterator[Found]:
         """Items that a filter admits, in the order of (distance, insertion)."""
-        ranked = self._backend.ranked(code, self._moment.epoch, tests) if self._moment.state.n else iter(())
-        while some := list(islice(ranked, AT_ONCE)):
-            admitted = Payloads([found.payload for found in some]).columns(tests).mask(tests)
+        ranked = self._backend.ranked(code, self._moment.epoch, filter.tests) if self._moment.state.n else iter(())
+        n = AT_ONCE
+        while some := list(islice(ranked, n)):
+            filter.check()
+            admitted = Payloads([found.payload for found in some]).mask(filter)
             yield from (found for found, passes in zip(some, admitted.tolist(), strict=True) if passes)
+            n = min(2 * n, AT_MOST)
 
 
 def _hits(found: list[Found], state: State, shape: tuple[int, ...]) -> Hits:

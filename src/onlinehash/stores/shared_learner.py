@@ -10,7 +10,7 @@ from onlinehash.errors import FormatError
 from onlinehash.io import files, format
 from onlinehash.learners.base import Learner
 from onlinehash.live.refresher import Refresher
-from onlinehash.live.storage import expect, replay, wants_checkpoint
+from onlinehash.live.storage import expect, read_back, replay, wants_checkpoint
 from onlinehash.stores.manifest import Log, State
 from onlinehash.stores.reader import ATTEMPTS, Gone, Reader
 from onlinehash.stores.transaction import Draft
@@ -95,10 +95,11 @@ class SharedLearner:
         learner, log, litter = self.learner, draft.state.log, draft.state.litter
         is_fitted = hasattr(learner, "n_features_in_")
         if wants_checkpoint(event, log.n_bytes, log.checkpoint_bytes):
-            blob, litter = files.to_bytes(learner), (*litter, log.checkpoint, *log.lessons())
+            blob, litter = read_back(learner), (*litter, log.checkpoint, *log.lessons())
             log = Log(log.next + 1, log.next + 1, 0, len(blob) if is_fitted else 0)
             draft.put_blob(log.checkpoint, blob)
         else:
+            learner.check_finite()
             data = format.to_bytes("event", event)
             draft.put_blob(f"event/{log.next}", data)
             log = log._replace(next=log.next + 1, n_bytes=log.n_bytes + len(data))

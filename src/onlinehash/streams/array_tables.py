@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from onlinehash import checks
 from onlinehash.errors import InvalidInput, MissingExtra
 from onlinehash.streams.tables import Table, lower_names
 
@@ -33,9 +36,12 @@ def read_npz(path: str, size: int) -> Iterator[Table]:
             arrays = np.load(file, allow_pickle=False)
             if isinstance(arrays, np.ndarray):
                 raise ValueError("a single array, whose file ends in .npy")
+            check_archive(path, arrays)
             names = dict(zip(lower_names(arrays.files, path), arrays.files, strict=True))
             columns = {name: np.atleast_1d(arrays[names[name]]) for name in ARRAYS if name in names}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except InvalidInput:
+        raise
+    except (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise InvalidInput(f"cannot read {path} as named arrays of numbers or text: {error}.") from None
     if not columns:
         raise InvalidInput(f"{path}: expected the arrays A, B, similar or X, y, got {', '.join(names)}.")
@@ -43,6 +49,11 @@ def read_npz(path: str, size: int) -> Iterator[Table]:
     if len(set(lengths.values())) > 1:
         raise InvalidInput(f"{path}: the arrays must have equal lengths, got {lengths}.")
     yield from _slices(path, "npz", columns, size)
+
+
+def check_archive(path: Any, arrays: Any) -> None:
+    """Refuse an npz that is opened, but would unpack to far more than it is."""
+    checks.unpacked(path, os.path.getsize(path), sum(entry.file_size for entry in arrays.zip.infolist()))
 
 
 def read_parquet(path: str, size: int) -> Iterator[Table]:
@@ -55,6 +66,7 @@ def read_parquet(path: str, size: int) -> Iterator[Table]:
     try:
         with parquet.ParquetFile(path) as file:
             names = lower_names(file.schema_arrow.names, path)
+            _check_groups(path, file.metadata)
             done, total = 0, file.metadata.num_rows
             for batch in file.iter_batches(size):
                 columns = dict(zip(names, map(from_arrow, batch.columns), strict=True))
@@ -63,6 +75,17 @@ def read_parquet(path: str, size: int) -> Iterator[Table]:
                 yield Table(path, "parquet", "row", numbers, columns, done / total)
     except (pyarrow.ArrowException, OSError) as error:
         raise InvalidInput(f"{path} is not a readable parquet file: {str(error).rstrip('.')}.") from None
+
+
+def _check_groups(path: str, metadata: Any) -> None:
+    """Refuse a group of rows, of which batches are made, that would unpack to far more than the file is.
+
+    A value that repeats takes next to no room in a file, compressed or not, so values are counted.
+    """
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        columns = [group.column(number) for number in range(group.num_columns)]
+        size = sum(max(8 * column.num_values, column.total_uncompressed_size) for column in columns)
+        checks.unpacked(path, os.path.getsize(path), size)
 
 
 def from_arrow(array: Any) -> Any:

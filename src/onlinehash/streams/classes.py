@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.errors import FormatError
+from onlinehash.io.format import listed, text
 from onlinehash.streams.from_labels import key_of
 
 
@@ -36,7 +37,7 @@ class Classes:
         return {"keys": list(self._numbers)}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        keys = [str(key) for key in state["keys"]]
+        keys = [text(key, "a class") for key in listed(state["keys"], "classes")]
         if len(set(keys)) < len(keys):
             raise FormatError("a class occurs twice.")
         self._numbers = {key: number for number, key in enumerate(keys)}

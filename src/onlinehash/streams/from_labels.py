@@ -16,7 +16,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
-from onlinehash.io.format import like
+from onlinehash.io.format import like, listed, text, whole
 
 #: After this many pairs, a stream with hardly any similar ones deserves a warning.
 ENOUGH_PAIRS = 1000
@@ -105,10 +105,13 @@ class LabelPairing:
         self.rng.bit_generator.state = state["rng"]
         waiting = state["waiting"]
         point = np.zeros(self.points.shape[1], self.points.dtype)
-        self.waiting = None if waiting is None else (like(waiting["x"], point, "the waiting point"), waiting["label"])
+        self.waiting = None
+        if waiting is not None:
+            self.waiting = like(waiting["x"], point, "the waiting point"), text(waiting["label"], "its label")
         self.points = like(state["points"], self.points, "the reservoir")
-        self.labels = [str(label) for label in state["labels"]]
-        self.n_points, self.n_pairs, self.n_similar = (int(count) for count in state["counts"])
+        self.labels = [text(label, "a label") for label in listed(state["labels"], "labels")]
+        counts = (whole(count, "a count") for count in listed(state["counts"], "counts", 3))
+        self.n_points, self.n_pairs, self.n_similar = counts
         if len(self.labels) > len(self.points):
             raise FormatError(f"expected at most {len(self.points)} labels in the reservoir, got {len(self.labels)}.")
 

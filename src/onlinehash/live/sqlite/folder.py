@@ -6,11 +6,13 @@ import errno
 import os
 import struct
 import sys
+import weakref
 from contextlib import suppress
 from pathlib import Path
 
 from onlinehash.checks import shown
 from onlinehash.errors import FormatError, InvalidInput, StorageError
+from onlinehash.io.atomic import make_folders
 
 DATABASE = "items.db"
 UNFINISHED = "items.new"  #: A database that is being made; it is renamed when all of it is on the disk.
@@ -18,6 +20,7 @@ LOCK = "lock"
 COMMITS = "commits"
 
 _NUMBER = struct.Struct("<Q")
+_TAKEN = (errno.EWOULDBLOCK, errno.EACCES)  #: What it means that somebody else holds a lock.
 
 
 def absolute(path: str | os.PathLike[str]) -> Path:
@@ -46,7 +49,7 @@ def make_room(folder: Path) -> None:
     """An empty folder; what a crash left of a database that was being made is taken away."""
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"expected a folder's path for a store, got the file {folder}.")
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     for found in sorted(folder.iterdir()):
         if found.name != LOCK and not found.name.startswith(UNFINISHED):
             raise InvalidInput(f"expected a new or empty folder for a store, got {folder}, which holds {found.name}.")
@@ -85,7 +88,10 @@ def _sync(path: Path) -> None:
 
 
 class Lock:
-    """What only one writer at a time can hold, also among processes; it ends with the process, however that ends."""
+    """What only one writer at a time can hold, also among processes; it ends with the process, however that ends.
+
+    The file of that name says whose it is. The folder itself is locked too, as the file may be deleted by hand.
+    """
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -95,15 +101,22 @@ class Lock:
                 f"expected a system with the file locks of Unix to write to {folder}, got {sys.platform}; "
                 "write it on another system, or open with read_only=True."
             ) from None
-        self._descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        self._descriptors = [os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)]
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, str(os.getpid()).encode(), 0)
+            self._descriptors.append(os.open(folder, os.O_RDONLY))
+            file, itself = self._descriptors
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(itself, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                if error.errno in _TAKEN:  # others: a file system that locks no folders
+                    raise
+            os.ftruncate(file, 0)
+            os.pwrite(file, str(os.getpid()).encode(), 0)
         except OSError as error:
-            holder = os.pread(self._descriptor, 20, 0).decode(errors="replace")
-            os.close(self._descriptor)
-            if error.errno not in (errno.EWOULDBLOCK, errno.EACCES):
+            holder = os.pread(self._descriptors[0], 20, 0).decode(errors="replace")
+            self._close()
+            if error.errno not in _TAKEN:
                 raise
             if holder == str(os.getpid()):
                 found = "this process has it open already; close() that index"
@@ -112,20 +125,34 @@ class Lock:
             raise StorageError(
                 f"expected to be the only writer of {folder}, but {found}, or open with read_only=True."
             ) from None
+        _held.add(self)
 
     def release(self) -> None:
-        """Let another writer in, although a fork of this process may have the file open too.
-
-        A second call does nothing: by then the number of the descriptor may be somebody else's.
-        """
+        """Let another writer in; a second call does nothing."""
         import fcntl
 
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor < 0:
-            return
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-        os.close(descriptor)
+        for descriptor in self._descriptors:
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
+        self._close()
+
+    def _close(self) -> None:
+        """Once, as later the numbers of the descriptors may be somebody else's."""
+        while self._descriptors:
+            os.close(self._descriptors.pop())
+
+
+#: The locks of this process. A fork of it must not keep them when the process itself is dead.
+_held: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _forget_inherited() -> None:
+    for lock in list(_held):
+        lock._close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_inherited)
 
 
 def read_commits(folder: Path) -> int:

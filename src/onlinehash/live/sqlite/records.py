@@ -115,7 +115,14 @@ def read_contents(connection: sqlite3.Connection, folder: Path, state: State) ->
 
 
 def read_from(connection: sqlite3.Connection, folder: Path, state: State, first: int) -> Contents:
-    """The items with this number and those after it: sealed ones, then single rows, which override them."""
+    """The items with this number and those after it."""
+    items = read_items(connection, folder, state, first)
+    numbers = sorted(items)
+    return _contents(connection, folder, state, items, numbers[bisect_left(numbers, first) :])
+
+
+def read_items(connection: sqlite3.Connection, folder: Path, state: State, first: int = 0) -> Items:
+    """Ids and payloads from the block of this number on: sealed ones, then single rows, which override them."""
     items: Items = {}
     begin = "coalesce((SELECT max(key) FROM blocks WHERE key <= ?), ?)"
     for block in connection.execute(f"{_BLOCKS} WHERE key >= {begin}", (first, first)):
@@ -126,8 +133,7 @@ def read_from(connection: sqlite3.Connection, folder: Path, state: State, first:
         check_record(folder, "gone", key, total, ())
         if items.pop(key, None) is None:
             raise damaged(folder, "gone", key, "no sealed row has this number")
-    numbers = sorted(items)
-    return _contents(connection, folder, state, items, numbers[bisect_left(numbers, first) :])
+    return items
 
 
 def read_some(connection: sqlite3.Connection, folder: Path, state: State, numbers: np.ndarray) -> Contents:

@@ -62,6 +62,11 @@ def translated(folder: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
         if code & 0xFF in _STORAGE and code != sqlite3.SQLITE_IOERR_SHORT_READ:
             raise _storage_error(folder, str(error)) from error
+        if code == sqlite3.SQLITE_CORRUPT:  # SQLite says the same where the system could not read the file
+            raise FormatError(
+                f"{folder} is damaged, or its disk could not be read ({error}); onlinehash check tells which, and a "
+                "damaged one must be restored from a copy."
+            ) from error
         raise FormatError(f"{folder} is damaged ({error}); restore it from a copy.") from error
     except UnicodeDecodeError as error:  # SQLite's message quotes a damaged name
         raise FormatError(f"{folder} is damaged (a name in it is no text); restore it from a copy.") from error
@@ -76,6 +81,15 @@ def _storage_error(folder: Path, problem: str) -> StorageError:
         f"expected a disk that takes and gives what is in {folder}, got: {problem}; nothing of this call was kept, "
         "make room or repair the disk and try again."
     )
+
+
+def is_doubtful(error: sqlite3.Error) -> bool:
+    """Whether an error of COMMIT leaves open if the transaction is on the disk.
+
+    It may be when everything was written and only the sync failed. What could not be written is not there.
+    """
+    code = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF == sqlite3.SQLITE_IOERR and code != sqlite3.SQLITE_IOERR_WRITE
 
 
 def connect(folder: Path, writing: bool, sync: str = "full", name: str = DATABASE) -> sqlite3.Connection:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinehash.checks import shown
-from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
+from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, StorageError
 from onlinehash.io import format
 from onlinehash.live.sqlite import folder as folders
 from onlinehash.live.sqlite.changes import Difference, note_changes, read_changes, read_difference
@@ -43,7 +43,16 @@ from onlinehash.live.sqlite.records import (
     read_settings,
     write_codes,
 )
-from onlinehash.live.sqlite.schema import COLUMNS, check_tables, create_tables, tables_of, translated, upgrade_tables
+from onlinehash.live.sqlite.schema import (
+    COLUMNS,
+    check_tables,
+    connect,
+    create_tables,
+    is_doubtful,
+    tables_of,
+    translated,
+    upgrade_tables,
+)
 from onlinehash.live.sqlite.segments import Batch, Reader, Sealing
 from onlinehash.live.sqlite.state import State
 
@@ -75,6 +84,7 @@ class Store:
         self.path, self.read_only, self.sync = folders.absolute(path), read_only, sync
         folders.expect_store(self.path)
         self._writer: int | None = None  # the thread that is in a transaction
+        self._is_in_doubt = False  # whether the last transaction, which failed, may be on the disk
         self._records: Records | None = None  # as of the last load, where others may write meanwhile
         with translated(self.path):
             lock = None if read_only else folders.Lock(self.path)
@@ -90,7 +100,9 @@ class Store:
         self._staged: tuple[str, int, list[str]] | None = None  # what a transaction does to the book of receipts
         self._touched: list[np.ndarray] = []  # the numbers that it changes or removes
         try:
-            self._loaded: Loaded | None = self._read(folders.read_commits(self.path))
+            with translated(self.path):
+                acknowledged = folders.read_commits(self.path)
+            self._loaded: Loaded | None = self._read(acknowledged)
             self.adopt(self._loaded)
             if not read_only:
                 self._upgrade()
@@ -142,6 +154,8 @@ class Store:
         if self._connections.closed:
             return
         try:
+            with suppress(sqlite3.Error, OnlineHashError):
+                self._end_doubt()
             self._connections.close()
             if self.sync == "batch" and not self.read_only and hasattr(self, "_state"):
                 with suppress(OSError):  # a commit is noted only when it is on the disk
@@ -164,10 +178,27 @@ class Store:
         with translated(folder):
             folders.make_room(folder)
             folders.remove_unfinished(folder)
-            self._connections.copy_to(folder / folders.UNFINISHED)
-            folders.publish(folder)
-        with Store.open(folder, read_only=True) as made:
-            folders.write_commits(folder, made._state.commit)
+            try:
+                self._connections.copy_to(folder / folders.UNFINISHED)
+                commit = self._verify(folder)
+                folders.publish(folder)
+            except BaseException:
+                with suppress(OSError):
+                    folders.remove_unfinished(folder)
+                raise
+            folders.write_commits(folder, commit)
+
+    def _verify(self, folder: Path) -> int:
+        """Refuse a copy with anything in it that is not as it was written; the number of its last commit."""
+        with closing(connect(folder, False, name=folders.UNFINISHED)) as connection:
+            connection.execute("BEGIN")
+            state = State.read(connection, self.path)
+            contents = read_contents(connection, self.path, state)
+            read_records(connection, self.path)
+            for _, _, found in Reader(connection, self.path, state).blocks(contents.numbers):
+                if not found.all():
+                    raise damaged(self.path, "rows", "vectors", "some are missing")
+            return state.commit
 
     # ------------------------------------------------------------------ reading
 
@@ -341,6 +372,7 @@ class Store:
         connection = self._connections.writer
         try:
             with translated(self.path):
+                self._end_doubt()
                 connection.execute("BEGIN IMMEDIATE")
                 self._writer = threading.get_ident()
                 yield
@@ -348,7 +380,7 @@ class Store:
                 if self._touched:
                     note_changes(connection, self._state, np.unique(np.concatenate(self._touched)))
                 self._state.write(connection)
-                connection.execute("COMMIT")
+                self._commit(connection)
         except BaseException:
             if connection.in_transaction:
                 with translated(self.path):
@@ -366,6 +398,35 @@ class Store:
         self._loaded = None
         if self.sync == "full":
             folders.write_commits(self.path, self._state.commit)
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            if not is_doubtful(error):
+                raise
+            self._is_in_doubt = True
+            raise StorageError(
+                f"the disk of {self.path} failed while this call was being synced ({error}), so it may or may not have "
+                "been kept if this process ends now; repair the disk and try again, which is safe with the same key."
+            ) from error
+
+    def _end_doubt(self) -> None:
+        """Where a transaction was written but not synced, write another one over it.
+
+        Nobody has seen it, but who opens the log after a crash might. What follows goes to the same place in the log.
+        """
+        if self._is_in_doubt:
+            connection = self._connections.writer
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                self._state.write(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+                raise
+            self._is_in_doubt = False
 
     def _is_ahead_of(self, state: State) -> bool:
         """Is the transaction that began with this state on the disk? SQLite ends some by itself, without a commit."""

@@ -22,7 +22,7 @@ from onlinehash.serve.errors import Busy, Unavailable
 from onlinehash.serve.exchange import REPLAYED_HEADER, done, parsed, retry_of
 from onlinehash.serve.service import Service
 
-#: Seconds between two looks at something that is waited for.
+#: Seconds between two attempts to have a refresh after a change that was made.
 PAUSE = 0.01
 
 
@@ -98,20 +98,12 @@ def routes(service: Service) -> APIRouter:
 
     # ------------------------------------------------------------------------------------------------ codes
 
-    async def refreshed(wait: bool) -> None:
-        """Let the writer start a refresh, which runs in the background."""
-        job = await asyncio.wrap_future(service.writer.submit(lambda: index.refresh(wait=False)))
-        if wait and job is not None:
-            while not job.done:  # a thread for each who waits would be one less for searches
-                await asyncio.sleep(PAUSE)
-            job.wait()
-
     async def refreshed_when_there_is_room() -> None:
         """Refresh after a change that was made; errors must not make the client repeat the change."""
         try:
             while True:
                 with contextlib.suppress(Busy):
-                    return await refreshed(True)
+                    return await service.refreshes.wait()
                 await asyncio.sleep(PAUSE)
         except (NotReady, Unavailable):
             pass  # the encoder in the answer is the one there was
@@ -127,7 +119,7 @@ def routes(service: Service) -> APIRouter:
     async def refresh(request: Request) -> Response:
         """Re-encode all items with the learner's current hash functions. Searches and changes continue meanwhile."""
         body, _ = await parsed(request, service, shapes.RefreshOrder)
-        await refreshed(body.wait)
+        await (service.refreshes.wait() if body.wait else service.refreshes.begin())
         return await state()
 
     @router.post("/v1/refresh/cancel", **described("Cancel a refresh", None, results.Refreshed))

@@ -15,6 +15,7 @@ from onlinehash.learners.registry import RECOMMENDED
 from onlinehash.serve import results
 from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes
+from onlinehash.serve.clients import client_of
 from onlinehash.serve.documents import described, example
 from onlinehash.serve.errors import NotFound
 from onlinehash.serve.exchange import parsed
@@ -110,7 +111,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
 
     @router.get("/v1/ready", **described("Is it ready?", None, results.Status))
     async def ready() -> Response:
-        """Whether it takes requests: it is neither stopping nor too far behind its writer."""
+        """Whether it takes requests: it is not stopping, nor too far behind its writer, and can store changes."""
         status, code = service.readiness()
         return answer({"status": status}, index.encoder, code)
 
@@ -121,11 +122,13 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         return Response(await asyncio.to_thread(metrics.text), media_type="text/plain; version=0.0.4")
 
     @router.get("/events", **described("Listen to events", None, "text/event-stream"))
-    async def events() -> Response:
+    async def events(request: Request) -> Response:
         """Server-sent events: hello, learned, refreshed, items, stats, measured, teacher."""
         teacher = None if service.teacher is None else service.teacher.state()
         hello = await service.waited(service.stats) | {"teacher": teacher}
-        return StreamingResponse(await service.hub.listen(hello), media_type="text/event-stream")
+        return StreamingResponse(
+            await service.hub.listen(hello, client_of(request.scope)), media_type="text/event-stream"
+        )
 
     return router
 

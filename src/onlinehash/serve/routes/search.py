@@ -18,6 +18,7 @@ from onlinehash.errors import InvalidInput, NotReady, UnknownId
 from onlinehash.index.api import Capability
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
+from onlinehash.live import filters
 from onlinehash.serve import results
 from onlinehash.serve.answers import answer, send_json
 from onlinehash.serve.batches import Batches
@@ -26,6 +27,7 @@ from onlinehash.serve.documents import described
 from onlinehash.serve.errors import Busy, NotFound, TooLarge, UnsupportedMediaType
 from onlinehash.serve.exchange import asked, body_of, parsed
 from onlinehash.serve.pictures import MEDIA_TYPES
+from onlinehash.serve.reads import Deadline
 from onlinehash.serve.service import Service
 
 #: Looks at an index that others change, before one is given up.
@@ -34,7 +36,14 @@ TRIES = 3
 #: Times the hits of one answer that are found before they are counted.
 HITS_AT_ONCE = 8
 
+#: Up to so many queries, fields and values of a filter, or hits to rerank, a search looks cheap.
+FEW_QUERIES, FEW_FIELDS, FEW_VALUES, FEW_RERANKED = 16, 4, 100, 1000
+
+#: Items times queries that are compared, and queries that are reranked, between two looks at the deadline.
+_COMPARED_AT_ONCE, _RERANKED_AT_ONCE = 500_000_000, 256
+
 T = TypeVar("T")
+R = TypeVar("R")
 
 
 def hot_routes(service: Service) -> list[Route]:
@@ -52,9 +61,11 @@ class Searches:
         self._service, self._batches = service, Batches(service.index, service.index.supports(Capability.VIEW))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await asked(shapes.Query, scope, receive, self._service.limits)
+        body = await asked(shapes.Query, scope, receive, self._service)
         if body.vector is None or body.where is not None or body.rerank or body.payloads:
-            response = await asyncio.to_thread(self._service.read, lambda: _search(self._service, body))
+            response = await read(
+                self._service, receive, lambda deadline: _search(self._service, body, deadline), _is_dear(body)
+            )
             await response(scope, receive, send)
             return
         found = await self._batches.search(body.vector, body.k)
@@ -70,8 +81,10 @@ class Radii:
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await asked(shapes.Within, scope, receive, self._service.limits)
-        response = await asyncio.to_thread(self._service.read, lambda: _within(self._service, body))
+        body = await asked(shapes.Within, scope, receive, self._service)
+        response = await read(
+            self._service, receive, lambda deadline: _within(self._service, body, deadline), _is_dear(body)
+        )
         await response(scope, receive, send)
 
 
@@ -89,7 +102,9 @@ def routes(service: Service) -> APIRouter:
         ids = np.array(body.ids, object)  # as NumPy would make strings of numbers beside a string
         hits = Hits(ids, np.zeros(ids.shape))
         encoder = index.encoder
-        ranked = await asyncio.to_thread(service.read, lambda: index.rerank(query, hits, body.k))
+        ranked = await read(
+            service, request.receive, lambda _: index.rerank(query, hits, body.k), len(body.ids) > FEW_RERANKED
+        )
         return answer(_lists(ranked), encoder)
 
     @router.post("/v1/search/image", **described("Search by a picture", MEDIA_TYPES, results.FoundByPicture))
@@ -122,6 +137,18 @@ def routes(service: Service) -> APIRouter:
     return router
 
 
+async def read(service: Service, receive: Receive, find: Callable[[Deadline], T], is_dear: bool) -> T:
+    """Call `find` where reads may take long, with its deadline."""
+    return await service.reads.run(lambda deadline: service.read(lambda: find(deadline)), receive, is_dear)
+
+
+def _is_dear(body: shapes.Asked) -> bool:
+    """Whether a search looks as if it took long: one for many queries, or with a large filter."""
+    queries = next((many for many in (body.vectors, body.ids, body.codes) if many is not None), ())
+    where = body.where or {}
+    return len(queries) > FEW_QUERIES or len(where) > FEW_FIELDS or filters.exceeds(where.values(), FEW_VALUES)
+
+
 def undisturbed(find: Callable[[], T]) -> T:
     """Retry a search of two steps if an item found by the first was removed before the second."""
     for _ in range(TRIES):
@@ -142,8 +169,8 @@ def encoded(service: Service, ids: Any, vectors: Any, more: dict[str, Any] | Non
     return answer({"codes": texts, **shape, **(more or {})}, encoder)
 
 
-def _search(service: Service, body: shapes.Query) -> Response:
-    index = service.index
+def _search(service: Service, body: shapes.Query, deadline: Deadline) -> Response:
+    index, where = service.index, _filter(service, body, deadline)
     query = _asked(service, body)
     vectors = None if isinstance(query, Codes) else query
     if body.rerank and vectors is None:
@@ -152,19 +179,28 @@ def _search(service: Service, body: shapes.Query) -> Response:
         service, min(body.k, len(index)) * (1 if vectors is not None and np.ndim(vectors) == 1 else len(query))
     )
 
-    def find() -> tuple[Hits, Encoder]:
-        hits, encoder = index.searched(query, body.k, body.where)
-        return index.rerank(query, hits) if body.rerank else hits, encoder
+    def find(some: Any) -> tuple[Hits, Encoder]:
+        hits, encoder = index.searched(some, body.k, where)
+        return index.rerank(some, hits) if body.rerank else hits, encoder
 
-    hits, encoder = undisturbed(find)
+    def join(found: list[Hits]) -> Hits | None:
+        if len({hits.ids.shape[1] for hits in found}) > 1:  # items came or went, and there are not k of them
+            return None
+        return Hits(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+    if vectors is not None and np.ndim(vectors) == 1:
+        hits, encoder = undisturbed(lambda: find(query))
+    else:
+        step = min(_COMPARED_AT_ONCE // max(len(index), 1), _RERANKED_AT_ONCE if body.rerank else len(query))
+        hits, encoder = _in_parts(query, step, find, join, lambda _: deadline.check())
     if body.code is not None:
         hits = Hits(hits.ids[0], hits.distances[0])
     service.searches += 1 if hits.ids.ndim == 1 else len(hits.ids)
     return answer(_lists(hits) | _payloads(service, hits.ids, body.payloads), encoder)
 
 
-def _within(service: Service, body: shapes.Within) -> Response:
-    found, encoder = _found_within(service, _asked(service, body), body)
+def _within(service: Service, body: shapes.Within, deadline: Deadline) -> Response:
+    found, encoder = _found_within(service, _asked(service, body), body, deadline)
     if body.code is not None:
         (found,) = found
     if isinstance(found, Hits):
@@ -177,29 +213,64 @@ def _within(service: Service, body: shapes.Within) -> Response:
     return answer(lists, encoder)
 
 
-def _found_within(service: Service, query: Any, body: shapes.Within) -> tuple[Any, Encoder]:
+def _found_within(service: Service, query: Any, body: shapes.Within, deadline: Deadline) -> tuple[Any, Encoder]:
     """All hits, by one encoder; a few queries at a time, so that too many are refused before they fill the memory."""
-    index = service.index
+    index, where = service.index, _filter(service, body, deadline)
     if not isinstance(query, Codes) and np.ndim(query) == 1:
-        hits, encoder = index.found_within(query, body.radius, body.where)
+        hits, encoder = index.found_within(query, body.radius, where)
         assert isinstance(hits, Hits)  # as it is one query
         _refuse_many(service, len(hits.ids))
         return hits, encoder
-    step = max(1, HITS_AT_ONCE * service.limits.hits // max(len(index), 1))
+
+    def find(some: Any) -> tuple[list[Hits], Encoder]:
+        found, encoder = index.found_within(some, body.radius, where)
+        assert isinstance(found, list)
+        return found, encoder
+
+    def join(parts: list[list[Hits]]) -> list[Hits]:
+        return [hits for some in parts for hits in some]
+
+    def look(parts: list[list[Hits]]) -> None:
+        deadline.check()
+        _refuse_many(service, sum(len(hits.ids) for hits in join(parts)))
+
+    step = HITS_AT_ONCE * service.limits.hits // max(len(index), 1)
+    return _in_parts(query, step, find, join, look)
+
+
+def _in_parts(
+    queries: Any,
+    step: int,
+    find: Callable[[Any], tuple[T, Encoder]],
+    join: Callable[[list[T]], R | None],
+    look: Callable[[list[T]], None],
+) -> tuple[R, Encoder]:
+    """What is found for a few queries at a time, by one encoder; parts that do not fit together are found again."""
+    step = max(step, 1)
     for _ in range(TRIES):
-        found: list[Hits] = []
+        found: list[T] = []
         encoders: set[Encoder] = set()
-        for start in range(0, max(len(query), 1), step):
-            some, encoder = index.found_within(query[start : start + step], body.radius, body.where)
-            assert isinstance(some, list)
-            found += some
+        for start in range(0, max(len(queries), 1), step):
+            look(found)
+            some, encoder = undisturbed(lambda start=start: find(queries[start : start + step]))  # type: ignore[misc]
+            found.append(some)
             encoders.add(encoder)
-            _refuse_many(service, sum(len(hits.ids) for hits in found))
             if len(encoders) > 1:
                 break
         else:
-            return found, encoder
-    raise Busy(f"the index was refreshed {TRIES} times during the request; retry, with fewer queries at once.")
+            look(found)
+            joined = join(found)
+            if joined is not None:
+                return joined, encoder
+    raise Busy(f"the index was changed {TRIES} times during the request; retry, with fewer queries at once.")
+
+
+def _filter(service: Service, body: shapes.Asked, deadline: Deadline) -> Any:
+    """The filter of a request, within the limits and the time that it has."""
+    if body.where is None:
+        return None
+    limits = service.limits
+    return filters.checked(body.where, deadline.check, max_fields=limits.filter_fields, max_values=limits.filter_values)
 
 
 def _refuse_many(service: Service, n: int) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 #: Whole numbers below have the same digits as integer and as float. Above, Python compares what is behind the digits.
 _EXACT = 2**53
+#: Wanted values that PostgreSQL compares each payload with, one by one; the last word looks more of them up by hash.
+_FEW = 256
 #: Characters that no text of PostgreSQL can hold.
 _IMPOSSIBLE = re.compile("[\0\ud800-\udfff]")
 #: Is a payload one in which such characters are escaped? It cannot become jsonb, so it is let through.
@@ -37,7 +39,7 @@ def _part(field: str, name: str, operand: Any) -> str | None:
     paths = {"$." + json.dumps(field), "$." + ".".join(map(json.dumps, field.split(".")))}
     if name == "exists" and operand:
         terms = [f"exists({path})" for path in paths]
-    elif name == "in" and operand and all(map(_is_plain, operand)):
+    elif name == "in" and 0 < len(operand) <= _FEW and all(map(_is_plain, operand)):
         terms = [f"{path} == {json.dumps(value)}" for path in paths for value in operand]
     elif name in ("<", "<=", ">", ">=") and not isinstance(operand, str) and _is_plain(operand):
         terms = [f"{path} {name} {json.dumps(operand)}" for path in paths]

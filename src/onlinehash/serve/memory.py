@@ -1,0 +1,86 @@
+"""The memory that the bodies of requests take, all of them together.
+
+A body is counted as it arrives, before anything is made of it: its bytes, which are there twice when they are joined,
+and what a JSON parser makes of them, which can be twenty times as much. What is taken is given back when the request
+has its answer. Small bodies are not counted; those of all connections together are bounded by their number.
+"""
+
+from __future__ import annotations
+
+from starlette.types import Message, Receive, Scope
+
+from onlinehash.serve.errors import TooLarge, Unavailable
+from onlinehash.serve.settings import Limits
+
+#: Bytes of a body that is small.
+SMALL = 1 << 18
+
+#: Bytes that a value of a list, an object and a list take at most in Python, for a few bytes of JSON; and what a
+#: character may take where a string has one beyond ASCII.
+_VALUE, _OBJECT, _LIST, _WIDE = 64, 200, 64, 4
+
+
+class Memory:
+    """What is taken by the bodies of all requests."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits, self.n_bytes = limits, 0
+
+    def of_request(self, scope: Scope, length: int | None) -> Body | None:
+        """The account of a request whose body has this length, or comes in chunks; None for a small one."""
+        if length is not None and length <= SMALL:
+            return None
+        kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
+        body = Body(self, is_json=kind.partition(b";")[0].strip().lower() == b"application/json")
+        if length is not None:
+            body.check_room(length)
+        return body
+
+
+class Body:
+    """What is taken by the body of one request."""
+
+    def __init__(self, memory: Memory, is_json: bool) -> None:
+        self._memory, self._is_json = memory, is_json
+        self._length = self._parsed = self._taken = 0
+        self._is_wide = False
+
+    def check_room(self, length: int) -> None:
+        """Refuse a body for which there is no room, before any of it is read."""
+        self._refuse(2 * length)
+
+    def metered(self, receive: Receive) -> Receive:
+        """Receive a body and count it."""
+
+        async def counting() -> Message:
+            message = await receive()
+            if message["type"] == "http.request":
+                self._count(message.get("body", b""))
+            return message
+
+        return counting
+
+    def _count(self, part: bytes) -> None:
+        self._length += len(part)
+        if self._is_json:
+            self._parsed += _VALUE * part.count(b",") + _OBJECT * part.count(b"{") + _LIST * part.count(b"[")
+            self._is_wide = self._is_wide or not part.isascii() or b"\\u" in part
+        needed = 2 * self._length + (self._parsed + _WIDE * self._is_wide * self._length if self._is_json else 0)
+        self._refuse(needed)
+        self._memory.n_bytes += needed - self._taken
+        self._taken = needed
+
+    def _refuse(self, needed: int) -> None:
+        limits = self._memory.limits
+        if self._is_json and needed > limits.json_memory:
+            raise TooLarge(
+                f"the JSON body takes {needed:,} bytes of memory or more, and the limit is {limits.json_memory:,}; "
+                "send less per request, or send arrays as application/x-npy or application/vnd.onlinehash."
+            )
+        if needed > 2 * SMALL and self._memory.n_bytes + needed - self._taken > limits.memory:
+            raise Unavailable("the bodies of other requests take all the memory there is for them; retry after 1 s.")
+
+    def end(self) -> None:
+        """Give back what was taken."""
+        self._memory.n_bytes -= self._taken
+        self._taken = 0

@@ -1,0 +1,197 @@
+"""The learned metric: against a slow reference, under the contracts of a stream, and in what it promises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onlinehash import BlendedPairHashing, OnlineHashing
+from onlinehash.errors import FormatError
+from onlinehash.io import files
+from onlinehash.learners import pair_metric
+from onlinehash.learners.pair_metric import PairMetric
+from tests.reference.pair_metric import SlowMetric
+
+D = 6
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Constants at which little happens soon."""
+    for name, value in {"KEPT": 40, "RANK": 3, "N_POINTS": 30, "BATCH": 16, "MOST_CHUNK": 12, "ANSWERS": 25}.items():
+        monkeypatch.setattr(pair_metric, name, value)
+
+
+def stream(n: int, seed: int = 0, d: int = D) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    A, B = rng.standard_normal((2, n, d)).astype(np.float32)
+    similar = np.where(A[:, 0] * B[:, 0] > 0, 1, -1).astype(np.int8)
+    return A, B, similar, rng.choice([0.0, 0.5, 1.0, 2.0], n)
+
+
+@pytest.mark.parametrize("n_points", [0, 20, 50])
+def test_it_is_its_reference(small, n_points):
+    A, B, similar, weight = stream(70)
+    points = np.random.default_rng(1).standard_normal((n_points, D)).astype(np.float32)
+    metric, slow = PairMetric(D, seed=3), SlowMetric(D, seed=3)
+    metric.observe(points)
+    for x in points:
+        slow.observe(x)
+    for t in range(70):
+        metric.learn(A[t : t + 1], B[t : t + 1], similar[t : t + 1], weight[t : t + 1])
+        slow.learn(A[t], B[t], similar[t], weight[t])
+    assert (metric.n_learned, metric.n_steps) == (slow.n_learned, slow.n_steps)
+    assert metric.n_steps > 4
+    np.testing.assert_allclose(metric.share, slow.share, atol=1e-4)
+    rows = np.concatenate([np.random.default_rng(2).standard_normal((30, D)).astype(np.float32), B[-5:]])
+    for query in (rows[0], A[-1], B[-3]):
+        ranking = metric.ranking(query, len(rows))
+        ranking.add(rows[:20])
+        ranking.add(rows[20:])
+        order, near = ranking.order(len(rows))
+        expected, scores = slow.order(query, rows)
+        np.testing.assert_allclose(near, scores, atol=2e-4)
+        assert order.tolist() == expected
+
+
+@pytest.mark.parametrize("size", [1, 3, 16, 64])
+def test_any_split_of_a_stream_gives_the_same_bytes(small, size):
+    A, B, similar, weight = stream(200)
+    whole = BlendedPairHashing(8, random_state=0).keep_metric().partial_fit_pairs(A, B, similar, weight)
+    parts = BlendedPairHashing(8, random_state=0).keep_metric()
+    for start in range(0, 200, size):
+        some = slice(start, start + size)
+        parts.partial_fit_pairs(A[some], B[some], similar[some], weight[some])
+    assert files.to_bytes(parts) == files.to_bytes(whole)
+
+
+@pytest.mark.parametrize("n", [0, 3, 29, 90, 200])
+def test_it_is_saved_and_goes_on(small, n):
+    A, B, similar, weight = stream(260)
+    learner = OnlineHashing(8, random_state=0).keep_metric().observe(A[:10])
+    if n:
+        learner.partial_fit_pairs(A[:n], B[:n], similar[:n], weight[:n])
+    again = files.from_bytes(files.to_bytes(learner), "here")
+    for one in (learner, again):
+        one.partial_fit_pairs(A[n:], B[n:], similar[n:], weight[n:])
+    assert files.to_bytes(again) == files.to_bytes(learner)
+    assert again.pair_metric_.share == learner.pair_metric_.share
+
+
+def test_a_refused_call_changes_nothing(small):
+    A, B, similar, weight = stream(1200)
+    learner = OnlineHashing(8, random_state=0).keep_metric().partial_fit_pairs(A[:90], B[:90], similar[:90])
+    before = files.to_bytes(learner)
+    A[-1, 2] = np.nan
+    for start in (1195, 0):  # so many that the kernel finds it halfway
+        with pytest.raises(Exception, match="finite"):
+            learner.partial_fit_pairs(A[start:], B[start:], similar[start:], weight[start:])
+    assert files.to_bytes(learner) == before
+
+
+def test_memory_is_constant(small):
+    A, B, similar, weight = stream(2000)
+    learner, sizes = OnlineHashing(8, random_state=0).keep_metric(), []
+    for start in range(0, 2000, 200):
+        some = slice(start, start + 200)
+        learner.partial_fit_pairs(A[some], B[some], similar[some], weight[some])
+        sizes.append(len(files.to_bytes(learner)))
+    assert max(sizes[1:]) - min(sizes[1:]) < 100  # digits of counters
+
+
+def test_before_the_first_pair_it_is_the_cosine_and_three_neighbours():
+    rng = np.random.default_rng(0)
+    rows, query = rng.standard_normal((400, 20)).astype(np.float32), rng.standard_normal(20).astype(np.float32)
+    metric = PairMetric(20, seed=0)
+    ranking = metric.ranking(query, 10)
+    ranking.add(rows)
+    X = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    cosines = X @ (query / np.linalg.norm(query))
+    assert ranking.nearest(10).tolist() == np.argsort(-cosines, kind="stable")[:10].tolist()
+    assert ranking.order(1)[0].tolist() == [cosines.argmax()]
+
+
+def test_a_mark_moves_the_result_at_once():
+    """And leaves the results of other queries where they were."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 20)).astype(np.float32)
+    query, other = rng.standard_normal((2, 20)).astype(np.float32)
+    metric = PairMetric(20, seed=0)
+
+    def order(q: np.ndarray) -> list[int]:
+        ranking = metric.ranking(q, 300)
+        ranking.add(rows)
+        return ranking.order(300)[0].tolist()
+
+    before, others = order(query), order(other)
+    good, bad = before[8], before[0]
+    one = np.ones(1)
+    metric.learn(query[None], rows[good][None], np.array([1], np.int8), one)
+    assert order(query)[0] == good
+    metric.learn(rows[bad][None], query[None], np.array([-1], np.int8), one)  # the other way round counts as well
+    assert order(query)[0] == good
+    assert order(query)[-1] == bad
+    assert order(other) == others
+
+
+def test_vectors_of_any_length_are_compared():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((50, 20)).astype(np.float32)
+    metric = PairMetric(20, seed=0)
+    orders = []
+    for scale in (1.0, 1e-38, 1e30):
+        ranking = metric.ranking(rows[0] * np.float32(scale), 50)
+        ranking.add(rows * np.float32(scale))
+        orders.append(ranking.order(50)[0].tolist())
+    assert orders[0] == orders[2]
+    assert orders[0][:5] == orders[1][:5]  # of which few digits are left
+    zeros = metric.ranking(np.zeros(20, np.float32), 50)
+    zeros.add(np.zeros((4, 20), np.float32))
+    assert zeros.order(50)[0].tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"counters": [5, 9, 0]},
+        {"counters": [True, 0, 0]},
+        {"counters": [2**63, 0, 0]},
+        {"basis": np.zeros((D, 2), np.float32)},
+        {"basis": np.full((D, 3), np.nan, np.float32)},
+        {"change": np.zeros((4, 4), np.float32)},
+        {"answers": np.zeros((7, 999))},
+        {"answers": 3},
+        {"points": np.zeros((3, D), np.float32)},
+        {"pairs": {}},
+        {"pairs": None},
+    ],
+    ids=str,
+)
+def test_a_state_that_cannot_be_is_refused(small, change):
+    A, B, similar, weight = stream(100)
+    learner = OnlineHashing(8, random_state=0).keep_metric().partial_fit_pairs(A, B, similar, weight)
+    state = learner.get_state()
+    before = files.to_bytes(learner)
+    state["metric"] |= change
+    with pytest.raises(FormatError):
+        learner.set_state(state)
+    assert files.to_bytes(learner) == before
+
+
+def test_weights_and_signs_of_kept_pairs_are_checked(small):
+    A, B, similar, weight = stream(100)
+    learner = OnlineHashing(8, random_state=0).keep_metric().partial_fit_pairs(A, B, similar, weight)
+    for name, value in {"similar": 0, "weight": -1.0}.items():
+        state = learner.get_state()
+        state["metric"]["pairs"][name][3] = value
+        with pytest.raises(FormatError):
+            learner.set_state(state)
+
+
+def test_fit_forgets_and_keeps_on_keeping():
+    X = np.random.default_rng(0).standard_normal((40, 5)).astype(np.float32)
+    learner = OnlineHashing(8, random_state=0).keep_metric().fit(X, np.arange(40) % 2)
+    assert learner.pair_metric_.n_pairs == 20
+    learner.fit(X, np.arange(40) % 2)
+    assert learner.pair_metric_.n_pairs == 20
+    assert OnlineHashing(8).fit(X, np.arange(40) % 2).pair_metric_ is None

@@ -1,0 +1,112 @@
+"""What the bodies of requests may take of the memory, one by one and all together."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onlinehash.errors import InvalidInput
+from onlinehash.serve.bodies import shapes
+from onlinehash.serve.bodies.from_json import from_json
+from onlinehash.serve.memory import SMALL
+from tests.serve.services import connected, post_json, request_bytes, served, until
+
+ANSWER = 1 << 16
+
+
+def json_with(where: bytes) -> bytes:
+    return b'{"vector":[0.5,0.5],"k":3,"where":{"colour":%s}}' % where
+
+
+@pytest.mark.parametrize(
+    ("where", "most"),
+    [
+        (b'"%s"' % (rb"\u0061" * 200_000), 8),
+        (b'"%s"' % (rb"\"" * 600_000), 8),
+        (b'"%s"' % (rb"\\" * 600_000), 8),
+        (b"[%s]" % b",".join([b'"ab"'] * 200_000), 18),
+    ],
+    ids=["letters", "quotes", "backslashes", "strings"],
+)
+def test_parsing_takes_a_few_times_the_memory_of_the_body(where: bytes, most: int) -> None:
+    data = json_with(where)
+    from_json(shapes.Query, data)
+    tracemalloc.start()
+    try:
+        from_json(shapes.Query, data)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < most * len(data)
+
+
+@pytest.mark.parametrize(
+    "again", [b'"k":4', rb'"\u006b":4', rb'"where":{"a":"\\"},"k":4', rb'"where":{"a\"":"\""},"k":4']
+)
+def test_repeated_fields_are_found_beside_escapes(again: bytes) -> None:
+    with pytest.raises(InvalidInput, match="the field 'k' occurs twice"):
+        from_json(shapes.Query, b'{"vector":[0.5],"k":3,%s}' % again)
+    once = from_json(shapes.Query, rb'{"vector":[0.5],"k":3,"where":{"a":"\\","k":["\"k\":",{"k":"k"}]}}')
+    assert once.where == {"a": "\\", "k": ['"k":', {"k": "k"}]}
+
+
+def test_a_json_body_for_which_there_is_no_room_is_refused_before_it_is_sent() -> None:
+    with served(json_memory=1 << 20) as (_, url), connected(url) as client:
+        head = {"Content_Type": "application/json; charset=utf-8", "Content_Length": str(1 << 20)}
+        client.sendall(request_bytes("POST", "/v1/search", url, **head))
+        assert client.recv(ANSWER).startswith(b"HTTP/1.1 413")
+    with served(memory=1 << 20) as (_, url), connected(url) as client:
+        client.sendall(request_bytes("POST", "/v1/search", url, **head | {"Content_Type": "application/x-npy"}))
+        answered = client.recv(ANSWER)
+        assert answered.startswith(b"HTTP/1.1 503")
+        assert b"retry-after: 1\r\n" in answered
+
+
+@pytest.mark.parametrize(
+    "where",
+    [[{}] * 100_000, [""] * 100_000, [[0]] * 60_000, "\u00e9" * 300_000],
+    ids=["objects", "strings", "lists", "letters"],
+)
+def test_json_that_would_become_large_is_refused(where: Any) -> None:
+    data = json.dumps({"vector": [0.5, 0.5], "where": {"colour": where}}).encode()
+    assert SMALL < len(data) < 2 << 20
+    with served(json_memory=4 << 20) as (_, url), connected(url) as client:
+        head = {"Content_Type": "application/json", "Content_Length": str(len(data))}
+        client.sendall(request_bytes("POST", "/v1/search", url, data, **head))
+        answered = client.recv(ANSWER)
+        assert answered.startswith(b"HTTP/1.1 413")
+        assert b"bytes of memory or more" in answered
+
+
+def test_bodies_share_the_memory_and_give_it_back() -> None:
+    array = np.zeros((200_000, 2), np.float32).tobytes()
+    body = array[: 3 * SMALL]
+    head = {"Content_Type": "application/x-npy", "Transfer_Encoding": "chunked"}
+    chunk = b"%x\r\n%s\r\n" % (len(body), body)
+    with served(memory=8 * SMALL) as (_, url):
+        with connected(url) as first:
+            first.sendall(request_bytes("POST", "/v1/items", url, chunk, **head))  # and no more of it
+
+            def refused() -> bool:
+                with connected(url) as second:
+                    second.sendall(request_bytes("POST", "/v1/items", url, chunk, **head))
+                    second.settimeout(0.5)
+                    try:
+                        return second.recv(ANSWER).startswith(b"HTTP/1.1 503")
+                    except TimeoutError:  # the first has not come so far yet
+                        return False
+
+            assert until(refused)
+            assert post_json(url, "/v1/search", {"vector": [0.5, 0.5]}).status_code == 200
+
+        def taken() -> bool:
+            with connected(url) as third:
+                third.sendall(request_bytes("POST", "/v1/items", url, chunk + b"0\r\n\r\n", **head))
+                return third.recv(ANSWER).startswith(b"HTTP/1.1 400")  # it is no array
+
+        assert until(taken)
+        assert taken()

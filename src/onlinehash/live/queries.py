@@ -93,7 +93,7 @@ def to_rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind) -> ToRe
 #: leave so many times k of the best as they are.
 FIRST, MOST, SETTLED = 1024, 16, 2
 #: Takes the vectors of ids.
-Take = Callable[[list[Any]], np.ndarray]
+Take = Callable[[np.ndarray], np.ndarray]
 
 
 def rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind, metric: PairMetric | None, take: Take) -> Hits:
@@ -109,7 +109,7 @@ def _ranked(query: np.ndarray, ids: np.ndarray, k: int | None, metric: PairMetri
     if len(ids) == 0 or metric is None:  # an index that never had an item knows no width
         return Hits(ids, np.empty(0))
     ranking = metric.ranking(query, len(ids))
-    ranking.add(take(ids.tolist()))
+    ranking.add(take(ids))
     order, near = ranking.order(len(ids) if k is None else k)
     return Hits(ids[order], 1.0 - near)
 
@@ -136,7 +136,7 @@ def best_of(query: np.ndarray, candidates: np.ndarray, k: int, metric: PairMetri
     ranking, n = metric.ranking(query, settled), 0
     while n < len(candidates):
         before, more = ranking.nearest(settled), max(n, FIRST, 10 * k)
-        ranking.add(take(candidates[n : n + more].tolist()))
+        ranking.add(take(candidates[n : n + more]))
         n += more
         if np.array_equal(before, ranking.nearest(settled)):
             break

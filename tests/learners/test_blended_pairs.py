@@ -190,9 +190,8 @@ def test_pairs_of_points_just_learned_are_no_evidence() -> None:
 
 
 def test_a_point_is_the_same_on_either_side_of_a_pair() -> None:
-    """Six pairs have a point, four on the left and two on the right: each is one of six, there and in the next chunk."""
-    A, B, similar = stream(64)
-    A, B = A[:8].copy(), B[:8].copy()
+    """Six pairs have the same point, four on the left and two on the right: each is one of six."""
+    A, B = (side[:8].copy() for side in stream(64)[:2])
     A[2:4], B[4:6] = A[0], A[0]
     A[1], B[7] = A[0], A[7]  # and a pair of one point twice, which is one pair
     learner = small(chunk_size=8).observe(points(64))

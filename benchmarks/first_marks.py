@@ -129,7 +129,7 @@ def measured(data: Marks, run: Run) -> Run:
     share = run["share"]
     drawn, rng = data.pairs(seed, share or None), np.random.default_rng(seed)
     maps, blends, at = [], [], 0
-    for stage in STAGES:
+    for stage in run["stages"]:
         while at < stage:
             n = min(stage - at, max(100, at // 100 * 10) if share == 0 else stage)
             a, b = data.shown(model, n, rng) if share == 0 else (side[at : at + n] for side in drawn)
@@ -151,7 +151,7 @@ def runs(data: Marks, given: argparse.Namespace) -> Iterator[Run]:
     for seed in range(given.seeds):
         run = {"data": data.name, "bits": given.bits, "kernel": given.kernel, "seed": seed}
         yield run | {"row": "ITQ"}
-        yield from (run | {"row": row, "share": share} for row in rows_of(given))
+        yield from (run | {"row": row, "share": share, "stages": given.stages} for row in rows_of(given))
 
 
 def cell(values: np.ndarray) -> str:
@@ -165,18 +165,18 @@ def report(data: Marks, given: argparse.Namespace, done: list[Run]) -> None:
     what = "marks on results" if given.shown else f"{given.similar:.0%} similar"
     kernel = ", kernel" if given.kernel else ""
     print(f"\n{data.name}, {given.bits} bits{kernel}, {what}, {given.seeds} seeds\n")
-    lines = [["float"] + [f"{maps['float'][0, 0]:.3f}"] * len(STAGES)]
-    lines += [["ITQ"] + [cell(maps["ITQ"][:, 0])] * len(STAGES)]
-    lines += [[row, *(cell(maps[row][:, stage]) for stage in range(len(STAGES)))] for row in rows]
+    lines = [["float"] + [f"{maps['float'][0, 0]:.3f}"] * len(given.stages)]
+    lines += [["ITQ"] + [cell(maps["ITQ"][:, 0])] * len(given.stages)]
+    lines += [[row, *(cell(maps[row][:, stage]) for stage in range(len(given.stages)))] for row in rows]
     if "Blended" in rows:
         blend = np.mean([run["blends"] for run in mine if run["row"] == "Blended"], axis=0)
         lines += [["blend", *(f"{value:.2f}" for value in blend)]]
-    print_table(["pairs", *(f"{stage:,}" for stage in STAGES)], lines)
+    print_table(["pairs", *(f"{stage:,}" for stage in given.stages)], lines)
     if not {"Smooth", "Blended"} <= set(rows):
         return
     itq, smooth, blended = (maps[row].mean(axis=0) for row in ("ITQ", "Smooth", "Blended"))
     others = [maps[row].mean(axis=0) for row in rows if row != "Blended"]
-    best = np.max([itq.repeat(len(STAGES)), *others], axis=0)
+    best = np.max([itq.repeat(len(given.stages)), *others], axis=0)
     margins = {
         "ITQ - 0.01": (blended - itq[0]).min() + 0.01,
         "Smooth - 0.01": (blended - smooth).min() + 0.01,
@@ -192,6 +192,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("first_marks.jsonl"))
     parser.add_argument("--bits", type=int, default=64)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--stages", type=int, nargs="+", default=list(STAGES), help="numbers of pairs, rising")
     parser.add_argument("--similar", type=float, default=0.3, help="share of similar pairs")
     parser.add_argument("--shown", action="store_true", help="marks on the results that are shown, not random pairs")
     parser.add_argument("--rows", nargs="+", choices=["Smooth", "Begun", "Blended"], metavar="ROW",

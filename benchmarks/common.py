@@ -11,11 +11,14 @@ for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "
     os.environ[variable] = "1"
 
 import argparse
+import hashlib
 import itertools
 import json
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -104,6 +107,39 @@ def best(
 ) -> dict[str, float]:
     """The least seconds of each; see `rounds`."""
     return {name: min(seconds) for name, seconds in rounds(contenders, repeats, clock).items()}
+
+
+class Results:
+    """Runs in a file, a line of JSON each, so that a benchmark that was stopped can go on.
+
+    A run is known again only if the learners, their feature maps and the measures were the same, by their source.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        lines = path.read_text().splitlines() if path.exists() else []
+        self.rows: list[dict[str, Any]] = [row for row in map(json.loads, lines) if row.get("source") == source()]
+
+    def has(self, run: dict[str, Any]) -> bool:
+        """Whether a row has all of these."""
+        return any(run.items() <= row.items() for row in self.rows)
+
+    def add(self, row: dict[str, Any]) -> None:
+        self.rows.append(row | {"source": source()})
+        with self.path.open("a") as file:
+            file.write(json.dumps(self.rows[-1]) + "\n")
+
+
+@cache
+def source() -> str:
+    """A digest of the code that decides what is learned and how it is measured."""
+    import onlinehash
+
+    digest, package = hashlib.sha256(), Path(onlinehash.__file__).parent
+    for room in ("evaluate", "features", "learners", "numeric", "streams"):
+        for path in sorted((package / room).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def machine() -> str:

@@ -18,26 +18,26 @@ Begun     SmoothPairHashing that begins with ITQ's functions of the 2,000 rows, 
           Not with `--shown`.
 Blended   BlendedPairHashing, and the mean of its `blend_`.
 
-Under each table: what Blended must hold, and whether it does. *The best row* is, at each number of pairs, the best in
-hindsight of all others but float. Every run is written to the file of results when it is
-done, and a run that is found there is not done again.
+`--rows` takes only some of the last three, `--kernel` puts `RbfAnchors(300, normalize=True)` before ITQ and all
+learners. Under each table of all rows: what Blended must hold, and whether it does. *The best row* is, at each number
+of pairs, the best in hindsight of all others but float. Every run is written to the file of results when it is done,
+and a run that is found there is not done again, unless the library's source has changed.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
-import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import common  # noqa: F401  (one BLAS thread, before NumPy is loaded)
+import common
 import numpy as np
 from pairs import Data, print_table
 
-from onlinehash import BlendedPairHashing, IterativeQuantization, SmoothPairHashing, evaluate
+from onlinehash import BlendedPairHashing, IterativeQuantization, RbfAnchors, SmoothPairHashing, evaluate
 from onlinehash.learners.smooth_pairs import FIRST_STEP, LEAST_STEP, STEADY, rms
 
 STAGES = (0, 100, 300, 1000, 3000, 10_000, 30_000, 50_000)
@@ -115,16 +115,21 @@ class Marks(Data):
         return float(np.mean(found))
 
 
-def measured(data: Marks, learner: str, n_bits: int, seed: int, share: float) -> Run:
+def measured(data: Marks, run: Run) -> Run:
     """mAP at every stage (and the blend, where there is one). A share of 0 stands for marks on what is shown."""
-    if learner == "float":
+    if run["row"] == "float":
         return {"maps": [data.map_of_floats()]}
-    if learner == "ITQ":
-        return {"maps": [data.map_of(IterativeQuantization(n_bits, random_state=seed).fit(data.rows[:N_OBSERVED]))]}
-    model = LEARNERS[learner](n_bits=n_bits, random_state=seed).observe(data.rows[:N_OBSERVED])
+    seed = run["seed"]
+    features = RbfAnchors(300, normalize=True) if run["kernel"] else None
+    if run["row"] == "ITQ":
+        itq = IterativeQuantization(run["bits"], features=features, random_state=seed)
+        return {"maps": [data.map_of(itq.fit(data.rows[:N_OBSERVED]))]}
+    model = LEARNERS[run["row"]](n_bits=run["bits"], features=features, random_state=seed)
+    model.observe(data.rows[:N_OBSERVED])
+    share = run["share"]
     drawn, rng = data.pairs(seed, share or None), np.random.default_rng(seed)
     maps, blends, at = [], [], 0
-    for stage in STAGES:
+    for stage in run["stages"]:
         while at < stage:
             n = min(stage - at, max(100, at // 100 * 10) if share == 0 else stage)
             a, b = data.shown(model, n, rng) if share == 0 else (side[at : at + n] for side in drawn)
@@ -136,37 +141,42 @@ def measured(data: Marks, learner: str, n_bits: int, seed: int, share: float) ->
     return {"maps": maps, "blends": blends}
 
 
-def rows_of(share: float) -> list[str]:
-    return [row for row in LEARNERS if share or row not in BEGUN]
+def rows_of(given: argparse.Namespace) -> list[str]:
+    return [row for row in LEARNERS if row.split(",")[0] in given.rows and not (given.shown and row in BEGUN)]
 
 
-def runs(data: Marks, n_bits: int, seeds: int, share: float) -> Iterator[Run]:
-    yield {"data": data.name, "row": "float", "bits": 0, "seed": 0, "share": 0}
-    for seed in range(seeds):
-        for row in ("ITQ", *rows_of(share)):
-            yield {"data": data.name, "row": row, "bits": n_bits, "seed": seed, "share": 0 if row == "ITQ" else share}
+def runs(data: Marks, given: argparse.Namespace) -> Iterator[Run]:
+    share = 0.0 if given.shown else given.similar
+    yield {"data": data.name, "row": "float"}
+    for seed in range(given.seeds):
+        run = {"data": data.name, "bits": given.bits, "kernel": given.kernel, "seed": seed}
+        yield run | {"row": "ITQ"}
+        yield from (run | {"row": row, "share": share, "stages": given.stages} for row in rows_of(given))
 
 
 def cell(values: np.ndarray) -> str:
     return f"{values.mean():.3f} ± {values.std():.3f}"
 
 
-def report(data: Marks, done: list[Run], n_bits: int, share: float) -> None:
-    rows = rows_of(share)
-    mine = [run for run in done if run["data"] == data.name and run["bits"] in (0, n_bits)]
-    mine = [run for run in mine if run["share"] == share or run["row"] in ("float", "ITQ")]
+def report(data: Marks, given: argparse.Namespace, done: list[Run]) -> None:
+    rows, found = rows_of(given), list(runs(data, given))
+    mine = [row for row in done if any(run.items() <= row.items() for run in found)]
     maps = {row: np.array([run["maps"] for run in mine if run["row"] == row]) for row in ("float", "ITQ", *rows)}
-    blend = np.mean([run["blends"] for run in mine if run["row"] == "Blended"], axis=0)
-    what = f"{share:.0%} similar" if share else "marks on results"
-    print(f"\n{data.name}, {n_bits} bits, {what}, {len(maps['Blended'])} seeds\n")
-    lines = [["float"] + [f"{maps['float'][0, 0]:.3f}"] * len(STAGES)]
-    lines += [["ITQ"] + [cell(maps["ITQ"][:, 0])] * len(STAGES)]
-    lines += [[row, *(cell(maps[row][:, stage]) for stage in range(len(STAGES)))] for row in rows]
-    lines += [["blend", *(f"{value:.2f}" for value in blend)]]
-    print_table(["pairs", *(f"{stage:,}" for stage in STAGES)], lines)
+    what = "marks on results" if given.shown else f"{given.similar:.0%} similar"
+    kernel = ", kernel" if given.kernel else ""
+    print(f"\n{data.name}, {given.bits} bits{kernel}, {what}, {given.seeds} seeds\n")
+    lines = [["float"] + [f"{maps['float'][0, 0]:.3f}"] * len(given.stages)]
+    lines += [["ITQ"] + [cell(maps["ITQ"][:, 0])] * len(given.stages)]
+    lines += [[row, *(cell(maps[row][:, stage]) for stage in range(len(given.stages)))] for row in rows]
+    if "Blended" in rows:
+        blend = np.mean([run["blends"] for run in mine if run["row"] == "Blended"], axis=0)
+        lines += [["blend", *(f"{value:.2f}" for value in blend)]]
+    print_table(["pairs", *(f"{stage:,}" for stage in given.stages)], lines)
+    if not {"Smooth", "Blended"} <= set(rows):
+        return
     itq, smooth, blended = (maps[row].mean(axis=0) for row in ("ITQ", "Smooth", "Blended"))
     others = [maps[row].mean(axis=0) for row in rows if row != "Blended"]
-    best = np.max([itq.repeat(len(STAGES)), *others], axis=0)
+    best = np.max([itq.repeat(len(given.stages)), *others], axis=0)
     margins = {
         "ITQ - 0.01": (blended - itq[0]).min() + 0.01,
         "Smooth - 0.01": (blended - smooth).min() + 0.01,
@@ -182,21 +192,22 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("first_marks.jsonl"))
     parser.add_argument("--bits", type=int, default=64)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--stages", type=int, nargs="+", default=list(STAGES), help="numbers of pairs, rising")
     parser.add_argument("--similar", type=float, default=0.3, help="share of similar pairs")
     parser.add_argument("--shown", action="store_true", help="marks on the results that are shown, not random pairs")
+    parser.add_argument("--rows", nargs="+", choices=["Smooth", "Begun", "Blended"], metavar="ROW",
+                        default=["Smooth", "Begun", "Blended"])  # fmt: skip
+    parser.add_argument("--kernel", action="store_true", help="kernel features in place of the vectors themselves")
     given = parser.parse_args()
-    share = 0.0 if given.shown else given.similar
-    done = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
-    sets = [Marks(path) for path in given.files]
+    if given.kernel and "Begun" in given.rows:
+        parser.error("--kernel is for rows Smooth and Blended")
+    results, sets = common.Results(given.results), [Marks(path) for path in given.files]
     for data in sets:
-        for run in runs(data, given.bits, given.seeds, share):
-            if any(run.items() <= row.items() for row in done):
-                continue
-            done.append(run | measured(data, run["row"], run["bits"], run["seed"], share))
-            with given.results.open("a") as file:
-                file.write(json.dumps(done[-1]) + "\n")
+        for run in runs(data, given):
+            if not results.has(run):
+                results.add(run | measured(data, run))
     for data in sets:
-        report(data, done, given.bits, share)
+        report(data, given, results.rows)
 
 
 if __name__ == "__main__":

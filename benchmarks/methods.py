@@ -10,13 +10,15 @@ standard deviation over the seeds; the same at 32 bits for a database of the nex
 from; microseconds to learn a pair or a point on one thread, the least over seeds and lengths of code, feature map
 included.
 
-Every run is written to the file of results when it is done, and a run that is found there is not done again.
+*Float* is exact search by cosine in the same vectors: no codes, no feedback. ITQ is codes without feedback.
+
+Every run is written to the file of results when it is done, and a run that is found there is not done again, unless the
+library's source has changed.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,8 +36,12 @@ def kernel(n_anchors: int = 300) -> RbfAnchors:
     return RbfAnchors(n_anchors, normalize=True)
 
 
+FLOAT = "float"
+
 #: What is tried, in the order of the table: a method by its name, and parameters beside bits and seed.
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
+    FLOAT: ("", {}),
+    "ITQ": ("ITQ", {}),
     "LSH": ("LSH", {}),
     "LSH, kernel": ("LSH", {"features": kernel()}),
     "KLSH, kernel": ("KLSH", {"features": kernel()}),
@@ -56,6 +62,8 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "LEGO-LSH, kernel": ("LEGO", {"features": kernel()}),
     "Smooth pairs": ("SmoothPairs", {}),
     "Smooth pairs, kernel": ("SmoothPairs", {"features": kernel()}),
+    "Blended pairs": ("BlendedPairs", {}),
+    "Blended pairs, kernel": ("BlendedPairs", {"features": kernel()}),
     "OECC": ("OECC", {}),
     "OECC, boosted": ("OECC", {"form": "boosted"}),
     "MIHash": ("MIHash", {}),
@@ -64,7 +72,6 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "HMOH": ("HMOH", {}),
     "HMOH, kernel": ("HMOH", {"features": kernel()}),
     "BSODH": ("BSODH", {}),
-    "ITQ": ("ITQ", {}),
     "KSH, kernel": ("KSH", {"features": kernel()}),
     "SDH, kernel": ("SDH", {"features": kernel(1000)}),
     "FastHash": ("FastHash", {}),
@@ -88,6 +95,13 @@ class Data:
     def stream(self, seed: int) -> tuple[np.ndarray, np.ndarray]:
         order = np.random.default_rng(seed).permutation(len(self.base))
         return self.base[order], self.labels[order]
+
+
+def measure_floats(data: Data) -> dict[str, float]:
+    return {
+        "map": evaluate.cosine(data.queries, data.base, data.truth, ["map"])["map"],
+        "unseen": evaluate.cosine(data.queries, data.unseen, data.unseen_truth, ["map"])["map"],
+    }
 
 
 def measure(data: Data, method: str, params: dict[str, Any], bits: int, seed: int) -> dict[str, float]:
@@ -120,6 +134,9 @@ def compile_kernels(method: str, params: dict[str, Any]) -> None:
 
 def runs(names: list[str], bits: list[int], seeds: int) -> Iterator[tuple[str, int, int]]:
     for name in names:
+        if name == FLOAT:
+            yield name, 0, 0
+            continue
         for r in bits:
             for seed in range(seeds):
                 yield name, r, seed
@@ -132,6 +149,10 @@ def table(rows: list[dict[str, Any]], data: str, bits: list[int]) -> None:
     for name, (method, _) in ROWS.items():
         mine = [row for row in rows if row["data"] == data and row["row"] == name]
         if not mine:
+            continue
+        if name == FLOAT:
+            cells = [f"{mine[0]['map']:.3f}"] * len(bits) + [f"{mine[0]['unseen']:.3f}"]
+            print(f"| {name} | nothing | | | " + " | ".join(cells) + " |")
             continue
         traits, cells = registry.find(method).traits, []
         for r, which in [*((r, "map") for r in bits), (32, "unseen")]:
@@ -149,24 +170,25 @@ def main() -> None:
     parser.add_argument("--bits", type=int, nargs="+", default=[16, 32, 64, 128])
     parser.add_argument("--seeds", type=int, default=3)
     given = parser.parse_args()
-    done = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
-    known = {(row["data"], row["row"], row["bits"], row["seed"]) for row in done}
+    results = common.Results(given.results)
     for path in given.files:
-        todo = [run for run in runs(given.rows, given.bits, given.seeds) if (path.stem, *run) not in known]
+        todo = [
+            {"data": path.stem, "row": name, "bits": bits, "seed": seed}
+            for name, bits, seed in runs(given.rows, given.bits, given.seeds)
+        ]
+        todo = [run for run in todo if not results.has(run)]
         data = Data(path) if todo else None
-        warm: set[str] = set()
-        for name, bits, seed in todo:
+        warm: set[str] = {FLOAT}
+        for run in todo:
+            assert data is not None
+            name, bits, seed = run["row"], run["bits"], run["seed"]
             if name not in warm:
                 compile_kernels(*ROWS[name])
                 warm.add(name)
-            assert data is not None
-            row = {"data": data.name, "row": name, "bits": bits, "seed": seed}
-            row |= measure(data, *ROWS[name], bits, seed)
-            done.append(row)
-            with given.results.open("a") as file:
-                file.write(json.dumps(row) + "\n")
-            print(f"{data.name}  {name}, {bits} bits, seed {seed}: {row['map']:.3f}, {row['us']:.3g} us", flush=True)
-        table(done, path.stem, given.bits)
+            found = measure_floats(data) if name == FLOAT else measure(data, *ROWS[name], bits, seed)
+            results.add(run | found)
+            print(f"{data.name}  {name}, {bits} bits, seed {seed}: {found['map']:.3f}", flush=True)
+        table(results.rows, path.stem, given.bits)
 
 
 if __name__ == "__main__":

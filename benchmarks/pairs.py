@@ -7,7 +7,8 @@ Each file is an npz with X and y (and offset and scale, where X is quantised). R
 random pairs of them, similar when their labels are equal; the next 1,000 are the queries. Where fewer than 1 % of
 random pairs are similar (groups of a few rows in place of classes), 20 % of the pairs are drawn to be similar, and the
 queries are the next 1,000 rows that have a mate in the database. A seed stands for the pairs and the learner's own
-random numbers. All learners have their defaults; *kernel* is `RbfAnchors(300, normalize=True)` before them. Tie-aware
+random numbers. *Float* is exact search by cosine, *ITQ* codes of IterativeQuantization of the first 2,000 rows: neither
+gets feedback. All learners have their defaults; *kernel* is `RbfAnchors(300, normalize=True)` before them. Tie-aware
 mAP, mean ± standard deviation over 3 seeds. What still waits in a chunk is learned first (`flush`, of a copy), except
 in table `bits`.
 
@@ -24,17 +25,16 @@ drift     64 bits, linear, one seed; at 25,000 of 50,000 pairs the world changes
           25,000 before the change and, with the same functions, after it.
 
 `robust` and `drift` are for sets with classes only. Every run is written to the file of results when it is done, and a
-run that is found there is not done again.
+run that is found there is not done again, unless the library's source has changed.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
-import json
 import time
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ import numpy as np
 from onlinehash import (
     LSH,
     BlendedPairHashing,
+    IterativeQuantization,
     MiniBatchOnlineHashing,
     OnlineHashing,
     RbfAnchors,
@@ -67,6 +68,9 @@ METHODS: dict[str, Callable[..., Any]] = {
     "Blended": BlendedPairHashing,
 }
 LEARNERS = [name for name in METHODS if name != "LSH"]
+
+#: What got no feedback: exact search in the vectors, and codes fitted to the first so many rows.
+UNTAUGHT, N_FITTED = ("float", "ITQ"), 2000
 BITS_ROWS: dict[str, tuple[str, dict[str, Any]]] = {name: (name, {}) for name in ("OH", "MBOH")} | {
     f"Smooth, stale_share={share:g}": ("Smooth", {"stale_share": share}) for share in (0.0, 0.02, 0.05, 0.1)
 }
@@ -109,9 +113,14 @@ class Data:
         X = self.raw - self.raw[:2000].mean(axis=0)
         return np.asarray(X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12))
 
+    @cached_property
     def standardised(self) -> np.ndarray:
         spread = self.raw[:2000].std(axis=0)
         return np.asarray((self.raw - self.raw[:2000].mean(axis=0)) / np.where(spread > 0, spread, 1))
+
+    def form(self, name: str) -> np.ndarray:
+        """`rows`, `raw` or `standardised`."""
+        return np.asarray(getattr(self, name))
 
     def pairs(self, seed: int, share: float | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Row numbers of two sides, random or with this share of them drawn to be similar."""
@@ -168,15 +177,34 @@ def mean_average_precision(model: Any, data: Data, X: np.ndarray, y: np.ndarray,
     return evaluate.retrieval(model, X[data.query_ids], X[base], truth, ["map"])["map"]
 
 
+def without_feedback(
+    data: Data, job: Job, worlds: list[tuple[np.ndarray, np.ndarray]], base: Any = None
+) -> list[float]:
+    """mAP of floats, or of codes fitted to the first world, in each world (rows and labels)."""
+    if job["row"] == "float":
+        base = slice(data.n) if base is None else base
+        found = []
+        for X, y in worlds:
+            truth = evaluate.same_label(y[data.query_ids], y[base])
+            found.append(evaluate.cosine(X[data.query_ids], X[base], truth, ["map"])["map"])
+        return found
+    features = RbfAnchors(300, normalize=True) if job.get("kernel") else None
+    model = IterativeQuantization(job.get("bits", 64), features=features, random_state=job["seed"])
+    model.fit(worlds[0][0][:N_FITTED])
+    return [mean_average_precision(model, data, X, y, base) for X, y in worlds]
+
+
 # ------------------------------------------------------------------ what a run measures
 
 
 def quality(data: Data, job: Job) -> dict[str, Any]:
     params = {"features": RbfAnchors(300, normalize=True)} if job["kernel"] else {}
+    base = np.setdiff1d(np.arange(len(data.y)), data.query_ids) if job["table"] == "large" else None
+    if job["row"] in UNTAUGHT:
+        return {"maps": without_feedback(data, job, [(data.rows, data.y)], base) * 2}
     learner = METHODS[job["row"]](n_bits=job["bits"], random_state=job["seed"], **params)
     lesson = Lesson(learner, *data.pairs(job["seed"]))
     similar = data.y[lesson.a] == data.y[lesson.b]
-    base = np.setdiff1d(np.arange(len(data.y)), data.query_ids) if job["table"] == "large" else None
     found = []
     for stage in (FIRST_STAGE, N_PAIRS):
         lesson.learn(data.rows, similar, stage)
@@ -208,13 +236,22 @@ def bits(data: Data, job: Job) -> dict[str, Any]:
 def robust(data: Data, job: Job) -> dict[str, Any]:
     case = job["case"]
     share = float(case.split()[0]) / 100 if case.endswith("similar") else None
-    X = {"raw": lambda: data.raw, "standardised": data.standardised}.get(case, lambda: data.rows)()
+    form = case if case in ("raw", "standardised") else "rows"
+    if job["row"] in UNTAUGHT:
+        return {"maps": whatever_the_pairs(data, job["row"], job["seed"], form)}
+    X = data.form(form)
     lesson = Lesson(METHODS[job["row"]](n_bits=64, random_state=job["seed"]), *data.pairs(job["seed"], share))
     similar = data.y[lesson.a] == data.y[lesson.b]
     if case.endswith("wrong"):
         similar = similar ^ (np.random.default_rng([job["seed"], 1]).random(N_PAIRS) < float(case.split()[0]) / 100)
     lesson.learn(X, similar, N_PAIRS)
     return {"maps": [mean_average_precision(lesson.settled(), data, X, data.y)]}
+
+
+@cache
+def whatever_the_pairs(data: Data, row: str, seed: int, form: str) -> list[float]:
+    """`without_feedback`, once for all kinds of pairs."""
+    return without_feedback(data, {"row": row, "seed": seed}, [(data.form(form), data.y)])
 
 
 def drift(data: Data, job: Job) -> dict[str, Any]:
@@ -225,6 +262,9 @@ def drift(data: Data, job: Job) -> dict[str, Any]:
         worlds = [(data.rows, y), (data.rows @ Q.astype(np.float32), y)]
     else:
         worlds = [(data.rows, y // 2), (data.rows, (y + 1) % len(classes) // 2)]
+    if job["row"] in UNTAUGHT:
+        before, after = without_feedback(data, job, worlds)
+        return {"maps": [before] * 5 + [after] * 6}
     lesson = Lesson(METHODS[job["row"]](n_bits=64, random_state=job["seed"]), *data.pairs(job["seed"]))
     found = []
     for world, (X, labels) in enumerate(worlds):
@@ -258,17 +298,19 @@ def jobs(table: str, sets: list[Data], lengths: list[int]) -> Iterator[tuple[Dat
             yield from ((data, {"table": table, "row": row, "seed": seed}) for row in BITS_ROWS for seed in SEEDS)
         if data.is_rare:
             continue
-        for row in LEARNERS:
+        for row in (*UNTAUGHT, *LEARNERS):
             if table == "robust":
-                yield from ((data, {"table": table, "case": c, "row": row, "seed": s}) for c in ROBUST for s in SEEDS)
+                seeds = SEEDS[:1] if row == "float" else SEEDS
+                yield from ((data, {"table": table, "case": c, "row": row, "seed": s}) for c in ROBUST for s in seeds)
             if table == "drift":
                 yield from ((data, {"table": table, "world": world, "row": row, "seed": 0}) for world in WORLDS)
 
 
 def _quality_jobs(table: str, n_bits: int) -> Iterator[Job]:
+    yield {"table": table, "bits": n_bits, "row": "float", "kernel": False, "seed": 0}
     for seed in SEEDS:
         for kernel in (False, True):
-            for row in METHODS:
+            for row in ("ITQ", *METHODS):
                 yield {"table": table, "bits": n_bits, "row": row, "kernel": kernel, "seed": seed}
 
 
@@ -276,6 +318,8 @@ def _quality_jobs(table: str, n_bits: int) -> Iterator[Job]:
 
 
 def spread(values: list[float]) -> str:
+    if len(values) == 1:
+        return f"{values[0]:.3f}"
     return f"{np.mean(values):.3f} ± {np.std(values):.3f}" if values else ""
 
 
@@ -285,7 +329,7 @@ def print_table(head: list[str], lines: list[list[str]]) -> None:
 
 
 def table_of_quality(table: str, name: str, rows: list[Job]) -> None:
-    columns = [(row, kernel) for kernel in (False, True) for row in METHODS]
+    columns = [("float", False), *((row, kernel) for kernel in (False, True) for row in ("ITQ", *METHODS))]
     lines = []
     for n_bits in sorted({row["bits"] for row in rows}):
         for stage, pairs in enumerate((FIRST_STAGE, N_PAIRS)):
@@ -294,7 +338,8 @@ def table_of_quality(table: str, name: str, rows: list[Job]) -> None:
                 for column in columns
             ]
             lines.append([str(n_bits), f"{pairs:,}", *map(spread, found)])
-    print(f"\n{table}: {name}, {np.mean([row['similar'] for row in rows]):.1%} similar pairs\n")
+    shares = [row["similar"] for row in rows if "similar" in row]
+    print(f"\n{table}: {name}" + (f", {np.mean(shares):.1%} similar pairs" if shares else "") + "\n")
     print_table(["bits", "pairs", *(f"{row}, kernel" if kernel else row for row, kernel in columns)], lines)
 
 
@@ -312,12 +357,13 @@ def table_of_bits(name: str, rows: list[Job]) -> None:
 
 
 def table_of_robust(name: str, rows: list[Job]) -> None:
+    columns = [*UNTAUGHT, *LEARNERS]
     lines = [
-        [case, *(spread([row["maps"][0] for row in rows if (row["case"], row["row"]) == (case, m)]) for m in LEARNERS)]
+        [case, *(spread([row["maps"][0] for row in rows if (row["case"], row["row"]) == (case, m)]) for m in columns)]
         for case in ROBUST
     ]
     print(f"\nrobust: {name}, 64 bits, 50,000 pairs\n")
-    print_table(["pairs", *LEARNERS], lines)
+    print_table(["pairs", *columns], lines)
 
 
 def table_of_drift(name: str, rows: list[Job]) -> None:
@@ -325,7 +371,7 @@ def table_of_drift(name: str, rows: list[Job]) -> None:
     lines = [
         [world, method, *(f"{value:.3f}" for value in row["maps"])]
         for world in WORLDS
-        for method in LEARNERS
+        for method in (*UNTAUGHT, *LEARNERS)
         for row in rows
         if (row["world"], row["row"]) == (world, method)
     ]
@@ -361,30 +407,28 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=["quality", "bits", "robust", "drift"], metavar="TABLE",
                         default=["quality", "bits", "robust", "drift"])  # fmt: skip
     parser.add_argument("--bits", type=int, nargs="+", default=[64, 32, 16, 128], help="of table quality, in turn")
-    parser.add_argument("--learners", nargs="+", choices=list(BITS_ROWS | METHODS), help="only these rows")
+    parser.add_argument("--learners", nargs="+", choices=[*UNTAUGHT, *(BITS_ROWS | METHODS)], help="only these rows")
     parser.add_argument("--large", action="store_true", help="also the table large")
     given = parser.parse_args()
     tables = given.tables + ["large"] * given.large
     sets = [Data(path) for path in given.files]
-    done = [json.loads(line) for line in given.results.read_text().splitlines()] if given.results.exists() else []
+    results = common.Results(given.results)
     is_warm = False
     for table in tables:
         for data, job in jobs(table, sets, given.bits):
             if given.learners and job["row"] not in given.learners:
                 continue
             key = {"data": data.name} | job
-            if any(key.items() <= row.items() for row in done if row["table"] == table):
+            if results.has(key):
                 continue
-            if not is_warm:
+            if not is_warm and job["row"] not in UNTAUGHT:
                 compile_kernels()
                 is_warm = True
-            row = key | TABLES[table](data, job)
-            done.append(row)
-            with given.results.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+            results.add(key | TABLES[table](data, job))
     for table in tables:
         for data in sets:
-            print_tables(table, data.name, [row for row in done if (row["table"], row["data"]) == (table, data.name)])
+            found = [row for row in results.rows if (row["table"], row["data"]) == (table, data.name)]
+            print_tables(table, data.name, found)
 
 
 if __name__ == "__main__":

@@ -154,7 +154,7 @@ def draw_policies(results: dict) -> None:
 
 def draw_pairs(results: dict) -> None:
     """mAP by length of code after 50,000 pairs, and along a stream whose world changes."""
-    learners = {"Smooth": OURS, "MBOH": SECOND, "OH": PEER, "LSH": "#999999"}
+    learners = {"Smooth": OURS, "MBOH": SECOND, "OH": PEER, "LSH": "#999999", "ITQ": "#555555", "float": "black"}
     sets = {"cifar10_deep512": "CIFAR-10", "mnist": "MNIST", "news20_minilm384": "20 Newsgroups"}
     figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), layout="constrained")
     quality = [row for row in results["rows"] if row["table"] == "quality" and not row["kernel"]]
@@ -165,7 +165,8 @@ def draw_pairs(results: dict) -> None:
                 if (row["data"], row["row"]) == (data, name):
                     found.setdefault(row["bits"], []).append(row["maps"][-1])
             bits = sorted(found)
-            axis.plot(bits, [sum(found[r]) / len(found[r]) for r in bits], "o-", color=colour, label=name)
+            style = "--" if name in ("ITQ", "float") else "o-"  # these got no feedback
+            axis.plot(bits, [sum(found[r]) / len(found[r]) for r in bits], style, color=colour, label=name)
         axis.set(xscale="log", xlabel="bits", ylim=(0, 0.9), ylabel="mAP" if axis is axes[0] else None)
         axis.set_xticks([16, 32, 64, 128], ["16", "32", "64", "128"])
         axis.minorticks_off()
@@ -174,7 +175,7 @@ def draw_pairs(results: dict) -> None:
     drift = [row for row in results["rows"] if row["table"] == "drift" and row["data"] == "cifar10_deep512"]
     pairs = [5, 10, 15, 20, 25, 25, 30, 35, 40, 45, 50]
     for row in drift:
-        if row["world"] == "meaning":
+        if row["world"] == "meaning" and row["row"] in learners:
             axes[3].plot(pairs, row["maps"], color=learners[row["row"]], label=row["row"])
     axes[3].axvline(25, color="#bbbbbb", linestyle=":")
     axes[3].set(xlabel="pairs learned, thousands", ylim=(0, 0.9))

@@ -4,7 +4,8 @@
 
 Each file is an npz with X and y (and offset and scale, where X is quantised). As in kernel_width.py: the first 20,000
 rows are a stream of 10,000 consecutive pairs and the database, the next 500 the queries; 300 anchors of automatic width
-on unit-length input, tie-aware mAP, three seeds, each starting at another place of the stream.
+on unit-length input, tie-aware mAP, three seeds, each starting at another place of the stream. *Float* is exact search
+by cosine, *ITQ* codes of the first 2,000 points of the stream: neither gets feedback.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any
 import common
 import numpy as np
 
-from onlinehash import LSH, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, evaluate
+from onlinehash import LSH, IterativeQuantization, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, evaluate
 from onlinehash.streams.from_labels import LabelPairing
 
 
@@ -40,6 +41,15 @@ LEARNERS: dict[str, Callable[[int], Any]] = {
 }
 
 
+#: Codes without feedback: fitted to the first 2,000 points of the stream.
+UNTAUGHT: dict[str, Callable[[int], Any]] = {
+    "ITQ, 32 bits": lambda seed: IterativeQuantization(32, random_state=seed),
+    "ITQ, 128 bits": lambda seed: IterativeQuantization(128, random_state=seed),
+    "ITQ, 32 bits, kernel": lambda seed: IterativeQuantization(32, features=kernel(), random_state=seed),
+    "ITQ, 128 bits, kernel": lambda seed: IterativeQuantization(128, features=kernel(), random_state=seed),
+}
+
+
 def main(paths: list[str]) -> None:
     if not paths:
         sys.exit(__doc__)
@@ -55,7 +65,11 @@ def main(paths: list[str]) -> None:
                 pairing = LabelPairing(share, 512, rng, base.shape[1], base.dtype)
                 A, B, s = pairing.pairs(np.roll(base, -2000 * seed, axis=0), np.roll(labels, -2000 * seed))
                 s = np.where(rng.random(len(s)) < wrong, -s, s)
-                learner = make(seed).partial_fit_pairs(A, B, s)
+                learner = make(seed)
+                if name in UNTAUGHT:
+                    learner.fit(np.roll(base, -2000 * seed, axis=0)[:2000])
+                else:
+                    learner.partial_fit_pairs(A, B, s)
                 maps.append(evaluate.retrieval(learner, queries, base, truth, ["map"])["map"])
                 orders.append(evaluate.pairs(learner, *held_out).auc)
             print(
@@ -64,7 +78,8 @@ def main(paths: list[str]) -> None:
             )
 
         print(Path(path).stem)
-        for name, make in LEARNERS.items():
+        print(f"  {'float':>34} {evaluate.cosine(queries, base, truth)['map']:.3f}")
+        for name, make in (UNTAUGHT | LEARNERS).items():
             show(name, make)
         for share in (None, 0.5):
             pairs = "as they come" if share is None else "half similar"

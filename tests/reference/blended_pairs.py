@@ -24,7 +24,7 @@ class ReferenceBlendedPairs:
         self.C, self.n_rows = X.T @ X / len(X), len(X)
         self.M, self.v = np.zeros_like(first), np.zeros(first.shape[1])
         self.answers: list[list] = []  # kind (False, True, None: other pairs), weight, distance under each share
-        self.before: tuple[list, list] = ([], [])  # points a and b of the chunk before
+        self.before = np.empty((0, len(first)))  # points of the chunk before
         self.n_pairs = self.next_look = self.n_since = self.n_chunks = 0
         self.t, self.p, self.p_weight, self.mean_weight = 0.0, 0.5, 2.0, 1.0
         self.losses: list[float] = []
@@ -33,7 +33,7 @@ class ReferenceBlendedPairs:
         """One chunk of points; fewer pairs than `chunk_size` count by their part."""
         A, B = np.array([unit(a) for a in A]), np.array([unit(b) for b in B])
         X, r = np.vstack([A, B]), self.W.shape[1]
-        times = [max(sum((a == x).all() for x in A), sum((b == x).all() for x in B)) for a, b in zip(A, B, strict=True)]
+        times = [max(self.pairs_with(a, A, B), self.pairs_with(b, A, B)) for a, b in zip(A, B, strict=True)]
         part = sum(1 / math.sqrt(time) for time in times) / self.chunk_size
         rate = max(1e-3, len(A) / min(self.n_pairs + len(A), 20_000))
         self.mean_weight = (1 - rate) * self.mean_weight + rate * np.mean(weights)
@@ -49,7 +49,7 @@ class ReferenceBlendedPairs:
             self.next_look = min(2 * self.n_pairs, self.n_pairs + 32_768)
         if self.n_pairs <= 2000 or self.n_chunks % 4 == 0:
             self.ask(A, B, similar, weights, times)
-        self.before = list(A), list(B)
+        self.before = X
 
         rare, G = math.sqrt((1 - self.p) / self.p), np.zeros_like(self.W)
         for a, b, s, w in zip(A, B, similar, weights, strict=True):
@@ -72,14 +72,18 @@ class ReferenceBlendedPairs:
             m, length = self.M[:, k] / (1 - 0.8**self.t), math.sqrt(self.v[k] / (1 - 0.99**self.t))
             self.W[:, k] = (self.W[:, k] - eta * self.P2 @ m / length) * (1 - 0.001 * eta)
 
+    @staticmethod
+    def pairs_with(x: np.ndarray, A: np.ndarray, B: np.ndarray) -> int:
+        """How many pairs have this point, on either side."""
+        return sum(bool((a == x).all() or (b == x).all()) for a, b in zip(A, B, strict=True))
+
     def distance(self, a: np.ndarray, b: np.ndarray, share: float) -> int:
         V = self.W0 + share * (self.W - self.W0)
         return int(np.count_nonzero((a @ V >= 0) != (b @ V >= 0)))
 
     def ask(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, times: list[int]) -> None:
         """Pairs with a point of the chunk before are no question; those that share a point count as one."""
-        old = [any((a == x).all() for x in self.before[0]) for a in A]
-        old = [is_old or any((b == x).all() for x in self.before[1]) for is_old, b in zip(old, B, strict=True)]
+        old = [any((a == x).all() or (b == x).all() for x in self.before) for a, b in zip(A, B, strict=True)]
         asked = [0 if is_old else w / time for is_old, w, time in zip(old, weights, times, strict=True)]
         sooner = (1 - len(A) / self.n_pairs) ** 2
         for answer in self.answers:

@@ -5,8 +5,8 @@ than Iterative Quantization (ITQ) without a single pair. And how far pairs shoul
 ten classes a few hundred pairs say a lot, with 150 classes they say little, and a bold step destroys what was there.
 
 - *The beginning*: the first points, observed or in pairs, are kept, and W₀ is ITQ's rotation of their principal
-  directions. It is found again whenever the points have doubled (from 1/64 to all of `burn_in`), each time the pairs
-  so far are learned again from it, and then the points are forgotten.
+  directions. It is found again whenever the points have doubled (from 1/64 to all of those wanted: `burn_in`, but at
+  least 8 for each bit), each time the pairs so far are learned again from it, and then the points are forgotten.
 - *Learning* is that of `SmoothPairHashing`, from W₀ scaled so that the first steps turn functions less.
 - *Blending*: codes are those of W₀ + α (W - W₀). Each pair is first a question: how far up does a similar pair come,
   among similar pairs and among others, for α of 0, 0.1, 0.3 and 1? Only then it is learned. Others are pairs that were
@@ -71,6 +71,9 @@ NO_KEY = 1e300
 #: After `MANY_PAIRS`, one chunk in so many is asked for α, and tells which bits to publish.
 LOOKED_AT = 4
 
+#: Points that a bit needs, however small `burn_in` is: ITQ of fewer points than bits fits nothing.
+POINTS_PER_BIT = 8
+
 #: The most points that are kept; at which parts of them a beginning is found; ITQ's iterations.
 MOST_POINTS, PARTS, N_ITERATIONS = 2000, (64, 32, 16, 8, 4, 2, 1), 50
 
@@ -97,7 +100,8 @@ class BlendedPairHashing(SmoothPairHashing):
     stale_share : float, default=0.05
         A bit is published when so large a share of recent points would change theirs; with 0, when any would.
     burn_in : int, default=2000
-        Points after which the mean is frozen, and the beginning final; at most 2,000 points are kept until then.
+        Points after which the mean is frozen. The beginning is final after as many, but after 8 points for each bit at
+        least and 2,000 at most; they are kept until then.
     features, centre, similar_share, reservoir_size, random_state
         As for every learner: see `Learner`.
 
@@ -152,7 +156,7 @@ class BlendedPairHashing(SmoothPairHashing):
     @property
     def _n_points(self) -> int:
         """Points of the last beginning."""
-        return max(min(self.burn_in, MOST_POINTS), 2)
+        return min(max(self.burn_in, POINTS_PER_BIT * self.n_bits), MOST_POINTS)
 
     def _target(self) -> int:
         """With how many points W₀ is found next."""

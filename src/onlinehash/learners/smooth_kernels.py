@@ -126,24 +126,27 @@ def keys_of(X: np.ndarray, pattern: np.ndarray, keys: np.ndarray) -> None:
 
 @njit(nogil=True, cache=True)
 def note_repeats(keys: np.ndarray, before: np.ndarray, times: np.ndarray, is_new: np.ndarray) -> None:
-    """How many pairs of the chunk share a pair's point a, or its b if they are more; and is neither in those before?
+    """How many pairs of the chunk have a pair's point a, or its b if they are more; and is neither in those before?
 
-    `keys` and `before` are `(2, n)`: points a, points b.
+    `keys` and `before` are `(2, n)`: points a, points b. A point is the same on either side of a pair.
     """
     times[:], is_new[:] = 1, True
-    for side in range(2):
-        earlier, order = np.sort(before[side]), np.argsort(keys[side])
-        start = 0
-        for stop in range(1, order.shape[0] + 1):  # order[start:stop] are of one key
-            key = keys[side, order[start]]
-            if stop < order.shape[0] and keys[side, order[stop]] == key:
-                continue
-            place = np.searchsorted(earlier, key)
-            was_there = place < earlier.shape[0] and earlier[place] == key
-            for t in order[start:stop]:
-                times[t] = max(times[t], stop - start)
-                is_new[t] &= not was_there
-            start = stop
+    n, all_keys = keys.shape[1], keys.ravel()
+    earlier, order = np.sort(before.ravel()), np.argsort(all_keys)
+    start = 0
+    for stop in range(1, order.shape[0] + 1):  # order[start:stop] are of one key
+        key = all_keys[order[start]]
+        if stop < order.shape[0] and all_keys[order[stop]] == key:
+            continue
+        n_pairs = stop - start
+        for i in order[start:stop]:
+            n_pairs -= i < n and all_keys[n + i] == key  # both points of this pair: it was counted twice
+        place = np.searchsorted(earlier, key)
+        was_there = place < earlier.shape[0] and earlier[place] == key
+        for i in order[start:stop]:
+            times[i % n] = max(times[i % n], n_pairs)
+            is_new[i % n] &= not was_there
+        start = stop
 
 
 @njit(nogil=True, cache=True)

@@ -29,6 +29,7 @@ class SearchAndTeach {
     Object.assign(this, context, { section });
     Object.assign(this, { query: null, queryCard: null, encoder: null, asked: 0, busy: false, touched: 0, due: null });
     Object.assign(this, { by: "vectors", pairs: 0, counted: 0 }); // pairs in the order shown; pairs known to count
+    this.heard = { encoder: null, pairs: 0 }; // the newest that events told of
     const { about } = context;
     this.teachable = !about.read_only;
     this.finder = new Finder(context, {
@@ -63,9 +64,13 @@ class SearchAndTeach {
     for (const hand of ["pointermove", "pointerdown", "keydown", "focusin"]) {
       this.neighbours.list.addEventListener(hand, () => { this.touched = Date.now(); });
     }
-    this.live.on("refreshed", ({ encoder }) => { if (encoder !== this.encoder) this.follow(); });
+    this.live.on("refreshed", ({ encoder }) => {
+      this.heard.encoder = encoder;
+      this.follow();
+    });
     this.live.on("learned", ({ ranking_pairs: pairs }) => {
-      if (this.by === "vectors" && pairs > this.pairs) this.follow();
+      this.heard.pairs = pairs;
+      this.follow();
     });
     this.live.on("items", ({ n }) => { if (n && this.finder.isEmpty) this.finder.offer().then(() => this.say("")); });
     const n = await this.finder.offer();
@@ -184,13 +189,19 @@ class SearchAndTeach {
     if (similar !== null) this.mark(a, b, similar);
   }
 
+  /** Whether something was learned that is not in what is shown. */
+  get isBehind() {
+    const { encoder, pairs } = this.heard;
+    return (encoder !== null && encoder !== this.encoder) || (this.by === "vectors" && pairs > this.pairs);
+  }
+
   /** Keeps up with what others teach, though never under somebody's hand. */
   follow() {
-    if (!this.query || this.due || this.section.hidden) return;
+    if (!this.query || this.due || this.section.hidden || !this.isBehind) return;
     const wait = Math.max(OFTEN, this.touched + CALM - Date.now());
     this.due = setTimeout(() => {
       this.due = null;
-      if (this.busy || this.section.hidden) return;
+      if (this.busy || this.section.hidden || !this.isBehind) return;
       if (Date.now() < this.touched + CALM) return this.follow();
       this.search();
     }, wait);

@@ -1,8 +1,10 @@
 """Settings for every test."""
 
+import logging
 import os
 import signal
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -18,6 +20,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # Modules that are no tests but assert like them: their failures then show the values compared.
 CONTRACTS = ("input_contract", "stream_contract", "numeric_contract", "use_contract")
 pytest.register_assert_rewrite("tests.support", *(f"tests.contracts.{name}" for name in CONTRACTS))
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before() -> Iterator[None]:
+    """`onlinehash serve`, run within a test, redirects what is logged for the rest of its process."""
+    loggers = [logging.getLogger(name) for name in ("onlinehash", "uvicorn", "asyncio")]
+    before = [(logger.handlers, logger.propagate, logger.level) for logger in loggers]
+    yield
+    for logger, (handlers, propagate, level) in zip(loggers, before, strict=True):
+        logger.handlers, logger.propagate = handlers, propagate
+        logger.setLevel(level)
 
 
 # ------------------------------------------------------------------ the end of the output

@@ -57,6 +57,24 @@ def test_pairs_from_every_format(tmp_path: Path, ending: str) -> None:
     same(tmp_path / "m.oh", from_pairs())
 
 
+@pytest.mark.parametrize("column", ["similar", "Clicked"])
+def test_zeros_and_ones_in_a_named_column(tmp_path: Path, column: str) -> None:
+    """What a click log holds; a column similar that is not the one named is not looked at."""
+    header = [f"{side}_{k}" for side in "ab" for k in range(4)] + [column, *["similar"] * (column != "similar")]
+    rows = np.column_stack([DATA.A, DATA.B, DATA.similar.astype(int)]).tolist()
+    lines = [[*map(str, row[:-1]), f"{row[-1]:.0f}", *["?"] * (column != "similar")] for row in rows]
+    (tmp_path / "p.csv").write_text("\n".join(",".join(line) for line in [header, *lines]))
+    named = [] if column == "similar" else ["--similar-column", "clicked"]
+    done("learn", tmp_path / "p.csv", *named, "--method", "OH", "--bits", 16, "-o", tmp_path / "m.oh")
+    same(tmp_path / "m.oh", from_pairs())
+
+
+def test_a_column_that_is_not_there(tmp_path: Path) -> None:
+    write_pairs(tmp_path / "p.csv")
+    _, said = refused("learn", tmp_path / "p.csv", "--similar-column", "clicked", "-o", tmp_path / "m.oh")
+    assert "expected a column clicked, got the columns a_0," in said
+
+
 def write_points(path: Path) -> list[object]:
     """Labelled points; further arguments that reading them needs."""
     rows = list(zip(DATA.X.tolist(), DATA.y.tolist(), strict=True))

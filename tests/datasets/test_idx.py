@@ -57,14 +57,14 @@ WHOLE = idx_bytes(np.zeros((3, 4, 4), np.uint8))
         (WHOLE[:9], "is truncated: the lengths of its 3 axes are missing"),
         (b"\x89PNG" + WHOLE, "expected an idx file"),
         (b"", "expected an idx file"),
-        (WHOLE[:4] + b"\xff" * 12 + WHOLE[16:], "is truncated"),  # 2**96 values are promised
+        (WHOLE[:4] + b"\xff" * 12 + WHOLE[16:], "is truncated|would unpack to"),  # 2**96 values are promised
     ],
     ids=["cut", "long", "header", "foreign", "empty", "huge"],
 )
 def test_files_that_are_not_what_they_claim(tmp_path, data, message, ending):
     path = tmp_path / f"a{ending}"
     path.write_bytes(gzip.compress(data) if ending == ".gz" else data)
-    with pytest.raises(FormatError, match=message):
+    with pytest.raises((FormatError, InvalidInput), match=message):
         idx.read(path)
 
 

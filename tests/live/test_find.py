@@ -155,7 +155,7 @@ def test_directions_in_memory_follow_the_disk(tmp_path, precision, monkeypatch):
             reader.reload()
             exact, query = index.vectors, rows(1, 300 + step)[0]
             for one in (index, reader):
-                near = one._directions(one.ids.tolist())
+                near = one._directions(one.ids)
                 lengths = np.linalg.norm(near, axis=1) * np.linalg.norm(exact, axis=1)
                 assert ((near * exact).sum(axis=1) / lengths > 0.999).all()
             assert index.find(query, 5).ids.tolist() == reader.find(query, 5).ids.tolist()

@@ -19,6 +19,7 @@ def compiled_kernels() -> None:
         index.learn_pairs(rows(4), rows(4, seed=1), [True, False, True, False])
         index.refresh()
         index.rerank(rows(1)[0], index.search(rows(1)[0], 2))
+        index.find(rows(2), 3)
         index.within(rows(2), 3)
         index.update(1, rows(1)[0])
         index.remove(2)

@@ -40,8 +40,8 @@ OPERATIONS = [
     "GET /metrics", "GET /v1/about", "GET /v1/health", "GET /v1/items", "GET /v1/items/{id}",
     "GET /v1/items/{id}/picture", "GET /v1/map", "GET /v1/model", "GET /v1/model/download", "GET /v1/ready",
     "GET /v1/stats", "GET /v1/teacher", "DELETE /v1/items/{id}", "PATCH /v1/items", "PATCH /v1/items/{id}",
-    "POST /v1/codes", "POST /v1/compare", "POST /v1/flush", "POST /v1/items", "POST /v1/items/get",
-    "POST /v1/items/remove", "POST /v1/items/{id}", "POST /v1/learn", "POST /v1/learn/clicks",
+    "POST /v1/codes", "POST /v1/compare", "POST /v1/find", "POST /v1/flush", "POST /v1/items",
+    "POST /v1/items/get", "POST /v1/items/remove", "POST /v1/items/{id}", "POST /v1/learn", "POST /v1/learn/clicks",
     "POST /v1/learn/labelled", "POST /v1/refresh", "POST /v1/refresh/cancel", "POST /v1/rerank", "POST /v1/rollback",
     "POST /v1/search", "POST /v1/search/image", "POST /v1/teacher", "POST /v1/within",
 ]  # fmt: skip
@@ -66,6 +66,7 @@ BODIES: dict[str, type[shapes.Shape]] = {
     "POST /v1/items/get": shapes.WantedItems,
     "POST /v1/items/99": shapes.NewItem,
     "PATCH /v1/items/1": shapes.ChangedItem,
+    "POST /v1/find": shapes.Find,
     "POST /v1/search": shapes.Query,
     "POST /v1/within": shapes.Within,
     "POST /v1/rerank": shapes.Rerank,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from onlinehash.serve.bodies import numbers, shapes
 from onlinehash.serve.bodies.from_json import _vector_apart, from_json
+from tests.support import thorough
 
 finite32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
 finite64 = st.floats(allow_nan=False, allow_infinity=False)
@@ -37,7 +38,8 @@ def parsed(texts: list[str], gap: str = ", ") -> np.ndarray | None:
     return values
 
 
-@settings(max_examples=600)
+@pytest.mark.thorough
+@settings(max_examples=thorough(150, 600))
 @given(st.lists(finite32 | finite64, min_size=1, max_size=30), st.sampled_from([",", ", ", " ,\n\t"]))
 def test_floats_as_python_writes_them(values: list[float], gap: str) -> None:
     texts = [repr(value) for value in values]
@@ -46,7 +48,8 @@ def test_floats_as_python_writes_them(values: list[float], gap: str) -> None:
         assert bits(found) == bits(expected(texts))
 
 
-@settings(max_examples=1500)
+@pytest.mark.thorough
+@settings(max_examples=thorough(300, 1500))
 @given(digits)
 def test_any_number_of_json(text: str) -> None:
     found = parsed([text])

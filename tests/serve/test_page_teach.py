@@ -13,6 +13,7 @@ from onlinehash.demo import digits
 from onlinehash.serve import background
 from onlinehash.serve.pictures import Pixels
 from tests.serve.browser import PHONE, overflow, visiting, wait_until
+from tests.serve.services import Process
 
 N_SHOWN = 12
 
@@ -44,7 +45,13 @@ def marked(page, n):
     return page.text_content(".line")
 
 
-def mark_until_the_ranking_changes(page, mark):
+def by_codes_only(page):
+    """Order by codes alone, once the neighbours are there."""
+    page.click(".alone input")
+    expect(page.locator(".order")).to_contain_text("codes")
+
+
+def mark_until_the_codes_change_the_ranking(page, mark):
     """Marks neighbour after neighbour: a pair whose codes agree already teaches nothing. Gives what was said last."""
     for n in range(1, 7):
         before = ids(page)
@@ -52,6 +59,7 @@ def mark_until_the_ranking_changes(page, mark):
         story = marked(page, n)
         if ids(page) != before:
             assert re.search(r"loss [\d.]+, moved [1-9]\d* of 32 bits", story)
+            assert "at the next refresh" not in story
             return story
     raise AssertionError("six marks changed nothing")
 
@@ -90,9 +98,10 @@ def test_a_mark_waits_for_others_and_counts_when_it_is_told_to(browser, demo):
         for n in (1, 2):
             page.click(f".neighbours li:nth-child({n}) [data-similar=false]")
             story = marked(page, n)
-            assert f"noted, pair {waiting + n} of the 32 that are learned together" in story
-            assert "nothing to learn" not in story
-        assert [text.strip() for text in texts(page, ".said li > span:last-child .soft")] == ["noted"] * 2
+            assert "counted, " in story
+            assert f"the hash functions learn it after {32 - waiting - n} more pair" in story
+            assert "agree" not in story
+        assert [text.strip() for text in texts(page, ".said li > span:last-child .soft")] == ["counted"] * 2
         before = page.request.get(f"{demo}/v1/stats").json()
         page.click("text=Learn now")
         expect(page.locator(".line")).to_contain_text("Learned: no pair waits any more")
@@ -112,7 +121,7 @@ def test_the_mark_that_fills_a_chunk_says_so(browser, demo):
         page.request.post(f"{demo}/v1/learn", data={"id_a": ids_a, "id_b": ids_b, "similar": [False] * 31})
         page.click(".neighbours li:nth-child(2) [data-similar=true]")
         story = marked(page, 1)
-        assert re.search(r"learned together with the pairs before it, moved \d+ of 32 bits|no bit has moved", story)
+        assert re.search(r"learned with the pairs before it, moved \d+ of 32 bits|no hash function has moved", story)
         expect(page.locator(".line .now")).to_be_hidden()
 
 
@@ -127,15 +136,56 @@ def test_that_codes_agree_is_said_where_they_do(browser, paper):
         search_from(page, 3)
         expect(page.locator(f".neighbours .card[data-id='{twin}']")).to_have_count(1)
         page.click(f".neighbours li:has(.card[data-id='{twin}']) [data-similar=true]")
-        assert "nothing to learn: the codes already agree" in marked(page, 1)
+        assert "the hash functions already agree" in marked(page, 1)
 
 
-def test_a_mark_changes_the_ranking(browser, paper):
+def test_a_mark_changes_the_order_at_once(browser, demo):
+    """Also while the pair waits for its chunk, and without a refresh."""
+    with visiting(browser, demo) as page:
+        search_from(page, 21)
+        found(page)
+        serial = page.request.get(f"{demo}/v1/stats").json()["serial"]
+        pairs = [page.request.post(f"{demo}/v1/find", data={"id": 21}).json()["ranked_by"]["pairs"]]
+        wrong = ids(page)[0]
+        with page.expect_request("**/v1/learn") as learned:
+            page.click(".neighbours li:nth-child(1) [data-similar=false]")
+        story = marked(page, 1)
+        assert learned.value.post_data_json["refresh"] is False
+        assert wrong not in ids(page)
+        moved, fresh = (sum(map(kind, texts(page, ".neighbours .change"))) for kind in (is_move, "new".__eq__))
+        assert fresh >= 1
+        assert f"counted, {f'{moved} moved, ' if moved else ''}{fresh} new" in story
+        pairs.append(page.request.post(f"{demo}/v1/find", data={"id": 21}).json()["ranked_by"]["pairs"])
+        assert pairs[1] == pairs[0] + 1
+        assert page.text_content(".order") == f"by their vectors and {pairs[1]} pair{'s' * (pairs[1] > 1)}"
+        assert page.request.get(f"{demo}/v1/stats").json()["serial"] == serial
+
+
+def is_move(text):
+    return text != "new"
+
+
+def test_what_is_shown_is_what_find_or_search_gives(browser, demo):
+    with visiting(browser, demo) as page:
+        search_from(page, 30)
+        found(page)
+        for path, digits, choose in (("find", 2, None), ("search", 0, by_codes_only)):
+            if choose is not None:
+                choose(page)
+            answer = page.request.post(f"{demo}/v1/{path}", data={"id": 30, "k": N_SHOWN + 1}).json()
+            both = zip(answer["ids"], answer["distances"], strict=True)
+            hits = [(id, distance) for id, distance in both if id != 30][:N_SHOWN]
+            wait_until(page, lambda hits=hits: ids(page) == [id for id, _ in hits])
+            assert texts(page, ".neighbours .distance") == [f"{distance:.{digits}f}" for _, distance in hits]
+
+
+def test_a_mark_changes_the_codes(browser, paper):
     with visiting(browser, paper, reduced_motion="no-preference") as page:
         page.wait_for_selector(".offered img[src]")
         page.click(".offered li:nth-child(3) .pick")
         found(page)
-        mark_until_the_ranking_changes(
+        by_codes_only(page)
+        mark_until_the_codes_change_the_ranking(
             page, lambda n: page.click(f".neighbours li:nth-child({n}) [data-similar=false]")
         )
         assert page.locator(".neighbours .change").count() > 0
@@ -177,14 +227,53 @@ def test_by_keys_alone(browser, paper):
         tab_to(".offered .pick")
         page.keyboard.press("Enter")
         found(page)
+        tab_to(".alone input")
+        page.keyboard.press("Space")
+        expect(page.locator(".order")).to_contain_text("codes")
         tab_to(".neighbours .card")
-        mark_until_the_ranking_changes(page, lambda n: (page.keyboard.press("ArrowRight"), page.keyboard.press("d")))
+        mark_until_the_codes_change_the_ranking(
+            page, lambda n: (page.keyboard.press("ArrowRight"), page.keyboard.press("d"))
+        )
         assert focused(".neighbours .card")
         page.keyboard.press("Home")
         assert focused(".neighbours li:first-child .card")
         nearest = ids(page)[0]
         page.keyboard.press("Enter")
         wait_until(page, lambda: ids(page, ".stand .card") == [nearest])
+
+
+def test_a_pair_that_waits_for_the_feature_map_counts(browser):
+    """There are no codes to search by, but two of the items on offer can be dragged together."""
+    index = LiveIndex(OnlineHashing(n_bits=8, features=RbfAnchors(20), random_state=0))
+    index.add(None, np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32))
+    with background(index) as url, visiting(browser, url) as page:
+        page.wait_for_selector(".offered .card")
+        drag(page, *(page.locator(f".offered li:nth-child({place}) .card") for place in (1, 3)))
+        page.click(".choice button:text-is('similar')")
+        expect(page.locator(".line")).to_contain_text(
+            "You said similar: counted; the hash functions learn it once there are enough items (1 pair waiting)"
+        )
+        assert index.learner.pair_metric_.n_pairs == 1
+
+
+@pytest.mark.long
+def test_a_mark_changes_the_order_though_readers_answer(browser, tmp_path):
+    """A reader has what the writer learned a moment later; the page waits for it."""
+    data = digits.load(0, n_pairs=1)
+    with LiveIndex(path=tmp_path / "items", n_bits=32) as index:
+        index.add(None, data.X_base)
+    with (
+        Process(tmp_path / "items", "--readers", 2, log=tmp_path / "log") as process,
+        visiting(browser, process.url) as page,
+    ):
+        search_from(page, 21)
+        found(page)
+        for n in range(1, 6):
+            wrong = ids(page)[0]
+            page.click(".neighbours li:nth-child(1) [data-similar=false]")
+            assert " new" in marked(page, n)
+            assert wrong not in ids(page)
+            assert page.text_content(".order") == f"by their vectors and {n} pair{'s' * (n > 1)}"
 
 
 @pytest.mark.long
@@ -197,7 +286,7 @@ def test_two_cards_dragged_together(browser, demo):
         assert two == [ids(page)[1], ids(page)[4]]
         with page.expect_request("**/v1/learn") as learned:
             page.click(".choice button:text-is('not similar')")
-        told = {"id_a": two[0], "id_b": two[1], "similar": False, "refresh": True}
+        told = {"id_a": two[0], "id_b": two[1], "similar": False, "refresh": False}
         assert learned.value.post_data_json == told
         marked(page, 1)
 

@@ -201,6 +201,7 @@ def test_a_reader_answers_for_items_that_its_writer_changes(tmp_path: Path, monk
             assert httpx.get(f"{url}/v1/items/1", timeout=SECONDS).json()["vector"] == [5, 5]
             assert 100 in reader
             for change, path, body in (
+                ([4, 4], "/v1/find", {"id": 1}),
                 ([6, 6], "/v1/search", {"id": 1}),
                 ([7, 7], "/v1/search", {"vector": [7, 7], "rerank": True, "k": 12}),
                 ([8, 8], "/v1/within", {"id": 1, "radius": 2}),

@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
-from tests.programs import FACTS, WORLDS, live_index, run
+from onlinehash import LiveIndex, OnlineHashing, refresh
+from tests.programs import COLOURS, FACTS, WORLDS, Call, compare, live_index, run
 
 #: No backend keeps margins, so none skips a bit.
 STORE_FACTS = FACTS | {
@@ -29,3 +31,53 @@ def check(make_index: Callable[[Any, Any], Any], world: str, seed: int, n_steps:
     rng = np.random.default_rng([seed, *world.encode()])
     with make_index(learner(), policy()) as there:
         run(live_index(world), there, rng, bool(seed % 2), n_steps, STORE_FACTS, f"{world}, seed {seed}")
+
+
+def check_find(make_index: Callable[[Any, Any], Any], reopen: Callable[[Any], Any] | None = None) -> None:
+    """`find`, `found` and `rerank` have the same hits in memory and elsewhere, as pairs and items come and go.
+
+    There are more items than are looked at first, and enough pairs for the metric to learn a map. `reopen(index)` gives
+    the index as another process would find it.
+    """
+    rng = np.random.default_rng(5)
+    rows = rng.standard_normal((1500, 6)).astype(np.float32)
+    learner, policy = OnlineHashing(n_bits=16, random_state=0), refresh.by_hand()
+    here = LiveIndex(clone(learner), refresh=policy)
+    queries = np.concatenate([rows[:3], rng.standard_normal((4, 6)).astype(np.float32)])
+    calls: dict[str, Call] = {
+        "find": lambda index: index.find(queries),
+        "find one": lambda index: index.find(queries[0], 5),
+        "find some": lambda index: index.find(queries, 4, {"colour": "red"}),
+        "find all": lambda index: index.find(queries[:2], 1200),
+        "found": lambda index: index.found(queries[1], 3),
+        "rerank": lambda index: index.rerank(queries, index.search(queries, 30), 5),
+    }
+
+    def marks(index: Any) -> None:
+        """The first hits of a query are not similar, and the next one is."""
+        ids = here.find(queries[1], 4).ids.tolist()
+        index.learn_pairs(np.repeat(queries[1:2], 4, axis=0), here.vectors_of(ids), [False, False, False, True])
+
+    def pairs(index: Any) -> None:
+        index.learn_pairs(rows[:300], rows[300:600], rows[:300, 0] * rows[300:600, 0] > 0)
+
+    steps: list[Call] = [
+        lambda index: index.add(range(1200), rows[:1200], [{"colour": COLOURS[i % 3]} for i in range(1200)]),
+        marks,
+        lambda index: index.update(range(5), rows[1200:1205]),
+        pairs,
+        lambda index: index.remove(range(3, 40)),
+        lambda index: index.refresh(),
+        marks,
+    ]
+    there = make_index(learner, policy)
+    try:
+        for number, step in enumerate(steps):
+            step(there)  # first, as what is marked depends on what the other finds
+            step(here)
+            compare(here, there, calls, f"after step {number}", lambda _, expected, got: expected == got)
+        if reopen is not None:
+            there = reopen(there)
+            compare(here, there, calls, "opened again", lambda _, expected, got: expected == got)
+    finally:
+        there.close()

@@ -8,7 +8,7 @@ import pytest
 
 from onlinehash.stores.index import StoreIndex
 from tests.programs import WORLDS
-from tests.stores.congruence import check
+from tests.stores.congruence import check, check_find
 from tests.stores.memory_backend import MemoryBackend, Tables
 from tests.support import thorough
 
@@ -28,3 +28,7 @@ def test_the_same_program_has_the_same_results(world: str) -> None:
 
     for seed in range(thorough(2, 6)):
         check(small_batches if seed % 4 < 2 else whole, world, seed, thorough(50, 100))
+
+
+def test_it_finds_the_same() -> None:
+    check_find(lambda learner, policy: StoreIndex(MemoryBackend(Tables.create(learner, policy))))

@@ -12,7 +12,7 @@ import pytest
 from onlinehash import MilvusIndex
 from onlinehash.stores.milvus.engine import Engine
 from tests.programs import WORLDS
-from tests.stores.congruence import check
+from tests.stores.congruence import check, check_find
 from tests.support import thorough
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # a stream of few similar pairs warns, in both
@@ -39,3 +39,11 @@ def test_the_same_program_has_the_same_results(world: str, file: Path) -> None:
 
     for seed in range(thorough(1, 2)):
         check(make, world, seed + list(WORLDS).index(world) % 2, thorough(30, 60))
+
+
+def test_it_finds_the_same(file: Path) -> None:
+    def reopen(index: MilvusIndex) -> MilvusIndex:
+        index.close()
+        return MilvusIndex.open(str(file), name="found")
+
+    check_find(lambda learner, policy: MilvusIndex.create(str(file), learner, policy, name="found"), reopen)

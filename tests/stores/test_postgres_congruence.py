@@ -10,7 +10,7 @@ from onlinehash import PostgresIndex
 from tests.programs import WORLDS
 from tests.servers import PostgresServer
 from tests.stores.conftest import Home
-from tests.stores.congruence import check
+from tests.stores.congruence import check, check_find
 from tests.support import thorough
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # a stream of few similar pairs warns, in both
@@ -41,3 +41,13 @@ def test_a_role_without_other_rights_can_do_all_of_it(
         return PostgresIndex.open(roles.address(user="app", password="hidden"), policy, schema=home.schema)
 
     check(make_index, "MMOH", 100, thorough(40, 200))
+
+
+def test_it_finds_the_same(home: Home) -> None:
+    fresh = home.fresh()
+
+    def reopen(index: PostgresIndex) -> PostgresIndex:
+        index.close()
+        return PostgresIndex.open(fresh.address, schema=fresh.schema)
+
+    check_find(lambda learner, policy: PostgresIndex.create(fresh.address, learner, policy, **fresh.options), reopen)

@@ -193,7 +193,7 @@ def test_row_numbers_outside_an_npy_are_refused(tmp_path: Path, number: str) -> 
 
 GOOD_WORDS = {
     True: ["true", "True", "1", "1.0", "+1", "similar"],
-    False: ["false", "False", "-1", "-1.0", "dissimilar"],
+    False: ["false", "False", "0", "0.0", "-1", "-1.0", "dissimilar"],
 }
 
 
@@ -203,10 +203,18 @@ def test_words_for_similar(tmp_path: Path, meaning: bool, word: str) -> None:
     assert [similar for *_, similar in streams.read(tmp_path / "p.csv")] == [meaning]
 
 
-@pytest.mark.parametrize("value", [True, 1, 1.0, False, -1, -1.0])
+@pytest.mark.parametrize("value", [True, 1, 1.0, False, 0, 0.0, -1, -1.0])
 def test_json_values_for_similar(tmp_path: Path, value: Any) -> None:
     (tmp_path / "p.jsonl").write_text(json.dumps({"a": [1], "b": [2], "similar": value}))
     assert [similar for *_, similar in streams.read(tmp_path / "p.jsonl")] == [value > 0]
+
+
+@pytest.mark.parametrize("size", [1, 2, 100])
+@pytest.mark.parametrize("words", [["0", "1", "-1"], ["-1.0", "true", "0"], ["false", "-1", "0.0"]])
+def test_a_zero_beside_minus_one_may_mean_unknown(tmp_path: Path, words: list[str], size: int) -> None:
+    (tmp_path / "p.csv").write_text("a_0,b_0,similar\n" + "".join(f"1,2,{word}\n" for word in words))
+    with pytest.raises(InvalidInput, match=f"line 4: expected similar .*0 and -1 not in one file.* got '{words[-1]}'"):
+        list(streams.blocks(tmp_path / "p.csv", size=size))
 
 
 GOOD = '{"a": [1, 2], "b": [3, 4], "similar": true}'
@@ -218,7 +226,7 @@ GOOD = '{"a": [1, 2], "b": [3, 4], "similar": true}'
         ("nonsense", r"expected a JSON object, got 'nonsense'"),
         ("[1, 2]", r"expected a JSON object, got '\[1, 2\]'"),
         ('{"a": [1, 2], "b": [3, 4]}', "expected similar to be true or 1.* got nothing"),
-        ('{"a": [1, 2], "b": [3, 4], "similar": 0}', "not 0, which could also mean unknown.* got 0"),
+        ('{"a": [1, 2], "b": [3, 4], "similar": 2}', "expected similar to be true or 1.* got 2"),
         ('{"a": [1, 2], "b": [3, 4], "similar": "yes"}', "got 'yes'"),
         ('{"a": [1, 2], "similar": true}', "expected a list of numbers for b, got nothing"),
         ('{"a": [1], "b": [3, 4], "similar": true}', "expected 2 numbers for a, like the rows before, got 1"),

@@ -109,6 +109,14 @@ def learn(
     vectors: Annotated[
         str | None, typer.Option(help="The vectors by id, for pairs that name ids.", show_default=False)
     ] = None,
+    similar_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="The column that says whether a pair is similar, such as clicked.",
+            show_default="similar",
+        ),
+    ] = None,
     labels: Annotated[
         str | None, typer.Option(help="The labels of an npy file: npy, or text with one per line.", show_default=False)
     ] = None,
@@ -121,7 +129,7 @@ def learn(
 
     choices = parameters.Choices(method, bits, features, seed, settings)
     learner = parameters.resume(resume, choices) if resume else parameters.make_learner(choices)
-    learn.learn(learner, files, output, vectors, labels, format, limit, as_json)
+    learn.learn(learner, files, output, vectors, labels, format, limit, as_json, similar_column)
 
 
 @app.command()

@@ -25,6 +25,7 @@ def learn(
     format: str | None,
     limit: int | None,
     as_json: bool,
+    similar_column: str | None = None,
 ) -> None:
     """Learn the files in order, print progress, save the learner."""
     if labels is not None and len(files) > 1:
@@ -33,7 +34,7 @@ def learn(
     size = BLOCK_ROWS if limit is None else min(limit, BLOCK_ROWS)  # a live stream owes no more than that
     # All are opened before the first is learned: a file that is missing is told before the work.
     streams = [read_tables(file, format, size, labels) for file in files]
-    read_block = BlockReader(learner, vectors)
+    read_block = BlockReader(learner, vectors, similar_column)
     lesson = Lesson(learner, limit)
     tell = _Teller(learner, as_json)
     began = time.perf_counter()

@@ -21,13 +21,16 @@ from onlinehash.streams.tables import Table
 class BlockReader:
     """Tables into what the learner takes: pairs where a file says `similar`, labelled points elsewhere."""
 
-    def __init__(self, learner: Learner, vectors: str | None) -> None:
+    def __init__(self, learner: Learner, vectors: str | None, similar_column: str | None = None) -> None:
+        self._similar_column = similar_column
         self._needs_labels = learner.traits.learns_from != "nothing"
         self._vectors = vectors
         self._read_pairs = PairReader(vectors)
         self._read_points = PointReader(getattr(learner, "n_features_in_", None), labelled=self._needs_labels)
 
     def __call__(self, table: Table) -> Pairs | Points:
+        if self._similar_column is not None:
+            table = table.named(self._similar_column, "similar")
         if holds_pairs(table):
             return self._read_pairs(table)
         if self._vectors is not None:

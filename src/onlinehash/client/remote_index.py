@@ -21,7 +21,7 @@ from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.update import Updates
-from onlinehash.live.queries import VectorKind, to_rerank
+from onlinehash.live.queries import VectorKind, to_find, to_rerank
 
 #: How often what takes several requests is begun anew, because others changed the index between them.
 ATTEMPTS = 8
@@ -266,11 +266,11 @@ class RemoteIndex(VectorIndex):
         return self._with_encoder(lambda: self._search(queries, k, where), self._hits)
 
     def find(self, queries: Any, k: int = 10, where: Any = None) -> Hits:
-        return self._hits(self._search(queries, k, where, "find"), np.float64)
+        return self._hits(self._nearest(queries, k, where), np.float32)
 
     def found(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
         return self._with_encoder(
-            lambda: self._search(queries, k, where, "find"), lambda answer: self._hits(answer, np.float64)
+            lambda: self._nearest(queries, k, where), lambda answer: self._hits(answer, np.float32)
         )
 
     def within(self, queries: Any, radius: int, where: Any = None) -> Any:
@@ -279,17 +279,35 @@ class RemoteIndex(VectorIndex):
     def found_within(self, queries: Any, radius: int, where: Any = None) -> tuple[Any, Encoder]:
         return self._with_encoder(lambda: self._within(queries, radius, where), self._hits_or_list)
 
-    def _search(self, queries: Any, k: int, where: Any, how: str = "search") -> dict[str, Any]:
+    def _nearest(self, queries: Any, k: int, where: Any) -> dict[str, Any]:
+        kind, where = self._vector_kind, arguments.where(where)
+        if not kind.n_features:
+            self._check_ready(where)
+        rows, is_one = to_find(queries, k, kind)
+        asked: dict[str, Any] = {"vector": rows[0]} if is_one else {"vectors": rows}
+        answer: dict[str, Any] = self._connection.ask(
+            "/v1/find", asked | {"k": self._within_limits(k), "where": where}, len(rows)
+        )
+        return answer
+
+    @property
+    def _vector_kind(self) -> VectorKind:
+        model = self._model
+        return VectorKind(model["n_features"], np.dtype(model["dtype"]))
+
+    def _within_limits(self, k: int) -> int:
+        """As many hits as the service gives at most, where these are all items."""
+        most = int(self._connection.limits.get("k", k))
+        return most if k > most and len(self) <= most else int(k)
+
+    def _search(self, queries: Any, k: int, where: Any) -> dict[str, Any]:
         def checked() -> arguments.Asked:
-            checks.parameters(how, {"k": k}, {"k": checks.integer(0)})
+            checks.parameters("search", {"k": k}, {"k": checks.integer(0)})
             return arguments.queries(queries, self.n_bits, self.n_models)
 
         where = arguments.where(where)
         asked = self._unless_not_ready(checked, where)
-        most = self._connection.limits.get("k", k)
-        if k > most and len(self) <= most:
-            k = most  # which finds all, and is within the limits
-        answer = self._find(f"/v1/{how}", asked, {"k": int(k), "where": where})
+        answer = self._find("/v1/search", asked, {"k": self._within_limits(k), "where": where})
         if asked.n == 0:
             nothing = np.empty((0, len(answer["ids"])), object)
             answer |= {"ids": nothing, "distances": nothing}
@@ -353,17 +371,16 @@ class RemoteIndex(VectorIndex):
         return self._at_one_moment(both)
 
     def rerank(self, queries: Any, hits: Hits, k: int | None = None) -> Hits:
-        model = self._model
-        asked = to_rerank(queries, hits, k, VectorKind(model["n_features"], np.dtype(model["dtype"])))
+        asked = to_rerank(queries, hits, k, self._vector_kind)
         if asked.ids.size == 0:
             nothing = hits.ids[..., :k]
-            return Hits(nothing, np.zeros(nothing.shape))
+            return Hits(nothing, np.zeros(nothing.shape, np.float32))
         rows = checks.matrix(np.atleast_2d(np.asarray(queries)), "queries")
         body: dict[str, Any] = {"vector": rows[0]} if asked.is_one else {"vectors": rows}
         ids = [arguments.listed(row) for row in asked.ids]
         body["ids"] = ids[0] if asked.is_one else ids
         answer = self._connection.ask("/v1/rerank", body | {"k": None if k is None else int(k)}, len(rows))
-        return self._hits(answer, np.float64)
+        return self._hits(answer, np.float32)
 
     # ------------------------------------------------------------------------------------------------ learning
 

@@ -821,7 +821,8 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _unfitted(self) -> Self:
         """A learner of the same parameters that has learned nothing."""
         fresh = type(self)(**self.get_params(deep=False))
-        fresh._keeps_metric = self._keeps_metric
+        if self._keeps_metric:  # no attribute of its own otherwise
+            fresh._keeps_metric = True
         return fresh
 
     def _adopt(self, fresh: Self) -> None:

@@ -246,8 +246,16 @@ class Ranking:
 
     def add(self, rows: np.ndarray) -> None:
         """More candidates, by their vectors."""
-        X = unit(rows)
-        some = _Candidates(self._n + np.arange(len(X)), X, X @ self._map.turned(self._query), self._said(X))
+        X = np.asarray(rows, np.float32)
+        with np.errstate(over="ignore"):
+            squares = np.einsum("ij,ij->i", X, X)
+        if not (np.isfinite(squares) & (squares > np.finfo(np.float32).tiny)).all():
+            X = unit(rows)
+            squares = np.einsum("ij,ij->i", X, X)
+        lengths = np.sqrt(np.maximum(squares, np.finfo(np.float32).tiny))  # rows of zeros are near to nothing
+        products, said = X @ self._map.turned(self._query) / lengths, self._said(X, lengths)
+        best = np.argsort(-(products + said), kind="stable")[: self._n_best]
+        some = _Candidates(self._n + best, X[best] / lengths[best, None], products[best], said[best])
         self._n += len(X)
         self._best = self._best.and_(some).best(self._n_best)
 
@@ -268,11 +276,11 @@ class Ranking:
         order = np.argsort(-near, kind="stable")[:k]
         return best.numbers[order], near[order]
 
-    def _said(self, X: np.ndarray) -> np.ndarray:
+    def _said(self, X: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """What marks say of candidates themselves, from -1 to 1."""
         if not len(self._marks):
             return np.zeros(len(X), np.float32)
-        same = np.clip((X @ self._marks.T - OTHER) / (1 - OTHER), 0, 1)
+        same = np.clip((X @ self._marks.T / lengths[:, None] - OTHER) / (1 - OTHER), 0, 1)
         return np.clip(same @ self._weight, -1, 1)
 
 

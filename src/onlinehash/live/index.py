@@ -324,7 +324,7 @@ class LiveIndex(LearnerIndex):
         rows = self._table.take(ids)
         return rows if len(rows) else np.empty((0, self._vector_kind.n_features), self._vector_kind.dtype)
 
-    def _directions(self, ids: Any) -> np.ndarray:
+    def _directions(self, ids: np.ndarray) -> np.ndarray:
         return self._table.directions(ids)
 
     def payloads_of(self, ids: Sequence[Id]) -> list[Payload | None]:

@@ -52,9 +52,9 @@ class LearnerIndex(VectorIndex):
     def _take(self, ids: Any) -> np.ndarray:
         """The vectors of items."""
 
-    def _directions(self, ids: Any) -> np.ndarray:
+    def _directions(self, ids: np.ndarray) -> np.ndarray:
         """Vectors in the directions of items, which is all that `find` asks for."""
-        return self._take(ids)
+        return self._take(ids.tolist())
 
     @abstractmethod
     def _draw(self, size: int) -> np.ndarray:
@@ -90,7 +90,9 @@ class LearnerIndex(VectorIndex):
 
     def rerank(self, queries: Any, hits: Hits, k: int | None = None) -> Hits:
         self._before_reading()
-        return rerank(queries, hits, k, self._vector_kind, self.learner.pair_metric_, self._take)
+        return rerank(
+            queries, hits, k, self._vector_kind, self.learner.pair_metric_, lambda ids: self._take(ids.tolist())
+        )
 
     def found(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
         self._before_reading()

@@ -89,10 +89,11 @@ def to_rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind) -> ToRe
     return ToRerank(rows, np.atleast_2d(ids), vectors.ndim == 1)
 
 
-#: Candidates that are ranked at first, and how many times as many at most.
-FIRST, MOST = 512, 16
+#: Candidates that are ranked at first, and how many times as many at most; there are enough of them when twice as many
+#: leave so many times k of the best as they are.
+FIRST, MOST, SETTLED = 1024, 16, 2
 #: Takes the vectors of ids.
-Take = Callable[[list[Any]], np.ndarray]
+Take = Callable[[np.ndarray], np.ndarray]
 
 
 def rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind, metric: PairMetric | None, take: Take) -> Hits:
@@ -106,9 +107,9 @@ def rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind, metric: Pa
 
 def _ranked(query: np.ndarray, ids: np.ndarray, k: int | None, metric: PairMetric | None, take: Take) -> Hits:
     if len(ids) == 0 or metric is None:  # an index that never had an item knows no width
-        return Hits(ids, np.empty(0))
+        return Hits(ids, np.empty(0, np.float32))
     ranking = metric.ranking(query, len(ids))
-    ranking.add(take(ids.tolist()))
+    ranking.add(take(ids))
     order, near = ranking.order(len(ids) if k is None else k)
     return Hits(ids[order], 1.0 - near)
 
@@ -131,12 +132,13 @@ def n_candidates(k: int) -> int:
 
 def best_of(query: np.ndarray, candidates: np.ndarray, k: int, metric: PairMetric, take: Take) -> Hits:
     """The best k of candidates by id; as many are looked at as it takes until twice as many bring nothing new."""
-    ranking, n = metric.ranking(query, k), 0
+    settled = SETTLED * k
+    ranking, n = metric.ranking(query, settled), 0
     while n < len(candidates):
-        before, more = ranking.nearest(k), max(n, FIRST, 10 * k)
-        ranking.add(take(candidates[n : n + more].tolist()))
+        before, more = ranking.nearest(settled), max(n, FIRST, 10 * k)
+        ranking.add(take(candidates[n : n + more]))
         n += more
-        if np.array_equal(before, ranking.nearest(k)):
+        if np.array_equal(before, ranking.nearest(settled)):
             break
     order, near = ranking.order(k)
     return Hits(candidates[order], 1.0 - near)

@@ -45,12 +45,13 @@ class Retry(NamedTuple):
 
 
 class Done(NamedTuple):
-    """The outcome of a change, whether it is that of an earlier request with the same key, and how many pairs were
-    waiting for their chunk to fill right after it."""
+    """The outcome of a change, whether it is that of an earlier request with the same key, and, right after it, how
+    many pairs were waiting for their chunk to fill and from how many `find` had learned."""
 
     outcome: Any
     replayed: bool = False
     n_waiting: int = 0
+    n_ranking: int = 0
 
 
 class Receipts:
@@ -99,9 +100,13 @@ class Changes(ABC):
     ) -> Future[Done]:
         """Queue a change for the writer; it is made once per key."""
 
+        def told(outcome: Any, replayed: bool = False) -> Done:
+            learner = self.index.learner
+            return Done(outcome, replayed, pairs_waiting(learner), ranking_pairs(learner))
+
         def made() -> Done:
             with self.storage.watched():
-                return Done(work(self.index), n_waiting=pairs_waiting(self.index.learner))
+                return told(work(self.index))
 
         def run() -> Done:
             if request is None:
@@ -114,7 +119,7 @@ class Changes(ABC):
                     f"Idempotency-Key {request.key!r} was already used for a different request; use a new key "
                     "for each request, and reuse it only for retries."
                 )
-            return Done(receipt.outcome, True, pairs_waiting(self.index.learner))
+            return told(receipt.outcome, True)
 
         return self.writer.submit(run, n_bytes)
 
@@ -198,6 +203,12 @@ def pairs_at_a_time(learner: Learner) -> int:
     """Number of pairs that the learner learns at a time."""
     in_chunks = learner.traits.unit == "chunk" and learner.traits.learns_from == "pairs"
     return int(learner.get_params(deep=False)["chunk_size"]) if in_chunks else 1
+
+
+def ranking_pairs(learner: Learner) -> int:
+    """Number of pairs from which the metric has learned that puts the hits of `find` in order."""
+    metric = learner.pair_metric_
+    return 0 if metric is None else metric.n_pairs
 
 
 def pairs_waiting(learner: Learner) -> int:

@@ -105,6 +105,8 @@ def hot(path: str, summary: str, body: Any, result: Any, text: str) -> dict[str,
 def document(app: FastAPI) -> dict[str, Any]:
     """The whole document, made once."""
     made = get_openapi(title="onlinehash", version=onlinehash.__version__, description=DESCRIPTION, routes=app.routes)
+    found = "The nearest items by their vectors, in the order that pairs have taught; codes give the candidates."
+    made["paths"] |= hot("/v1/find", "Find", shapes.Find, results.Found, found)
     nearest = "The nearest items by Hamming distance, of one query or of several: vectors, items or codes."
     made["paths"] |= hot("/v1/search", "Search", shapes.Query, results.Found, nearest)
     made["paths"] |= hot("/v1/within", "Search within a radius", shapes.Within, results.Found, "All items so near.")

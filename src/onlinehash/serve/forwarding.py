@@ -16,7 +16,7 @@ from onlinehash.serve.guard import ADDED
 from onlinehash.serve.settings import Limits
 
 #: What a reader answers by itself although it is asked by POST, and what only the writer knows although it is not.
-READS = {"/v1/search", "/v1/within", "/v1/rerank", "/v1/search/image", "/v1/codes", "/v1/items/get"}
+READS = {"/v1/find", "/v1/search", "/v1/within", "/v1/rerank", "/v1/search/image", "/v1/codes", "/v1/items/get"}
 OF_THE_WRITER = {"/events", "/v1/teacher", "/v1/compare", "/v1/stats", "/v1/about"}
 
 #: Headers that concern one connection, not the request, and those that the reader's own guard and server put on.

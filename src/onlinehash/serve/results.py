@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct
 
@@ -64,9 +64,17 @@ class Items(Answer, kw_only=True):
     items: list[OneOfItems]
 
 
+class RankedBy(Struct, kw_only=True):
+    """What put hits in order: the `hamming` distance of codes, or the metric `learned` from so many pairs."""
+
+    metric: Literal["hamming", "learned"]
+    pairs: int | None = None
+
+
 class Found(Answer, kw_only=True):
     """Ids and distances, nearest first; a list of lists where several queries were asked."""
 
+    ranked_by: RankedBy
     ids: list[Id | list[Id]]
     distances: list[float | list[float]]
     payloads: list[Any] = []
@@ -95,13 +103,15 @@ class Map(Encoded, kw_only=True):
 
 class Learned(Answer, kw_only=True):
     """What each pair did: its loss before the step, the step (one for each model), the bits whose function changed,
-    and how many pairs are kept back until a feature map has its anchors; and how many wait for their chunk to fill."""
+    and how many pairs are kept back until a feature map has its anchors; how many wait for their chunk to fill; and
+    from how many `find` has learned, which waits for none."""
 
     loss: list[float]
     step: list[list[float]]
     bits: list[list[int]]
     pending: list[int]
     waiting: int
+    ranking_pairs: int
     n_pairs: int
 
 

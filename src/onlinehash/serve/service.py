@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from onlinehash.errors import InvalidInput, NotSupported
 from onlinehash.index.api import Capability, VectorIndex
-from onlinehash.serve.changes import Changes, Companion, Receipts
+from onlinehash.serve.changes import Changes, Companion, Receipts, ranking_pairs
 from onlinehash.serve.facts import Facts
 from onlinehash.serve.follower import Follower
 from onlinehash.serve.hub import Hub
@@ -129,7 +129,8 @@ class Service(Changes, Facts):
         """Send events for what happened since the last call; a task calls this ten times a second."""
         news = self.news.take()
         if news.count:
-            self.hub.tell("learned", news.learned() | {"n_pairs": self.n_pairs})
+            counts = {"n_pairs": self.n_pairs, "ranking_pairs": ranking_pairs(self.index.learner)}
+            self.hub.tell("learned", news.learned() | counts)
         if news.items:
             self.hub.tell("items", {"n": len(self.index)})
         state = (self.index.refreshes, self.index.serial)

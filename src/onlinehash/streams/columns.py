@@ -13,8 +13,10 @@ from onlinehash.errors import InvalidInput
 from onlinehash.streams.tables import Table
 
 SIMILAR = ("true", "1", "+1", "1.0", "similar")
-DISSIMILAR = ("false", "-1", "-1.0", "dissimilar")
+DISSIMILAR = ("false", "-1", "-1.0", "0", "0.0", "dissimilar")
 MEANINGS = dict.fromkeys(SIMILAR, True) | dict.fromkeys(DISSIMILAR, False)
+#: The numbers for dissimilar, of which a file has one.
+NUMBERS = {"-1": -1, "-1.0": -1, "0": 0, "0.0": 0}
 
 
 def has_vectors(table: Table, name: str) -> bool:
@@ -60,12 +62,31 @@ def matrix(table: Table, names: Sequence[str]) -> np.ndarray:
     return _finite(table, np.ascontiguousarray(values.T), names[0])
 
 
-def similarities(table: Table) -> np.ndarray:
-    """The column `similar` as bools."""
-    if "similar" not in table.columns:
-        raise table.lacks("a column similar")
-    expected = "similar to be true or 1, or else false or -1 (not 0, which could also mean unknown)"
-    return np.array(_each(table, table.columns["similar"], _similar, expected), np.bool_)
+class SimilarColumn:
+    """Reads the column `similar` of files as bools.
+
+    Click logs say 1 and 0, others 1 and -1. Where a file has both 0 and -1, the 0 may mean unknown, and is refused.
+    """
+
+    def __init__(self) -> None:
+        self._source: str | None = None
+        self._number: int | None = None
+
+    def __call__(self, table: Table) -> np.ndarray:
+        if "similar" not in table.columns:
+            raise table.lacks("a column similar")
+        if table.source != self._source:
+            self._source, self._number = table.source, None
+        expected = "similar to be true or 1, or else false, 0 or -1 (0 and -1 not in one file)"
+        return np.array(_each(table, table.columns["similar"], self._meaning, expected), np.bool_)
+
+    def _meaning(self, value: Any) -> bool:
+        text = str(value).strip().lower()
+        number = NUMBERS.get(text, self._number)
+        if text not in MEANINGS or self._number not in (None, number):
+            raise ValueError
+        self._number = number
+        return MEANINGS[text]
 
 
 def weights(table: Table) -> np.ndarray | None:
@@ -103,13 +124,6 @@ def _vector(value: Any) -> np.ndarray:
     if vector.ndim != 1 or not vector.size:
         raise ValueError
     return vector
-
-
-def _similar(value: Any) -> bool:
-    meaning = MEANINGS.get(str(value).strip().lower())
-    if meaning is None:
-        raise ValueError
-    return meaning
 
 
 def _weight(value: Any) -> float:

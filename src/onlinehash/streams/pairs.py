@@ -58,11 +58,12 @@ class PairReader:
 
     def __init__(self, vectors: FilePath | None = None) -> None:
         self._vectors = None if vectors is None else VectorsById(vectors)
+        self._similar = columns.SimilarColumn()
         self._width: int | None = None
         self._has_weights: bool | None = None
 
     def __call__(self, table: Table) -> Pairs:
-        similar = columns.similarities(table)
+        similar = self._similar(table)
         A, B = (self._side(table, side) for side in "ab")
         self._width = self._width or A.shape[1]
         for name, side in (("a", A), ("b", B)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from onlinehash.errors import InvalidInput
@@ -27,6 +27,13 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.numbers)
+
+    def named(self, column: str, name: str) -> Table:
+        """The same rows, with a column under another name."""
+        key = column.strip().lower()
+        if key not in self.columns:
+            raise self.lacks(f"a column {column}")
+        return replace(self, columns=self.columns | {name: self.columns[key]})
 
     def error(self, row: int, problem: str) -> InvalidInput:
         """The one sentence about a row that cannot be used."""

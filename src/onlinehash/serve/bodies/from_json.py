@@ -137,7 +137,7 @@ def _sentence(message: str, shape: type[Shape]) -> str:
         return f"expected {wanted}{at or ' as the body'}, got {_GOT.get(types[2], types[2])}."
     fields = ", ".join(shape.__struct_fields__)
     if (name := _quoted(problem, "Object contains unknown field ")) is not None:
-        return f"the field {checks.shown(name)} is unknown; the fields are {fields}."
+        return shape.refused.get(name) or f"the field {checks.shown(name)} is unknown; the fields are {fields}."
     if (name := _quoted(problem, "Object missing required field ")) is not None:
         return f"the field {name} is missing; the fields are {fields}."
     if problem.endswith("out of range"):

@@ -51,6 +51,8 @@ class Shape(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     grids: ClassVar[tuple[str, ...]] = ()
     one_of: ClassVar[Groups] = ()
     media: ClassVar[tuple[str, ...]] = (JSON, FORMAT)
+    #: Fields that the body cannot have although others like it do, and the sentence that says why.
+    refused: ClassVar[dict[str, str]] = {}
     #: Whether no body at all means a body without fields.
     may_be_empty: ClassVar[bool] = False
 
@@ -161,6 +163,26 @@ class Asked(Shape, kw_only=True):
     one_of = (("vector",), ("vectors",), ("id",), ("ids",), ("code",), ("codes",))
 
 
+class Find(Shape, kw_only=True):
+    """Whose nearest items to find (of vectors, or of items by their ids), how many, and among which."""
+
+    vector: Vector | None = None
+    vectors: Matrix | None = None
+    id: Id | None = None
+    ids: IdList | None = None
+    k: Whole = 10
+    where: Where | None = None
+    payloads: bool = False
+    dtype: DType = "float32"
+
+    example = {"vector": [0.1, 0.9], "k": 3}
+    arrays = {"vector": (1,), "vectors": (2,)}
+    columns = ("vectors", "ids")
+    media = (JSON, NPY, ARROW, FORMAT)
+    one_of = (("vector",), ("vectors",), ("id",), ("ids",))
+    refused = dict.fromkeys(("code", "codes"), "find compares vectors, not codes; /v1/search finds items by codes.")
+
+
 class Query(Asked, kw_only=True):
     """What to search for (vectors, items by their ids, or codes), and how many of the nearest items to return."""
 
@@ -179,7 +201,7 @@ class Within(Asked, kw_only=True):
 
 
 class Rerank(Shape, kw_only=True):
-    """Hits to sort by the distance of the vectors; for several vectors, one list of hits each."""
+    """Hits to sort as find would, by their vectors; for several vectors, one list of hits each."""
 
     vector: Vector | None = None
     vectors: Matrix | None = None
@@ -311,6 +333,7 @@ SHAPES: tuple[type[Shape], ...] = (
     ChangedItem,
     Ids,
     WantedItems,
+    Find,
     Query,
     Within,
     Rerank,

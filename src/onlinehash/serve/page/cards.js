@@ -15,8 +15,9 @@ export function inWords(value) {
 
 /**
  * Makes `card(item, options)` for a service. `item`: {id, payload?, url? (a picture of no item)}. All optional:
- * `distance`; `code` (hex), `against` (hex of the query), `moved` (set of flat bits); `change` (places won, or "new");
- * `rank`; `said` (true or false: what was marked); `name` (instead of the id); `onPick(id)`; `onMark(similar)`: buttons.
+ * `distance` and what it is `by` ("vectors", else bits); `code` (hex), `against` (hex of the query), `moved` (set of
+ * flat bits); `change` (places won, or "new"); `rank`; `said` (true or false: what was marked); `name` (instead of the
+ * id); `onPick(id)`; `onMark(similar)`: buttons.
  * The element has `renew(options)`, which changes these and leaves the rest, its picture above all, in place.
  */
 export function cardMaker(api, about) {
@@ -78,8 +79,18 @@ function fillFacts(facts, item, known, about) {
     make("span.soft.name", { title: name }, name),
     ...(known.change ? [changeMark(known.change)] : []),
     ...(known.distance === undefined ? []
-      : [make("span.distance", { title: "distance" }, number(known.distance))]),
+      : [make(`span.distance${known.by === "vectors" ? ".fine" : ""}`, { title: distanceTitle(known) },
+        distanceText(known))]),
   );
+}
+
+/** Bits as they are; between vectors two places tell enough. */
+function distanceText({ distance, by }) {
+  return by === "vectors" ? distance.toFixed(2).replace("-", "−") : number(distance);
+}
+
+function distanceTitle({ by }) {
+  return by === "vectors" ? "distance of the vectors, lower or higher by what was marked" : "distance in bits";
 }
 
 function changeMark(change) {
@@ -104,7 +115,7 @@ function inOneLine(item, known, about) {
     known.rank === undefined ? null : `place ${known.rank}`,
     label === undefined ? null : `${about.label} ${inWords(label)}`,
     known.name ?? `item ${item.id}`,
-    known.distance === undefined ? null : `distance ${number(known.distance)}`,
+    known.distance === undefined ? null : `distance ${distanceText(known)}`,
     said,
   ].filter(Boolean).join(", ");
 }

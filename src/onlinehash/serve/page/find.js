@@ -1,18 +1,21 @@
 /** The neighbours of a subject with their codes. */
 
 const TRIES = 3;
+const LOOKS = 20; // at a reader process, which has what its writer learned a moment later
+const PAUSE = 100; // milliseconds between two of these
 
 /**
- * Searches for the `k` nearest to {id} or {id: null, vector}, itself left out: {hits, code, encoder}. Search and codes
- * are of one and the same encoder, where the model is not faster than two requests.
+ * Finds the `k` nearest to {id} or {id: null, vector}, itself left out: {hits, code, encoder, pairs}. `by` is "codes"
+ * (Hamming distances) or "vectors" (codes give candidates, vectors and `pairs` marked pairs their order; not before
+ * `atLeast` pairs count). Hits and codes are of one and the same encoder, where the model is not faster than two
+ * requests.
  */
-export async function findNeighbours(api, subject, k) {
+export async function findNeighbours(api, subject, k, by, atLeast = 0) {
   const known = subject.id !== null;
   const own = known ? { ids: [subject.id] } : { vectors: [subject.vector] };
   const codesOf = (what) => api.post("/v1/codes", what);
   for (let tries = TRIES; ; tries--) {
-    const asked = known ? { id: subject.id } : { vector: subject.vector };
-    const answer = await api.post("/v1/search", { ...asked, k: known ? k + 1 : k, payloads: true });
+    const answer = await askAfter(api, subject, known ? k + 1 : k, by, atLeast);
     const hits = answer.ids
       .map((id, at) => ({ id, distance: answer.distances[at], payload: answer.payloads[at] }))
       .filter((hit) => hit.id !== subject.id).slice(0, k);
@@ -21,6 +24,15 @@ export async function findNeighbours(api, subject, k) {
     const agree = [mine, theirs ?? mine].every(({ encoder }) => encoder === answer.encoder);
     if (!agree && tries > 1) continue;
     hits.forEach((hit, at) => { hit.code = theirs.codes[at]; });
-    return { hits, code: mine.codes[0], encoder: answer.encoder };
+    return { hits, code: mine.codes[0], encoder: answer.encoder, pairs: answer.ranked_by.pairs ?? null };
+  }
+}
+
+async function askAfter(api, subject, k, by, atLeast) {
+  const asked = { ...(subject.id !== null ? { id: subject.id } : { vector: subject.vector }), k, payloads: true };
+  for (let looks = LOOKS; ; looks--) {
+    const answer = await api.post(by === "codes" ? "/v1/search" : "/v1/find", asked);
+    if (by === "codes" || answer.ranked_by.pairs >= atLeast || looks === 1) return answer;
+    await new Promise((resolve) => setTimeout(resolve, PAUSE));
   }
 }

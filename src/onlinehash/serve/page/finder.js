@@ -72,8 +72,8 @@ export class Finder {
 }
 
 function welcome(about) {
-  const search = "Its nearest neighbours are found by their binary codes alone.";
-  const teach = "Say which of them are similar and which are not: the codes learn it at once.";
+  const search = "Binary codes find its neighbours, their vectors put them in order.";
+  const teach = "Say which of them are similar and which are not: the order learns it at once, and the codes follow.";
   const watch = `Or start the teacher, which knows every item's ${about.label ?? "label"}, and watch.`;
   return [search, about.read_only ? null : teach, about.teacher ? watch : null].filter(Boolean).join(" ");
 }

@@ -34,7 +34,10 @@ export class Neighbours {
     this.at = 0;
   }
 
-  /** Shows `hits` in order; `options(hit)` gives each card's code, distance and the like. */
+  /**
+   * Shows `hits` in order; `options(hit)` gives each card's code, distance and the like. Gives back how many of them
+   * have another place than before ({moved}) or were not there ({fresh}).
+   */
   show(hits, options) {
     const focused = this.rows().findIndex((row) => row.contains(document.activeElement));
     const held = focused >= 0 ? document.activeElement : null;
@@ -54,6 +57,9 @@ export class Neighbours {
     const lost = this.left && document.activeElement === document.body;
     if (held || lost) (kept ? held : this.rows()[this.at]?.firstChild)?.focus({ preventScroll: true });
     this.left = false;
+    const changes = [...next.values()].map(({ change }) => change);
+    const fresh = changes.filter((change) => change === "new").length;
+    return { moved: changes.filter(Boolean).length - fresh, fresh };
   }
 
   make(hit) {

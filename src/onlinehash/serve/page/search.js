@@ -2,13 +2,13 @@
 import { Agreement } from "./agreement.js";
 import { askAboutTwo } from "./choice.js";
 import { dragCards } from "./drag.js";
-import { make } from "./elements.js";
+import { count, make } from "./elements.js";
 import { findNeighbours } from "./find.js";
 import { Finder, takeDrops, takesImages } from "./finder.js";
 import { handles, legend } from "./help.js";
 import { Neighbours } from "./neighbours.js";
 import { Said } from "./said.js";
-import { briefly, learnNow, movedBits, outcome, pairKey, teachPair } from "./teach.js";
+import { briefly, learnNow, movedBits, outcome, pairKey, reordered, teachPair } from "./teach.js";
 
 const SHOWN = 12;
 const CALM = 2500; // milliseconds without a hand on the cards before they follow the teacher again
@@ -28,6 +28,8 @@ class SearchAndTeach {
   constructor(section, context) {
     Object.assign(this, context, { section });
     Object.assign(this, { query: null, queryCard: null, encoder: null, asked: 0, busy: false, touched: 0, due: null });
+    Object.assign(this, { by: "vectors", pairs: 0, counted: 0 }); // pairs in the order shown; pairs known to count
+    this.heard = { encoder: null, pairs: 0 }; // the newest that events told of
     const { about } = context;
     this.teachable = !about.read_only;
     this.finder = new Finder(context, {
@@ -44,9 +46,13 @@ class SearchAndTeach {
     this.now = make("button.now", { type: "button", hidden: true, click: () => this.learnNow() }, "Learn now");
     this.stand = make("div.stand");
     this.title = make("h2");
+    this.order = make("p.soft.order");
+    const alone = make("input", { type: "checkbox", change: () => this.orderBy(alone.checked ? "codes" : "vectors") });
+    const whatItDoes = "order by the Hamming distance of the codes, without vectors and marks";
+    this.ways = make("label.alone", { title: whatItDoes }, alone, "codes only");
     this.results = make("div.results", { hidden: true },
       make("aside", {}, make("h2", {}, "Query"), this.stand, this.agreement.element, this.said.element),
-      make("div.answers", {}, make("div.ways", {}, this.title, legend(this.teachable)),
+      make("div.answers", {}, make("div.ways", {}, this.title, this.ways, legend(this.teachable)), this.order,
         this.neighbours.list, ...handles(this.teachable)));
     section.classList.toggle("wordy", !about.pictures);
     section.append(this.finder.element, this.line, this.results);
@@ -58,7 +64,14 @@ class SearchAndTeach {
     for (const hand of ["pointermove", "pointerdown", "keydown", "focusin"]) {
       this.neighbours.list.addEventListener(hand, () => { this.touched = Date.now(); });
     }
-    this.live.on("refreshed", ({ encoder }) => { if (encoder !== this.encoder) this.follow(); });
+    this.live.on("refreshed", ({ encoder }) => {
+      this.heard.encoder = encoder;
+      this.follow();
+    });
+    this.live.on("learned", ({ ranking_pairs: pairs }) => {
+      this.heard.pairs = pairs;
+      this.follow();
+    });
     this.live.on("items", ({ n }) => { if (n && this.finder.isEmpty) this.finder.offer().then(() => this.say("")); });
     const n = await this.finder.offer();
     if (n === 0) this.say("There is nothing here yet: add items (POST /v1/items) and they appear.");
@@ -90,24 +103,33 @@ class SearchAndTeach {
     }
   }
 
-  /** Searches, shows what came and says `story` unless it is null; false where it failed or another overtook it. */
-  async search(moved = null, story = null) {
+  /**
+   * Searches, shows what came and says `story`: nothing where it is null, and where it is a function what that makes
+   * of {moved, fresh, followed}. `bits` are those that have just moved, to be marked where the codes shown followed.
+   * False where the search failed or another overtook it.
+   */
+  async search(bits = null, story = null) {
     const mine = ++this.asked;
     const query = this.query;
     try {
-      const found = await findNeighbours(this.api, query, SHOWN);
+      const by = this.by;
+      const found = await findNeighbours(this.api, query, SHOWN, by, this.counted);
       if (mine !== this.asked) return false;
-      this.encoder = found.encoder;
+      const followed = found.encoder !== this.encoder;
+      const moved = followed ? bits : null;
+      Object.assign(this, { encoder: found.encoder, pairs: found.pairs ?? this.pairs });
       this.queryCard.renew({ code: found.code, moved });
       this.stand.replaceChildren(this.queryCard);
       this.results.hidden = false;
       this.finder.element.classList.add("small");
-      this.neighbours.show(found.hits, (hit) => ({
-        code: hit.code, distance: hit.distance, against: found.code, moved, said: this.said.of(pairKey(query, hit)),
+      const change = this.neighbours.show(found.hits, (hit) => ({
+        code: hit.code, distance: hit.distance, by, against: found.code, moved,
+        said: this.said.of(pairKey(query, hit)),
       }));
       this.title.textContent = found.hits.length ? `The ${found.hits.length} nearest` : "No neighbours";
-      const agreed = this.agreement.show(query, found.hits, found.encoder);
-      if (story !== null) this.say(story, agreed);
+      this.order.textContent = inOrder(by, found.pairs);
+      const agreed = this.agreement.show(query, found.hits, `${by} ${found.encoder} ${found.pairs}`);
+      if (story !== null) this.say(typeof story === "string" ? story : story({ ...change, followed }), agreed);
       return true;
     } catch (error) {
       if (mine === this.asked) this.say(error.kind === "NotReady" ? `Not ready yet: ${error.message}` : error.message);
@@ -118,13 +140,22 @@ class SearchAndTeach {
   /** Says what two subjects are to each other and shows what that changed. */
   mark(a, b, similar) {
     return this.teaching(async () => {
-      const update = await teachPair(this.api, a, b, similar);
-      const story = `You said ${similar ? "similar" : "not similar"}: ${outcome(update, this.about)}`;
-      this.said.add(pairKey(a, b), a, b, similar, briefly(update, this.about));
-      if (this.query) await this.search(movedBits(update, this.about), story);
-      else this.say(story);
+      const update = await teachPair(this.api, a, b, similar, this.by === "codes");
+      this.counted = update.counted;
+      this.said.add(pairKey(a, b), a, b, similar, briefly(update));
+      const story = (change) => `You said ${similar ? "similar" : "not similar"}: ${
+        [reordered(change), outcome(update, this.about, change.followed)].filter(Boolean).join("; ")}`;
+      if (!this.query) this.say(story({ followed: false }));
+      else if (!await this.search(movedBits(update, this.about), story)) return;
       this.now.hidden = !update.pending && !update.waiting;
     });
+  }
+
+  /** The same query in another order. */
+  orderBy(by) {
+    this.by = by;
+    this.agreement.clear(); // its line is of one order
+    if (this.query) this.search(null, "");
   }
 
   /** For who does not want to wait until there are as many pairs as are learned together. */
@@ -158,15 +189,27 @@ class SearchAndTeach {
     if (similar !== null) this.mark(a, b, similar);
   }
 
+  /** Whether something was learned that is not in what is shown. */
+  get isBehind() {
+    const { encoder, pairs } = this.heard;
+    return (encoder !== null && encoder !== this.encoder) || (this.by === "vectors" && pairs > this.pairs);
+  }
+
   /** Keeps up with what others teach, though never under somebody's hand. */
   follow() {
-    if (!this.query || this.due || this.section.hidden) return;
+    if (!this.query || this.due || this.section.hidden || !this.isBehind) return;
     const wait = Math.max(OFTEN, this.touched + CALM - Date.now());
     this.due = setTimeout(() => {
       this.due = null;
-      if (this.busy || this.section.hidden) return;
+      if (this.busy || this.section.hidden || !this.isBehind) return;
       if (Date.now() < this.touched + CALM) return this.follow();
       this.search();
     }, wait);
   }
+}
+
+/** What put the neighbours in order. */
+function inOrder(by, pairs) {
+  if (by === "codes") return "by the distance of their codes, in bits";
+  return pairs ? `by their vectors and ${count(pairs, "pair")}` : "by their vectors";
 }

@@ -2,14 +2,18 @@
 import { count, number } from "./elements.js";
 import { write } from "./json.js";
 
-/** Tells the service about two subjects ({id} or {vector}) and gives back its update: loss, bits, and what waits. */
-export async function teachPair(api, a, b, similar) {
+/**
+ * Tells the service about two subjects ({id} or {vector}); `refresh` where the codes are to follow before the answer.
+ * Gives back its update: loss, bits, what waits, and how many pairs count in the order of what is found.
+ */
+export async function teachPair(api, a, b, similar, refresh) {
   const byId = a.id !== null && b.id !== null;
   const pair = byId
     ? { id_a: a.id, id_b: b.id }
     : { a: await vectorOf(api, a), b: await vectorOf(api, b) };
-  const answer = await api.post("/v1/learn", { ...pair, similar, refresh: true });
-  return { loss: answer.loss[0], bits: answer.bits[0], pending: answer.pending[0], waiting: answer.waiting };
+  const answer = await api.post("/v1/learn", { ...pair, similar, refresh });
+  const { waiting, ranking_pairs: counted } = answer;
+  return { loss: answer.loss[0], bits: answer.bits[0], pending: answer.pending[0], waiting, counted };
 }
 
 /** Lets the learner take the pairs that wait now, few as they are, and the codes follow. */
@@ -22,29 +26,37 @@ async function vectorOf(api, subject) {
   return subject.vector ?? (await api.post("/v1/items/get", { ids: [subject.id], vectors: true })).items[0].vector;
 }
 
-/** "loss 5, moved 7 of 32 bits" */
-export function outcome({ loss, bits, pending, waiting }, about) {
-  if (pending) return `kept for later: ${count(pending, "pair")} wait until the model has seen enough items`;
-  if (waiting) return `noted, pair ${waiting} of the ${about.chunk} that are learned together`;
-  if (!bits.length) return unmoved(loss, about);
-  const all = about.n_bits * about.n_models;
-  const moved = `moved ${bits.length} of ${count(all, "bit")}`;
-  if (about.chunk > 1) return `learned together with the pairs before it, ${moved}`;
-  return `loss ${number(loss)}, ${moved}${bits.length === all ? " (early on, each pair moves all of them a little)" : ""}`;
+/** What a mark did to the order: how many of what is shown, if anything is, have another place or are new. */
+export function reordered({ moved, fresh }) {
+  const parts = [moved && `${moved} moved`, fresh && `${fresh} new`].filter(Boolean);
+  const order = parts.length ? parts.join(", ") : moved === undefined ? null : "the order stays";
+  return ["counted", order].filter(Boolean).join(", ");
 }
 
-/** Of a pair that moved nothing. Only the paper's loss is zero exactly if the codes say the same as the pair. */
+/**
+ * What it did to the hash functions, or when it will; `followed`: whether the codes shown are newer than those before.
+ * What a pair does to the order never waits; hash functions may learn in chunks, and codes follow them at refreshes.
+ */
+export function outcome({ loss, bits, pending, waiting }, about, followed) {
+  if (pending) return `the hash functions learn it once there are enough items (${count(pending, "pair")} waiting)`;
+  if (waiting) return `the hash functions learn it after ${count(about.chunk - waiting, "more pair")}`;
+  if (!bits.length) return unmoved(loss, about);
+  const all = about.n_bits * about.n_models;
+  const early = about.chunk === 1 && bits.length === all ? " (early on, each pair moves all of them a little)" : "";
+  const later = followed ? "" : ", the codes follow at the next refresh";
+  const moved = `moved ${bits.length} of ${count(all, "bit")}${early}${later}`;
+  return about.chunk > 1 ? `learned with the pairs before it, ${moved}` : `loss ${number(loss)}, ${moved}`;
+}
+
+/** Of a pair that moved nothing. Only the paper's loss is zero exactly if the functions' codes say what the pair does. */
 function unmoved(loss, { method }) {
   const counts = ["OnlineHashing", "MultiModelOnlineHashing"].includes(method);
-  return counts && !loss ? "nothing to learn: the codes already agree" : "noted: no bit has moved";
+  return counts && !loss ? "the hash functions already agree" : "no hash function has moved";
 }
 
 /** The same for a narrow list, where it stays, so that it must stay true. */
-export function briefly({ loss, bits, pending, waiting }, about) {
-  if (pending) return "kept for later";
-  if (waiting) return "noted";
-  if (!bits.length) return unmoved(loss, about).split(":")[0];
-  return about.chunk > 1 ? `learned, ${count(bits.length, "bit")}` : `loss ${number(loss)}, ${count(bits.length, "bit")}`;
+export function briefly({ bits, pending, waiting }) {
+  return pending || waiting || !bits.length ? "counted" : `counted, ${count(bits.length, "bit")}`;
 }
 
 /** The positions to mark in the codes shown: none where nothing was learned, nor where all moved with their centre. */

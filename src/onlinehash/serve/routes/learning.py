@@ -16,7 +16,7 @@ from onlinehash.learners.update import Updates
 from onlinehash.serve import logs, results
 from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes
-from onlinehash.serve.changes import pairs_waiting
+from onlinehash.serve.changes import Done, pairs_waiting, ranking_pairs
 from onlinehash.serve.documents import described
 from onlinehash.serve.errors import Busy, Unavailable
 from onlinehash.serve.exchange import REPLAYED_HEADER, done, parsed, retry_of
@@ -30,13 +30,14 @@ def routes(service: Service) -> APIRouter:
     """The routes that teach."""
     router, index = APIRouter(tags=["learning"]), service.index
 
-    def learned(updates: Updates, n_waiting: int) -> dict[str, Any]:
+    def learned(updates: Updates, change: Done) -> dict[str, Any]:
         return {
             "loss": updates.loss,
             "step": updates.step,
             "bits": [updates.bits(t).tolist() for t in range(len(updates))],
             "pending": updates.pending,
-            "waiting": n_waiting,
+            "waiting": change.n_waiting,
+            "ranking_pairs": change.n_ranking,
             "n_pairs": service.n_pairs,
         }
 
@@ -57,7 +58,7 @@ def routes(service: Service) -> APIRouter:
         if body.refresh:
             await asyncio.shield(asyncio.wrap_future(change))
             await refreshed_when_there_is_room()
-        return await done(change, service, lambda updates: learned(updates, change.result().n_waiting))
+        return await done(change, service, lambda updates: learned(updates, change.result()))
 
     @router.post("/v1/learn/labelled", **described("Learn labels", shapes.Labelled, results.Taught, changes=True))
     async def labelled(request: Request) -> Response:
@@ -80,16 +81,14 @@ def routes(service: Service) -> APIRouter:
         shown = [list(pair) for pair in zip(pairs.ids_a, pairs.ids_b, pairs.similar, pairs.weight, strict=True)]
         if not shown:
             nothing: dict[str, Any] = {name: [] for name in ("loss", "step", "bits", "pending", "pairs")}
-            counts = {"waiting": pairs_waiting(index.learner), "n_pairs": service.n_pairs}
-            return answer(nothing | counts, index.encoder)
+            counts = {"waiting": pairs_waiting(index.learner), "ranking_pairs": ranking_pairs(index.learner)}
+            return answer(nothing | counts | {"n_pairs": service.n_pairs}, index.encoder)
         retry = retry_of(request, data)
         if body.vector is None:
             change = service.learn_by_id(pairs.ids_a, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
         else:
             change = service.learn_with_items(body.vector, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
-        return await done(
-            change, service, lambda updates: learned(updates, change.result().n_waiting) | {"pairs": shown}
-        )
+        return await done(change, service, lambda updates: learned(updates, change.result()) | {"pairs": shown})
 
     @router.post("/v1/flush", **described("Flush", None, results.Taught, changes=True))
     async def flush(request: Request) -> Response:

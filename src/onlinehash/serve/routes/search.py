@@ -19,10 +19,12 @@ from onlinehash.index.api import Capability
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import filters
+from onlinehash.live.queries import n_candidates
 from onlinehash.serve import results
 from onlinehash.serve.answers import answer, send_json
 from onlinehash.serve.batches import Batches
 from onlinehash.serve.bodies import shapes
+from onlinehash.serve.changes import ranking_pairs
 from onlinehash.serve.documents import described
 from onlinehash.serve.errors import Busy, NotFound, TooLarge, UnsupportedMediaType
 from onlinehash.serve.exchange import asked, body_of, parsed
@@ -39,8 +41,12 @@ HITS_AT_ONCE = 8
 #: Up to so many queries, fields and values of a filter, or hits to rerank, a search looks cheap.
 FEW_QUERIES, FEW_FIELDS, FEW_VALUES, FEW_RERANKED = 16, 4, 100, 1000
 
-#: Items times queries that are compared, and queries that are reranked, between two looks at the deadline.
-_COMPARED_AT_ONCE, _RERANKED_AT_ONCE = 500_000_000, 256
+#: Items times queries that are compared, queries that are reranked, and queries that find, between two looks at the
+#: deadline.
+_COMPARED_AT_ONCE, _RERANKED_AT_ONCE, _FOUND_AT_ONCE = 500_000_000, 256, 32
+
+#: What an answer says of hits in the order of their codes' distances.
+_HAMMING = {"ranked_by": {"metric": "hamming"}}
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -49,9 +55,23 @@ R = TypeVar("R")
 def hot_routes(service: Service) -> list[Route]:
     """Plain Starlette routes, without the overhead of FastAPI; `documents` adds them to OpenAPI."""
     return [
+        Route("/v1/find", Finds(service), methods=["POST"]),
         Route("/v1/search", Searches(service), methods=["POST"]),
         Route("/v1/within", Radii(service), methods=["POST"]),
     ]
+
+
+class Finds:
+    """`POST /v1/find`, an ASGI application."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        body = await asked(shapes.Find, scope, receive, self._service)
+        is_dear = _is_dear(body) or min(body.k, len(self._service.index)) > FEW_RERANKED
+        response = await read(self._service, receive, lambda deadline: _find(self._service, body, deadline), is_dear)
+        await response(scope, receive, send)
 
 
 class Searches:
@@ -70,8 +90,8 @@ class Searches:
             return
         found = await self._batches.search(body.vector, body.k)
         self._service.searches += 1
-        document = {"ids": _plain(found.ids), "distances": found.distances, "encoder": found.encoder.version}
-        await send_json(scope, send, document)
+        hits = _lists(Hits(found.ids, found.distances), _HAMMING)
+        await send_json(scope, send, hits | {"encoder": found.encoder.version})
 
 
 class Radii:
@@ -94,7 +114,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/v1/rerank", **described("Rerank hits", shapes.Rerank, results.Found))
     async def rerank(request: Request) -> Response:
-        """Sort hits by the distance between the query and the stored vectors."""
+        """Sort hits as find would: by their vectors, in the order that pairs have taught."""
         body, _ = await parsed(request, service, shapes.Rerank)
         query: Any = body.vector if body.vector is not None else body.vectors
         if len({type(id) for id in body.ids}) > 1:
@@ -102,14 +122,16 @@ def routes(service: Service) -> APIRouter:
         ids = np.array(body.ids, object)  # as NumPy would make strings of numbers beside a string
         hits = Hits(ids, np.zeros(ids.shape))
         encoder = index.encoder
-        ranked = await read(
-            service, request.receive, lambda _: index.rerank(query, hits, body.k), len(body.ids) > FEW_RERANKED
-        )
-        return answer(_lists(ranked), encoder)
+
+        def rank(_: Deadline) -> Response:
+            ranked_by = _learned(service)
+            return answer(_lists(index.rerank(query, hits, body.k), ranked_by), encoder)
+
+        return await read(service, request.receive, rank, len(body.ids) > FEW_RERANKED)
 
     @router.post("/v1/search/image", **described("Search by a picture", MEDIA_TYPES, results.FoundByPicture))
     async def by_image(request: Request, k: Annotated[int, Query(ge=0, le=2**63 - 1)] = 10) -> Response:
-        """The items whose vectors are near that of a picture: PNG, JPEG or WebP."""
+        """What find gives for the vector of a picture: PNG, JPEG or WebP."""
         if service.pictures is None:
             raise NotFound("this index cannot search by picture; start the service with --pictures.")
         if k > service.limits.k:
@@ -119,14 +141,15 @@ def routes(service: Service) -> APIRouter:
         if kind not in MEDIA_TYPES:
             raise UnsupportedMediaType(f"expected {', '.join(MEDIA_TYPES)}, got {kind[:80]!r}.")
 
-        def find() -> Response:
-            assert service.pictures is not None
-            vector = service.pictures.vector_of(data)
-            hits, encoder = index.searched(vector, k)
-            service.searches += 1
-            return answer(_lists(hits) | {"vector": vector}, encoder)
+        vector = await asyncio.to_thread(service.pictures.vector_of, data)
 
-        return await asyncio.to_thread(find)
+        def find(_: Deadline) -> Response:
+            ranked_by = _learned(service)
+            hits, encoder = index.found(vector, k)
+            service.searches += 1
+            return answer(_lists(hits, ranked_by) | {"vector": vector}, encoder)
+
+        return await read(service, request.receive, find, min(k, len(index)) > FEW_RERANKED)
 
     @router.post("/v1/codes", **described("Get codes", shapes.WantedCodes, results.Encoded))
     async def codes(request: Request) -> Response:
@@ -142,9 +165,10 @@ async def read(service: Service, receive: Receive, find: Callable[[Deadline], T]
     return await service.reads.run(lambda deadline: service.read(lambda: find(deadline)), receive, is_dear)
 
 
-def _is_dear(body: shapes.Asked) -> bool:
+def _is_dear(body: shapes.Asked | shapes.Find) -> bool:
     """Whether a search looks as if it took long: one for many queries, or with a large filter."""
-    queries = next((many for many in (body.vectors, body.ids, body.codes) if many is not None), ())
+    codes = None if isinstance(body, shapes.Find) else body.codes
+    queries = next((many for many in (body.vectors, body.ids, codes) if many is not None), ())
     where = body.where or {}
     return len(queries) > FEW_QUERIES or len(where) > FEW_FIELDS or filters.exceeds(where.values(), FEW_VALUES)
 
@@ -169,6 +193,30 @@ def encoded(service: Service, ids: Any, vectors: Any, more: dict[str, Any] | Non
     return answer({"codes": texts, **shape, **(more or {})}, encoder)
 
 
+def _find(service: Service, body: shapes.Find, deadline: Deadline) -> Response:
+    index, where = service.index, _filter(service, body, deadline)
+    vectors, ranked_by = _vectors(service, body), _learned(service)
+    _refuse_many(service, min(body.k, len(index)) * (1 if np.ndim(vectors) == 1 else len(vectors)))
+
+    def find(some: Any) -> tuple[Hits, Encoder]:
+        return index.found(some, body.k, where)
+
+    if np.ndim(vectors) == 1:
+        hits, encoder = find(vectors)
+    else:
+        step = min(HITS_AT_ONCE * service.limits.hits // n_candidates(body.k), _FOUND_AT_ONCE)
+        hits, encoder = _in_parts(vectors, step, find, _joined, lambda _: deadline.check())
+    service.searches += 1 if hits.ids.ndim == 1 else len(hits.ids)
+    return answer(_lists(hits, ranked_by) | _payloads(service, hits.ids, body.payloads), encoder)
+
+
+def _joined(parts: list[Hits]) -> Hits | None:
+    """The hits of all queries, unless items came or went meanwhile and some found fewer than others."""
+    if len({hits.ids.shape[1] for hits in parts}) > 1:
+        return None
+    return Hits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
 def _search(service: Service, body: shapes.Query, deadline: Deadline) -> Response:
     index, where = service.index, _filter(service, body, deadline)
     query = _asked(service, body)
@@ -183,20 +231,16 @@ def _search(service: Service, body: shapes.Query, deadline: Deadline) -> Respons
         hits, encoder = index.searched(some, body.k, where)
         return index.rerank(some, hits) if body.rerank else hits, encoder
 
-    def join(found: list[Hits]) -> Hits | None:
-        if len({hits.ids.shape[1] for hits in found}) > 1:  # items came or went, and there are not k of them
-            return None
-        return Hits(*(np.concatenate(column) for column in zip(*found, strict=True)))
-
+    ranked_by = _learned(service) if body.rerank else _HAMMING
     if vectors is not None and np.ndim(vectors) == 1:
         hits, encoder = undisturbed(lambda: find(query))
     else:
         step = min(_COMPARED_AT_ONCE // max(len(index), 1), _RERANKED_AT_ONCE if body.rerank else len(query))
-        hits, encoder = _in_parts(query, step, find, join, lambda _: deadline.check())
+        hits, encoder = _in_parts(query, step, find, _joined, lambda _: deadline.check())
     if body.code is not None:
         hits = Hits(hits.ids[0], hits.distances[0])
     service.searches += 1 if hits.ids.ndim == 1 else len(hits.ids)
-    return answer(_lists(hits) | _payloads(service, hits.ids, body.payloads), encoder)
+    return answer(_lists(hits, ranked_by) | _payloads(service, hits.ids, body.payloads), encoder)
 
 
 def _within(service: Service, body: shapes.Within, deadline: Deadline) -> Response:
@@ -205,9 +249,9 @@ def _within(service: Service, body: shapes.Within, deadline: Deadline) -> Respon
         (found,) = found
     if isinstance(found, Hits):
         service.searches += 1
-        return answer(_lists(found) | _payloads(service, found.ids, body.payloads), encoder)
+        return answer(_lists(found, _HAMMING) | _payloads(service, found.ids, body.payloads), encoder)
     service.searches += len(found)
-    lists = {"ids": [hits.ids.tolist() for hits in found], "distances": [hits.distances for hits in found]}
+    lists = {"ids": [hits.ids.tolist() for hits in found], "distances": [hits.distances for hits in found]} | _HAMMING
     if body.payloads:
         lists["payloads"] = [service.index.payloads_of(ids) for ids in lists["ids"]]
     return answer(lists, encoder)
@@ -265,7 +309,7 @@ def _in_parts(
     raise Busy(f"the index was changed {TRIES} times during the request; retry, with fewer queries at once.")
 
 
-def _filter(service: Service, body: shapes.Asked, deadline: Deadline) -> Any:
+def _filter(service: Service, body: shapes.Asked | shapes.Find, deadline: Deadline) -> Any:
     """The filter of a request, within the limits and the time that it has."""
     if body.where is None:
         return None
@@ -280,13 +324,24 @@ def _refuse_many(service: Service, n: int) -> None:
 
 def _asked(service: Service, body: shapes.Asked) -> Any:
     """What to search for: vectors, or codes."""
-    if body.vector is not None or body.vectors is not None:
-        return body.vector if body.vector is not None else body.vectors
+    if body.code is not None or body.codes is not None:
+        return _codes(service, [body.code or ""] if body.codes is None else body.codes)
+    return _vectors(service, body)
+
+
+def _vectors(service: Service, body: shapes.Asked | shapes.Find) -> np.ndarray:
+    """What to search for: one vector or several, as they were sent or those of items."""
+    if body.vector is not None:
+        return body.vector
+    if body.vectors is not None:
+        return body.vectors
     if body.id is not None:
         return service.index.vectors_of([body.id])[0]
-    if body.ids is not None:
-        return service.index.vectors_of(body.ids) if len(body.ids) else np.empty((0, service.n_features))
-    return _codes(service, [body.code or ""] if body.codes is None else body.codes)
+    return (
+        service.index.vectors_of(body.ids)
+        if body.ids is not None and len(body.ids)
+        else np.empty((0, service.n_features))
+    )
 
 
 def not_ready(service: Service) -> NotReady:
@@ -314,8 +369,13 @@ def _codes(service: Service, texts: list[str]) -> Codes:
     return Codes.from_rows(packed, encoder.n_bits, encoder.n_models).checked()
 
 
-def _lists(hits: Hits) -> dict[str, Any]:
-    return {"ids": _plain(hits.ids), "distances": hits.distances}
+def _lists(hits: Hits, ranked_by: dict[str, Any]) -> dict[str, Any]:
+    return {"ids": _plain(hits.ids), "distances": hits.distances} | ranked_by
+
+
+def _learned(service: Service) -> dict[str, Any]:
+    """What an answer says of hits that the learned metric will put in order, which may learn more meanwhile."""
+    return {"ranked_by": {"metric": "learned", "pairs": ranking_pairs(service.index.learner)}}
 
 
 def _plain(ids: np.ndarray) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onlinehash import BlendedPairHashing, OnlineHashing
+from onlinehash import OnlineHashing, RbfAnchors
 from onlinehash.errors import FormatError
 from onlinehash.io import files
 from onlinehash.learners import pair_metric
@@ -18,7 +18,8 @@ D = 6
 @pytest.fixture
 def small(monkeypatch):
     """Constants at which little happens soon."""
-    for name, value in {"KEPT": 40, "RANK": 3, "N_POINTS": 30, "BATCH": 16, "MOST_CHUNK": 12, "ANSWERS": 25}.items():
+    values = {"KEPT": 40, "RANK": 3, "N_POINTS": 30, "BATCH": 16, "MOST_CHUNK": 12, "ANSWERS": 25, "LEAST_POINTS": 8}
+    for name, value in values.items():
         monkeypatch.setattr(pair_metric, name, value)
 
 
@@ -54,11 +55,15 @@ def test_it_is_its_reference(small, n_points):
         assert order.tolist() == expected
 
 
+@pytest.mark.parametrize("features", [None, RbfAnchors(40)], ids=["vectors", "anchors"])
 @pytest.mark.parametrize("size", [1, 3, 16, 64])
-def test_any_split_of_a_stream_gives_the_same_bytes(small, size):
+def test_any_split_of_a_stream_gives_the_same_bytes(small, size, features):
     A, B, similar, weight = stream(200)
-    whole = BlendedPairHashing(8, random_state=0).keep_metric().partial_fit_pairs(A, B, similar, weight)
-    parts = BlendedPairHashing(8, random_state=0).keep_metric()
+    A[7], B[33], A[50], B[51] = 0, 0, 1e-30 * A[50], 1e3 * B[51]
+    whole = OnlineHashing(8, features=features, random_state=0).keep_metric()
+    whole.partial_fit_pairs(A, B, similar, weight)
+    assert whole.pair_metric_.n_pairs == whole.n_pairs_seen_ == 200
+    parts = OnlineHashing(8, features=features, random_state=0).keep_metric()
     for start in range(0, 200, size):
         some = slice(start, start + size)
         parts.partial_fit_pairs(A[some], B[some], similar[some], weight[some])
@@ -132,6 +137,51 @@ def test_a_mark_moves_the_result_at_once():
     assert order(query)[0] == good
     assert order(query)[-1] == bad
     assert order(other) == others
+
+
+def test_a_second_thought_counts():
+    rng = np.random.default_rng(0)
+    rows, query = rng.standard_normal((300, 20)).astype(np.float32), rng.standard_normal(20).astype(np.float32)
+    metric = PairMetric(20, seed=0)
+
+    def rank(item: int) -> int:
+        ranking = metric.ranking(query, 300)
+        ranking.add(rows)
+        return ranking.order(300)[0].tolist().index(item)
+
+    def mark(item: int, similar: int, weight: float = 1.0) -> None:
+        metric.learn(query[None], rows[item][None], np.array([similar], np.int8), np.array([weight]))
+
+    for similar in (1, 1, -1):
+        mark(4, similar)
+    assert rank(4) == 299
+    mark(4, 1)
+    assert rank(4) == 0
+    before = rank(9)
+    mark(9, 1, 0.0)
+    mark(9, 1, 1e-9)
+    assert rank(9) == before
+
+
+@pytest.mark.parametrize("kind", ["far from zero", "one long axis"])
+def test_marks_leave_other_queries_alone_where_all_cosines_are_high(kind):
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((400, 8))
+    rows = rows + 30 if kind == "far from zero" else rows * [300, 1, 1, 1, 1, 1, 1, 1] + [1000, 0, 0, 0, 0, 0, 0, 0]
+    rows = rows.astype(np.float32)
+    metric = PairMetric(8, seed=0)
+    metric.observe(rows)
+
+    def order(q: np.ndarray) -> list[int]:
+        ranking = metric.ranking(q, 400)
+        ranking.add(rows)
+        return ranking.order(10)[0].tolist()
+
+    others = [order(row) for row in rows[1:40]]
+    for shown in order(rows[0]):
+        metric.learn(rows[:1], rows[shown][None], np.array([-1 if shown else 1], np.int8), np.ones(1))
+    changed = sum(len(set(order(row)) - set(before)) for row, before in zip(rows[1:40], others, strict=True))
+    assert changed <= 0.1 * 10 * 39
 
 
 def test_vectors_of_any_length_are_compared():

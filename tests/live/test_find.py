@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 
 import numpy as np
 import pytest
@@ -59,8 +60,8 @@ def test_candidates_are_looked_at_until_more_bring_nothing_new(monkeypatch):
     index = LiveIndex(LSH(64, random_state=0))
     index.add(None, items)
     looked = []
-    take = index._directions
-    monkeypatch.setattr(index, "_directions", lambda ids: looked.append(len(ids)) or take(ids))
+    take = index._table.directions
+    monkeypatch.setattr(index._table, "directions", lambda p, g: looked.append(len(p)) or take(p, g))
     U = items / np.linalg.norm(items, axis=1, keepdims=True)
     hit = 0
     for query in clustered(3000)[:40]:
@@ -108,7 +109,7 @@ def test_filters(index):
 
 def test_what_it_learned_is_there_after_a_restart(tmp_path):
     query = rows(1, 9)[0]
-    with LiveIndex(n_bits=32, path=tmp_path / "items") as index:
+    with LiveIndex(n_bits=32, path=tmp_path / "items", precision="float32") as index:
         index.add(None, clustered(1500))
         for marked in range(60):
             shown = index.find(clustered(1500)[marked]).ids
@@ -117,13 +118,13 @@ def test_what_it_learned_is_there_after_a_restart(tmp_path):
         assert index.learner.pair_metric_.n_steps > 0
         before = index.find(query, 50)
     for read_only in (False, True):
-        with LiveIndex.open(tmp_path / "items", read_only=read_only) as again:
+        with LiveIndex.open(tmp_path / "items", read_only=read_only, precision="float32") as again:
             found = again.find(query, 50)
             assert found.ids.tolist() == before.ids.tolist()
             assert found.distances.tobytes() == before.distances.tobytes()
     with LiveIndex.open(tmp_path / "items") as index:
         index.backup(tmp_path / "copy")
-    with LiveIndex.open(tmp_path / "copy") as copy:
+    with LiveIndex.open(tmp_path / "copy", precision="float32") as copy:
         assert copy.find(query, 50).ids.tolist() == before.ids.tolist()
 
 
@@ -155,26 +156,80 @@ def test_directions_in_memory_follow_the_disk(tmp_path, precision, monkeypatch):
             reader.reload()
             exact, query = index.vectors, rows(1, 300 + step)[0]
             for one in (index, reader):
-                near = one._directions(one.ids)
+                near = one._moment(None).vectors(one._table.view.items.positions())
                 lengths = np.linalg.norm(near, axis=1) * np.linalg.norm(exact, axis=1)
                 assert ((near * exact).sum(axis=1) / lengths > 0.999).all()
             assert index.find(query, 5).ids.tolist() == reader.find(query, 5).ids.tolist()
         reader.close()
 
 
-def test_bytes_a_value():
-    class Rows:
-        def __len__(self) -> int:
-            return BLOCK_ROWS
-
-        def take(self, positions: np.ndarray) -> np.ndarray:
-            return np.ones((len(positions), D), np.float32)
-
-    for precision, size in (("int8", 1), ("float16", 2), ("float32", 4)):
-        directions = Directions(Rows(), precision)
+@pytest.mark.parametrize("offset", [0.0, 20.0, 100.0])
+def test_bytes_a_value_and_how_exact_they_are(offset):
+    exact, positions = rows(500) + np.float32(offset), np.arange(500)
+    for precision, size, error in (("int8", 1, 0.06), ("float16", 2, 0.04), ("float32", 4, 0.0)):
+        directions = Directions(precision)
         assert directions.nbytes == 0
-        directions.take(np.array([5, 3]))
-        assert directions.nbytes == BLOCK_ROWS * D * size
+        directions.put(positions[:200], exact[:200])
+        found, unknown = directions.take(positions)
+        assert unknown.tolist() == list(range(200, 500))
+        directions.put(positions[200:], exact[200:])
+        directions.put(positions[77:78], 1000 * exact[77:78])  # does not fit in one byte
+        found, unknown = directions.take(positions[::-1])
+        assert not len(unknown)
+        kept = np.arange(500) != 77
+        assert np.abs(found[::-1] - exact)[kept].max() <= error
+        np.testing.assert_allclose(found[::-1][77], 1000 * exact[77], rtol=1e-3)
+        assert BLOCK_ROWS * D * size <= directions.nbytes < BLOCK_ROWS * D * size + 3000
+
+
+def test_rows_that_are_not_like_the_first_do_not_fill_the_memory():
+    directions = Directions("int8")
+    directions.put(np.arange(10), 1e-6 * rows(10))
+    for start in range(10, 4000, 100):
+        directions.put(np.arange(start, start + 100), rows(100, start))
+    assert directions.nbytes < 2 * BLOCK_ROWS * D
+
+
+def test_items_that_come_and_go_meanwhile(tmp_path):
+    """Searches see one state, while others add, remove and count positions anew."""
+    with LiveIndex(OnlineHashing(32, random_state=0), refresh.by_hand(), path=tmp_path / "items") as index:
+        index.add(range(3000), clustered(3000))
+        index.refresh()
+        problems: list[BaseException] = []
+        done = threading.Event()
+
+        def change() -> None:
+            try:
+                for step in range(120):
+                    index.remove(range(20 * step, 20 * step + 20))
+                    index.add(range(5000 + 10 * step, 5010 + 10 * step), rows(10, step))
+            except BaseException as error:
+                problems.append(error)
+            finally:
+                done.set()
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        n = 0
+        while not done.is_set() or n == 0:
+            found = index.find(rows(70, n), 5)
+            assert found.ids.shape == (70, 5)
+            n += 1
+        thread.join()
+        assert not problems
+        assert len(index) == 3000 - 120 * 20 + 120 * 10
+
+
+def test_a_reader_needs_only_the_items_it_compares(tmp_path, monkeypatch):
+    monkeypatch.setattr(queries, "FIRST", 50)
+    with LiveIndex(OnlineHashing(32, random_state=0), refresh.by_hand(), path=tmp_path / "items") as index:
+        index.add(None, clustered(3000))
+        index.refresh()
+        query = clustered(1)[0]
+        with LiveIndex.open(tmp_path / "items", read_only=True) as reader:
+            farthest = index.search(query, 3000).ids[-1]
+            index.update([farthest], rows(1, 4))
+            assert reader.find(query, 2).ids[0] == 0
 
 
 def test_what_is_refused(index):

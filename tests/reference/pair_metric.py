@@ -13,6 +13,7 @@ class SlowMetric:
     def __init__(self, d: int, seed: int) -> None:
         self.d, self.seed = d, seed
         self.points: list[np.ndarray] = []
+        self.radius = constants.ROUNDING
         self.pairs: list[tuple[np.ndarray, np.ndarray, int, float]] = []
         self.P: np.ndarray | None = None
         self.n_learned = self.n_steps = 0
@@ -21,6 +22,10 @@ class SlowMetric:
     def observe(self, x: np.ndarray) -> None:
         if self.P is None:
             self.points.append(unit(x))
+            n = len(self.points)
+            if n >= constants.LEAST_POINTS and n & (n - 1) == 0:
+                gaps = [min(np.linalg.norm(a - b) for b in self.points if b is not a) for a in self.points]
+                self.radius = max(constants.ROUNDING, constants.SAME * float(np.median(gaps)))
             if len(self.points) == constants.N_POINTS:
                 X = np.array(self.points, np.float32).astype(np.float64)
                 self.P = np.linalg.eigh(X.T @ X)[1][:, ::-1][:, : constants.RANK]
@@ -107,10 +112,12 @@ class SlowMetric:
         """All candidates, the nearest first."""
         q = unit(query)
         share = self.share if self.n_steps else 0.0
-        marks: list[tuple[np.ndarray, float]] = []
+        newest: dict[bytes, tuple[np.ndarray, float]] = {}
         for a, b, similar, weight in self.pairs[-constants.KEPT :]:
-            marks += [(b, similar * sameness(q, a))] if weight > 0 and sameness(q, a) else []
-            marks += [(a, similar * sameness(q, b))] if weight > 0 and sameness(q, b) else []
+            for one, other in ((a, b), (b, a)):
+                if weight > 0 and self.sameness(q, one):
+                    newest[other.tobytes()] = (other, similar * min(1.0, weight) * self.sameness(q, one))
+        marks = list(newest.values())
         for sign, far in ((1, constants.TOWARDS), (-1, -constants.AWAY)):
             chosen = [(x, sign * w) for x, w in marks if sign * w > 0]
             total = sum(w for _, w in chosen)
@@ -119,7 +126,7 @@ class SlowMetric:
         marks += [(unit(query), 1.0)] if marks else []
         q = unit(self.mapped(q, share))
         X = [unit(self.mapped(unit(x), share)) for x in rows]
-        said = [max(-1.0, min(1.0, sum(w * sameness(unit(x), m) for m, w in marks))) for x in rows]
+        said = [max(-1.0, min(1.0, sum(w * self.sameness(unit(x), m) for m, w in marks))) for x in rows]
         near = [float(q @ x) for x in X]
         first = sorted(range(len(X)), key=lambda i: -(near[i] + said[i]))[: constants.N_NEIGHBOURS]
         weights = np.array([max(near[i], 0) ** constants.POWER for i in first])
@@ -129,11 +136,10 @@ class SlowMetric:
         order = sorted(range(len(X)), key=lambda i: -scores[i])
         return order, [scores[i] for i in order]
 
+    def sameness(self, a: np.ndarray, b: np.ndarray) -> float:
+        return min(1.0, max(0.0, 2 - float(np.linalg.norm(a - b)) / self.radius))
+
 
 def unit(x: np.ndarray) -> np.ndarray:
     length = float(np.linalg.norm(np.asarray(x, np.float64)))
     return np.asarray(x, np.float64) / length if length else np.zeros(len(x))
-
-
-def sameness(a: np.ndarray, b: np.ndarray) -> float:
-    return min(1.0, max(0.0, (float(a @ b) - constants.OTHER) / (1 - constants.OTHER)))

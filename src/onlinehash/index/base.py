@@ -65,14 +65,16 @@ class Index(ABC):
         """
         checks.parameters("search", {"k": k}, _SEARCH_RULES)
         codes, one = self.codes_of(queries)
+        hits = self._hits(*self.nearest(codes, k, among))
+        return Hits(hits.ids[0], hits.distances[0]) if one else hits
+
+    def nearest(self, codes: Codes, k: int, among: Any = None) -> tuple[np.ndarray, np.ndarray]:
+        """Distances and positions of the nearest items `(n_codes, k)`, for who keeps more of an item than its code."""
         items = self._chosen(among)
         k = min(int(k), len(items))
         if k and len(codes):
-            distances, positions = self._nearest(codes, k, items)
-        else:
-            distances, positions = np.empty((len(codes), k), np.uint16), np.empty((len(codes), k), np.int64)
-        hits = self._hits(distances, positions)
-        return Hits(hits.ids[0], hits.distances[0]) if one else hits
+            return self._nearest(codes, k, items)
+        return np.empty((len(codes), k), np.uint16), np.empty((len(codes), k), np.int64)
 
     def within(self, queries: Any, radius: int, among: Any = None) -> Any:
         """All items at a distance of at most `radius`: Hits for one query, a list of Hits for several."""

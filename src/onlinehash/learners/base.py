@@ -532,7 +532,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 self.check_free()
                 self._check_same_parameters()
                 A, B = rows[0][None], rows[1][None]
-                return self._pass_pairs(A, B, np.array((sign,), np.int8), np.array((weight,)))[0]
+                return self._enter_pairs(A, B, np.array((sign,), np.int8), np.array((weight,)))[0]
         A, B = checks.row(a, "a"), checks.row(b, "b")
         return next(self._take_pairs(A, B, similar, sample_weight, names=("a", "b")))[0]
 
@@ -682,13 +682,22 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             for start in range(0, len(A), BLOCK_PAIRS):
                 rows = slice(start, start + BLOCK_PAIRS)
                 try:
-                    updates = self._pass_pairs(A[rows], B[rows], s[rows], w[rows], step)
+                    updates = self._enter_pairs(A[rows], B[rows], s[rows], w[rows], step)
                 except InvalidInput:
                     checks.finite(A, "A")  # names the row, where the kernel stopped at one
                     checks.finite(B, "B")
                     raise
                 yield updates
         self._look_for_outliers(A)
+
+    def _enter_pairs(
+        self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, step: Step | None = None
+    ) -> Updates:
+        """Checked pairs, for the hash functions and for the metric."""
+        updates = self._pass_pairs(A, B, s, w, step)
+        if self._metric is not None:
+            self._metric.learn(A, B, s, w)
+        return updates
 
     def _pass_pairs(
         self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, step: Step | None = None
@@ -706,8 +715,6 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self._learn_block(A, B, s, w, updates, step)
         elif t < len(A):
             self._learn_block(A[t:], B[t:], s[t:], w[t:], updates.view(slice(t, None)), step)
-        if self._metric is not None:
-            self._metric.learn(A, B, s, w)
         return updates
 
     def _learn_block(
@@ -882,7 +889,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                     continue
                 A, B, s = self._pairing.pairs(rows[block], labels[block])
                 if len(A):
-                    self._pass_pairs(A, B, s, np.ones(len(A)))
+                    self._enter_pairs(A, B, s, np.ones(len(A)))
         self._look_for_outliers(rows)
         return self
 
@@ -1249,7 +1256,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         }
         return copy.deepcopy(state | self._learned())
 
-    def _learned(self) -> dict[str, Any]:
+    def _learned(self, with_metric: bool = True) -> dict[str, Any]:
         """What learning changes, besides the feature map and the events that wait for it; not copies."""
         learned: dict[str, Any] = {
             "counters": {name: getattr(self, name) for name in COUNTERS},
@@ -1261,7 +1268,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if self.is_ready:
             learned["centring"] = self._centring.get_state()
             learned["method"] = self._get_method_state()
-        if self._metric is not None:
+        if self._metric is not None and with_metric:
             learned["metric"] = self._metric.get_state()
         return learned
 
@@ -1274,7 +1281,9 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             If anything learned is NaN or infinite.
         """
         if hasattr(self, "n_features_in_"):
-            _check_finite(self._learned(), type(self).__name__)
+            _check_finite(self._learned(with_metric=False), type(self).__name__)
+            if self._metric is not None and not self._metric.is_finite:
+                raise Diverged(f"the metric of {type(self).__name__} overflowed; scale the vectors down.")
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Take the place of the learner whose `get_state` this was.

@@ -4,7 +4,8 @@ Codes find candidates; this metric puts them in order. It begins as the cosine a
 
 - *Memory.* The last `KEPT` pairs are kept. For a query that was marked before, marked results move to where the marks
   say, and the query moves towards what was marked similar and away from what was not (Rocchio 1971). A mark counts from
-  the very next search on, for this query and for those that are nearly equal to it.
+  the very next search on, for this query and for those that are nearly equal to it. Of two marks on the same two
+  vectors the newer one counts.
 - *Map.* x -> x + P E' P' x with an E of `RANK` x `RANK` numbers, in the directions P in which vectors vary most. It
   makes a mark count for all other queries too, and it takes many marks. It is learned in chunks of pairs, by gradient
   descent on the order of pairs: of all similar pairs i and dissimilar pairs j of a step, the mean of
@@ -13,11 +14,13 @@ Codes find candidates; this metric puts them in order. It begins as the cosine a
 - *Expansion.* The query is joined by the `N_NEIGHBOURS` candidates that are nearest to it, each counting as the cube of
   its cosine (Chum et al. 2007; Radenovic et al. 2019 for the weights). It needs no marks.
 
-Everything happens at fixed places in the stream of pairs, so that any split of it gives the same bytes.
+Everything happens at fixed places in the stream of pairs, so that any split of it gives the same bytes. On another
+machine the last digits may differ, as products of matrices round differently there.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,8 +39,11 @@ PART, LEAST_CHUNK, MOST_CHUNK = 8, 8, 64
 #: how many of them count as one: those of one query say nearly the same.
 SHARES, BEFOREHAND = np.array([0.0, 0.15, 0.3, 0.6, 1.0]), np.array([1.0, 2.0, 2.0, 1.0, 0.5])
 ANSWERS, ALIKE = 1000, 8
-#: Vectors are the same from a cosine of 1 on, others from here on, and something in between between.
-OTHER = 0.99
+#: Vectors count as the same up to this part of the usual distance between neighbours, as others from twice it on, and
+#: partly in between. Before there are so many points, only vectors that are equal but for rounding count as the same.
+SAME, LEAST_POINTS, ROUNDING = 0.1, 32, 1e-3
+#: Times that pairs are read while they are being written.
+READS = 1000
 #: How far a query moves towards the mean of what was marked similar to it, and away from what was not.
 TOWARDS, AWAY = 1.0, 0.5
 #: Candidates that join a query, and the power of their cosine that each counts; candidates that are mapped.
@@ -62,6 +68,7 @@ class PairMetric:
         self._map = _Map(np.empty((n_features, 0), np.float32), np.empty((0, 0), np.float32))  # no direction yet
         self._momentum = self._map.change
         self.share = float(SHARES @ BEFOREHAND / BEFOREHAND.sum())  # how much of the map is used
+        self._radius = ROUNDING  # up to here, vectors are the same
         self._answers = np.empty((len(SHARES) + 2, 0))  # cosines under each share, before learning; similar; weight
         self._pairs = _Pairs(n_features)
 
@@ -70,7 +77,11 @@ class PairMetric:
     def observe(self, X: np.ndarray) -> None:
         """Points without pairs: the first say in which directions the map works."""
         if not self._map.rank:
-            self._points = np.concatenate([self._points, unit(X[: N_POINTS - len(self._points)])])
+            known = len(self._points)
+            self._points = np.concatenate([self._points, unit(X[: N_POINTS - known])])
+            for n in range(LEAST_POINTS.bit_length() - 1, N_POINTS.bit_length()):  # at every doubling
+                if known < 2**n <= len(self._points):
+                    self._radius = max(ROUNDING, SAME * _spacing(self._points[: 2**n]))
             if len(self._points) == N_POINTS:
                 self._begin_map()
                 self._learn_chunks()
@@ -160,10 +171,15 @@ class PairMetric:
         chance = BEFOREHAND * np.exp(trust * (auc - auc.max()))
         return float(SHARES @ chance / chance.sum())
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether the map has not overflowed."""
+        return bool(np.isfinite(self._map.change).all() and np.isfinite(self._momentum).all())
+
     # ------------------------------------------------------------------ ranking
 
     def ranking(self, query: np.ndarray, k: int) -> Ranking:
-        """Candidates of a query can be put in order, of whom the best k are wanted."""
+        """Return a ranking that keeps the best k candidates of a query, or more."""
         return Ranking(self, unit(query[None])[0], max(k, N_BEST))
 
     # ------------------------------------------------------------------ state
@@ -173,6 +189,7 @@ class PairMetric:
         return {
             "counters": [self.n_pairs, self.n_learned, self.n_steps],
             "points": self._points,
+            "radius": self._radius,
             "basis": self._map.basis,
             "change": self._map.change,
             "momentum": self._momentum,
@@ -186,6 +203,9 @@ class PairMetric:
         if [type(n) for n in counters] != [int] * 3 or not 0 <= counters[1] <= counters[0] < 2**62 > counters[2] >= 0:
             raise FormatError(f"expected counters of a metric, got {counters!r}.")
         self.n_pairs, self.n_learned, self.n_steps = counters
+        self._radius = state["radius"]
+        if type(self._radius) is not float or not ROUNDING <= self._radius <= 2 * SAME:
+            raise FormatError(f"expected a distance of unit vectors, got {self._radius!r}.")
         rank = np.shape(state["basis"])[1]
         if rank not in (0, min(RANK, self.n_features)):
             raise FormatError(f"expected no direction or {min(RANK, self.n_features)}, got {rank}.")
@@ -196,8 +216,13 @@ class PairMetric:
         self._answers = _array(state["answers"], np.float64, (len(SHARES) + 2, np.shape(state["answers"])[1]))
         self._pairs.set_state(state["pairs"], min(self.n_pairs, KEPT), rank if self.n_learned else 0)
         self.share = self._share()
+        *_, similar, weight = self._answers
+        if not np.isin(similar, (0, 1)).all() or (weight < 0).any():
+            raise FormatError("expected answers that are similar or not, with weights, got others.")
         if len(self._points) >= N_POINTS or self._answers.shape[1] > ANSWERS or (rank and len(self._points)):
             raise FormatError("expected points and answers of a metric, got too many.")
+        if rank and self.n_pairs - self.n_learned >= self._chunk_size():
+            raise FormatError(f"expected pairs that wait for a chunk of {self._chunk_size()}, got more.")
 
 
 class _Map(NamedTuple):
@@ -211,7 +236,7 @@ class _Map(NamedTuple):
         return self.basis.shape[1]
 
     def times(self, share: float) -> _Map:
-        """So much of it; none of it has no directions either, and costs nothing."""
+        """A share of it; a share of 0 has no directions, so that it costs nothing."""
         return (
             _Map(self.basis[:, :0], self.change[:0, :0])
             if share == 0
@@ -235,8 +260,8 @@ class Ranking:
     """
 
     def __init__(self, metric: PairMetric, query: np.ndarray, n_best: int) -> None:
-        self._n_best = n_best
-        self._marks, self._weight = metric._pairs.of(query, min(metric.n_pairs, KEPT))  # what was marked for this query
+        self._n_best, self._radius = n_best, metric._radius
+        self._marks, self._weight = metric._pairs.of(query, metric.n_pairs, self._radius)  # what was marked for it
         self._map = metric._map.times(metric.share if metric.n_steps else 0.0)
         self._query = unit(self._map.of(moved(query, self._marks, self._weight)[None]))[0]
         if len(self._marks):  # what equals the query stays first, wherever marks move the query
@@ -246,8 +271,8 @@ class Ranking:
 
     def add(self, rows: np.ndarray) -> None:
         """More candidates, by their vectors."""
-        X = np.asarray(rows, np.float32)
         with np.errstate(over="ignore"):
+            X = np.asarray(rows, np.float32)
             squares = np.einsum("ij,ij->i", X, X)
         if not (np.isfinite(squares) & (squares > np.finfo(np.float32).tiny)).all():
             X = unit(rows)
@@ -280,8 +305,8 @@ class Ranking:
         """What marks say of candidates themselves, from -1 to 1."""
         if not len(self._marks):
             return np.zeros(len(X), np.float32)
-        same = np.clip((X @ self._marks.T / lengths[:, None] - OTHER) / (1 - OTHER), 0, 1)
-        return np.clip(same @ self._weight, -1, 1)
+        same = _sameness(X / lengths[:, None], self._marks, self._radius)
+        return np.asarray(np.clip(same @ self._weight, -1, 1))
 
 
 class _Candidates(NamedTuple):
@@ -315,13 +340,16 @@ class _Pairs:
         self._sides = np.zeros((2, 0, n_features), np.float32)  # grows up to KEPT
         self._inside = np.zeros((2, 0, 0), np.float32)
         self._similar, self._weight = np.zeros(KEPT, np.int8), np.zeros(KEPT)
+        self._n_writes = 0  # odd while somebody writes, so that those who read meanwhile read again
 
     def put(self, number: int, left: np.ndarray, right: np.ndarray, similar: np.ndarray, weight: np.ndarray) -> None:
         """The next pairs take the places of the oldest."""
         places = (number + np.arange(len(left))) % KEPT
+        self._n_writes += 1
         self._grow(int(places.max()) + 1)
         self._sides[0, places], self._sides[1, places] = left, right
         self._similar[places], self._weight[places] = similar, weight
+        self._n_writes += 1
 
     def _grow(self, n: int) -> None:
         if n > self._sides.shape[1]:
@@ -343,15 +371,30 @@ class _Pairs:
         A, B = self._inside[:, places]
         return _Chunk(A, B, whole, self._similar[places], self._weight[places])
 
-    def of(self, query: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-        """What was marked for a query, and how much each mark counts: the weight of a pair is not asked."""
-        found, counts = [], []
-        for one, other in ((0, 1), (1, 0)):
-            same = np.clip((self._sides[one, :n] @ query - OTHER) / (1 - OTHER), 0, 1) * (self._weight[:n] > 0)
-            chosen = np.flatnonzero(same)
-            found.append(self._sides[other, chosen])
-            counts.append(same[chosen] * self._similar[chosen])
-        return np.concatenate(found), np.concatenate(counts).astype(np.float32)
+    def of(self, query: np.ndarray, n_pairs: int, radius: float) -> tuple[np.ndarray, np.ndarray]:
+        """What was marked for a query, and how much each mark counts: +1 to -1."""
+        for _ in range(READS):
+            before = self._n_writes
+            found = self._of(query, n_pairs, radius)
+            if before % 2 == 0 and before == self._n_writes:
+                break
+            time.sleep(0)  # whoever writes goes on
+        return found
+
+    def _of(self, query: np.ndarray, n_pairs: int, radius: float) -> tuple[np.ndarray, np.ndarray]:
+        n = min(n_pairs, KEPT)
+        marks: dict[bytes, tuple[np.ndarray, float]] = {}
+        same = _sameness(self._sides[:, :n].reshape(-1, self.n_features), query[None], radius).reshape(2, n)
+        places = np.flatnonzero(same.any(axis=0))
+        for place in places[np.argsort((places - n_pairs) % KEPT)]:  # the oldest first: newer ones take their place
+            for one, other in ((0, 1), (1, 0)):
+                if same[one, place] and self._weight[place]:
+                    mark = self._sides[other, place].copy()
+                    count = same[one, place] * self._similar[place] * min(1.0, self._weight[place])
+                    marks[mark.tobytes()] = mark, float(count)
+        rows = [mark for mark, _ in marks.values()]
+        counts = np.array([count for _, count in marks.values()], np.float32)
+        return np.array(rows, np.float32).reshape(len(rows), self.n_features), counts
 
     def get_state(self, n: int) -> dict[str, Any]:
         return {
@@ -368,6 +411,8 @@ class _Pairs:
         weight = _array(state["weight"], np.float64, (n,))
         if not np.isin(similar, (-1, 1)).all() or (weight < 0).any():
             raise FormatError("expected pairs that are similar or not, with weights, got others.")
+        if (np.square(sides, dtype=np.float32).sum(axis=2) > 1.01).any():
+            raise FormatError("expected vectors of length 1 in pairs, got longer ones.")
         self._grow(n)
         self._sides[:, :n], self._similar[:n], self._weight[:n] = sides, similar, weight
         if inside.size:
@@ -420,12 +465,15 @@ def moved(query: np.ndarray, marks: np.ndarray, weight: np.ndarray) -> np.ndarra
 
 def unit(X: np.ndarray) -> np.ndarray:
     """Rows of length 1, in single precision; rows of zeros stay."""
+    tiny = np.finfo(X.dtype).tiny
     with np.errstate(over="ignore", under="ignore"):
-        squares = (X * X).sum(axis=1, keepdims=True)
-    if not (np.isfinite(squares) & (squares > np.finfo(X.dtype).tiny)).all():  # too long or too short to be squared
-        X = X / np.maximum(np.abs(X).max(axis=1, keepdims=True), np.finfo(X.dtype).tiny)
-        squares = np.maximum((X * X).sum(axis=1, keepdims=True), np.finfo(X.dtype).tiny)
-    return np.asarray(X / np.sqrt(squares), np.float32)
+        squares = (X * X).sum(axis=1)
+    odd = ~(np.isfinite(squares) & (squares > tiny))  # too long or too short to be squared
+    if odd.any():
+        X = X.copy()
+        X[odd] /= np.maximum(np.abs(X[odd]).max(axis=1, keepdims=True), tiny)
+        squares[odd] = np.maximum((X[odd] * X[odd]).sum(axis=1), tiny)
+    return np.asarray(X / np.sqrt(squares)[:, None], np.float32)
 
 
 def _dots(A: np.ndarray, B: np.ndarray) -> np.ndarray:
@@ -433,9 +481,28 @@ def _dots(A: np.ndarray, B: np.ndarray) -> np.ndarray:
 
 
 def _auc(positive: np.ndarray, negative: np.ndarray, w: np.ndarray, v: np.ndarray) -> float:
-    """The weighted share of couples in which the similar pair is nearer."""
-    above = np.sign(positive[:, None] - negative) / 2 + 0.5
-    return float(w @ above @ v / (w.sum() * v.sum()))
+    """The weighted share of couples in which the similar pair is nearer; couples that are equally near count half."""
+    order = np.argsort(negative, kind="stable")
+    negative, below = negative[order], np.concatenate([[0.0], np.cumsum(v[order])])
+    beaten = below[np.searchsorted(negative, positive, "left")] + below[np.searchsorted(negative, positive, "right")]
+    return float(w @ beaten / 2 / (w.sum() * v.sum()))
+
+
+def _spacing(X: np.ndarray) -> float:
+    """The usual distance of unit vectors to their nearest neighbour."""
+    cosines = X @ X.T
+    np.fill_diagonal(cosines, -1)
+    return float(np.sqrt(np.maximum(2 - 2 * np.median(cosines.max(axis=1)), 0)))
+
+
+def _sameness(A: np.ndarray, B: np.ndarray, radius: float) -> np.ndarray:
+    """How much rows of A are the same as rows of B, all of length 1: 1 within the radius, 0 from twice it on."""
+    cosines = A @ B.T
+    same = np.zeros(cosines.shape, np.float32)
+    i, j = np.nonzero(cosines > 1 - 2 * radius**2 - 1e-5)  # no others can be, and cosines are not exact enough
+    away = A[i] - B[j]
+    same[i, j] = np.clip(2 - np.sqrt((away * away).sum(axis=1)) / radius, 0, 1)
+    return same
 
 
 def _array(value: Any, dtype: type, shape: tuple[int, ...]) -> np.ndarray:

@@ -30,7 +30,7 @@ from onlinehash.live.learner_index import LearnerIndex
 from onlinehash.live.payloads import Payloads
 from onlinehash.live.policies import IS_POLICY
 from onlinehash.live.positions import Reached
-from onlinehash.live.queries import VectorKind, no_codes, queries_of
+from onlinehash.live.queries import Moment, VectorKind, no_codes, queries_of
 from onlinehash.live.receipts import MemoryReceipts, Once
 from onlinehash.live.recode import Rehash
 from onlinehash.live.refresher import History, Refresh, Refresher
@@ -38,7 +38,7 @@ from onlinehash.live.sqlite.changes import Difference
 from onlinehash.live.sqlite.receipts import Stored
 from onlinehash.live.sqlite.store import Loaded
 from onlinehash.live.storage import Snapshot, Storage, replay
-from onlinehash.live.table import KINDS, ItemTable, class_of
+from onlinehash.live.table import KINDS, ItemTable, Moved, class_of
 from onlinehash.live.transaction import REFUSALS, LiveTransaction
 from onlinehash.live.vectors import PRECISIONS, MemoryVectors
 
@@ -324,9 +324,6 @@ class LiveIndex(LearnerIndex):
         rows = self._table.take(ids)
         return rows if len(rows) else np.empty((0, self._vector_kind.n_features), self._vector_kind.dtype)
 
-    def _directions(self, ids: np.ndarray) -> np.ndarray:
-        return self._table.directions(ids)
-
     def payloads_of(self, ids: Sequence[Id]) -> list[Payload | None]:
         with self._gate:
             index, payloads = self._table.view.items.ids, self._table.payloads
@@ -402,6 +399,25 @@ class LiveIndex(LearnerIndex):
         if view.encoder is None:
             raise no_codes(self._learner)
         return view, view.encoder, queries_of(queries, self._learner.dtype_), among
+
+    def _moment(self, where: Any) -> Moment:
+        """One view for all steps: positions are its keys, and items that are removed meanwhile are still found."""
+        self._before_reading()
+        table = self._table
+        generation = table.generation
+        view, among = table.chosen(where)
+        if view.encoder is None:
+            raise no_codes(self._learner)
+        encoder = view.encoder
+
+        def vectors(positions: np.ndarray) -> np.ndarray:
+            if table is not self._table:  # everything was read back from the disk
+                raise Moved
+            return table.directions(positions, generation)
+
+        return Moment(
+            lambda rows, n: (view.nearest(encoder.encode(rows), n, among)[1], encoder), vectors, view.items.ids.at
+        )
 
     # ------------------------------------------------------------------------------------------------ learning
 

@@ -11,18 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.errors import UnknownId
+from onlinehash.errors import NotReady, UnknownId
 from onlinehash.index.api import Behind, VectorIndex, Version
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.pair_metric import PairMetric
 from onlinehash.learners.update import Updates
-from onlinehash.live.queries import VectorKind, best_of, listed, n_candidates, no_codes, rerank, to_find
+from onlinehash.live.queries import TRIES, Moment, VectorKind, best_of, listed, n_candidates, no_codes, rerank, to_find
 from onlinehash.live.refresher import Refresh, Refresher, older_version, pairs_behind
+from onlinehash.live.table import Moved
 from onlinehash.live.transaction import Transaction
 
 #: Queries whose candidates are held at a time.
-BLOCK_QUERIES = 256
+BLOCK_QUERIES = 64
 
 
 class LearnerIndex(VectorIndex):
@@ -51,10 +52,6 @@ class LearnerIndex(VectorIndex):
     @abstractmethod
     def _take(self, ids: Any) -> np.ndarray:
         """The vectors of items."""
-
-    def _directions(self, ids: np.ndarray) -> np.ndarray:
-        """Vectors in the directions of items, which is all that `find` asks for."""
-        return self._take(ids.tolist())
 
     @abstractmethod
     def _draw(self, size: int) -> np.ndarray:
@@ -100,27 +97,38 @@ class LearnerIndex(VectorIndex):
         if metric is None:  # before the first vector
             raise no_codes(self.learner)
         rows, is_one = to_find(queries, k, self._vector_kind)
-        for last in (False, False, True):
+        for _ in range(TRIES):
             try:
-                answers = list(self._answers(rows, k, where, metric))
-            except UnknownId:  # an item was removed between its code and its vector
-                if last:
-                    raise
+                answers = list(self._answers(rows, k, metric, self._moment(where)))
+            except (UnknownId, Moved):  # items were removed between their codes and their vectors
                 continue
-            if len({encoder for _, encoder in answers}) == 1 or last:
+            if len({encoder for _, encoder in answers}) == 1:
                 break
+        else:
+            raise NotReady(f"the index changed {TRIES} times during this search; search again, for less at once.")
         hits, encoders = zip(*answers, strict=True)
         if is_one:
             return hits[0], encoders[0]
-        return Hits(*(np.stack(column) for column in zip(*hits, strict=True))), encoders[-1]
+        n = min(len(found.ids) for found in hits)  # others may have added or removed items
+        return Hits(*(np.stack([column[:n] for column in columns]) for columns in zip(*hits, strict=True))), encoders[0]
 
-    def _answers(self, rows: np.ndarray, k: int, where: Any, metric: PairMetric) -> Iterator[tuple[Hits, Encoder]]:
+    def _answers(self, rows: np.ndarray, k: int, metric: PairMetric, moment: Moment) -> Iterator[tuple[Hits, Encoder]]:
         """The hits of each query, and the encoder by which its candidates were found."""
         for start in range(0, len(rows), BLOCK_QUERIES):
             block = rows[start : start + BLOCK_QUERIES]
-            candidates, encoder = self.searched(block, n_candidates(k), where)
-            for row, ids in zip(block, candidates.ids, strict=True):
-                yield best_of(row, ids, k, metric, self._directions), encoder
+            candidates, encoder = moment.nearest(block, n_candidates(k))
+            for row, keys in zip(block, candidates, strict=True):
+                best = best_of(row, keys, k, metric, moment.vectors)
+                yield Hits(moment.ids(best.ids), best.distances), encoder
+
+    def _moment(self, where: Any) -> Moment:
+        """What `find` looks at, one step after the other."""
+
+        def nearest(rows: np.ndarray, n: int) -> tuple[np.ndarray, Encoder]:
+            hits, encoder = self.searched(rows, n, where)
+            return hits.ids, encoder
+
+        return Moment(nearest, lambda ids: self._take(ids.tolist()), lambda ids: ids)
 
     # ------------------------------------------------------------------------------------------------ learning
 

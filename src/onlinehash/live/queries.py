@@ -13,6 +13,7 @@ from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput, NotReady
 from onlinehash.index.hits import Hits
 from onlinehash.learners.base import Learner
+from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.pair_metric import PairMetric
 
 
@@ -92,8 +93,21 @@ def to_rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind) -> ToRe
 #: Candidates that are ranked at first, and how many times as many at most; there are enough of them when twice as many
 #: leave so many times k of the best as they are.
 FIRST, MOST, SETTLED = 1024, 16, 2
+#: Times that a search of several steps is tried while the index changes below it.
+TRIES = 3
 #: Takes the vectors of ids.
 Take = Callable[[np.ndarray], np.ndarray]
+
+
+class Moment(NamedTuple):
+    """An index as of one moment, in three steps: candidates by codes, their vectors, and at last their ids.
+
+    `nearest` gives a row of keys for each query, and the encoder of the codes that were compared.
+    """
+
+    nearest: Callable[[np.ndarray, int], tuple[np.ndarray, Encoder]]
+    vectors: Take
+    ids: Callable[[np.ndarray], np.ndarray]
 
 
 def rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind, metric: PairMetric | None, take: Take) -> Hits:
@@ -127,11 +141,12 @@ def to_find(queries: Any, k: int, kind: VectorKind) -> tuple[np.ndarray, bool]:
 
 def n_candidates(k: int) -> int:
     """How many candidates are asked for, of which most are looked at only if they are needed."""
-    return MOST * max(FIRST, 10 * k)
+    return min(MOST * max(FIRST, 10 * int(k)), 2**31)
 
 
 def best_of(query: np.ndarray, candidates: np.ndarray, k: int, metric: PairMetric, take: Take) -> Hits:
-    """The best k of candidates by id; as many are looked at as it takes until twice as many bring nothing new."""
+    """The keys of the best k candidates; as many are looked at as it takes until twice as many bring nothing new."""
+    k = int(k)
     settled = SETTLED * k
     ranking, n = metric.ranking(query, settled), 0
     while n < len(candidates):

@@ -42,6 +42,10 @@ def class_of(kind: str, device: str | None) -> type[Index]:
     return GpuIndex if check_device(device) else KINDS[kind]
 
 
+class Moved(Exception):
+    """Positions were counted anew; whoever holds some must begin again."""
+
+
 class ItemTable:
     """All items of a live index, changed by one thread and read by many.
 
@@ -63,7 +67,7 @@ class ItemTable:
     ) -> None:
         self._kind = kind
         self.view, self.payloads, self.gate = self._with_tables(view), payloads, gate
-        self._precision = precision
+        self._precision, self.generation = precision, 0
         self.keep_vectors_in(vectors)
         self.margins: Margins | None = None
         self._rehash: Rehash | None = None
@@ -71,7 +75,7 @@ class ItemTable:
     def keep_vectors_in(self, vectors: MemoryVectors | Store) -> None:
         """Where vectors are from now on."""
         self.vectors = vectors
-        self._directions = None if isinstance(vectors, MemoryVectors) else Directions(vectors, self._precision)
+        self._directions = None if isinstance(vectors, MemoryVectors) else Directions(self._precision)
 
     @property
     def encoder(self) -> Encoder | None:
@@ -110,11 +114,36 @@ class ItemTable:
             different, places = np.unique(self.view.items.ids.find(ids, repeated=True), return_inverse=True)
             return self.vectors.take(different)[places]
 
-    def directions(self, ids: Any) -> np.ndarray:
-        """Vectors in the directions of items, each of which is asked for once; from memory, once they were read."""
+    def directions(self, positions: np.ndarray, generation: int) -> np.ndarray:
+        """Vectors that point as those at some positions do; from memory, once they were read.
+
+        Raises `Moved` if positions have been counted anew since this generation.
+        """
         with self.gate:
-            positions = self.view.items.ids.find(ids)
-            return (self._directions or self.vectors).take(positions)
+            self._check(generation)
+            if self._directions is None:
+                return self.vectors.take(positions)
+            rows, unknown = self._directions.take(positions)
+            if not len(unknown):
+                return rows
+            n_changes = self._directions.n_changes
+        try:
+            read = self.vectors.take(positions[unknown])  # from the disk, for which nobody waits at the gate
+        except Exception:
+            self._check(generation)  # the reason, if it fails
+            raise
+        with self.gate:
+            self._check(generation)
+            if n_changes == self._directions.n_changes:
+                self._directions.put(positions[unknown], read)
+        if rows.shape[1] == 0:  # the first that are read
+            rows = np.zeros((len(positions), read.shape[1]), np.float32)
+        rows[unknown] = np.nan_to_num(read)
+        return rows
+
+    def _check(self, generation: int) -> None:
+        if generation != self.generation:
+            raise Moved
 
     # ------------------------------------------------------------------------------------------------ changes
 
@@ -177,7 +206,7 @@ class ItemTable:
             if isinstance(self.vectors, MemoryVectors):
                 self.vectors.put(positions, rows)
             if self._directions is not None:
-                self._directions.put(positions, rows)
+                self._directions.update(positions, rows)
             if self.margins is not None and marks is not None:
                 self.margins.put(positions, marks)
             if self._rehash is not None:
@@ -197,6 +226,7 @@ class ItemTable:
         """All positions are counted anew."""
         living = fork.items.positions()
         fork.compact()
+        self.generation += 1
         if self._directions is not None:
             self._directions.forget()
         for column in (self.vectors, self.payloads, self.margins):

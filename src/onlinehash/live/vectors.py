@@ -85,60 +85,100 @@ class MemoryVectors:
 PRECISIONS = ("int8", "float16", "float32")
 
 
-class Directions:
-    """The directions of vectors that are in a store, in memory: what `find` compares, in one byte a value or more.
+#: The share of rows that may not fit.
+MOST_ODD = 0.05
 
-    A block of rows is read from the store when one of them is first asked for. The caller holds the lock under which
-    positions change.
+
+class Directions:
+    """The vectors of a store that were asked for, also in memory: what `find` compares, in one byte a value or more.
+
+    In one byte, a value is kept by its distance from the mean, in steps of a 127th of twice the largest one seen among
+    the first rows. A row that does not fit is kept as it is, and where many do not, all begins anew. The caller holds
+    the lock under which positions change.
     """
 
-    def __init__(self, vectors: Vectors, precision: str) -> None:
-        self._vectors, self._dtype = vectors, np.dtype(precision)
+    def __init__(self, precision: str) -> None:
+        self._dtype = np.dtype(precision)
         self._blocks: dict[int, np.ndarray] = {}
+        self._known: dict[int, np.ndarray] = {}  # which rows of a block are there
+        self._odd: dict[int, np.ndarray] = {}
+        self._centre = self._step = np.zeros(0, np.float32)
+        self.n_changes = 0
 
     @property
     def nbytes(self) -> int:
         """Bytes in memory."""
-        return sum(block.nbytes for block in self._blocks.values())
+        return sum(rows.nbytes for rows in (*self._blocks.values(), *self._odd.values()))
 
-    def take(self, positions: np.ndarray) -> np.ndarray:
-        """Rows of these directions, in single precision and of any length."""
+    def take(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Rows, in single precision, and the places of those that are not known, whose rows are anything."""
+        rows = np.zeros((len(positions), len(self._centre)), np.float32)
+        known = np.zeros(len(positions), np.bool_)
         numbers, places = np.divmod(positions, BLOCK_ROWS)
-        rows: np.ndarray | None = None
-        for number in set(numbers.tolist()):
-            block, here = self._block(number), np.flatnonzero(numbers == number)
-            if rows is None:
-                rows = np.empty((len(positions), block.shape[1]), np.float32)
-            rows[here] = block[places[here]]
-        return np.empty((0, 0), np.float32) if rows is None else rows
-
-    def _block(self, number: int) -> np.ndarray:
-        first, block = number * BLOCK_ROWS, self._blocks.get(number)
-        n = min(len(self._vectors) - first, BLOCK_ROWS)
-        if block is None or len(block) < n:  # rows were added since
-            known = 0 if block is None else len(block)
-            more = self._rounded(self._vectors.take(np.arange(first + known, first + n)))
-            block = self._blocks[number] = more if block is None else np.concatenate([block, more])
-        return block
-
-    def _rounded(self, rows: np.ndarray) -> np.ndarray:
-        rows = np.nan_to_num(rows)  # dead positions
-        largest = np.maximum(np.abs(rows).max(axis=1, keepdims=True), np.finfo(rows.dtype).tiny)
+        for number in set(numbers.tolist()) & self._blocks.keys():
+            here = np.flatnonzero(numbers == number)
+            rows[here], known[here] = self._blocks[number][places[here]], self._known[number][places[here]]
         if self._dtype == np.int8:
-            return np.rint(rows / largest * 127).astype(np.int8)
-        return (rows / largest).astype(self._dtype)
+            rows *= self._step
+            rows += self._centre
+        if self._odd:
+            for i, position in enumerate(positions.tolist()):
+                if position in self._odd:
+                    rows[i] = self._odd[position]
+        return rows, np.flatnonzero(~known)
 
     def put(self, positions: np.ndarray, rows: np.ndarray) -> None:
-        """Other rows at some positions."""
-        for position, row in zip(positions.tolist(), self._rounded(rows), strict=True):
-            block = self._blocks.get(position // BLOCK_ROWS)
-            if block is not None and position % BLOCK_ROWS < len(block):
-                block[position % BLOCK_ROWS] = row
+        """Rows at some positions, which may be known already."""
+        rows = np.asarray(np.nan_to_num(rows), np.float32)  # those of dead positions are not numbers
+        if not len(self._centre):
+            self._begin(rows)
+        fits, rounded = self._rounded(rows)
+        for i, position in enumerate(positions.tolist()):
+            number, place = divmod(position, BLOCK_ROWS)
+            if number not in self._blocks:
+                self._blocks[number] = np.zeros((BLOCK_ROWS, rows.shape[1]), self._dtype)
+                self._known[number] = np.zeros(BLOCK_ROWS, np.bool_)
+            self._blocks[number][place], self._known[number][place] = rounded[i], True
+            self._odd.pop(position, None)
+            if not fits[i]:
+                self._odd[position] = rows[i].copy()
+        if len(self._odd) > MOST_ODD * sum(int(known.sum()) for known in self._known.values()) + BLOCK_ROWS // 16:
+            self.forget()  # the first rows were not like the others: begin anew with the next
+            self._centre = self._centre[:0]
+
+    def _begin(self, rows: np.ndarray) -> None:
+        self._centre = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
+        farthest = np.abs(rows - self._centre).max(axis=0, initial=0)
+        self._step = np.maximum(2 * farthest / 127, np.finfo(np.float32).tiny).astype(np.float32)
+
+    def _rounded(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which rows can be kept in this precision, and what is kept of them."""
+        if self._dtype == np.int8:
+            with np.errstate(over="ignore"):
+                steps = np.rint((rows - self._centre) / self._step)
+            return (np.abs(steps) <= 127).all(axis=1), np.clip(steps, -127, 127).astype(np.int8)
+        with np.errstate(over="ignore"):
+            kept = rows.astype(self._dtype)
+        return np.isfinite(kept).all(axis=1), np.nan_to_num(kept)
+
+    def update(self, positions: np.ndarray, rows: np.ndarray) -> None:
+        """Other rows at some positions, as far as these are known."""
+        self.n_changes += 1
+        numbers, places = np.divmod(positions, BLOCK_ROWS)
+        known = np.zeros(len(positions), np.bool_)
+        for i, (number, place) in enumerate(zip(numbers.tolist(), places.tolist(), strict=True)):
+            known[i] = number in self._known and self._known[number][place]
+        if known.any():
+            self.put(positions[known], rows[known])
 
     def forget(self, positions: np.ndarray | None = None) -> None:
         """Rows have changed, or all positions are counted anew."""
+        self.n_changes += 1
         if positions is None:
             self._blocks.clear()
-        else:
-            for number in set((positions // BLOCK_ROWS).tolist()):
-                self._blocks.pop(number, None)
+            self._known.clear()
+            self._odd.clear()
+            return
+        for position in positions.tolist():
+            if position // BLOCK_ROWS in self._known:
+                self._known[position // BLOCK_ROWS][position % BLOCK_ROWS] = False

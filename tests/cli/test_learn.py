@@ -348,7 +348,7 @@ def test_resume_keeps_the_parameters(tmp_path: Path) -> None:
         (["--features", "rbf:3,anchors=2"], "expected features such as rbf, rbf:300"),
         (
             ["--features", "rbf:many"],
-            "RbfAnchors expects n_anchors to be an integer of at least 1, got 'many'.",
+            "RbfAnchors expects n_anchors to be an integer from 1 to 1000000, got 'many'.",
         ),
         (["--bits", "0"], "BlendedPairHashing expects n_bits to be an integer from 1 to 4096, got 0."),
         (["--bits", "x"], "Invalid value for '--bits'"),

@@ -211,6 +211,7 @@ def test_vectors_of_any_length_are_compared():
         {"basis": np.full((D, 3), np.nan, np.float32)},
         {"change": np.zeros((4, 4), np.float32)},
         {"answers": np.zeros((7, 999))},
+        {"change": np.full((3, 3), 3e38, np.float32)},
         {"answers": 3},
         {"points": np.zeros((3, D), np.float32)},
         {"pairs": {}},

@@ -169,6 +169,7 @@ def test_bytes_a_value_and_how_exact_they_are(offset):
     for precision, size, error in (("int8", 1, 0.06), ("float16", 2, 0.04), ("float32", 4, 0.0)):
         directions = Directions(precision)
         assert directions.nbytes == 0
+        directions.begin(exact[:100])
         directions.put(positions[:200], exact[:200])
         found, unknown = directions.take(positions)
         assert unknown.tolist() == list(range(200, 500))
@@ -184,9 +185,11 @@ def test_bytes_a_value_and_how_exact_they_are(offset):
 
 def test_rows_that_are_not_like_the_first_do_not_fill_the_memory():
     directions = Directions("int8")
-    directions.put(np.arange(10), 1e-6 * rows(10))
-    for start in range(10, 4000, 100):
+    directions.begin(1e-6 * rows(10))
+    for start in range(0, 4000, 100):
         directions.put(np.arange(start, start + 100), rows(100, start))
+        if not directions.has_begun:
+            directions.begin(rows(100, start))
     assert directions.nbytes < 2 * BLOCK_ROWS * D
 
 

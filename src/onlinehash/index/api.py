@@ -349,9 +349,10 @@ class VectorIndex(ABC):
     def find(self, queries: Vectors, k: int = 10, where: Where | None = None) -> Hits:
         """Find the k nearest items of each query: candidates by their codes, in the order that pairs have taught.
 
-        Begin with this. Codes give some hundred candidates or as many as it takes, and the vectors of these are
-        compared: at first by the cosine, then by a metric that learns from every pair at once, so that a pair counts
-        from the next call on (`onlinehash.learners.pair_metric`). `search` goes by codes alone.
+        This is the search to use where vectors are kept. Codes give a thousand candidates or as many as it takes, and
+        the vectors of these are compared: at first by the cosine, then by a metric that learns from every pair at
+        once, so that a pair counts from the next call on (`onlinehash.learners.pair_metric`). `search` goes by codes
+        alone.
 
         Parameters
         ----------
@@ -364,8 +365,8 @@ class VectorIndex(ABC):
         Returns
         -------
         Hits
-            `ids` and `distances` of shape (k,) for one query, (n, k) for several, the nearest first. A distance is 1
-            less the cosine of the mapped vectors; what was marked for this query is moved by up to 1.
+            `ids` and `distances` of shape (k,) for one query, (n, k) for several, the nearest first. Distances
+            order one answer; do not compare them between answers.
 
         Raises
         ------

@@ -42,6 +42,8 @@ ANSWERS, ALIKE = 1000, 8
 #: Vectors count as the same up to this part of the usual distance between neighbours, as others from twice it on, and
 #: partly in between. Before there are so many points, only vectors that are equal but for rounding count as the same.
 SAME, LEAST_POINTS, ROUNDING = 0.1, 32, 1e-3
+#: The largest number of a map; they are far below it, as steps are bounded and pulled back.
+LARGEST = 1e6
 #: Times that pairs are read while they are being written.
 READS = 1000
 #: How far a query moves towards the mean of what was marked similar to it, and away from what was not.
@@ -173,8 +175,8 @@ class PairMetric:
 
     @property
     def is_finite(self) -> bool:
-        """Whether the map has not overflowed."""
-        return bool(np.isfinite(self._map.change).all() and np.isfinite(self._momentum).all())
+        """Whether the map is one that a file may hold."""
+        return bool((np.abs(self._map.change) <= LARGEST).all() and (np.abs(self._momentum) <= LARGEST).all())
 
     # ------------------------------------------------------------------ ranking
 
@@ -215,7 +217,6 @@ class PairMetric:
         self._momentum = _array(state["momentum"], np.float32, (rank, rank))
         self._answers = _array(state["answers"], np.float64, (len(SHARES) + 2, np.shape(state["answers"])[1]))
         self._pairs.set_state(state["pairs"], min(self.n_pairs, KEPT), rank if self.n_learned else 0)
-        self.share = self._share()
         *_, similar, weight = self._answers
         if not np.isin(similar, (0, 1)).all() or (weight < 0).any():
             raise FormatError("expected answers that are similar or not, with weights, got others.")
@@ -223,6 +224,9 @@ class PairMetric:
             raise FormatError("expected points and answers of a metric, got too many.")
         if rank and self.n_pairs - self.n_learned >= self._chunk_size():
             raise FormatError(f"expected pairs that wait for a chunk of {self._chunk_size()}, got more.")
+        if max(np.abs(self._map.change).max(initial=0), np.abs(self._momentum).max(initial=0)) > LARGEST:
+            raise FormatError(f"expected a map of numbers up to {LARGEST:g}, got larger ones.")
+        self.share = self._share()
 
 
 class _Map(NamedTuple):

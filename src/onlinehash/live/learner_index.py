@@ -97,15 +97,19 @@ class LearnerIndex(VectorIndex):
         if metric is None:  # before the first vector
             raise no_codes(self.learner)
         rows, is_one = to_find(queries, k, self._vector_kind)
-        for _ in range(TRIES):
+        answers: list[tuple[Hits, Encoder]] = []
+        n_tries = TRIES * -(-len(rows) // BLOCK_QUERIES)
+        for _ in range(n_tries):
             try:
-                answers = list(self._answers(rows, k, metric, self._moment(where)))
+                for answer in self._answers(rows[len(answers) :], k, metric, self._moment(where)):
+                    answers.append(answer)
             except (UnknownId, Moved):  # items were removed between their codes and their vectors
                 continue
             if len({encoder for _, encoder in answers}) == 1:
                 break
+            answers.clear()  # a refresh came between
         else:
-            raise NotReady(f"the index changed {TRIES} times during this search; search again, for less at once.")
+            raise NotReady(f"the index changed {n_tries} times during this search; search again, for less at once.")
         hits, encoders = zip(*answers, strict=True)
         if is_one:
             return hits[0], encoders[0]

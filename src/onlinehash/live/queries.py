@@ -93,8 +93,8 @@ def to_rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind) -> ToRe
 #: Candidates that are ranked at first, and how many times as many at most; there are enough of them when twice as many
 #: leave so many times k of the best as they are.
 FIRST, MOST, SETTLED = 1024, 16, 2
-#: Times that a search of several steps is tried while the index changes below it.
-TRIES = 3
+#: Times that a search of several steps is tried for each block of queries, while the index changes below it.
+TRIES = 8
 #: Takes the vectors of ids.
 Take = Callable[[np.ndarray], np.ndarray]
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from onlinehash.codes import Codes
 from onlinehash.codes.layout import aligned_planes, planes_per_model
+from onlinehash.errors import InvalidInput
 from onlinehash.gpu.card import check_device
 from onlinehash.index.base import Index
 from onlinehash.index.flat import FlatIndex
@@ -22,6 +24,9 @@ from onlinehash.live.recode import Rehash
 from onlinehash.live.sqlite import Store
 from onlinehash.live.sqlite.changes import Difference
 from onlinehash.live.vectors import Directions, MemoryVectors
+
+#: Rows that tell what all are like.
+SAMPLED = 1024
 
 #: With the kind "auto", so many items are the first for which tables are built.
 MANY_ITEMS = 1_000_000
@@ -126,15 +131,24 @@ class ItemTable:
             rows, unknown = self._directions.take(positions)
             if not len(unknown):
                 return rows
-            n_changes = self._directions.n_changes
-        try:
-            read = self.vectors.take(positions[unknown])  # from the disk, for which nobody waits at the gate
+            n_changes, has_begun = self._directions.n_changes, self._directions.has_begun
+        sample: np.ndarray | None = None
+        try:  # from the disk, for which nobody waits at the gate
+            read = self.vectors.take(positions[unknown])
+            if not has_begun:
+                n = min(len(self.vectors), SAMPLED)
+                chosen = np.random.default_rng(n_changes).choice(len(self.vectors), n, replace=False)
+                sample = read
+                with suppress(InvalidInput):  # a writer has changed some of them
+                    sample = self.vectors.take(np.sort(chosen))
         except Exception:
             self._check(generation)  # the reason, if it fails
             raise
         with self.gate:
             self._check(generation)
-            if n_changes == self._directions.n_changes:
+            if sample is not None and not self._directions.has_begun:
+                self._directions.begin(sample)
+            if n_changes == self._directions.n_changes and self._directions.has_begun:
                 self._directions.put(positions[unknown], read)
         if rows.shape[1] == 0:  # the first that are read
             rows = np.zeros((len(positions), read.shape[1]), np.float32)

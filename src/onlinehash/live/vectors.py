@@ -92,8 +92,8 @@ MOST_ODD = 0.05
 class Directions:
     """The vectors of a store that were asked for, also in memory: what `find` compares, in one byte a value or more.
 
-    In one byte, a value is kept by its distance from the mean, in steps of a 127th of twice the largest one seen among
-    the first rows. A row that does not fit is kept as it is, and where many do not, all begins anew. The caller holds
+    In one byte, a value is kept by its distance from the mean, in steps of a 127th of twice the largest one in a sample
+    of rows. A row that does not fit is kept as it is, and where many do not, all begins anew. The caller holds
     the lock under which positions change.
     """
 
@@ -113,6 +113,8 @@ class Directions:
     def take(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rows, in single precision, and the places of those that are not known, whose rows are anything."""
         rows = np.zeros((len(positions), len(self._centre)), np.float32)
+        if not self.has_begun:
+            return rows, np.arange(len(positions))
         known = np.zeros(len(positions), np.bool_)
         numbers, places = np.divmod(positions, BLOCK_ROWS)
         for number in set(numbers.tolist()) & self._blocks.keys():
@@ -130,8 +132,6 @@ class Directions:
     def put(self, positions: np.ndarray, rows: np.ndarray) -> None:
         """Rows at some positions, which may be known already."""
         rows = np.asarray(np.nan_to_num(rows), np.float32)  # those of dead positions are not numbers
-        if not len(self._centre):
-            self._begin(rows)
         fits, rounded = self._rounded(rows)
         for i, position in enumerate(positions.tolist()):
             number, place = divmod(position, BLOCK_ROWS)
@@ -143,10 +143,18 @@ class Directions:
             if not fits[i]:
                 self._odd[position] = rows[i].copy()
         if len(self._odd) > MOST_ODD * sum(int(known.sum()) for known in self._known.values()) + BLOCK_ROWS // 16:
-            self.forget()  # the first rows were not like the others: begin anew with the next
-            self._centre = self._centre[:0]
+            self.forget()  # the sample was not like the others: begin anew with another
+            self._centre = self._step = self._centre[:0]
 
-    def _begin(self, rows: np.ndarray) -> None:
+    @property
+    def has_begun(self) -> bool:
+        """Whether it was told what rows are like."""
+        return len(self._centre) > 0
+
+    def begin(self, sample: np.ndarray) -> None:
+        """What rows are like; those of dead positions, which are not numbers, do not count."""
+        rows = np.asarray(sample[np.isfinite(sample).all(axis=1)], np.float32)
+        rows = rows if len(rows) else np.zeros((1, sample.shape[1]), np.float32)
         self._centre = rows.mean(axis=0, dtype=np.float64).astype(np.float32)
         farthest = np.abs(rows - self._centre).max(axis=0, initial=0)
         self._step = np.maximum(2 * farthest / 127, np.finfo(np.float32).tiny).astype(np.float32)

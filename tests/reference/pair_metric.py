@@ -126,7 +126,9 @@ class SlowMetric:
         marks += [(unit(query), 1.0)] if marks else []
         q = unit(self.mapped(q, share))
         X = [unit(self.mapped(unit(x), share)) for x in rows]
-        said = [max(-1.0, min(1.0, sum(w * self.sameness(unit(x), m) for m, w in marks))) for x in rows]
+        said = [
+            constants.FORCE * max(-1.0, min(1.0, sum(w * self.sameness(unit(x), m) for m, w in marks))) for x in rows
+        ]
         near = [float(q @ x) for x in X]
         first = sorted(range(len(X)), key=lambda i: -(near[i] + said[i]))[: constants.N_NEIGHBOURS]
         weights = np.array([max(near[i], 0) ** constants.POWER for i in first])

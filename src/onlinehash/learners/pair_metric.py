@@ -46,6 +46,8 @@ SAME, LEAST_POINTS, ROUNDING = 0.1, 32, 1e-3
 LARGEST = 1e6
 #: Times that pairs are read while they are being written.
 READS = 1000
+#: How far a mark moves its item: past all cosines.
+FORCE = 2.0
 #: How far a query moves towards the mean of what was marked similar to it, and away from what was not.
 TOWARDS, AWAY = 1.0, 0.5
 #: Candidates that join a query, and the power of their cosine that each counts; candidates that are mapped.
@@ -306,11 +308,11 @@ class Ranking:
         return best.numbers[order], near[order]
 
     def _said(self, X: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """What marks say of candidates themselves, from -1 to 1."""
+        """What marks say of candidates themselves, from -FORCE to FORCE."""
         if not len(self._marks):
             return np.zeros(len(X), np.float32)
         same = _sameness(X / lengths[:, None], self._marks, self._radius)
-        return np.asarray(np.clip(same @ self._weight, -1, 1))
+        return np.asarray(FORCE * np.clip(same @ self._weight, -1, 1), np.float32)
 
 
 class _Candidates(NamedTuple):
@@ -503,7 +505,7 @@ def _sameness(A: np.ndarray, B: np.ndarray, radius: float) -> np.ndarray:
     """How much rows of A are the same as rows of B, all of length 1: 1 within the radius, 0 from twice it on."""
     cosines = A @ B.T
     same = np.zeros(cosines.shape, np.float32)
-    i, j = np.nonzero(cosines > 1 - 2 * radius**2 - 1e-5)  # no others can be, and cosines are not exact enough
+    i, j = np.nonzero(cosines > 1 - 2 * radius**2 - 2e-3)  # no others can be; half precision changes lengths a little
     away = A[i] - B[j]
     same[i, j] = np.clip(2 - np.sqrt((away * away).sum(axis=1)) / radius, 0, 1)
     return same

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from onlinehash.codes import Codes
 from onlinehash.codes.layout import aligned_planes, planes_per_model
-from onlinehash.errors import InvalidInput
+from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.gpu.card import check_device
 from onlinehash.index.base import Index
 from onlinehash.index.flat import FlatIndex
@@ -25,8 +26,8 @@ from onlinehash.live.sqlite import Store
 from onlinehash.live.sqlite.changes import Difference
 from onlinehash.live.vectors import Directions, MemoryVectors
 
-#: Rows that tell what all are like.
-SAMPLED = 1024
+#: Rows that tell what all are like; times that rows are read while others change them.
+SAMPLED, READS = 1024, 5
 
 #: With the kind "auto", so many items are the first for which tables are built.
 MANY_ITEMS = 1_000_000
@@ -132,21 +133,15 @@ class ItemTable:
             if not len(unknown):
                 return rows
             n_changes, has_begun = self._directions.n_changes, self._directions.has_begun
-        sample: np.ndarray | None = None
-        try:  # from the disk, for which nobody waits at the gate
-            read = self.vectors.take(positions[unknown])
-            if not has_begun:
-                n = min(len(self.vectors), SAMPLED)
-                chosen = np.random.default_rng(n_changes).choice(len(self.vectors), n, replace=False)
-                sample = read
-                with suppress(InvalidInput):  # a writer has changed some of them
-                    sample = self.vectors.take(np.sort(chosen))
-        except Exception:
-            self._check(generation)  # the reason, if it fails
-            raise
+        read = sample = self._read(positions[unknown], generation)
+        if not has_begun:
+            n = len(self.vectors)
+            chosen = np.random.default_rng(n_changes).choice(n, min(n, SAMPLED), replace=False)
+            with suppress(InvalidInput):  # a writer has changed some of them
+                sample = self._read(np.sort(chosen), generation)
         with self.gate:
             self._check(generation)
-            if sample is not None and not self._directions.has_begun:
+            if not self._directions.has_begun:
                 self._directions.begin(sample)
             if n_changes == self._directions.n_changes and self._directions.has_begun:
                 self._directions.put(positions[unknown], read)
@@ -154,6 +149,18 @@ class ItemTable:
             rows = np.zeros((len(positions), read.shape[1]), np.float32)
         rows[unknown] = np.nan_to_num(read)
         return rows
+
+    def _read(self, positions: np.ndarray, generation: int) -> np.ndarray:
+        """Vectors from the disk, for which nobody waits at the gate."""
+        for _ in range(READS):
+            try:
+                return self.vectors.take(positions)
+            except (FormatError, IndexError):  # rows that go in this very moment look as if they were lost
+                self._check(generation)
+                time.sleep(0.001)
+        with self.gate:
+            self._check(generation)
+            return self.vectors.take(positions)
 
     def _check(self, generation: int) -> None:
         if generation != self.generation:

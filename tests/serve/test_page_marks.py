@@ -9,8 +9,9 @@ from onlinehash.demo import digits
 from onlinehash.serve import background
 from onlinehash.serve.pictures import Pixels
 from tests.serve.browser import visiting
+from tests.support import thorough
 
-N_QUERIES, N_CLICKS, N_JUDGED, N_OTHERS = 10, 20, 10, 200
+N_QUERIES, N_CLICKS, N_JUDGED, N_OTHERS = thorough(2, 10), 20, 10, 200
 
 
 def handwritten():
@@ -29,6 +30,7 @@ def wordlike(n=2_000, n_topics=20, n_words=300):
     return np.sqrt(counts).astype(np.float32), y, None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("world", [handwritten, wordlike])
 def test_twenty_clicks_improve_a_query_and_spoil_no_other(browser, world):
     X, y, pictures = world()

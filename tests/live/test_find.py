@@ -11,7 +11,7 @@ import pytest
 from onlinehash import LSH, Codes, LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, InvalidParameter, NotReady
 from onlinehash.live import queries
-from onlinehash.live.vectors import BLOCK_ROWS, Directions
+from onlinehash.live.vectors import BLOCK_ROWS, VectorCache
 from tests.live.test_kept import KEPT
 from tests.support import refused
 
@@ -60,8 +60,8 @@ def test_candidates_are_looked_at_until_more_bring_nothing_new(monkeypatch):
     index = LiveIndex(LSH(64, random_state=0))
     index.add(None, items)
     looked = []
-    take = index._table.directions
-    monkeypatch.setattr(index._table, "directions", lambda p, g: looked.append(len(p)) or take(p, g))
+    take = index._table.compared
+    monkeypatch.setattr(index._table, "compared", lambda p, g: looked.append(len(p)) or take(p, g))
     U = items / np.linalg.norm(items, axis=1, keepdims=True)
     hit = 0
     for query in clustered(3000)[:40]:
@@ -138,7 +138,7 @@ def test_an_index_without_a_metric_of_an_earlier_version_begins_one(tmp_path):
 
 
 @pytest.mark.parametrize("precision", ["int8", "float16", "float32"])
-def test_directions_in_memory_follow_the_disk(tmp_path, precision, monkeypatch):
+def test_the_cache_follows_the_disk(tmp_path, precision, monkeypatch):
     monkeypatch.setattr("onlinehash.live.vectors.BLOCK_ROWS", 64)
     with LiveIndex(OnlineHashing(32, random_state=0), path=tmp_path / "items", precision=precision) as index:
         index.add(None, clustered(200))
@@ -167,30 +167,30 @@ def test_directions_in_memory_follow_the_disk(tmp_path, precision, monkeypatch):
 def test_bytes_a_value_and_how_exact_they_are(offset):
     exact, positions = rows(500) + np.float32(offset), np.arange(500)
     for precision, size, error in (("int8", 1, 0.06), ("float16", 2, 0.04), ("float32", 4, 0.0)):
-        directions = Directions(precision)
-        assert directions.nbytes == 0
-        directions.begin(exact[:100])
-        directions.put(positions[:200], exact[:200])
-        found, unknown = directions.take(positions)
+        cache = VectorCache(precision)
+        assert cache.nbytes == 0
+        cache.begin(exact[:100])
+        cache.put(positions[:200], exact[:200])
+        found, unknown = cache.take(positions)
         assert unknown.tolist() == list(range(200, 500))
-        directions.put(positions[200:], exact[200:])
-        directions.put(positions[77:78], 1000 * exact[77:78])  # does not fit in one byte
-        found, unknown = directions.take(positions[::-1])
+        cache.put(positions[200:], exact[200:])
+        cache.put(positions[77:78], 1000 * exact[77:78])  # does not fit in one byte
+        found, unknown = cache.take(positions[::-1])
         assert not len(unknown)
         kept = np.arange(500) != 77
         assert np.abs(found[::-1] - exact)[kept].max() <= error
         np.testing.assert_allclose(found[::-1][77], 1000 * exact[77], rtol=1e-3)
-        assert BLOCK_ROWS * D * size <= directions.nbytes < BLOCK_ROWS * D * size + 3000
+        assert BLOCK_ROWS * D * size <= cache.nbytes < BLOCK_ROWS * D * size + 3000
 
 
 def test_rows_that_are_not_like_the_first_do_not_fill_the_memory():
-    directions = Directions("int8")
-    directions.begin(1e-6 * rows(10))
+    cache = VectorCache("int8")
+    cache.begin(1e-6 * rows(10))
     for start in range(0, 4000, 100):
-        directions.put(np.arange(start, start + 100), rows(100, start))
-        if not directions.has_begun:
-            directions.begin(rows(100, start))
-    assert directions.nbytes < 2 * BLOCK_ROWS * D
+        cache.put(np.arange(start, start + 100), rows(100, start))
+        if not cache.has_begun:
+            cache.begin(rows(100, start))
+    assert cache.nbytes < 2 * BLOCK_ROWS * D
 
 
 def test_items_that_come_and_go_meanwhile(tmp_path):

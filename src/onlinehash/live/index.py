@@ -413,7 +413,7 @@ class LiveIndex(LearnerIndex):
         def vectors(positions: np.ndarray) -> np.ndarray:
             if table is not self._table:  # everything was read back from the disk
                 raise Moved
-            return table.directions(positions, generation)
+            return table.compared(positions, generation)
 
         return Moment(
             lambda rows, n: (view.nearest(encoder.encode(rows), n, among)[1], encoder), vectors, view.items.ids.at

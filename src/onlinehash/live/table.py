@@ -24,7 +24,7 @@ from onlinehash.live.payloads import Columns, Payloads
 from onlinehash.live.recode import Rehash
 from onlinehash.live.sqlite import Store
 from onlinehash.live.sqlite.changes import Difference
-from onlinehash.live.vectors import Directions, MemoryVectors
+from onlinehash.live.vectors import MemoryVectors, VectorCache
 
 #: Rows that tell what all are like; times that rows are read while others change them.
 SAMPLED, READS = 1024, 5
@@ -81,7 +81,7 @@ class ItemTable:
     def keep_vectors_in(self, vectors: MemoryVectors | Store) -> None:
         """Where vectors are from now on."""
         self.vectors = vectors
-        self._directions = None if isinstance(vectors, MemoryVectors) else Directions(self._precision)
+        self._cache = None if isinstance(vectors, MemoryVectors) else VectorCache(self._precision)
 
     @property
     def encoder(self) -> Encoder | None:
@@ -120,19 +120,19 @@ class ItemTable:
             different, places = np.unique(self.view.items.ids.find(ids, repeated=True), return_inverse=True)
             return self.vectors.take(different)[places]
 
-    def directions(self, positions: np.ndarray, generation: int) -> np.ndarray:
-        """Vectors that point as those at some positions do; from memory, once they were read.
+    def compared(self, positions: np.ndarray, generation: int) -> np.ndarray:
+        """The vectors at some positions as `find` compares them: from the cache, once they were read.
 
         Raises `Moved` if positions have been counted anew since this generation.
         """
         with self.gate:
             self._check(generation)
-            if self._directions is None:
+            if self._cache is None:
                 return self.vectors.take(positions)
-            rows, unknown = self._directions.take(positions)
+            rows, unknown = self._cache.take(positions)
             if not len(unknown):
                 return rows
-            n_changes, has_begun = self._directions.n_changes, self._directions.has_begun
+            n_changes, has_begun = self._cache.n_changes, self._cache.has_begun
         read = sample = self._read(positions[unknown], generation)
         if not has_begun:
             n = len(self.vectors)
@@ -141,10 +141,10 @@ class ItemTable:
                 sample = self._read(np.sort(chosen), generation)
         with self.gate:
             self._check(generation)
-            if not self._directions.has_begun:
-                self._directions.begin(sample)
-            if n_changes == self._directions.n_changes and self._directions.has_begun:
-                self._directions.put(positions[unknown], read)
+            if not self._cache.has_begun:
+                self._cache.begin(sample)
+            if n_changes == self._cache.n_changes and self._cache.has_begun:
+                self._cache.put(positions[unknown], read)
         if rows.shape[1] == 0:  # the first that are read
             rows = np.zeros((len(positions), read.shape[1]), np.float32)
         rows[unknown] = np.nan_to_num(read)
@@ -226,8 +226,8 @@ class ItemTable:
                 return
             if isinstance(self.vectors, MemoryVectors):
                 self.vectors.put(positions, rows)
-            if self._directions is not None:
-                self._directions.update(positions, rows)
+            if self._cache is not None:
+                self._cache.update(positions, rows)
             if self.margins is not None and marks is not None:
                 self.margins.put(positions, marks)
             if self._rehash is not None:
@@ -248,8 +248,8 @@ class ItemTable:
         living = fork.items.positions()
         fork.compact()
         self.generation += 1
-        if self._directions is not None:
-            self._directions.forget()
+        if self._cache is not None:
+            self._cache.forget()
         for column in (self.vectors, self.payloads, self.margins):
             if column is not None:
                 column.keep(living)
@@ -273,8 +273,8 @@ class ItemTable:
                 self.payloads.put(changed, found.changed.payloads)
                 if recoded is None:
                     fork.put(changed, self._codes(found.changed.codes))
-                if self._directions is not None:
-                    self._directions.forget(changed)
+                if self._cache is not None:
+                    self._cache.forget(changed)
             if added.ids:
                 self.payloads.append(added.payloads)
                 fork.add(self._codes(added.codes), added.ids)

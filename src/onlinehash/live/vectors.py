@@ -81,16 +81,15 @@ class MemoryVectors:
             yield first, block[: n - first]
 
 
-#: How the directions of vectors may be kept in memory.
+#: How vectors may be kept in memory.
 PRECISIONS = ("int8", "float16", "float32")
-
 
 #: The share of rows that may not fit.
 MOST_ODD = 0.05
 
 
-class Directions:
-    """The vectors of a store that were asked for, also in memory: what `find` compares, in one byte a value or more.
+class VectorCache:
+    """Vectors of a store, kept in memory from when they are first compared: one, two or four bytes a value.
 
     In one byte, a value is kept by its distance from the mean, in steps of a 127th of twice the largest one in a sample
     of rows. A row that does not fit is kept as it is, and where many do not, all begins anew. The caller holds

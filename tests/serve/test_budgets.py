@@ -185,7 +185,7 @@ def test_a_full_disk_is_logged_and_the_service_is_not_ready(
         assert [record.getMessage() for record in caplog.records] == ["a change could not be stored"]
         assert post_json(url, "/v1/items", item).status_code == 201
         assert ready().status_code == 200
-        service.storage._failed_at = time.monotonic()
+        service.disk._failed_at = time.monotonic()
         assert ready().status_code == 503
         monkeypatch.setattr(storage, "MEMORY", 0.0)
         assert ready().status_code == 200

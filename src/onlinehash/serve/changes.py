@@ -13,9 +13,9 @@ from onlinehash.index.api import Capability, Receipt, VectorIndex
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
 from onlinehash.live.receipts import MemoryReceipts, bytes_of, outcome_of
+from onlinehash.serve.disk_health import DiskHealth
 from onlinehash.serve.errors import KeyReused
 from onlinehash.serve.news import News
-from onlinehash.serve.storage import Storage
 from onlinehash.serve.writer import Writer
 
 
@@ -87,7 +87,7 @@ class Changes(ABC):
     index: VectorIndex
     writer: Writer
     news: News
-    storage: Storage
+    disk: DiskHealth
     _receipts: Receipts
 
     @property
@@ -105,7 +105,7 @@ class Changes(ABC):
             return Done(outcome, replayed, pairs_waiting(learner), ranking_pairs(learner))
 
         def made() -> Done:
-            with self.storage.watched():
+            with self.disk.watched():
                 return told(work(self.index))
 
         def run() -> Done:

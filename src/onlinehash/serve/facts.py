@@ -11,10 +11,10 @@ import numpy as np
 
 from onlinehash.index.api import VectorIndex
 from onlinehash.serve.changes import pairs_at_a_time, pairs_waiting
+from onlinehash.serve.disk_health import DiskHealth
 from onlinehash.serve.follower import Follower
 from onlinehash.serve.news import News
 from onlinehash.serve.settings import Limits
-from onlinehash.serve.storage import Storage
 from onlinehash.serve.writer import Writer
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Facts:
     index: VectorIndex
     limits: Limits
     writer: Writer
-    storage: Storage
+    disk: DiskHealth
     news: News
     label: str | None
     pictures: Pictures | None
@@ -137,7 +137,7 @@ class Facts:
             return "stopping", 503
         if self.lag > MOST_LAG:
             return "behind", 503
-        if self.storage.is_failing:
+        if self.disk.is_failing:
             return "storage failing", 503
         return "ready", 200
 

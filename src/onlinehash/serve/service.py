@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeVar
 from onlinehash.errors import InvalidInput, NotSupported
 from onlinehash.index.api import Capability, VectorIndex
 from onlinehash.serve.changes import Changes, Companion, Receipts, ranking_pairs
+from onlinehash.serve.disk_health import DiskHealth
 from onlinehash.serve.facts import Facts
 from onlinehash.serve.follower import Follower
 from onlinehash.serve.hub import Hub
@@ -22,7 +23,6 @@ from onlinehash.serve.news import News
 from onlinehash.serve.reads import Reads
 from onlinehash.serve.refreshes import Refreshes
 from onlinehash.serve.settings import Limits
-from onlinehash.serve.storage import Storage
 from onlinehash.serve.writer import Writer
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Service(Changes, Facts):
         self.index, self.limits, self._receipts = index, limits or Limits(), Receipts(index)
         self.label, self.pictures, self.read_only, self.demo = label, pictures, read_only, demo
         self.hub, self.writer, self.reads = Hub(self.limits), Writer(self.limits), Reads(self.limits)
-        self.refreshes, self.storage = Refreshes(index, self.writer), Storage()
+        self.refreshes, self.disk = Refreshes(index, self.writer), DiskHealth()
         self.monitor: Monitor | None = None
         self.rivals: Rivals | None = None
         self.teacher: Teacher | None = None

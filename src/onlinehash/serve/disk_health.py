@@ -11,11 +11,11 @@ from onlinehash.serve import logs
 
 #: Seconds for which a failure is remembered. Nobody sends changes to a service that is not ready, so that none would
 #: ever show that there is room again.
-MEMORY = 30.0
+REMEMBERED = 30.0
 
 
-class Storage:
-    """Notes which changes could be stored."""
+class DiskHealth:
+    """Whether the last changes could be stored."""
 
     def __init__(self) -> None:
         self._failed_at: float | None = None
@@ -34,4 +34,4 @@ class Storage:
     @property
     def is_failing(self) -> bool:
         """Whether the last change could not be stored, a moment ago."""
-        return self._failed_at is not None and time.monotonic() - self._failed_at < MEMORY
+        return self._failed_at is not None and time.monotonic() - self._failed_at < REMEMBERED

@@ -272,9 +272,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    options = arguments()
-    print(common.machine())
-    common.write_json(options.run(options), options.json)
+    common.run(arguments())
 
 
 if __name__ == "__main__":

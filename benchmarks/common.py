@@ -46,6 +46,12 @@ def write_json(rows: list[dict], path: Path | None) -> None:
         path.write_text(json.dumps({"machine": machine(), "rows": rows}, indent=1))
 
 
+def run(options: argparse.Namespace) -> None:
+    """The command that was chosen: it prints a table, and its rows are written where `--json` says."""
+    print(machine())
+    write_json(options.run(options), options.json)
+
+
 def read(path: Path) -> tuple[np.ndarray, np.ndarray]:
     """Features as float32, and labels (zeros where there are none)."""
     with np.load(path) as file:

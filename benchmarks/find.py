@@ -35,7 +35,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import common  # noqa: F401  (one BLAS thread, before NumPy is loaded)
+import common  # one BLAS thread, before NumPy is loaded
 import numpy as np
 
 from onlinehash import LiveIndex
@@ -50,11 +50,7 @@ class Data:
     """Items and queries of one file."""
 
     def __init__(self, path: Path) -> None:
-        with np.load(path) as file:
-            X = file["X"].astype(np.float32)
-            if "scale" in file:
-                X = X * file["scale"] + file["offset"]
-            y = file["y"]
+        X, y = common.read(path)
         n = min(N_ITEMS, len(X) - 1000)
         self.name, self.items, self.labels = path.stem, X[:n], y[:n]
         rest, labels = X[n:], y[n:]

@@ -42,6 +42,8 @@ def assert_same(on_card, on_cpu, where=None):
             ours, theirs = (index.search(queries, k, where) for index in (on_card, on_cpu))
             np.testing.assert_array_equal(ours.ids, theirs.ids)
             np.testing.assert_array_equal(ours.distances, theirs.distances)
+    ours, theirs = (index.find(QUERIES, 10, where) for index in (on_card, on_cpu))
+    np.testing.assert_array_equal(ours.ids, theirs.ids)
     for ours, theirs in zip(*(index.within(QUERIES, 5, where) for index in (on_card, on_cpu)), strict=True):
         np.testing.assert_array_equal(ours.ids, theirs.ids)
 

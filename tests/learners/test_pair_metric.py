@@ -51,8 +51,11 @@ def test_it_is_its_reference(small, n_points):
         ranking.add(rows[20:])
         order, near = ranking.order(len(rows))
         expected, scores = slow.order(query, rows)
-        np.testing.assert_allclose(near, scores, atol=2e-4)
-        assert order.tolist() == expected
+        # Where two are nearly equal, rounding may change their order.
+        of_item = dict(zip(expected, scores, strict=True))
+        np.testing.assert_allclose(near, [of_item[number] for number in order.tolist()], atol=2e-4)
+        assert sorted(order.tolist()) == sorted(expected)
+        assert (np.diff(near) <= 0).all()
 
 
 @pytest.mark.filterwarnings("ignore:the mean")  # of one call with a single tiny vector

@@ -17,6 +17,7 @@ import signal
 import sqlite3
 import sys
 import traceback
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,9 @@ from onlinehash.errors import OnlineHashError
 from onlinehash.live import policies, storage
 from onlinehash.live.index import LiveIndex
 from onlinehash.live.sqlite import segments
+
+#: Adds what is given to a journal.
+Note = Callable[..., None]
 
 WIDTH = 12
 MANY = 900  # items, of which most are then removed
@@ -142,23 +146,13 @@ def write(path: str, journal: str, seed: int, options: dict[str, Any]) -> None:
     """Call after call, each noted before and after, until the end comes."""
     rng = np.random.default_rng(seed)
     numbers = itertools.count()
-    notes = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-
-    def note(**what: Any) -> None:
-        os.write(notes, json.dumps(what).encode() + b"\n")
-
+    note = notes_in(journal)
     try:
-        note(call="open")
-        index = open_index(path, rng, options)
-        note(done="open", serial=index.serial)
+        index = opened(path, rng, options, note)
         while True:
             if rng.random() < 0.02:
-                note(call="close")
-                index.close()
-                note(done="close")
-                note(call="open")
-                index = open_index(path, rng, options)
-                note(done="open", serial=index.serial)
+                closed(index, note)
+                index = opened(path, rng, options, note)
             call = choose(index, rng) | {"key": f"{Path(journal).name}-{next(numbers)}"}
             note(**call)
             with nullcontext() if call["call"] == "beside" else index.once(call["key"], call["call"]):
@@ -167,6 +161,31 @@ def write(path: str, journal: str, seed: int, options: dict[str, Any]) -> None:
     except BaseException:
         note(error=traceback.format_exc())
         raise
+
+
+def notes_in(journal: str | Path) -> Note:
+    """A function that adds a line to a journal, which is there whole if it is there."""
+    notes = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def note(**what: Any) -> None:
+        os.write(notes, json.dumps(what).encode() + b"\n")
+
+    return note
+
+
+def opened(path: str, rng: np.random.Generator, options: dict[str, Any], note: Note) -> LiveIndex:
+    """The index, with notes of its opening."""
+    note(call="open")
+    index = open_index(path, rng, options)
+    note(done="open", serial=index.serial)
+    return index
+
+
+def closed(index: LiveIndex, note: Note) -> None:
+    """Close it, with notes of that."""
+    note(call="close")
+    index.close()
+    note(done="close")
 
 
 def warm_up() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import numpy as np
 import onlinehash
 from onlinehash.live import storage
 from onlinehash.live.sqlite import segments
-from tests.live.crash_writer import choose, open_index, perform, warm_up
+from tests.live.crash_writer import choose, closed, notes_in, opened, perform, warm_up
 from tests.live.file_calls import arm
 
 JOURNAL, MODEL = "notes", "model.oh"
@@ -32,24 +31,13 @@ def main(root: Path, log: Path, seed: int, n_calls: int, folder: str, options: d
     warm_up()
     rng, numbers = np.random.default_rng(seed), itertools.count()
     arm(root, log)
-    notes = os.open(root / JOURNAL, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-
-    def note(**what: Any) -> None:
-        os.write(notes, json.dumps(what).encode() + b"\n")
-
-    path = str(root / folder)
-    note(call="open")
-    index = open_index(path, rng, options)
-    note(done="open", serial=index.serial)
+    note, path = notes_in(root / JOURNAL), str(root / folder)
+    index = opened(path, rng, options, note)
     for _ in range(n_calls):
         kind = rng.random()
         if kind < 0.06:
-            note(call="close")
-            index.close()
-            note(done="close")
-            note(call="open")
-            index = open_index(path, rng, options)
-            note(done="open", serial=index.serial)
+            closed(index, note)
+            index = opened(path, rng, options, note)
         elif kind < 0.12:
             target = f"{folder}-copies/{next(numbers)}/copy"
             note(call="backup", target=target)
@@ -68,9 +56,7 @@ def main(root: Path, log: Path, seed: int, n_calls: int, folder: str, options: d
             with index.once(call["key"], call["call"]):
                 perform(index, call)
             note(done=call["call"], serial=index.serial)
-    note(call="close")
-    index.close()
-    note(done="close")
+    closed(index, note)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ import pytest
 from onlinehash import LiveIndex
 from onlinehash.errors import StorageError
 from onlinehash.live import payloads
-from onlinehash.serve import storage
+from onlinehash.serve import disk_health
 from onlinehash.serve.clients import CLIENT_HEADER, client_of
 from onlinehash.serve.errors import Unavailable
 from onlinehash.serve.routes import search
@@ -187,7 +187,7 @@ def test_a_full_disk_is_logged_and_the_service_is_not_ready(
         assert ready().status_code == 200
         service.disk._failed_at = time.monotonic()
         assert ready().status_code == 503
-        monkeypatch.setattr(storage, "MEMORY", 0.0)
+        monkeypatch.setattr(disk_health, "REMEMBERED", 0.0)
         assert ready().status_code == 200
 
 

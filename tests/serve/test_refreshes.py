@@ -77,9 +77,10 @@ def test_clients_that_learn_and_refresh_all_get_their_pairs_into_the_codes(monke
         assert answer.result(SECONDS).json()["encoder"] >= needed
         until(lambda: slow.begun == 2)
         slow.finish()
+        slow.finish()  # for who asks only now: a pair may be learned before its client has asked for the refresh
         for answer, needed in others:
             assert answer.result(SECONDS).json()["encoder"] >= needed
-        assert slow.begun == 2
+        assert slow.begun <= 3
         assert service.index.behind == (0, 0)
 
 
@@ -97,6 +98,7 @@ def test_who_waits_for_a_refresh_waits_for_one_with_all_that_was_learned_before(
         until(lambda: slow.begun == 2)
         assert not waiting.done()
         slow.finish()
+        slow.finish()  # if it came when the second had begun
         assert waiting.result(SECONDS).json()["behind"] == {"bits": 0, "pairs": 0}
 
 

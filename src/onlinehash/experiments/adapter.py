@@ -25,6 +25,7 @@ from sklearn.base import BaseEstimator
 
 from onlinehash import IterativeQuantization
 from onlinehash.learners.base import Traits
+from onlinehash.learners.pair_metric import auc
 
 #: Steepness of the loss; length of a step; pull towards the identity, per step; momentum.
 SHARPNESS, STEP, PULL, MOMENTUM = 10.0, 4.0, 1e-4, 0.9
@@ -92,8 +93,8 @@ class LinearAdapter(BaseEstimator):
         if positive == 0 or negative == 0:
             return float(SHARES.mean())
         trust = 4 * positive * negative / (positive + negative)
-        auc = np.array([_auc(c[is_similar], c[~is_similar], weight[is_similar], weight[~is_similar]) for c in cosines])
-        chance = np.exp(trust * (auc - auc.max()))
+        areas = np.array([auc(c[is_similar], c[~is_similar], weight[is_similar], weight[~is_similar]) for c in cosines])
+        chance = np.exp(trust * (areas - areas.max()))
         return float(SHARES @ chance / chance.sum())
 
     def map_rows(self, X: np.ndarray) -> np.ndarray:
@@ -176,9 +177,3 @@ def _unit(X: np.ndarray) -> np.ndarray:
 
 def _cosines(U: np.ndarray, V: np.ndarray) -> np.ndarray:
     return np.einsum("ij,ij->i", U, V).astype(np.float64)
-
-
-def _auc(positive: np.ndarray, negative: np.ndarray, w: np.ndarray, v: np.ndarray) -> float:
-    """The weighted share of couples in which the similar pair is nearer."""
-    above = np.sign(positive[:, None] - negative) / 2 + 0.5
-    return float(w @ above @ v / (w.sum() * v.sum()))

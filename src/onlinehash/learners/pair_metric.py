@@ -171,8 +171,8 @@ class PairMetric:
         if positive == 0 or negative == 0:
             return float(SHARES @ BEFOREHAND / BEFOREHAND.sum())
         trust = 4 * positive * negative / (positive + negative) / ALIKE
-        auc = np.array([_auc(c[is_similar], c[~is_similar], weight[is_similar], weight[~is_similar]) for c in cosines])
-        chance = BEFOREHAND * np.exp(trust * (auc - auc.max()))
+        areas = np.array([auc(c[is_similar], c[~is_similar], weight[is_similar], weight[~is_similar]) for c in cosines])
+        chance = BEFOREHAND * np.exp(trust * (areas - areas.max()))
         return float(SHARES @ chance / chance.sum())
 
     @property
@@ -243,11 +243,9 @@ class _Map(NamedTuple):
 
     def times(self, share: float) -> _Map:
         """A share of it; a share of 0 has no directions, so that it costs nothing."""
-        return (
-            _Map(self.basis[:, :0], self.change[:0, :0])
-            if share == 0
-            else _Map(self.basis, np.float32(share) * self.change)
-        )
+        if share == 0:
+            return _Map(self.basis[:, :0], self.change[:0, :0])
+        return _Map(self.basis, np.float32(share) * self.change)
 
     def of(self, X: np.ndarray) -> np.ndarray:
         """Rows, mapped."""
@@ -486,7 +484,7 @@ def _dots(A: np.ndarray, B: np.ndarray) -> np.ndarray:
     return np.asarray((A * B).sum(axis=1), np.float64)
 
 
-def _auc(positive: np.ndarray, negative: np.ndarray, w: np.ndarray, v: np.ndarray) -> float:
+def auc(positive: np.ndarray, negative: np.ndarray, w: np.ndarray, v: np.ndarray) -> float:
     """The weighted share of couples in which the similar pair is nearer; couples that are equally near count half."""
     order = np.argsort(negative, kind="stable")
     negative, below = negative[order], np.concatenate([[0.0], np.cumsum(v[order])])

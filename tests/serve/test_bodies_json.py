@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onlinehash.errors import InvalidInput, MissingExtra, OnlineHashError, UnknownId
 from onlinehash.serve import errors
 from onlinehash.serve.bodies import shapes
-from onlinehash.serve.bodies.reading import read
+from onlinehash.serve.bodies.parser import read
 from onlinehash.serve.bodies.shapes import JSON, Labelled, Lesson, NewItems, Query, Rerank, Shape
 from onlinehash.serve.errors import BadRequest, TooLarge, UnsupportedMediaType, document
 from tests.serve.hostile import LIMITS, mutated, outcome, peak

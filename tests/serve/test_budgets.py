@@ -213,7 +213,7 @@ def test_changes_for_which_there_is_no_time_are_refused() -> None:
 
 
 def test_a_process_that_cannot_stop_ends_nonetheless() -> None:
-    program = "import time; from onlinehash.serve import running; running.exit_within(0.1); time.sleep(600)"
+    program = "import time; from onlinehash.serve import server; server.exit_within(0.1); time.sleep(600)"
     assert subprocess.run([sys.executable, "-c", program], timeout=SECONDS, capture_output=True).returncode == 1
 
 

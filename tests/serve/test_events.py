@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from onlinehash.serve import running
-from onlinehash.serve.hub import BACKLOG
+from onlinehash.serve import server
+from onlinehash.serve.events import BACKLOG
 from onlinehash.serve.service import Service
 from tests.serve.services import (
     IDS,
@@ -153,7 +153,7 @@ def clock() -> Iterator[list[float]]:
 
 def test_listeners_do_not_hold_up_the_end() -> None:
     service = Service(small_index())
-    with clock() as seconds, running.background(service) as url:
+    with clock() as seconds, server.background(service) as url:
         listeners = [Listener(url) for _ in range(3)]
         raw = connected(url)
         raw.sendall(request_bytes("GET", "/events", url))

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from onlinehash.serve.documents import PROBLEMS
+from onlinehash.serve.openapi import PROBLEMS
 from onlinehash.serve.settings import Limits
 from tests.needs import missing
 from tests.serve.services import SECONDS

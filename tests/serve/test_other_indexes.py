@@ -9,7 +9,7 @@ import pytest
 from onlinehash import OnlineHashing
 from onlinehash.client.remote_index import RemoteIndex
 from onlinehash.errors import NotSupported
-from onlinehash.serve.monitor import Monitor
+from onlinehash.serve.quality import Monitor
 from onlinehash.serve.service import Service
 from onlinehash.stores.index import StoreIndex
 from tests.serve.services import IDS, everything, post_json, rows, served

@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from onlinehash import LiveIndex, OnlineHashing
-from onlinehash.serve import facts, follower, processes, running
+from onlinehash.serve import facts, follower, processes, server
 from onlinehash.serve.service import Service
 from tests.processes import is_alive, n_connections
 from tests.serve.services import (
@@ -191,7 +191,7 @@ def test_a_reader_answers_for_items_that_its_writer_changes(tmp_path: Path, monk
     monkeypatch.setattr(follower, "PAUSE", 60.0)  # it catches up only where it must
     with small_index(tmp_path / "items") as index:
         reader = LiveIndex.open(tmp_path / "items", read_only=True)
-        with running.background(Service(reader, read_only=True)) as url:
+        with server.background(Service(reader, read_only=True)) as url:
             index.update([1], [[5, 5]])
             index.remove([2])
             index.add([100], [[1, 1]])
@@ -226,7 +226,7 @@ def test_a_reader_is_not_replaced_when_the_service_ends(monkeypatch: pytest.Monk
         return popen(["true"], **options)
 
     monkeypatch.setattr(processes.subprocess, "Popen", start)
-    listener = running.listen("127.0.0.1", 0)
+    listener = server.listen("127.0.0.1", 0)
     with listener, processes.shared_numbers(), processes.readers(1, listener, []) as readers:
         readers.start()
         until(lambda: len(started) > 2)
@@ -248,7 +248,7 @@ def test_a_reader_that_cannot_follow_is_not_ready(tmp_path: Path, monkeypatch: p
         return reload()
 
     monkeypatch.setattr(reader, "reload", wait)
-    with running.background(Service(reader, read_only=True)) as url:
+    with server.background(Service(reader, read_only=True)) as url:
         try:
             until(lambda: httpx.get(f"{url}/v1/ready", timeout=SECONDS).status_code == 503)
             assert httpx.get(f"{url}/v1/ready", timeout=SECONDS).json()["status"] == "behind"

@@ -53,7 +53,7 @@ class Options:
 def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
     """Serve until a stop signal."""
     try:
-        from onlinehash.serve import logs, processes, running
+        from onlinehash.serve import logs, processes, server
         from onlinehash.serve.app import make_app
         from onlinehash.serve.settings import Access
     except ModuleNotFoundError as error:
@@ -69,7 +69,7 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
             processes.end_with_writer()
         elif options.readers:
             stack.enter_context(processes.shared_numbers())
-        listener = processes.inherited_listener() if is_reader else running.listen(options.host, options.port)
+        listener = processes.inherited_listener() if is_reader else server.listen(options.host, options.port)
         stack.callback(listener.close)
         service = _service(options, choices, limits)
         app = make_app(service, access, os.environ.get(processes.WRITER))
@@ -84,13 +84,13 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
             if is_reader:
                 logs.service.info("a reader takes requests")
             else:
-                _announce(running.address(listener), service, options.target, access, as_json)
+                _announce(server.address(listener), service, options.target, access, as_json)
 
         def stopping() -> None:
             readers.retire()
-            running.exit_within(limits.stop_seconds)
+            server.exit_within(limits.stop_seconds)
 
-        running.server(app, service, started, stopping).run(sockets)
+        server.make_server(app, service, started, stopping).run(sockets)
 
 
 def _announce(url: str, service: Service, target: str, access: Access, as_json: bool) -> None:
@@ -159,7 +159,7 @@ def _service(options: Options, choices: parameters.Choices, limits: Limits) -> S
     from onlinehash.serve.service import Service
 
     if options.demo:
-        from onlinehash.serve.showcase import digits_service
+        from onlinehash.serve.demo import digits_service
 
         return digits_service(limits=limits, seed=0)
     found = None if options.pictures is None else pictures.parse(options.pictures)
@@ -168,11 +168,11 @@ def _service(options: Options, choices: parameters.Choices, limits: Limits) -> S
     index = _index(options, choices)
     service = Service(index, limits=limits, label=options.label, pictures=found, read_only=options.read_only)
     if held_out is not None:
-        from onlinehash.serve.monitor import Monitor
+        from onlinehash.serve.quality import Monitor
 
         service.monitor = Monitor(service, *held_out)
     if options.compare:
-        from onlinehash.serve.rivals import Rivals
+        from onlinehash.serve.comparison import Rivals
 
         service.rivals = Rivals(service)
     return service

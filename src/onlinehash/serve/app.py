@@ -15,14 +15,14 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from onlinehash.errors import InvalidInput, OnlineHashError
-from onlinehash.serve import documents, errors, logs
-from onlinehash.serve.answers import refusal
-from onlinehash.serve.forwarding import Forwarding
-from onlinehash.serve.guard import Guard
+from onlinehash.serve import errors, logs, openapi
 from onlinehash.serve.metrics import Metrics
+from onlinehash.serve.middleware import Guard
+from onlinehash.serve.responses import refusal
 from onlinehash.serve.routes import items, learning, model, page, search
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Access
+from onlinehash.serve.writer_proxy import Forwarding
 
 #: Seconds between two looks at what happened, and how many of these make a second.
 TICK, TICKS = 0.1, 10
@@ -62,12 +62,12 @@ def make_app(service: Service, access: Access | None = None, writer: str | None 
         app.include_router(router)
     made: dict[str, Any] = {}
 
-    def openapi() -> dict[str, Any]:
+    def described() -> dict[str, Any]:
         if not made:
-            made.update(documents.document(app))
+            made.update(openapi.document(app))
         return made
 
-    app.openapi = openapi  # type: ignore[method-assign]
+    app.openapi = described  # type: ignore[method-assign]
     app.add_exception_handler(OnlineHashError, _refuse)
     app.add_exception_handler(Exception, _apologise)
     app.add_exception_handler(RequestValidationError, _refuse_parameter)

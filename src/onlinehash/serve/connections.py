@@ -14,8 +14,8 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from onlinehash.errors import OnlineHashError
-from onlinehash.serve.answers import WHOLE, refusal
 from onlinehash.serve.errors import BadRequest, RequestTimeout, Unavailable
+from onlinehash.serve.responses import WHOLE, refusal
 from onlinehash.serve.settings import Limits
 
 #: Bytes of a request line and headers, where they come in several pieces.

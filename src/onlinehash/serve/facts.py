@@ -18,10 +18,10 @@ from onlinehash.serve.settings import Limits
 from onlinehash.serve.writer import Writer
 
 if TYPE_CHECKING:
-    from onlinehash.serve.monitor import Monitor
+    from onlinehash.serve.comparison import Rivals
     from onlinehash.serve.pictures import Pictures
-    from onlinehash.serve.rivals import Rivals
-    from onlinehash.serve.teacher import Teacher
+    from onlinehash.serve.quality import Monitor
+    from onlinehash.serve.simulated_teacher import Teacher
 
 #: A reader that is further behind its writer, in seconds, is not ready.
 MOST_LAG = 5.0

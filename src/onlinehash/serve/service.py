@@ -16,9 +16,9 @@ from onlinehash.errors import InvalidInput, NotSupported
 from onlinehash.index.api import Capability, VectorIndex
 from onlinehash.serve.changes import Changes, Companion, Receipts, ranking_pairs
 from onlinehash.serve.disk_health import DiskHealth
+from onlinehash.serve.events import Hub
 from onlinehash.serve.facts import Facts
 from onlinehash.serve.follower import Follower
-from onlinehash.serve.hub import Hub
 from onlinehash.serve.news import News
 from onlinehash.serve.reads import Reads
 from onlinehash.serve.refreshes import Refreshes
@@ -26,10 +26,10 @@ from onlinehash.serve.settings import Limits
 from onlinehash.serve.writer import Writer
 
 if TYPE_CHECKING:
-    from onlinehash.serve.monitor import Monitor
+    from onlinehash.serve.comparison import Rivals
     from onlinehash.serve.pictures import Pictures
-    from onlinehash.serve.rivals import Rivals
-    from onlinehash.serve.teacher import Teacher
+    from onlinehash.serve.quality import Monitor
+    from onlinehash.serve.simulated_teacher import Teacher
 
 #: How often a reader looks for what its writer changes meanwhile.
 TRIES = 3

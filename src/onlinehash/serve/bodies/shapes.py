@@ -1,6 +1,6 @@
 """Request bodies: one class each, which parses, refuses unknown fields, and is the source of the OpenAPI schema.
 
-After `reading.read`, the fields of the types `Vector`, `Matrix` and `Points` hold NumPy arrays; msgspec sees lists.
+After `parser.read`, the fields of the types `Vector`, `Matrix` and `Points` hold NumPy arrays; msgspec sees lists.
 """
 
 from __future__ import annotations

@@ -12,12 +12,12 @@ from starlette.responses import Response
 from onlinehash.index.api import Item
 from onlinehash.io import format
 from onlinehash.serve import results
-from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.bodies.shapes import FORMAT
-from onlinehash.serve.documents import described
 from onlinehash.serve.errors import NotFound, TooLarge
-from onlinehash.serve.exchange import done, id_in_path, parsed, retry_of
+from onlinehash.serve.openapi import described
+from onlinehash.serve.requests import done, id_in_path, parsed, retry_of
+from onlinehash.serve.responses import answer
 from onlinehash.serve.service import Service
 
 MOST_LISTED = 100_000

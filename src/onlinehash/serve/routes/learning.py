@@ -14,12 +14,12 @@ from onlinehash import streams
 from onlinehash.errors import NotReady
 from onlinehash.learners.update import Updates
 from onlinehash.serve import logs, results
-from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.changes import Done, pairs_waiting, ranking_pairs
-from onlinehash.serve.documents import described
 from onlinehash.serve.errors import Busy, Unavailable
-from onlinehash.serve.exchange import REPLAYED_HEADER, done, parsed, retry_of
+from onlinehash.serve.openapi import described
+from onlinehash.serve.requests import REPLAYED_HEADER, done, parsed, retry_of
+from onlinehash.serve.responses import answer
 from onlinehash.serve.service import Service
 
 #: Seconds between two attempts to have a refresh after a change that was made.

@@ -13,15 +13,15 @@ from onlinehash.errors import NotReady
 from onlinehash.io import files
 from onlinehash.learners.registry import RECOMMENDED
 from onlinehash.serve import results
-from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.clients import client_of
-from onlinehash.serve.documents import described, example
 from onlinehash.serve.errors import NotFound
-from onlinehash.serve.exchange import parsed
 from onlinehash.serve.metrics import Metrics
+from onlinehash.serve.openapi import described, example
+from onlinehash.serve.requests import parsed
+from onlinehash.serve.responses import answer
 from onlinehash.serve.routes.search import encoded, undisturbed
-from onlinehash.serve.sampling import sample
+from onlinehash.serve.sample import sample
 from onlinehash.serve.service import Service
 
 MOST_ON_MAP = 2_000

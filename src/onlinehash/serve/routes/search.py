@@ -21,15 +21,15 @@ from onlinehash.learners.encoder import Encoder
 from onlinehash.live import filters
 from onlinehash.live.queries import n_candidates
 from onlinehash.serve import results
-from onlinehash.serve.answers import answer, send_json
 from onlinehash.serve.batches import Batches
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.changes import ranking_pairs
-from onlinehash.serve.documents import described
 from onlinehash.serve.errors import Busy, NotFound, TooLarge, UnsupportedMediaType
-from onlinehash.serve.exchange import asked, body_of, parsed
+from onlinehash.serve.openapi import described
 from onlinehash.serve.pictures import MEDIA_TYPES
 from onlinehash.serve.reads import Deadline
+from onlinehash.serve.requests import asked, body_of, parsed
+from onlinehash.serve.responses import answer, send_json
 from onlinehash.serve.service import Service
 
 #: Looks at an index that others change, before one is given up.
@@ -53,7 +53,7 @@ R = TypeVar("R")
 
 
 def hot_routes(service: Service) -> list[Route]:
-    """Plain Starlette routes, without the overhead of FastAPI; `documents` adds them to OpenAPI."""
+    """Plain Starlette routes, without the overhead of FastAPI; `openapi` adds them to OpenAPI."""
     return [
         Route("/v1/find", Finds(service), methods=["POST"]),
         Route("/v1/search", Searches(service), methods=["POST"]),

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
-from onlinehash.serve.forwarding import Forwarding
 from onlinehash.serve.settings import Limits
+from onlinehash.serve.writer_proxy import Forwarding
 
 
 class Pieces(httpx.AsyncByteStream):

@@ -13,12 +13,12 @@ from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 from onlinehash.live import policies as refresh
 from onlinehash.live.index import LiveIndex
-from onlinehash.serve.monitor import Monitor
+from onlinehash.serve.comparison import Rivals
 from onlinehash.serve.pictures import Pixels
-from onlinehash.serve.rivals import Rivals
+from onlinehash.serve.quality import Monitor
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
-from onlinehash.serve.teacher import Teacher
+from onlinehash.serve.simulated_teacher import Teacher
 
 LABEL = "digit"
 

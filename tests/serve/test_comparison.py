@@ -16,10 +16,10 @@ from onlinehash import (
     refresh,
 )
 from onlinehash.errors import InvalidInput, UnknownMethod
-from onlinehash.serve import rivals as module
-from onlinehash.serve.monitor import Monitor
-from onlinehash.serve.rivals import Rivals
-from tests.serve.companions import SECONDS, labelled, names, serving, slow_map
+from onlinehash.serve import comparison as module
+from onlinehash.serve.comparison import Rivals
+from onlinehash.serve.quality import Monitor
+from tests.serve.labelled_service import SECONDS, labelled, names, serving, slow_map
 
 X, Y = labelled(120)
 X_QUERY, Y_QUERY = labelled(15, seed=1)

@@ -11,14 +11,14 @@ from sklearn.datasets import load_digits
 from onlinehash import evaluate
 from onlinehash.demo import digits
 from onlinehash.learners import registry
-from onlinehash.serve import monitor
-from onlinehash.serve.showcase import digits_service
-from tests.serve.companions import SECONDS, slow_map
+from onlinehash.serve import quality
+from onlinehash.serve.demo import digits_service
+from tests.serve.labelled_service import SECONDS, slow_map
 
 
 @pytest.fixture
 def service(monkeypatch):
-    monkeypatch.setattr(monitor, "SHARE", 1.0)  # no test waits
+    monkeypatch.setattr(quality, "SHARE", 1.0)  # no test waits
     service = digits_service()
     yield service
     service.close()

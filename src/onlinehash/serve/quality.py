@@ -13,8 +13,8 @@ from onlinehash.errors import InvalidInput, NotSupported, UnknownId
 from onlinehash.index.api import Capability, VectorIndex
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import filters
-from onlinehash.serve.companion import Background
-from onlinehash.serve.sampling import hashes
+from onlinehash.serve.observers import Background
+from onlinehash.serve.sample import hashes
 from onlinehash.streams.from_labels import key_of
 
 if TYPE_CHECKING:

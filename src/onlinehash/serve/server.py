@@ -50,7 +50,7 @@ def address(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def server(
+def make_server(
     app: ASGIApp,
     service: Service,
     started: Callable[[], None] = lambda: None,
@@ -126,7 +126,7 @@ def background(service: Service, access: Access | None = None, port: int = 0) ->
     """Serve in a thread of this process inside a `with` block; yields the URL. The service is closed at the end."""
     access = access or Access()
     ready = threading.Event()
-    running = server(make_app(service, access), service, ready.set)
+    running = make_server(make_app(service, access), service, ready.set)
     listener = listen(access.host, port)
     thread = threading.Thread(target=running.run, args=([listener],), name="onlinehash-server", daemon=True)
     thread.start()

@@ -11,10 +11,10 @@ import pytest
 
 from onlinehash import LiveIndex, OnlineHashing
 from onlinehash.errors import InvalidInput
-from onlinehash.serve import monitor as module
-from onlinehash.serve.monitor import Monitor
+from onlinehash.serve import quality as module
+from onlinehash.serve.quality import Monitor
 from onlinehash.serve.service import Service
-from tests.serve.companions import SECONDS, held, labelled, names, serving, slow_map
+from tests.serve.labelled_service import SECONDS, held, labelled, names, serving, slow_map
 
 X_QUERY, Y_QUERY = labelled(15, seed=1)
 X, Y = labelled(120)

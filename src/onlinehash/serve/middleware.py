@@ -19,11 +19,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from onlinehash import checks
 from onlinehash.errors import OnlineHashError
 from onlinehash.serve import errors, logs
-from onlinehash.serve.answers import refusal
 from onlinehash.serve.clients import client_of
-from onlinehash.serve.exchange import too_large
 from onlinehash.serve.memory import Body, Memory
 from onlinehash.serve.metrics import Metrics
+from onlinehash.serve.requests import too_large
+from onlinehash.serve.responses import refusal
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Access
 

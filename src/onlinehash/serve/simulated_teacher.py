@@ -10,8 +10,8 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, UnknownId
 from onlinehash.serve import logs
-from onlinehash.serve.companion import Background
 from onlinehash.serve.errors import Busy
+from onlinehash.serve.observers import Background
 
 if TYPE_CHECKING:
     from onlinehash.serve.service import Service

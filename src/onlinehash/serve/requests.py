@@ -14,11 +14,11 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from onlinehash.errors import UnknownId
-from onlinehash.serve.answers import answer
-from onlinehash.serve.bodies.reading import read
+from onlinehash.serve.bodies.parser import read
 from onlinehash.serve.bodies.shapes import Shape
 from onlinehash.serve.changes import Done, Retry
 from onlinehash.serve.errors import BadRequest, TooLarge
+from onlinehash.serve.responses import answer
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from onlinehash.errors import InvalidInput
-from onlinehash.serve.teacher import LabelledPairs, Teacher
-from tests.serve.companions import SECONDS, held, serving
+from onlinehash.serve.simulated_teacher import LabelledPairs, Teacher
+from tests.serve.labelled_service import SECONDS, held, serving
 
 Y = np.repeat([0, 1, 2], [2, 10, 28])
 IDS = [f"item {at}" for at in range(40)]

@@ -18,8 +18,8 @@ from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import policies as refresh
 from onlinehash.live.index import LiveIndex
-from onlinehash.serve.companion import Background
-from onlinehash.serve.sampling import hashes
+from onlinehash.serve.observers import Background
+from onlinehash.serve.sample import hashes
 
 if TYPE_CHECKING:
     from onlinehash.serve.service import Service

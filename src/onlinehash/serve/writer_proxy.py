@@ -11,8 +11,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from onlinehash.serve.clients import CLIENT_HEADER, client_of
 from onlinehash.serve.errors import Forbidden, Unavailable
-from onlinehash.serve.exchange import body_of
-from onlinehash.serve.guard import ADDED
+from onlinehash.serve.middleware import ADDED
+from onlinehash.serve.requests import body_of
 from onlinehash.serve.settings import Limits
 
 #: What a reader answers by itself although it is asked by POST, and what only the writer knows although it is not.

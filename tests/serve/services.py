@@ -24,11 +24,9 @@ from onlinehash import LiveIndex, OnlineHashing
 from onlinehash.index.api import VectorIndex
 from onlinehash.io import files
 from onlinehash.serve import server
-from onlinehash.serve.comparison import Rivals
 from onlinehash.serve.pictures import Pixels
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Access, Limits
-from onlinehash.serve.simulated_teacher import Teacher
 from tests.processes import children
 
 #: Vectors are as wide as those in the examples of the OpenAPI document, whose ids are there, too.
@@ -63,8 +61,8 @@ def served(index: VectorIndex | None = None, token: str | None = None, **limits:
 def served_with_all(**limits: Any) -> Iterator[tuple[Service, str]]:
     """A service with everything that may accompany one."""
     service = Service(small_index(), label="colour", pictures=Pixels(1, N_FEATURES, 1.0), limits=Limits(**limits))
-    service.rivals = Rivals(service)
-    service.teacher = Teacher(service, IDS, [i % 2 for i in IDS])
+    service.compare_methods()
+    service.simulate_teacher(IDS, [i % 2 for i in IDS])
     with server.background(service) as url:
         yield service, url
 

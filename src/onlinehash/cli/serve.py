@@ -52,12 +52,9 @@ class Options:
 
 def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
     """Serve until a stop signal."""
-    try:
-        from onlinehash.serve import logs, processes, server
-        from onlinehash.serve.app import make_app
-        from onlinehash.serve.settings import Access
-    except ModuleNotFoundError as error:
-        raise MissingExtra("onlinehash serve", error.name or "a package", "serve") from None
+    from onlinehash.serve import logs, processes
+    from onlinehash.serve.settings import Access
+
     _check(options, choices)
     is_reader = processes.WRITER in os.environ
     access = Access(options.host, os.environ.get(TOKEN) or None, options.insecure, tuple(options.allow_host or ()))
@@ -68,7 +65,12 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
         if is_reader:
             processes.end_with_writer()
         elif options.readers:
-            stack.enter_context(processes.shared_numbers())
+            stack.enter_context(processes.shared_metrics())
+        try:
+            from onlinehash.serve import server
+            from onlinehash.serve.app import make_app
+        except ModuleNotFoundError as error:
+            raise MissingExtra("onlinehash serve", error.name or "a package", "serve") from None
         listener = processes.inherited_listener() if is_reader else server.listen(options.host, options.port)
         stack.callback(listener.close)
         service = _service(options, choices, limits)
@@ -168,13 +170,9 @@ def _service(options: Options, choices: parameters.Choices, limits: Limits) -> S
     index = _index(options, choices)
     service = Service(index, limits=limits, label=options.label, pictures=found, read_only=options.read_only)
     if held_out is not None:
-        from onlinehash.serve.quality import Monitor
-
-        service.monitor = Monitor(service, *held_out)
+        service.measure_quality(*held_out)
     if options.compare:
-        from onlinehash.serve.comparison import Rivals
-
-        service.rivals = Rivals(service)
+        service.compare_methods()
     return service
 
 

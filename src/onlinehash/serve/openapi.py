@@ -11,7 +11,8 @@ from fastapi.openapi.utils import get_openapi
 import onlinehash
 from onlinehash.serve import results
 from onlinehash.serve.bodies import shapes
-from onlinehash.serve.requests import KEY_HEADER, LONGEST_KEY, REPLAYED_HEADER
+from onlinehash.serve.requests import KEY_HEADER, LONGEST_KEY
+from onlinehash.serve.responses import REPLAYED_HEADER
 
 REF = "#/components/schemas/{name}"
 

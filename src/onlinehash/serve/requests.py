@@ -1,32 +1,32 @@
-"""Reading requests and answering changes."""
+"""What a request says: its body, its idempotency key, the id in its path, and who sends it."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any, TypeVar
+import ipaddress
+from functools import lru_cache
+from typing import TypeVar
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from onlinehash.errors import UnknownId
 from onlinehash.serve.bodies.parser import read
 from onlinehash.serve.bodies.shapes import Shape
-from onlinehash.serve.changes import Done, Retry
+from onlinehash.serve.changes import Retry
 from onlinehash.serve.errors import BadRequest, TooLarge
-from onlinehash.serve.responses import answer
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
 
-#: Bytes of a body that is parsed in a thread, so that others are answered meanwhile.
+#: Bytes from which a body is parsed in a thread, so that others are answered meanwhile.
 LARGE = 1 << 16
 
-KEY_HEADER, REPLAYED_HEADER = "Idempotency-Key", "Idempotency-Replayed"
+KEY_HEADER = "Idempotency-Key"
 LONGEST_KEY = 128
+
+#: How a reader tells the writer who sent a request that it forwards; trusted only on the writer's private socket.
+CLIENT_HEADER = b"onlinehash-client"
 
 S = TypeVar("S", bound=Shape)
 
@@ -90,20 +90,30 @@ def retry_of(request: Request, data: bytes) -> Retry | None:
     return Retry(key, digest.hexdigest())
 
 
-async def done(
-    future: Future[Done], service: Service, describe: Callable[[Any], dict[str, Any]], status: int = 200
-) -> Response:
-    """The answer to a change, once it is made."""
-    result = await asyncio.shield(asyncio.wrap_future(future))  # continues even if the client disconnects
-    headers = {REPLAYED_HEADER: "true"} if result.replayed else None
-    return answer(describe(result.outcome), service.index.encoder, status, headers)
-
-
 def id_in_path(text: str, service: Service) -> int | str:
-    """The id that a path names: an integer where the index has integers."""
+    """The id that a path names: an integer if the index has integers."""
     is_number = text.isascii() and text.removeprefix("-").isdecimal() and len(text) <= 20 and str(int(text)) == text
     if is_number and not service.has_text_ids:
         return int(text)
     if len(service.index) and not service.has_text_ids:
         raise UnknownId(f"no item has id {text[:80]!r}; ids here are integers.")
     return text
+
+
+def client_of(scope: Scope) -> str:
+    """The address that limits per client apply to; for IPv6 its network, as one client may use all addresses in it."""
+    client = scope.get("client")
+    if client is not None:
+        return _network(client[0])
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == CLIENT_HEADER), "")
+
+
+@lru_cache(1024)
+def _network(address: str) -> str:
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if found.version == 4:
+        return address
+    return str(found.ipv4_mapped or ipaddress.ip_network((found, 64), strict=False))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import numpy as np
 from fastapi import APIRouter, Query, Request
@@ -15,7 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput, NotReady, UnknownId
-from onlinehash.index.api import Capability
+from onlinehash.index.api import Capability, Id
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import filters
@@ -29,7 +29,7 @@ from onlinehash.serve.openapi import described
 from onlinehash.serve.pictures import MEDIA_TYPES
 from onlinehash.serve.reads import Deadline
 from onlinehash.serve.requests import asked, body_of, parsed
-from onlinehash.serve.responses import answer, send_json
+from onlinehash.serve.responses import Document, answer, send_json
 from onlinehash.serve.service import Service
 
 #: Looks at an index that others change, before one is given up.
@@ -45,8 +45,8 @@ FEW_QUERIES, FEW_FIELDS, FEW_VALUES, FEW_RERANKED = 16, 4, 100, 1000
 #: deadline.
 _COMPARED_AT_ONCE, _RERANKED_AT_ONCE, _FOUND_AT_ONCE = 500_000_000, 256, 32
 
-#: What an answer says of hits in the order of their codes' distances.
-_HAMMING = {"ranked_by": {"metric": "hamming"}}
+#: In responses whose hits are sorted by the distances of their codes.
+_HAMMING: Document = {"ranked_by": {"metric": "hamming"}}
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -116,7 +116,7 @@ def routes(service: Service) -> APIRouter:
     async def rerank(request: Request) -> Response:
         """Sort hits as find would: by their vectors, in the order that pairs have taught."""
         body, _ = await parsed(request, service, shapes.Rerank)
-        query: Any = body.vector if body.vector is not None else body.vectors
+        query = cast(np.ndarray, body.vector if body.vector is not None else body.vectors)  # a body has one of both
         if len({type(id) for id in body.ids}) > 1:
             raise InvalidInput("expected integer ids, string ids, or one list of ids per vector, got a mixture.")
         ids = np.array(body.ids, object)  # as NumPy would make strings of numbers beside a string
@@ -181,7 +181,9 @@ def undisturbed(find: Callable[[], T]) -> T:
     return find()
 
 
-def encoded(service: Service, ids: Any, vectors: Any, more: dict[str, Any] | None = None) -> Response:
+def encoded(
+    service: Service, ids: list[Id] | None, vectors: np.ndarray | None, more: Document | None = None
+) -> Response:
     """The codes of items, or of vectors."""
     index = service.index
     encoder = index.encoder
@@ -245,19 +247,22 @@ def _search(service: Service, body: shapes.Query, deadline: Deadline) -> Respons
 
 def _within(service: Service, body: shapes.Within, deadline: Deadline) -> Response:
     found, encoder = _found_within(service, _asked(service, body), body, deadline)
-    if body.code is not None:
+    if body.code is not None and isinstance(found, list):
         (found,) = found
     if isinstance(found, Hits):
         service.searches += 1
         return answer(_lists(found, _HAMMING) | _payloads(service, found.ids, body.payloads), encoder)
     service.searches += len(found)
-    lists = {"ids": [hits.ids.tolist() for hits in found], "distances": [hits.distances for hits in found]} | _HAMMING
+    ids = [hits.ids.tolist() for hits in found]
+    lists: Document = {"ids": ids, "distances": [hits.distances for hits in found], **_HAMMING}
     if body.payloads:
-        lists["payloads"] = [service.index.payloads_of(ids) for ids in lists["ids"]]
+        lists["payloads"] = [service.index.payloads_of(row) for row in ids]
     return answer(lists, encoder)
 
 
-def _found_within(service: Service, query: Any, body: shapes.Within, deadline: Deadline) -> tuple[Any, Encoder]:
+def _found_within(
+    service: Service, query: np.ndarray | Codes, body: shapes.Within, deadline: Deadline
+) -> tuple[Hits | list[Hits], Encoder]:
     """All hits, by one encoder; a few queries at a time, so that too many are refused before they fill the memory."""
     index, where = service.index, _filter(service, body, deadline)
     if not isinstance(query, Codes) and np.ndim(query) == 1:
@@ -283,7 +288,7 @@ def _found_within(service: Service, query: Any, body: shapes.Within, deadline: D
 
 
 def _in_parts(
-    queries: Any,
+    queries: np.ndarray | Codes,
     step: int,
     find: Callable[[Any], tuple[T, Encoder]],
     join: Callable[[list[T]], R | None],
@@ -310,7 +315,7 @@ def _in_parts(
 
 
 def _filter(service: Service, body: shapes.Asked | shapes.Find, deadline: Deadline) -> Any:
-    """The filter of a request, within the limits and the time that it has."""
+    """The checked filter of a request, which indexes take as they take a mapping."""
     if body.where is None:
         return None
     limits = service.limits
@@ -322,7 +327,7 @@ def _refuse_many(service: Service, n: int) -> None:
         raise TooLarge(f"the answer has {n} hits, more than the limit of {service.limits.hits}; ask for fewer.")
 
 
-def _asked(service: Service, body: shapes.Asked) -> Any:
+def _asked(service: Service, body: shapes.Asked) -> np.ndarray | Codes:
     """What to search for: vectors, or codes."""
     if body.code is not None or body.codes is not None:
         return _codes(service, [body.code or ""] if body.codes is None else body.codes)
@@ -369,21 +374,21 @@ def _codes(service: Service, texts: list[str]) -> Codes:
     return Codes.from_rows(packed, encoder.n_bits, encoder.n_models).checked()
 
 
-def _lists(hits: Hits, ranked_by: dict[str, Any]) -> dict[str, Any]:
+def _lists(hits: Hits, ranked_by: Document) -> Document:
     return {"ids": _plain(hits.ids), "distances": hits.distances} | ranked_by
 
 
-def _learned(service: Service) -> dict[str, Any]:
-    """What an answer says of hits that the learned metric will put in order, which may learn more meanwhile."""
+def _learned(service: Service) -> Document:
+    """In responses whose hits are sorted by the learned metric; taken first, because it may learn more meanwhile."""
     return {"ranked_by": {"metric": "learned", "pairs": ranking_pairs(service.index.learner)}}
 
 
-def _plain(ids: np.ndarray) -> Any:
-    """Ids as orjson takes them."""
+def _plain(ids: np.ndarray) -> object:
+    """Ids in a form that orjson takes."""
     return ids if ids.dtype == np.int64 and ids.flags.c_contiguous else ids.tolist()
 
 
-def _payloads(service: Service, ids: np.ndarray, wanted: bool) -> dict[str, Any]:
+def _payloads(service: Service, ids: np.ndarray, wanted: bool) -> Document:
     if not wanted:
         return {}
     rows = ids.tolist()

@@ -91,16 +91,16 @@ class _Service:
         self._service = service
 
     def learn(self, *arguments) -> None:
-        self._service.learn(*arguments).result()
+        self._service.changes.learn(*arguments).result()
 
     def remove(self, ids) -> None:
-        self._service.remove(ids).result()
+        self._service.changes.remove(ids).result()
 
     def add(self, ids, X) -> None:
-        self._service.add(ids, X).result()
+        self._service.changes.add(ids, X).result()
 
     def update(self, ids, X) -> None:
-        self._service.update(ids, X, None).result()
+        self._service.changes.update(ids, X, None).result()
 
 
 def test_the_served_method_is_asked_in_the_served_index_and_no_other():

@@ -73,8 +73,9 @@ def where(given: Any) -> Any:
     for field, condition in given.items():
         if callable(condition):
             raise InvalidInput(
-                f"expected a condition on {field!r} that can be sent to a service, got a function; use values and "
-                "operators, or filter what comes back."
+                expected=f"a condition on {field!r} that can be sent to a service",
+                got="a function",
+                hint="use values and operators, or filter what comes back",
             )
     return _unicode(given, "where")
 
@@ -85,7 +86,7 @@ def _unicode(value: Any, name: str) -> Any:
         json.dumps(value, ensure_ascii=False, default=lambda number: number.item()).encode()
     except UnicodeEncodeError:
         raise InvalidInput(
-            f"expected valid Unicode in {name}, got half of a surrogate pair; it cannot be sent."
+            expected=f"valid Unicode in {name}", got="half of a surrogate pair", hint="it cannot be sent"
         ) from None
     return value
 
@@ -110,9 +111,9 @@ def queries(given: Any, n_bits: int, n_models: int) -> Asked:
     try:
         array = np.asarray(given)
     except ValueError:
-        raise InvalidInput("expected queries of one length, got rows of several.") from None
+        raise InvalidInput(expected="queries of one length", got="rows of several") from None
     if array.ndim == 0:
-        raise InvalidInput(f"expected queries in one or two dimensions, got {checks.shown(given)}.")
+        raise InvalidInput(expected="queries in one or two dimensions", got=checks.shown(given))
     several = array[None] if array.ndim == 1 else array
     if array.dtype == np.bool_ and not isinstance(given, np.ndarray | list):
         asked = queries(Codes.from_bits(several, n_models), n_bits, n_models)

@@ -92,13 +92,15 @@ class Connection:
             most = n_rows * room // len(content)
             if most == 0:
                 raise InvalidInput(
-                    f"expected a request of at most {room} bytes, which this service takes, got {len(content)}; send "
-                    "less, or start the service with a larger limit."
+                    expected=f"a request of at most {room} bytes, which this service takes",
+                    got=f"{len(content)}",
+                    hint="send less, or start the service with a larger limit",
                 )
         if n_rows > most:
             raise InvalidInput(
-                f"expected at most {most} rows at once, which this service takes, got {n_rows}; make several calls, "
-                "each of which is done wholly or not at all."
+                expected=f"at most {most} rows at once, which this service takes",
+                got=f"{n_rows}",
+                hint="make several calls, each of which is done wholly or not at all",
             )
         return content
 
@@ -113,7 +115,7 @@ class Connection:
     ) -> Answer:
         """The answer to a request, which is safe to send again: it reads, or it has a key."""
         if self._http.is_closed:
-            raise InvalidInput("expected a connection that is open, got one that was closed; connect again.")
+            raise InvalidInput(expected="a connection that is open", got="one that was closed", hint="connect again")
         headers = {"Accept": "application/json"} | (headers or {})
         if content is not None:
             headers["Content-Type"] = MEDIA_TYPE
@@ -131,7 +133,7 @@ class Connection:
             time.sleep(pause)
         if answer is not None:
             raise answers.error_of(answer.status, answer.content, self.url)
-        raise ServiceUnavailable(f"expected a service at {self.url}, got {problem}; start it, or check the URL.")
+        raise ServiceUnavailable(expected=f"a service at {self.url}", got=problem, hint="start it, or check the URL")
 
     def _attempt(self, request: httpx.Request, deadline: float) -> tuple[Answer | None, str]:
         """The answer, or what went wrong on the way."""
@@ -190,13 +192,15 @@ def _checked_url(url: Any) -> str:
     except ValueError:  # a port that is no number, or half of an IPv6 address
         good = False
     if not good:
-        raise InvalidInput(f"expected the URL of a service, such as 'http://127.0.0.1:8000', got {checks.shown(url)}.")
+        raise InvalidInput(expected="the URL of a service, such as 'http://127.0.0.1:8000'", got=checks.shown(url))
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise InvalidInput("expected a URL of host, port and path only, got one with more; a token goes into token=.")
+        raise InvalidInput(
+            expected="a URL of host, port and path only", got="one with more", hint="a token goes into token="
+        )
     return url.rstrip("/")
 
 
 def _checked_token(token: Any) -> str:
     if not isinstance(token, str) or not token or not all("!" <= letter <= "~" for letter in token):
-        raise InvalidInput("expected a token of visible ASCII characters without spaces, got something else.")
+        raise InvalidInput(expected="a token of visible ASCII characters without spaces", got="something else")
     return token

@@ -102,7 +102,7 @@ class RemoteIndex(VectorIndex):
 
     def update(self, ids: Any, X: Any = None, payloads: Any = None) -> None:
         if X is None and payloads is None:
-            raise InvalidInput("expected vectors or payloads to update, got neither.")
+            raise InvalidInput(expected="vectors or payloads to update", got="neither")
         rows = None if X is None else arguments.rows(X)
         body: dict[str, Any] = {"vectors": rows, "ids": arguments.listed(ids)}
         body["payloads"] = arguments.payloads(payloads, len(body["ids"]))
@@ -217,8 +217,9 @@ class RemoteIndex(VectorIndex):
             if found is not None:
                 return found
         raise ServiceUnavailable(
-            f"expected an index that stays as it is while it is read, got one that changed {ATTEMPTS} times; try "
-            "again when there is less to do."
+            expected="an index that stays as it is while it is read",
+            got=f"one that changed {ATTEMPTS} times",
+            hint="try again when there is less to do",
         )
 
     def _all_ids(self) -> np.ndarray | None:

@@ -60,7 +60,7 @@ class Attachments:
         thread, present = threading.get_ident(), self.of_this_thread()
         if present is not None:
             around, name = (known.call.partition("(")[0] for known in (present, attachment))
-            raise InvalidInput(f"expected one change at a time inside {around}, got {name} inside {around}.")
+            raise InvalidInput(expected=f"one change at a time inside {around}", got=f"{name} inside {around}")
         self._announced[thread] = attachment
         try:
             yield
@@ -75,4 +75,4 @@ class Attachments:
         """Refuse a second change."""
         attachment = self.of_this_thread()
         if attachment is not None and attachment.is_used:
-            raise InvalidInput(f"expected one change inside {attachment.call}, got another; make it after.")
+            raise InvalidInput(expected=f"one change inside {attachment.call}", got="another", hint="make it after")

@@ -158,7 +158,7 @@ class Middleware:
         if self._token is not None and not is_open and not is_known:
             got = "another" if b"authorization" in headers else "none"
             raise errors.Unauthorized(
-                f"expected the header Authorization: Bearer TOKEN with this service's token, got {got}."
+                expected="the header Authorization: Bearer TOKEN with this service's token", got=f"{got}"
             )
         given = headers.get(b"content-length", b"")
         length = int(given) if given.isdigit() else 0

@@ -92,8 +92,9 @@ class Pixels(Pictures):
         """The pixels as they are, one each; what is outside 0 to `scale` is cut."""
         if np.size(vector) != self.height * self.width:
             raise InvalidInput(
-                f"expected {self.height} x {self.width} pixels, got a vector of {np.size(vector)} values; "
-                "start the service with another size of pictures."
+                expected=f"{self.height} x {self.width} pixels",
+                got=f"a vector of {np.size(vector)} values",
+                hint="start the service with another size of pictures",
             )
         shares = np.asarray(vector, np.float64).reshape(self.height, self.width) / self.scale
         return png.written(np.round(255 * np.clip(shares, 0, 1)).astype(np.uint8))
@@ -164,7 +165,7 @@ def parse(text: str) -> Pictures:
     if name == "payload" and more:
         return FromPayload(more)
     raise InvalidInput(
-        f"expected --pictures to be 8x8, 8x8:16, gist, gist-colour or payload:FIELD, got {checks.shown(text)}."
+        expected="--pictures to be 8x8, 8x8:16, gist, gist-colour or payload:FIELD", got=checks.shown(text)
     )
 
 
@@ -175,7 +176,7 @@ def decoded(data: bytes) -> Image:
     """A picture in RGB or grey, upright, on white; refused where it is too large or not sound."""
     library = _pillow()
     if len(data) > MOST_BYTES:
-        raise TooLarge(f"expected a picture of at most {MOST_BYTES} bytes, got {len(data)}; make it smaller.")
+        raise TooLarge(expected=f"a picture of at most {MOST_BYTES} bytes", got=f"{len(data)}", hint="make it smaller")
     try:
         with library.open(BytesIO(data), formats=("PNG", "JPEG", "WEBP")) as image:
             if max(image.size) <= LARGEST:
@@ -184,7 +185,9 @@ def decoded(data: bytes) -> Image:
     except Exception as error:  # a decoder that is fed nonsense raises whatever comes first
         problem = checks.shown(str(error).partition(" <")[0])  # without the address of a buffer
         raise InvalidInput(f"the picture is not a readable PNG, JPEG or WebP: {problem}.") from None
-    raise InvalidInput(f"expected a picture of at most {LARGEST} pixels per side, got {size}; make it smaller.")
+    raise InvalidInput(
+        expected=f"a picture of at most {LARGEST} pixels per side", got=f"{size}", hint="make it smaller"
+    )
 
 
 @cache

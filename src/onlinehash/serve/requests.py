@@ -33,7 +33,7 @@ S = TypeVar("S", bound=Shape)
 
 def too_large(most: int, got: int) -> TooLarge:
     """A body beyond the limit."""
-    return TooLarge(f"expected a body of at most {most:,} bytes, got {got:,}; send it in parts.")
+    return TooLarge(expected=f"a body of at most {most:,} bytes", got=f"{got:,}", hint="send it in parts")
 
 
 async def body_of(receive: Receive, limits: Limits) -> bytes:
@@ -79,8 +79,9 @@ def retry_of(request: Request, data: bytes) -> Retry | None:
         return None
     if not (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable() and " " not in key):
         raise BadRequest(
-            f"expected an {KEY_HEADER} of 1 to {LONGEST_KEY} visible ASCII characters, got {len(key)} characters; "
-            "a random UUID is a good one."
+            expected=f"an {KEY_HEADER} of 1 to {LONGEST_KEY} visible ASCII characters",
+            got=f"{len(key)} characters",
+            hint="a random UUID is a good one",
         )
     digest = hashlib.blake2b(digest_size=16)
     kind = request.headers.get("content-type", "")

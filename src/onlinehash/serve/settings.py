@@ -69,8 +69,9 @@ class Access:
             8 <= len(self.token) <= 512 and self.token.isascii() and self.token.isprintable()
         ):
             raise InvalidInput(
-                f"expected a token of 8 to 512 visible ASCII characters, got {len(self.token)} "
-                "characters; generate one with: openssl rand -hex 32"
+                expected="a token of 8 to 512 visible ASCII characters",
+                got=f"{len(self.token)} characters",
+                hint="generate one with: openssl rand -hex 32",
             )
         if self.token is not None and " " in self.token:
             raise InvalidInput("the token contains spaces; remove them.")

@@ -31,7 +31,7 @@ class LabelledPairs:
         self._ids = np.array(ids, object)
         labels = checks.labels(y, len(self._ids))
         if len(labels) < 2:
-            raise InvalidInput(f"expected at least two items to teach with, got {len(labels)}.")
+            raise InvalidInput(expected="at least two items to teach with", got=f"{len(labels)}")
         order = np.argsort(labels, kind="stable")
         self._ids, labels = self._ids[order], labels[order]  # a class is a run of places
         _, first, which, sizes = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)

@@ -63,7 +63,9 @@ def routes(service: Service) -> APIRouter:
         most = service.limits.batch
         if body.vectors and len(body.ids) > most:
             raise TooLarge(
-                f"expected at most {most} items with their vectors, got {len(body.ids)}; request fewer at once."
+                expected=f"at most {most} items with their vectors",
+                got=f"{len(body.ids)}",
+                hint="request fewer at once",
             )
         as_format = request.headers.get("accept") == FORMAT
 

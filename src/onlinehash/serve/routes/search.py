@@ -118,7 +118,7 @@ def routes(service: Service) -> APIRouter:
         body, _ = await parsed(request, service, shapes.Rerank)
         query = cast(np.ndarray, body.vector if body.vector is not None else body.vectors)  # a body has one of both
         if len({type(id) for id in body.ids}) > 1:
-            raise InvalidInput("expected integer ids, string ids, or one list of ids per vector, got a mixture.")
+            raise InvalidInput(expected="integer ids, string ids, or one list of ids per vector", got="a mixture")
         ids = np.array(body.ids, object)  # as NumPy would make strings of numbers beside a string
         hits = Hits(ids, np.zeros(ids.shape))
         encoder = index.encoder
@@ -135,11 +135,11 @@ def routes(service: Service) -> APIRouter:
         if service.pictures is None:
             raise NotFound("this index cannot search by picture; start the service with --pictures.")
         if k > service.limits.k:
-            raise TooLarge(f"expected k of at most {service.limits.k}, got {k}.")
+            raise TooLarge(expected=f"k of at most {service.limits.k}", got=f"{k}")
         data = await body_of(request.receive, service.limits)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in MEDIA_TYPES:
-            raise UnsupportedMediaType(f"expected {', '.join(MEDIA_TYPES)}, got {kind[:80]!r}.")
+            raise UnsupportedMediaType(expected=f"{', '.join(MEDIA_TYPES)}", got=f"{kind[:80]!r}")
 
         vector = await asyncio.to_thread(service.pictures.vector_of, data)
 
@@ -366,10 +366,10 @@ def _codes(service: Service, texts: list[str]) -> Codes:
     try:
         rows = [bytes.fromhex(text) for text in texts]
     except ValueError:
-        raise InvalidInput("expected codes as hexadecimal strings, got something else.") from None
+        raise InvalidInput(expected="codes as hexadecimal strings", got="something else") from None
     for row in rows:
         if len(row) != width:
-            raise InvalidInput(f"expected codes of {width} bytes, got one of {len(row)}.")
+            raise InvalidInput(expected=f"codes of {width} bytes", got=f"one of {len(row)}")
     packed = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), width)
     return Codes.from_rows(packed, encoder.n_bits, encoder.n_models).checked()
 

@@ -17,6 +17,7 @@ from onlinehash.errors import InvalidInput
 from onlinehash.index import keys
 from onlinehash.live import filters
 from onlinehash.live.payloads import Payloads
+from onlinehash.live.queries import VectorKind
 
 
 def listed(ids: Any) -> list[int] | list[str]:
@@ -122,6 +123,16 @@ def queries(given: Any, n_bits: int, n_models: int) -> Asked:
         return Asked("vectors", several, 0, False)
     several = checks.matrix(several.astype(np.float32) if array.dtype == np.bool_ else several)
     return Asked("vector", several[0], 1, True) if array.ndim == 1 else Asked("vectors", several, len(several), False)
+
+
+def kind_of(queries: Any) -> VectorKind:
+    """Width and type of the queries themselves; the service compares them with those of the index."""
+    try:
+        array = np.asarray(queries)
+    except ValueError:  # rows of several lengths, which are refused as such
+        array = np.empty(0)
+    is_single = array.dtype in (np.float16, np.float32)
+    return VectorKind(array.shape[-1] if array.ndim else 0, np.dtype(np.float32 if is_single else np.float64))
 
 
 def no_codes(n_bits: int, n_models: int) -> Codes:

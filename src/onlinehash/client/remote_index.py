@@ -143,7 +143,6 @@ class RemoteIndex(VectorIndex):
 
     @property
     def codes(self) -> Codes:
-        self._check_ready()
         return self._at_one_moment(self._all_codes)
 
     @property
@@ -182,14 +181,24 @@ class RemoteIndex(VectorIndex):
     def vectors_of(self, ids: Any) -> np.ndarray:
         names = arguments.listed(ids)
         if not names:
-            return np.empty((0, self._model["n_features"]), self._model["dtype"])
+            return self._no_vectors()
         return np.array([item.vector for item in self._items(names)])
+
+    def _no_vectors(self) -> np.ndarray:
+        kind = self._vector_kind
+        return np.empty((0, kind.n_features), kind.dtype)
 
     def payloads_of(self, ids: Sequence[Id]) -> list[Payload | None]:
         try:
             return [item.payload for item in self._items(arguments.listed(list(ids)))]
         except (UnknownId, InvalidInput):  # some are gone, or are no ids: one by one
-            return [self.get(id).payload if id in self else None for id in ids]
+            return [self._payload_of(id) for id in ids]
+
+    def _payload_of(self, id: Id) -> Payload | None:
+        try:
+            return self.get(id).payload
+        except (UnknownId, InvalidInput):
+            return None
 
     @property
     def ids_kind(self) -> str:
@@ -241,15 +250,16 @@ class RemoteIndex(VectorIndex):
             answer = self._connection.ask("/v1/codes", {"ids": page})
             texts += answer["codes"]
             versions.add(answer["encoder"])
+        if not texts:
+            self._check_ready()
         return arguments.codes_of(texts, self.n_bits, self.n_models) if len(versions) <= 1 else None
 
     def _all_vectors(self) -> np.ndarray | None:
-        model = self._model
         try:
             found = [item.vector for page in self._pages("batch") for item in self._items(page)]
-        except UnknownId:  # which was removed a moment ago
+        except UnknownId:  # removed a moment ago
             return None
-        return np.array(found, model["dtype"]).reshape(len(found), model["n_features"])
+        return np.array(found) if found else self._no_vectors()
 
     def _pages(self, limit: str) -> Iterator[list[Any]]:
         ids, size = self.ids.tolist(), self._page(limit)
@@ -281,10 +291,8 @@ class RemoteIndex(VectorIndex):
         return self._with_encoder(lambda: self._within(queries, radius, where), self._hits_or_list)
 
     def _nearest(self, queries: Any, k: int, where: Any) -> dict[str, Any]:
-        kind, where = self._vector_kind, arguments.where(where)
-        if not kind.n_features:
-            self._check_ready(where)
-        rows, is_one = to_find(queries, k, kind)
+        where = arguments.where(where)
+        rows, is_one = self._unless_not_ready(lambda: to_find(queries, k, arguments.kind_of(queries)), where)
         asked: dict[str, Any] = {"vector": rows[0]} if is_one else {"vectors": rows}
         answer: dict[str, Any] = self._connection.ask(
             "/v1/find", asked | {"k": self._within_limits(k), "where": where}, len(rows)
@@ -328,13 +336,9 @@ class RemoteIndex(VectorIndex):
         return answer | {"one": asked.one}
 
     def _find(self, path: str, asked: arguments.Asked, options: dict[str, Any]) -> dict[str, Any]:
-        """The answer for these queries; where there are none, for a code that only serves to be refused or not."""
+        """The response to these queries; if there are none, to a code that only checks the options."""
         body = {asked.field: asked.value} if asked.n else {"code": self._zeros}
-        try:
-            found: dict[str, Any] = self._connection.ask(path, body | options, asked.n)
-        except NotReady:
-            self._check_ready(options["where"])  # which tells what the index waits for
-            raise
+        found: dict[str, Any] = self._connection.ask(path, body | options, asked.n)
         return found
 
     def _hits(self, answer: dict[str, Any], distance: Any = np.int32) -> Hits:
@@ -372,8 +376,9 @@ class RemoteIndex(VectorIndex):
         return self._at_one_moment(both)
 
     def rerank(self, queries: Any, hits: Hits, k: int | None = None) -> Hits:
-        asked = to_rerank(queries, hits, k, self._vector_kind)
+        asked = to_rerank(queries, hits, k, arguments.kind_of(queries))
         if asked.ids.size == 0:
+            to_rerank(queries, hits, k, self._vector_kind)  # checked here, as the service takes no empty lists
             nothing = hits.ids[..., :k]
             return Hits(nothing, np.zeros(nothing.shape, np.float32))
         rows = checks.matrix(np.atleast_2d(np.asarray(queries)), "queries")
@@ -434,9 +439,9 @@ class RemoteIndex(VectorIndex):
     # ------------------------------------------------------------------------------------------------ refreshing
 
     def refresh(self, wait: bool = True) -> RemoteRefresh | None:
-        before = self._refreshed_so_far()
+        before = None if wait else self._refreshed_so_far()
         self._connection.change("POST", "/v1/refresh", {"wait": bool(wait)})
-        return None if wait else RemoteRefresh(self, before, self._connection.timeout)
+        return None if before is None else RemoteRefresh(self, before, self._connection.timeout)
 
     def _refreshed_so_far(self) -> tuple[int, int]:
         stats = self._stats
@@ -446,9 +451,6 @@ class RemoteIndex(VectorIndex):
         self._connection.change("POST", "/v1/refresh/cancel", {})
 
     def roll_back(self, serial: int | None = None) -> None:
-        if serial is None:  # by its number, so that it does no harm if the request arrives twice
-            model = self._model
-            serial = max((v["serial"] for v in model["versions"] if v["serial"] < model["serial"]), default=None)
         self._connection.change("POST", "/v1/rollback", {"serial": serial})
 
     @property

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from onlinehash.cli import output, parameters
+from onlinehash.cli.options import is_postgres
+from onlinehash.cli.serve_options import Options
 from onlinehash.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
@@ -23,31 +25,6 @@ TOKEN = "ONLINEHASH_TOKEN"
 #: How long a thread may go on while the event loop wants to; Python's own 0.005 would be added to every answer beside a
 #: filter that is evaluated.
 SWITCH_SECONDS = 0.0005
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options, except those of the learner."""
-
-    target: str
-    schema: str | None
-    memory: bool
-    demo: bool
-    read_only: bool
-    readers: int
-    host: str
-    port: int
-    insecure: bool
-    allow_host: list[str] | None
-    refresh: str | None
-    sync: str
-    device: str
-    label: str | None
-    pictures: str | None
-    held_out: str | None
-    compare: bool
-    limit: list[str] | None
-    log_requests: bool
 
 
 def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
@@ -77,7 +54,7 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
         app = make_app(service, access, os.environ.get(processes.WRITER))
         sockets = [listener]
         n_readers = 0 if is_reader else options.readers
-        readers = stack.enter_context(processes.readers(n_readers, listener, _for_readers(options)))
+        readers = stack.enter_context(processes.readers(n_readers, listener, options.of_reader()))
         if n_readers:
             sockets.append(readers.socket)
 
@@ -102,41 +79,17 @@ def _announce(url: str, service: Service, target: str, access: Access, as_json: 
         path = service.index.path
         output.print_json({"url": url, "items": len(service.index), "path": None if path is None else str(path)})
         return
-    where = service.index.path or (without_login(target) if parameters.is_postgres(target) else "memory")
+    where = service.index.path or (without_login(target) if is_postgres(target) else "memory")
     print(f"onlinehash: {len(service.index):,} items in {where}, {'with' if access.token else 'no'} token")
     print(f"Open {url} in a browser; Ctrl-C stops.", flush=True)
 
 
 def _check(options: Options, choices: parameters.Choices) -> None:
     """Refuse contradictory options."""
-    if options.demo and (options.memory or options.read_only or options.readers or options.device != "cpu"):
-        raise InvalidInput(
-            "--demo brings its own items and cannot be combined with --memory, --read-only, --readers or --device."
-        )
-    if options.memory and (options.read_only or options.readers):
-        raise InvalidInput(
-            "--read-only and --readers need a folder: no other process can see an index in memory (--memory)."
-        )
-    if parameters.is_postgres(options.target) and not (options.memory or options.demo):
-        for name, is_given in {
-            "--read-only": options.read_only,
-            "--readers": options.readers,
-            "--sync": options.sync != "full",
-            "--device cuda": options.device != "cpu",
-            "--held-out": options.held_out,
-        }.items():
-            if is_given:
-                raise InvalidInput(f"{name} needs a folder, got a PostgreSQL address.")
+    options.check()
     typed = [name for name, value in vars(choices).items() if value is not None]
     if typed and (options.demo or options.read_only):
         raise InvalidInput(f"--{typed[0]} is not allowed here: the index already has its learner.")
-    if options.read_only and (options.refresh or options.held_out or options.compare):
-        raise InvalidInput(
-            "--refresh, --held-out and --compare need a service that makes changes, and cannot be "
-            "combined with --read-only."
-        )
-    if options.held_out and not options.label:
-        raise InvalidInput("--held-out needs --label FIELD, the payload field that holds an item's label.")
 
 
 def _limits(typed: list[str] | None, access: Access) -> Limits:
@@ -214,15 +167,3 @@ def _policy(text: str) -> Policy:
     except (TypeError, ValueError):
         raise InvalidInput(f"expected a policy such as every:50 for --refresh, got {text!r}.") from None
     return policy
-
-
-def _for_readers(options: Options) -> list[str]:
-    """The command line of a reader: access options, where to search, and --read-only."""
-    made = ["serve", options.target, "--read-only", "--host", options.host, "--device", options.device]
-    made += ["--insecure"] if options.insecure else []
-    made += ["--log-requests"] if options.log_requests else []
-    for name, values in (("--allow-host", options.allow_host), ("--limit", options.limit)):
-        made += [part for value in values or [] for part in (name, value)]
-    for name, value in (("--label", options.label), ("--pictures", options.pictures)):
-        made += [name, value] if value is not None else []
-    return made

@@ -216,7 +216,7 @@ def test_an_index_that_never_rests_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     with background(index) as url, serving(restless) as proxy, onlinehash.connect(proxy) as remote:
         error = refused(lambda: remote.ids)
     assert isinstance(error, ServiceUnavailable)
-    assert "stays as it is" in str(error)
+    assert "while it was being read" in str(error)
 
 
 def test_a_token_is_asked_for() -> None:

@@ -1,7 +1,6 @@
-"""What a caller gives, as it travels: refused here as `LiveIndex` would refuse it, if it cannot travel.
+"""Arguments in the form in which they are sent; what cannot be sent is refused here, as `LiveIndex` would refuse it.
 
-Vectors keep the type in which `LiveIndex` would take them, float32 or float64; their width and values are looked at by
-the service, which knows what it expects.
+Vectors stay float32 or become float64, as in `LiveIndex`; the service checks their width and values.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def listed(ids: Any) -> list[int] | list[str]:
 
 
 def rows(X: Any, name: str = "X") -> np.ndarray:
-    """Vectors; one may come without a dimension for it."""
+    """Vectors as a matrix; a single one may be a plain sequence."""
     try:
         is_one = np.ndim(X) == 1
     except ValueError:  # rows of several lengths
@@ -36,7 +35,7 @@ def rows(X: Any, name: str = "X") -> np.ndarray:
 
 
 def pairs(A: Any, B: Any, similar: Any, sample_weight: Any) -> dict[str, np.ndarray]:
-    """Pairs of vectors, their labels and weights, looked at in the order in which a learner does it."""
+    """Pairs of vectors, their labels and weights, checked in the same order as by a learner."""
     A, B = checks.matrix(A, "A"), checks.matrix(B, "B")
     checks.same_length("B", len(B), len(A), "A")
     checks.width(B, A.shape[1], "its partner A", "B")
@@ -67,7 +66,7 @@ def payloads(given: Any, n: int) -> list[dict[str, Any] | None] | None:
 
 
 def where(given: Any) -> Any:
-    """A filter, which must not ask a Python function."""
+    """A filter, which must not contain Python functions."""
     if given is None:
         return None
     filters.checked(given)
@@ -82,7 +81,7 @@ def where(given: Any) -> Any:
 
 
 def _unicode(value: Any, name: str) -> Any:
-    """A JSON value, if all its texts can be sent."""
+    """A JSON value, if all its strings can be sent."""
     try:
         json.dumps(value, ensure_ascii=False, default=lambda number: number.item()).encode()
     except UnicodeEncodeError:
@@ -96,7 +95,7 @@ def _unicode(value: Any, name: str) -> Any:
 
 
 class Asked(NamedTuple):
-    """Queries: the name of their field and what is in it, how many they are, and whether it is one by itself."""
+    """Queries: the name and value of their field, how many there are, and whether it is a single one."""
 
     field: str
     value: Any
@@ -136,7 +135,7 @@ def kind_of(queries: Any) -> VectorKind:
 
 
 def no_codes(n_bits: int, n_models: int) -> Codes:
-    """Codes of this width, none of them."""
+    """An empty set of codes of this width."""
     return Codes.from_bits(np.empty((0, n_models * n_bits), np.bool_), n_models)
 
 
@@ -146,6 +145,6 @@ def texts_of(codes: Codes) -> list[str]:
 
 
 def codes_of(texts: list[str], n_bits: int, n_models: int) -> Codes:
-    """What `texts_of` was given."""
+    """The inverse of `texts_of`."""
     data = np.frombuffer(bytes.fromhex("".join(texts)), np.uint8)
     return Codes.from_rows(data.reshape(len(texts), no_codes(n_bits, n_models).n_planes), n_bits, n_models)

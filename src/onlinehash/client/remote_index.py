@@ -23,18 +23,18 @@ from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.update import Updates
 from onlinehash.live.queries import VectorKind, to_find, to_rerank
 
-#: How often what takes several requests is begun anew, because others changed the index between them.
+#: Attempts at a call of several requests, if others change the index between them.
 ATTEMPTS = 8
-#: Ids, codes or vectors of one answer, if the service does not allow fewer.
+#: Ids, codes or vectors per request, unless the limits of the service are lower.
 PAGE = 10_000
-#: Seconds between two looks at a refresh that goes on.
+#: Seconds between two checks whether a refresh has ended.
 LOOK_EVERY = 0.05
 
 T = TypeVar("T")
 
 
 class RemoteVersion(NamedTuple):
-    """An encoder that the service keeps: its serial number, the pairs it was learned from, and its version."""
+    """An encoder that the service keeps: its serial number, how many pairs it was learned from, and its version."""
 
     serial: int
     n_pairs: int
@@ -42,14 +42,14 @@ class RemoteVersion(NamedTuple):
 
 
 class Clicks(NamedTuple):
-    """What clicks taught: the pairs made of them (query or None, item, similar, weight), and what each did."""
+    """The pairs made from clicks (query or None, item, similar, weight), and what each pair did."""
 
     pairs: list[tuple[int | str | None, int | str, bool, float]]
     updates: Updates
 
 
 class RemoteRefresh:
-    """A refresh that goes on in the service."""
+    """A refresh that runs in the service."""
 
     def __init__(self, index: RemoteIndex, before: tuple[int, int], longest: float) -> None:
         self._index, self._before, self._longest = index, before, longest
@@ -57,7 +57,7 @@ class RemoteRefresh:
 
     @property
     def done(self) -> bool:
-        """Is it over, one way or another?"""
+        """Whether it has ended, one way or another."""
         return self._cancelled or self._finished
 
     @property
@@ -65,14 +65,14 @@ class RemoteRefresh:
         return self._index._refreshed_so_far() != self._before
 
     def cancel(self) -> None:
-        """Stop it, as if it had never begun."""
+        """Stop it as if it had never begun."""
         self._index.cancel()
         self._cancelled = True
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end; True if the new codes are there, False if it was cancelled or still runs.
+        """Wait for the end; True if the new codes are there, False if it was cancelled or is still running.
 
-        Without a timeout of its own this waits as long as any call of the connection.
+        Without a timeout it waits as long as any other call of the connection.
         """
         end = time.monotonic() + (self._longest if timeout is None else min(timeout, self._longest))
         while not (finished := self._finished) and not self._cancelled and time.monotonic() < end:
@@ -81,16 +81,16 @@ class RemoteRefresh:
 
 
 class RemoteIndex(VectorIndex):
-    """An index that a service keeps; `onlinehash.connect` gives it.
+    """The index of a service; `onlinehash.connect` returns it.
 
-    Methods, results and errors are those of `LiveIndex`. What cannot be sent is refused here; all else is refused, or
-    done wholly, by the service. Any number of threads may use it. It has none of the capabilities that an index may
-    lack: backups, receipts, positions, the learner and its policy are the service's own business.
+    Methods, results and errors are those of `LiveIndex`. What cannot be sent is refused here, everything else by the
+    service. Any number of threads may use it. It has no optional capabilities: backups, receipts, positions, the
+    learner and its policy belong to the service.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._are_texts: bool | None = None  # the ids; None as long as none were seen
+        self._are_texts: bool | None = None  # whether ids are strings; None until an id was seen
 
     # ------------------------------------------------------------------------------------------------ items
 
@@ -126,7 +126,7 @@ class RemoteIndex(VectorIndex):
             return False
         try:
             ids = arguments.listed(id)
-        except InvalidInput:  # no id at all
+        except InvalidInput:  # not a valid id
             return False
         try:
             self._connection.ask("/v1/items/get", {"ids": ids, "vectors": False})
@@ -202,14 +202,14 @@ class RemoteIndex(VectorIndex):
 
     @property
     def ids_kind(self) -> str:
-        """`"integers"` or `"strings"`; the service does not tell whether integers count the items."""
+        """`"integers"` or `"strings"`; the service does not say whether integers count the items."""
         return "strings" if self._as_ids([]).dtype == object else "integers"
 
     def _check_ready(self, where: Any = None) -> None:
         self._connection.ask("/v1/search", {"ids": [], "k": 0, "where": where})
 
     def _as_ids(self, ids: Any) -> np.ndarray:
-        """Ids as an index gives them: int64, or str objects. An index has one kind of them, for ever."""
+        """Ids as an index returns them: int64, or str objects. An index never changes from one kind to the other."""
         found = np.array(ids, object)
         if found.size:
             self._are_texts = isinstance(found.flat[0], str)
@@ -220,15 +220,13 @@ class RemoteIndex(VectorIndex):
         return found if self._are_texts else found.astype(np.int64)
 
     def _at_one_moment(self, read: Callable[[], T | None]) -> T:
-        """What several requests tell together; None says that they do not fit together."""
+        """The result of several requests; `read` returns None if the index changed between them."""
         for _ in range(ATTEMPTS):
             found = read()
             if found is not None:
                 return found
         raise ServiceUnavailable(
-            expected="an index that stays as it is while it is read",
-            got=f"one that changed {ATTEMPTS} times",
-            hint="try again when there is less to do",
+            f"the index changed {ATTEMPTS} times while it was being read; retry when it changes less often."
         )
 
     def _all_ids(self) -> np.ndarray | None:
@@ -305,7 +303,7 @@ class RemoteIndex(VectorIndex):
         return VectorKind(model["n_features"], np.dtype(model["dtype"]))
 
     def _within_limits(self, k: int) -> int:
-        """As many hits as the service gives at most, where these are all items."""
+        """`k`, or the limit of the service if that is enough for all items."""
         most = int(self._connection.limits.get("k", k))
         return most if k > most and len(self) <= most else int(k)
 
@@ -342,18 +340,18 @@ class RemoteIndex(VectorIndex):
         return found
 
     def _hits(self, answer: dict[str, Any], distance: Any = np.int32) -> Hits:
-        """Hits of one query, or of several that found as many each."""
+        """Hits of one query, or of several with equally many hits."""
         return Hits(self._as_ids(answer["ids"]), np.array(answer["distances"], distance))
 
     def _hits_or_list(self, answer: dict[str, Any]) -> Any:
-        """Hits of one query, or a list of Hits of several, which found as many as there are."""
+        """Hits of one query, or a list with the Hits of each."""
         if answer["one"]:
             return self._hits(answer)
         rows = zip(answer["ids"], answer["distances"], strict=True)
         return [self._hits({"ids": ids, "distances": distances}) for ids, distances in rows]
 
     def _unless_not_ready(self, checked: Callable[[], T], where: Any = None) -> T:
-        """Checked arguments; an index that has no codes yet says so before it looks at them."""
+        """Check arguments; if they are wrong and the index has no codes, raise NotReady, as `LiveIndex` does."""
         try:
             return checked()
         except OnlineHashError:
@@ -367,7 +365,7 @@ class RemoteIndex(VectorIndex):
     def _with_encoder(
         self, ask: Callable[[], dict[str, Any]], result: Callable[[dict[str, Any]], T]
     ) -> tuple[T, Encoder]:
-        """A result with the encoder that it rests on, which takes two requests."""
+        """A result with the encoder that it is based on, which takes two requests."""
 
         def both() -> tuple[T, Encoder] | None:
             answer, encoder = ask(), self.encoder
@@ -433,7 +431,7 @@ class RemoteIndex(VectorIndex):
 
     @property
     def _method(self) -> Any:
-        """The learner's class; one that is installed only there cannot be used from here."""
+        """The learner's class, which must be installed here, too."""
         return registry.find(self._connection.about["method"])
 
     # ------------------------------------------------------------------------------------------------ refreshing

@@ -48,7 +48,9 @@ class Attachment(ABC):
 class Attachments:
     """The attachments that were announced and wait for the one change that their thread makes inside `with`.
 
-    A transaction asks for its thread's once, when it begins, and hands it on from there.
+    `once` and `reached` are public context managers around an ordinary call of the index, so nothing but the thread
+    connects the two. This is the only place that uses it: a transaction asks once, when it begins, and passes the
+    attachment on.
     """
 
     def __init__(self) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -60,16 +60,9 @@ def make_app(service: Service, access: Access | None = None, writer: str | None 
         items.routes(service),
     ):
         app.include_router(router)
-    made: dict[str, Any] = {}
-
-    def described() -> dict[str, Any]:
-        if not made:
-            made.update(openapi.document(app))
-        return made
-
-    app.openapi = described  # type: ignore[method-assign]
+    app.openapi = functools.cache(lambda: openapi.document(app))  # type: ignore[method-assign]
     app.add_exception_handler(OnlineHashError, _refuse)
-    app.add_exception_handler(Exception, _apologise)
+    app.add_exception_handler(Exception, _refuse_internal)
     app.add_exception_handler(RequestValidationError, _refuse_parameter)
     app.add_exception_handler(HTTPException, _refuse_request)
     inner: ASGIApp = WriterProxy(app, writer, service.limits) if service.read_only else app
@@ -103,7 +96,7 @@ async def _refuse(_: Request, error: Exception) -> Response:
     return refusal(error)
 
 
-async def _apologise(_: Request, error: Exception) -> Response:
+async def _refuse_internal(_: Request, error: Exception) -> Response:
     return refusal(errors.fault())
 
 

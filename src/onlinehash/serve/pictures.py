@@ -39,7 +39,7 @@ _BEGINNINGS = {
     "image/webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
 }
 
-#: A border is paper if this share of its pixels is at least so bright.
+#: A border is paper if this share of its pixels has at least this brightness.
 PAPER_SHARE, PAPER_BRIGHTNESS = 0.9, 0.8
 
 
@@ -173,7 +173,7 @@ def parse(text: str) -> Pictures:
 
 
 def decoded(data: bytes) -> Image:
-    """A picture in RGB or grey, upright, on white; refused where it is too large or not sound."""
+    """A picture in RGB or grey, upright, on white; refused if it is too large or damaged."""
     library = _pillow()
     if len(data) > MOST_BYTES:
         raise TooLarge(expected=f"a picture of at most {MOST_BYTES} bytes", got=f"{len(data)}", hint="make it smaller")
@@ -182,7 +182,7 @@ def decoded(data: bytes) -> Image:
             if max(image.size) <= LARGEST:
                 return _plain(image)
             size = " x ".join(map(str, image.size))
-    except Exception as error:  # a decoder that is fed nonsense raises whatever comes first
+    except Exception as error:  # decoders raise all kinds of errors on damaged data
         problem = checks.shown(str(error).partition(" <")[0])  # without the address of a buffer
         raise InvalidInput(f"the picture is not a readable PNG, JPEG or WebP: {problem}.") from None
     raise InvalidInput(
@@ -216,7 +216,7 @@ def _plain(image: Image) -> Image:
 
 
 def _fitted(image: Image, width: int, height: int) -> np.ndarray:
-    """The middle of a picture in this shape, a pixel being the mean of those that fall into it."""
+    """The middle of a picture in this shape; each pixel is the mean of those that it covers."""
     from PIL import Image as library
     from PIL import ImageOps
 
@@ -226,7 +226,7 @@ def _fitted(image: Image, width: int, height: int) -> np.ndarray:
 
 
 def _is_on_paper(pixels: np.ndarray) -> bool:
-    """Is the border nearly white, and the inside darker?"""
+    """Whether the border is nearly white, and the inside darker."""
     inside = np.zeros(pixels.shape, np.bool_)
     inside[1:-1, 1:-1] = True
     border = pixels[~inside]

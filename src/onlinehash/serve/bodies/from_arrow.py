@@ -20,7 +20,7 @@ from onlinehash.serve.settings import Limits
 
 #: Record batches of one stream.
 MOST_BATCHES = 1024
-#: Where a flatbuffer's tables have what is looked for: a message its header, a record batch its compression.
+#: Slots of flatbuffer tables: the header of a message, the compression of a record batch.
 _HEADER, _COMPRESSION = 2, 3
 
 
@@ -38,7 +38,7 @@ def from_arrow(shape: type[Shape], data: bytes, limits: Limits) -> dict[str, Any
 
 
 def _batches(pa: Any, shape: type[Shape], data: bytes, limits: Limits) -> list[Any]:
-    """All record batches, valid throughout, of the types that are read here."""
+    """All record batches, validated."""
     source = pa.BufferReader(data)
     messages = pa.ipc.MessageReader.open_stream(source)
     schema = _schema(pa, shape, messages, limits)
@@ -71,7 +71,7 @@ def _batches(pa: Any, shape: type[Shape], data: bytes, limits: Limits) -> list[A
 
 
 def _schema(pa: Any, shape: type[Shape], messages: Any, limits: Limits) -> Any:
-    """The schema, if each column is a field of the shape, there once, and of a type that this field may have."""
+    """The schema; each column must be a field of the shape, occur once, and have a type that the field may have."""
     try:
         first = messages.read_next_message()
     except StopIteration:
@@ -108,7 +108,7 @@ def _is_number(pa: Any, type: Any) -> bool:
 
 
 def _is_compressed(metadata: Any) -> bool:
-    """Does a record batch's flatbuffer have the table that says how its buffers are compressed?"""
+    """Whether a record batch's flatbuffer has the table that describes compression."""
     data = metadata.to_pybytes()
     message = struct.unpack_from("<I", data)[0]
     at = _slot(data, message, _HEADER)

@@ -13,9 +13,9 @@ from onlinehash.serve.bodies.shapes import Shape
 from onlinehash.serve.errors import TooLarge
 
 KIND = "body"
-#: The longest header, in which everything lies that is no array.
+#: Bytes of the header, which holds everything except arrays.
 LONGEST_HEADER = 2**24
-#: Columns that hold text, which arrays do not.
+#: Columns of text, which cannot be arrays.
 TEXTS = ("codes", "payloads")
 
 S = TypeVar("S", bound=Shape)

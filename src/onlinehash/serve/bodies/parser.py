@@ -22,7 +22,7 @@ from onlinehash.serve.bodies.shapes import FORMAT, JSON, NPY, Shape
 from onlinehash.serve.errors import BadRequest, TooLarge, UnsupportedMediaType
 from onlinehash.serve.settings import Limits
 
-#: Which limit the length of a field has. Rows of vectors are checked where the vectors are.
+#: The limit on the length of each field. Rows of vectors are checked in `_array`.
 _LENGTHS = {
     "ids": "ids",
     "id_a": "ids",
@@ -59,12 +59,12 @@ def read(shape: type[S], content_type: str, data: bytes, query: Mapping[str, str
         body = from_format(shape, data)
     else:
         arrays = {"vectors": from_npy(data)} if kind == NPY else from_arrow(shape, data, limits)
-        body = _beside(shape, arrays, query)
+        body = _with_query(shape, arrays, query)
     _check(body, limits)
     return body
 
 
-# ------------------------------------------------------------------ beside a body
+# ------------------------------------------------------------------ query parameters
 
 
 def _refuse_query(query: Mapping[str, str]) -> None:
@@ -73,8 +73,8 @@ def _refuse_query(query: Mapping[str, str]) -> None:
         raise InvalidInput(f"query parameter {name} is not allowed with this content type; put it into the body.")
 
 
-def _beside(shape: type[S], columns: dict[str, Any], query: Mapping[str, str]) -> S:
-    """A body of columns, and of query parameters for the other fields."""
+def _with_query(shape: type[S], columns: dict[str, Any], query: Mapping[str, str]) -> S:
+    """A body whose arrays are columns, and whose other fields are query parameters."""
     fields: dict[str, Any] = {name: [] if isinstance(value, np.ndarray) else value for name, value in columns.items()}
     for name, text in query.items():
         if name in columns or name == "dtype":
@@ -122,7 +122,7 @@ def _bounded(shape: type[Shape]) -> tuple[tuple[str, str], ...]:
 
 
 def _count(value: list[Any] | np.ndarray) -> int:
-    """How many there are; hits of several queries, and labels of several classes, count all."""
+    """The number of values, in all rows."""
     if isinstance(value, np.ndarray):
         return int(value.size)
     if not value or not isinstance(value[0], list):

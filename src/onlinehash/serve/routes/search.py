@@ -32,16 +32,16 @@ from onlinehash.serve.requests import asked, body_of, parsed
 from onlinehash.serve.responses import Document, answer, send_json
 from onlinehash.serve.service import Service
 
-#: Looks at an index that others change, before one is given up.
+#: Attempts at a search of several steps, while others change the index.
 TRIES = 3
 
-#: Times the hits of one answer that are found before they are counted.
+#: How many times the limit of hits may be found before they are counted.
 HITS_AT_ONCE = 8
 
-#: Up to so many queries, fields and values of a filter, or hits to rerank, a search looks cheap.
+#: Numbers of queries, of fields and values of a filter, and of hits to rerank, up to which a search is cheap.
 FEW_QUERIES, FEW_FIELDS, FEW_VALUES, FEW_RERANKED = 16, 4, 100, 1000
 
-#: Items times queries that are compared, queries that are reranked, and queries that find, between two looks at the
+#: Items times queries that are compared, queries that are reranked, and queries that find, between two checks of the
 #: deadline.
 _COMPARED_AT_ONCE, _RERANKED_AT_ONCE, _FOUND_AT_ONCE = 500_000_000, 256, 32
 
@@ -57,7 +57,7 @@ def hot_routes(service: Service) -> list[Route]:
     return [
         Route("/v1/find", Finds(service), methods=["POST"]),
         Route("/v1/search", Searches(service), methods=["POST"]),
-        Route("/v1/within", Radii(service), methods=["POST"]),
+        Route("/v1/within", RadiusSearches(service), methods=["POST"]),
     ]
 
 
@@ -69,8 +69,10 @@ class Finds:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await asked(shapes.Find, scope, receive, self._service)
-        is_dear = _is_dear(body) or min(body.k, len(self._service.index)) > FEW_RERANKED
-        response = await read(self._service, receive, lambda deadline: _find(self._service, body, deadline), is_dear)
+        is_expensive = _is_expensive(body) or min(body.k, len(self._service.index)) > FEW_RERANKED
+        response = await read(
+            self._service, receive, lambda deadline: _find(self._service, body, deadline), is_expensive
+        )
         await response(scope, receive, send)
 
 
@@ -84,7 +86,7 @@ class Searches:
         body = await asked(shapes.Query, scope, receive, self._service)
         if body.vector is None or body.where is not None or body.rerank or body.payloads:
             response = await read(
-                self._service, receive, lambda deadline: _search(self._service, body, deadline), _is_dear(body)
+                self._service, receive, lambda deadline: _search(self._service, body, deadline), _is_expensive(body)
             )
             await response(scope, receive, send)
             return
@@ -94,7 +96,7 @@ class Searches:
         await send_json(scope, send, hits | {"encoder": found.encoder.version})
 
 
-class Radii:
+class RadiusSearches:
     """`POST /v1/within`, an ASGI application."""
 
     def __init__(self, service: Service) -> None:
@@ -103,7 +105,7 @@ class Radii:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await asked(shapes.Within, scope, receive, self._service)
         response = await read(
-            self._service, receive, lambda deadline: _within(self._service, body, deadline), _is_dear(body)
+            self._service, receive, lambda deadline: _within(self._service, body, deadline), _is_expensive(body)
         )
         await response(scope, receive, send)
 
@@ -160,13 +162,13 @@ def routes(service: Service) -> APIRouter:
     return router
 
 
-async def read(service: Service, receive: Receive, find: Callable[[Deadline], T], is_dear: bool) -> T:
-    """Call `find` where reads may take long, with its deadline."""
-    return await service.reads.run(lambda deadline: service.read(lambda: find(deadline)), receive, is_dear)
+async def read(service: Service, receive: Receive, find: Callable[[Deadline], T], is_expensive: bool) -> T:
+    """Call `find` in a thread for reads, with a deadline."""
+    return await service.reads.run(lambda deadline: service.read(lambda: find(deadline)), receive, is_expensive)
 
 
-def _is_dear(body: shapes.Asked | shapes.Find) -> bool:
-    """Whether a search looks as if it took long: one for many queries, or with a large filter."""
+def _is_expensive(body: shapes.Asked | shapes.Find) -> bool:
+    """Whether a search is likely to take long: one for many queries, or with a large filter."""
     codes = None if isinstance(body, shapes.Find) else body.codes
     queries = next((many for many in (body.vectors, body.ids, codes) if many is not None), ())
     where = body.where or {}
@@ -213,7 +215,7 @@ def _find(service: Service, body: shapes.Find, deadline: Deadline) -> Response:
 
 
 def _joined(parts: list[Hits]) -> Hits | None:
-    """The hits of all queries, unless items came or went meanwhile and some found fewer than others."""
+    """The hits of all queries; None if items were added or removed meanwhile, so that some found fewer than others."""
     if len({hits.ids.shape[1] for hits in parts}) > 1:
         return None
     return Hits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -263,7 +265,7 @@ def _within(service: Service, body: shapes.Within, deadline: Deadline) -> Respon
 def _found_within(
     service: Service, query: np.ndarray | Codes, body: shapes.Within, deadline: Deadline
 ) -> tuple[Hits | list[Hits], Encoder]:
-    """All hits, by one encoder; a few queries at a time, so that too many are refused before they fill the memory."""
+    """All hits, from one encoder; a few queries at a time, so that too many are refused before they fill the memory."""
     index, where = service.index, _filter(service, body, deadline)
     if not isinstance(query, Codes) and np.ndim(query) == 1:
         hits, encoder = index.found_within(query, body.radius, where)
@@ -294,7 +296,7 @@ def _in_parts(
     join: Callable[[list[T]], R | None],
     look: Callable[[list[T]], None],
 ) -> tuple[R, Encoder]:
-    """What is found for a few queries at a time, by one encoder; parts that do not fit together are found again."""
+    """The hits of a few queries at a time, from one encoder; if the index changes in between, all start again."""
     step = max(step, 1)
     for _ in range(TRIES):
         found: list[T] = []

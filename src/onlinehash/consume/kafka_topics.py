@@ -60,6 +60,7 @@ class KafkaTopic(Source):
         self._producer: Any = None
         self._problem: Any = None
         self._partitions, self._ended, self._offsets = list[int](), set[int](), dict[str, int]()
+        self._told = dict[str, int]()  # to the broker
         self._looked_at = 0.0
 
     def check(self) -> None:
@@ -143,10 +144,13 @@ class KafkaTopic(Source):
     def acknowledge(self, entries: Sequence[Entry]) -> None:
         offsets = self.advanced({}, entries)
         self._offsets |= offsets
+        self._told |= offsets
         with self._translated():
-            self._consumer.commit(
-                offsets=[self._at(int(number), offset) for number, offset in offsets.items()], asynchronous=True
-            )
+            self._commit(offsets, asynchronous=True)
+
+    def _commit(self, offsets: Mapping[str, int], asynchronous: bool) -> None:
+        places = [self._at(int(number), offset) for number, offset in offsets.items()]
+        self._consumer.commit(offsets=places, asynchronous=asynchronous)
 
     def bury(self, entry: Entry, reason: str) -> None:
         message = entry.original
@@ -195,6 +199,9 @@ class KafkaTopic(Source):
 
     def _close(self) -> None:
         with suppress(self._kafka.KafkaException):  # nobody could do anything about it
+            if self._told:
+                self._commit(self._told, asynchronous=False)  # closing may drop those that are still on their way
+        with suppress(self._kafka.KafkaException):
             self._consumer.close()
 
     # ------------------------------------------------------------------------------------------------ errors

@@ -146,11 +146,10 @@ class KafkaTopic(Source):
         self._offsets |= offsets
         self._told |= offsets
         with self._translated():
-            self._commit(offsets, asynchronous=True)
+            self._consumer.commit(offsets=self._places(offsets), asynchronous=True)
 
-    def _commit(self, offsets: Mapping[str, int], asynchronous: bool) -> None:
-        places = [self._at(int(number), offset) for number, offset in offsets.items()]
-        self._consumer.commit(offsets=places, asynchronous=asynchronous)
+    def _places(self, offsets: Mapping[str, int]) -> list[Any]:
+        return [self._at(int(number), offset) for number, offset in offsets.items()]
 
     def bury(self, entry: Entry, reason: str) -> None:
         message = entry.original
@@ -200,7 +199,8 @@ class KafkaTopic(Source):
     def _close(self) -> None:
         with suppress(self._kafka.KafkaException):  # nobody could do anything about it
             if self._told:
-                self._commit(self._told, asynchronous=False)  # closing may drop those that are still on their way
+                # Closing may drop those that are still on their way.
+                self._consumer.commit(offsets=self._places(self._told), asynchronous=False)
         with suppress(self._kafka.KafkaException):
             self._consumer.close()
 

@@ -62,7 +62,7 @@ METHODS = (
 
 
 def methods() -> Iterator[Method]:
-    """Ours, then those that other packages registered, which are looked for only when it comes to them: it takes long."""
+    """Ours, then those that other packages registered; it takes long to look for those, so that comes last."""
     yield from METHODS
     for found in entry_points(group="onlinehash.learners"):
         yield Method(found.attr, found.module, () if found.name == found.attr else (found.name,))

@@ -6,26 +6,30 @@ Vectors stay float32 or become float64, as in `LiveIndex`; the service checks th
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.codes import Codes, check_same_width
 from onlinehash.errors import InvalidInput
+from onlinehash.index import api as index
 from onlinehash.index import keys
 from onlinehash.live import filters
 from onlinehash.live.payloads import Payloads
 from onlinehash.live.queries import VectorKind
 
+T = TypeVar("T")
 
-def listed(ids: Any) -> list[int] | list[str]:
+
+def listed(ids: ArrayLike) -> list[index.Id]:
     """Ids, one or several."""
     found = keys.given([ids] if isinstance(ids, str | int | np.integer) else ids)
     return keys.shown_at(found, np.arange(keys.count(found))).tolist()
 
 
-def rows(X: Any, name: str = "X") -> np.ndarray:
+def rows(X: ArrayLike, name: str = "X") -> np.ndarray:
     """Vectors as a matrix; a single one may be a plain sequence."""
     try:
         is_one = np.ndim(X) == 1
@@ -34,7 +38,7 @@ def rows(X: Any, name: str = "X") -> np.ndarray:
     return checks.matrix(checks.row(X, name) if is_one else X, name)
 
 
-def pairs(A: Any, B: Any, similar: Any, sample_weight: Any) -> dict[str, np.ndarray]:
+def pairs(A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None) -> dict[str, np.ndarray]:
     """Pairs of vectors, their labels and weights, checked in the same order as by a learner."""
     A, B = checks.matrix(A, "A"), checks.matrix(B, "B")
     checks.same_length("B", len(B), len(A), "A")
@@ -42,12 +46,12 @@ def pairs(A: Any, B: Any, similar: Any, sample_weight: Any) -> dict[str, np.ndar
     return {"a": A, "b": B} | labels_of_pairs(similar, sample_weight, len(A))
 
 
-def labels_of_pairs(similar: Any, sample_weight: Any, n: int) -> dict[str, np.ndarray]:
+def labels_of_pairs(similar: ArrayLike, sample_weight: ArrayLike | None, n: int) -> dict[str, np.ndarray]:
     """The labels of n pairs as +1 and -1, and their weights."""
     return {"similar": checks.similarities(similar, n), "weight": checks.weights(sample_weight, n)}
 
 
-def labels(y: Any, n: int) -> Any:
+def labels(y: ArrayLike, n: int) -> np.ndarray | list[str]:
     """Labels of points: as they are where they are numbers, else as strings."""
     try:
         values = np.asarray(y)
@@ -58,14 +62,14 @@ def labels(y: Any, n: int) -> Any:
     return values if values.dtype.kind in "biuf" else [str(label) for label in values.tolist()]
 
 
-def payloads(given: Any, n: int) -> list[dict[str, Any] | None] | None:
+def payloads(given: index.Payloads | None, n: int) -> list[index.Payload | None] | None:
     """JSON objects for n items, with plain numbers."""
     if given is None:
         return None
     return [None if text is None else _unicode(json.loads(text), "payloads") for text in Payloads.checked(given, n)]
 
 
-def where(given: Any) -> Any:
+def where(given: index.Where | None) -> index.Where | None:
     """A filter, which must not contain Python functions."""
     if given is None:
         return None
@@ -80,7 +84,7 @@ def where(given: Any) -> Any:
     return _unicode(given, "where")
 
 
-def _unicode(value: Any, name: str) -> Any:
+def _unicode(value: T, name: str) -> T:
     """A JSON value, if all its strings can be sent."""
     try:
         json.dumps(value, ensure_ascii=False, default=lambda number: number.item()).encode()
@@ -98,12 +102,12 @@ class Asked(NamedTuple):
     """Queries: the name and value of their field, how many there are, and whether it is a single one."""
 
     field: str
-    value: Any
+    value: np.ndarray | list[str] | str
     n: int
     one: bool
 
 
-def queries(given: Any, n_bits: int, n_models: int) -> Asked:
+def queries(given: ArrayLike | Codes, n_bits: int, n_models: int) -> Asked:
     """Vectors or codes; bools in arrays and lists are vectors, as in `LiveIndex`."""
     if isinstance(given, Codes):
         check_same_width(given, no_codes(n_bits, n_models))
@@ -124,7 +128,7 @@ def queries(given: Any, n_bits: int, n_models: int) -> Asked:
     return Asked("vector", several[0], 1, True) if array.ndim == 1 else Asked("vectors", several, len(several), False)
 
 
-def kind_of(queries: Any) -> VectorKind:
+def kind_of(queries: ArrayLike) -> VectorKind:
     """Width and type of the queries themselves; the service compares them with those of the index."""
     try:
         array = np.asarray(queries)

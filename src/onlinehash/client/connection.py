@@ -7,6 +7,7 @@ import json
 import random
 import secrets
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -23,6 +24,10 @@ MEDIA_TYPE = "application/vnd.onlinehash"
 TRY_AGAIN = (429, 503)
 #: Seconds before the first retry, and at most before any other, unless the service asks for more.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
+
+
+#: The value of a query parameter.
+Parameter = str | int | float | bool
 
 
 class Answer(NamedTuple):
@@ -52,7 +57,7 @@ class Connection:
             raise
 
     @property
-    def limits(self) -> dict[str, Any]:
+    def limits(self) -> dict[str, float]:
         """The limits of the service."""
         return dict(self.about.get("limits", {}))
 
@@ -62,31 +67,31 @@ class Connection:
 
     # ------------------------------------------------------------------------------------------------ requests
 
-    def get(self, path: str, **query: Any) -> Any:
+    def get(self, path: str, **query: Parameter) -> dict[str, Any]:
         """The response to a GET request."""
         return self._read(self._send("GET", path, params=query))
 
-    def download(self, path: str, **query: Any) -> bytes:
+    def download(self, path: str, **query: Parameter) -> bytes:
         """The bytes of a file."""
         answer = self._send("GET", path, params=query)
         self._check(answer)
         return answer.content
 
-    def ask(self, path: str, body: dict[str, Any], n_rows: int = 0, binary: bool = False) -> Any:
+    def ask(self, path: str, body: Mapping[str, object], n_rows: int = 0, binary: bool = False) -> dict[str, Any]:
         """The response to a request that only reads, with a body of `n_rows` rows; `binary` asks for arrays."""
         headers = {"Accept": MEDIA_TYPE} if binary else {}
         return self._read(self._send("POST", path, content=self._packed(body, n_rows), headers=headers))
 
-    def change(self, method: str, path: str, body: dict[str, Any], n_rows: int = 0) -> Any:
+    def change(self, method: str, path: str, body: Mapping[str, object], n_rows: int = 0) -> dict[str, Any]:
         """Make a change, once, however often the request has to be sent."""
         content, key = self._packed(body, n_rows), secrets.token_hex(16)
         return self._read(self._send(method, path, content=content, headers={"Idempotency-Key": key}))
 
-    def _packed(self, body: dict[str, Any], n_rows: int) -> bytes:
+    def _packed(self, body: Mapping[str, object], n_rows: int) -> bytes:
         """The bytes of a body, within the limits of the service; one request is one change, so it is never split."""
         limits = self.limits
         most = limits.get("batch", n_rows)
-        content = format.to_bytes("body", body) if n_rows <= most else b""
+        content = format.to_bytes("body", dict(body)) if n_rows <= most else b""
         room = limits.get("body_bytes", len(content))
         if len(content) > room:
             most = n_rows * room // len(content)
@@ -110,7 +115,7 @@ class Connection:
         path: str,
         *,
         content: bytes | None = None,
-        params: dict[str, Any] | None = None,
+        params: Mapping[str, Parameter] | None = None,
         headers: dict[str, str] | None = None,
     ) -> Answer:
         """The response to a request that may be retried: it only reads, or it has a key."""
@@ -156,7 +161,7 @@ class Connection:
         except (httpx.TransportError, httpx.DecodingError) as error:
             return None, f"no answer ({str(error).rstrip('.') or type(error).__name__})"
 
-    def _read(self, answer: Answer) -> Any:
+    def _read(self, answer: Answer) -> dict[str, Any]:
         """The content of a response; raises the error in it."""
         self._check(answer)
         if answer.headers.get("Content-Type", "").startswith(MEDIA_TYPE):
@@ -185,7 +190,7 @@ def _httpx() -> Any:
     return httpx
 
 
-def _checked_url(url: Any) -> str:
+def _checked_url(url: str) -> str:
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
@@ -200,7 +205,7 @@ def _checked_url(url: Any) -> str:
     return url.rstrip("/")
 
 
-def _checked_token(token: Any) -> str:
+def _checked_token(token: str) -> str:
     if not isinstance(token, str) or not token or not all("!" <= letter <= "~" for letter in token):
         raise InvalidInput("the token must be visible ASCII characters without spaces.")
     return token

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from onlinehash import checks
 from onlinehash.client import answers, arguments
@@ -14,7 +15,17 @@ from onlinehash.client.connection import Connection
 from onlinehash.codes import Codes
 from onlinehash.codes.layout import planes_per_model
 from onlinehash.errors import InvalidInput, NotReady, OnlineHashError, ServiceUnavailable, UnknownId
-from onlinehash.index.api import Behind, Counters, Id, Item, Payload, VectorIndex
+from onlinehash.index.api import (
+    Behind,
+    Counters,
+    Id,
+    Item,
+    Payload,
+    Payloads,
+    VectorIndex,
+    Vectors,
+    Where,
+)
 from onlinehash.index.hits import Hits
 from onlinehash.io import files
 from onlinehash.learners import registry
@@ -94,13 +105,13 @@ class RemoteIndex(VectorIndex):
 
     # ------------------------------------------------------------------------------------------------ items
 
-    def add(self, ids: Any, X: Any, payloads: Any = None) -> np.ndarray:
+    def add(self, ids: ArrayLike | None, X: Vectors, payloads: Payloads | None = None) -> NDArray[Any]:
         rows = arguments.rows(X)
         body: dict[str, Any] = {"vectors": rows, "ids": None if ids is None else arguments.listed(ids)}
         body["payloads"] = arguments.payloads(payloads, len(rows))
         return self._as_ids(self._connection.change("POST", "/v1/items", body, len(rows))["ids"])
 
-    def update(self, ids: Any, X: Any = None, payloads: Any = None) -> None:
+    def update(self, ids: ArrayLike, X: Vectors | None = None, payloads: Payloads | None = None) -> None:
         if X is None and payloads is None:
             raise InvalidInput(expected="vectors or payloads to update", got="neither")
         rows = None if X is None else arguments.rows(X)
@@ -108,16 +119,16 @@ class RemoteIndex(VectorIndex):
         body["payloads"] = arguments.payloads(payloads, len(body["ids"]))
         self._connection.change("PATCH", "/v1/items", body, len(body["ids"]))
 
-    def remove(self, ids: Any) -> None:
+    def remove(self, ids: ArrayLike) -> None:
         self._connection.change("POST", "/v1/items/remove", {"ids": arguments.listed(ids)})
 
     def get(self, id: Id) -> Item:
         return self._items(arguments.listed([id]))[0]
 
-    def get_many(self, ids: Any) -> list[Item]:
+    def get_many(self, ids: ArrayLike) -> list[Item]:
         return self._items(arguments.listed(ids))
 
-    def _items(self, ids: list[Any]) -> list[Item]:
+    def _items(self, ids: list[Id]) -> list[Item]:
         answer = self._connection.ask("/v1/items/get", {"ids": ids, "vectors": True}, len(ids), binary=True)
         return [Item(*item) for item in zip(answer["ids"], answer["vectors"], answer["payloads"], strict=True)]
 
@@ -178,7 +189,7 @@ class RemoteIndex(VectorIndex):
         data = self._connection.download("/v1/model/download", what=what)
         return files.from_bytes(data, f"the {what} of {self._connection.url}")
 
-    def vectors_of(self, ids: Any) -> np.ndarray:
+    def vectors_of(self, ids: ArrayLike) -> NDArray[Any]:
         names = arguments.listed(ids)
         if not names:
             return self._no_vectors()
@@ -205,10 +216,10 @@ class RemoteIndex(VectorIndex):
         """`"integers"` or `"strings"`; the service does not say whether integers count the items."""
         return "strings" if self._as_ids([]).dtype == object else "integers"
 
-    def _check_ready(self, where: Any = None) -> None:
+    def _check_ready(self, where: Where | None = None) -> None:
         self._connection.ask("/v1/search", {"ids": [], "k": 0, "where": where})
 
-    def _as_ids(self, ids: Any) -> np.ndarray:
+    def _as_ids(self, ids: ArrayLike) -> NDArray[Any]:
         """Ids as an index returns them: int64, or str objects. An index never changes from one kind to the other."""
         found = np.array(ids, object)
         if found.size:
@@ -230,7 +241,7 @@ class RemoteIndex(VectorIndex):
         )
 
     def _all_ids(self) -> np.ndarray | None:
-        ids: list[Any] = []
+        ids: list[Id] = []
         numbers = set()
         while True:
             answer = self._connection.get("/v1/items", offset=len(ids), limit=self._page("ids"))
@@ -259,7 +270,7 @@ class RemoteIndex(VectorIndex):
             return None
         return np.array(found) if found else self._no_vectors()
 
-    def _pages(self, limit: str) -> Iterator[list[Any]]:
+    def _pages(self, limit: str) -> Iterator[list[Id]]:
         ids, size = self.ids.tolist(), self._page(limit)
         return (ids[start : start + size] for start in range(0, len(ids), size))
 
@@ -373,7 +384,7 @@ class RemoteIndex(VectorIndex):
 
         return self._at_one_moment(both)
 
-    def rerank(self, queries: Any, hits: Hits, k: int | None = None) -> Hits:
+    def rerank(self, queries: Vectors, hits: Hits, k: int | None = None) -> Hits:
         asked = to_rerank(queries, hits, k, arguments.kind_of(queries))
         if asked.ids.size == 0:
             to_rerank(queries, hits, k, self._vector_kind)  # checked here, as the service takes no empty lists
@@ -388,25 +399,35 @@ class RemoteIndex(VectorIndex):
 
     # ------------------------------------------------------------------------------------------------ learning
 
-    def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Updates:
+    def learn_pairs(
+        self, A: Vectors, B: Vectors, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Updates:
         body = arguments.pairs(A, B, similar, sample_weight)
         return self._updates(self._connection.change("POST", "/v1/learn", body, len(body["a"])))
 
-    def learn_pairs_by_id(self, ids_a: Any, ids_b: Any, similar: Any, sample_weight: Any = None) -> Updates:
+    def learn_pairs_by_id(
+        self, ids_a: ArrayLike, ids_b: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Updates:
         ids = {"id_a": arguments.listed(ids_a), "id_b": arguments.listed(ids_b)}
         n = len(ids["id_a"])
         if n == 0:
             similar, sample_weight = [], None  # no pairs are refused, whatever is said of them
         labels = arguments.labels_of_pairs(similar, sample_weight, n)
-        return self._updates(self._connection.change("POST", "/v1/learn", ids | labels, n))
+        return self._updates(self._connection.change("POST", "/v1/learn", {**ids, **labels}, n))
 
-    def learn_labelled(self, X: Any, y: Any) -> None:
+    def learn_labelled(self, X: Vectors, y: ArrayLike) -> None:
         rows = checks.matrix(X)
         body = {"vectors": rows, "y": arguments.labels(y, len(rows))}
         self._connection.change("POST", "/v1/learn/labelled", body, len(rows))
 
     def learn_clicks(
-        self, query: Any, shown: Any, clicked: Any, *, skip_weight: float = 0.5, position_bias: float = 0.0
+        self,
+        query: Id | Vectors,
+        shown: ArrayLike,
+        clicked: ArrayLike,
+        *,
+        skip_weight: float = 0.5,
+        position_bias: float = 0.0,
     ) -> Clicks:
         """Teach what a person clicked among the items shown for a query, which is an item's id or a vector.
 
@@ -430,7 +451,7 @@ class RemoteIndex(VectorIndex):
         return answers.updates_of(answer, self.n_models * self.n_bits, self._method._per_model)
 
     @property
-    def _method(self) -> Any:
+    def _method(self) -> type[Learner]:
         """The learner's class, which must be installed here, too."""
         return registry.find(self._connection.about["method"])
 
@@ -487,5 +508,5 @@ class RemoteIndex(VectorIndex):
         about = self._connection.about
         return f"RemoteIndex({self._connection.url!r}, {about['method']}, n_bits={about['n_bits']})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise InvalidInput("cannot copy or pickle a RemoteIndex: connect again where it is needed.")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash.errors import StorageError
-from onlinehash.index.api import Capability, Payloads, Receipt, VectorIndex
+from onlinehash.index.api import Capability, Id, Payloads, Receipt, VectorIndex
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
 from onlinehash.live.receipts import MemoryReceipts, bytes_of, outcome_of
@@ -213,7 +213,7 @@ class Changes:
     def learn_with_items(
         self,
         vector: np.ndarray,
-        ids: list[Any],
+        ids: list[Id],
         similar: ArrayLike,
         weight: ArrayLike | None,
         request: Retry | None,

@@ -13,7 +13,8 @@ from base64 import b64decode
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class Pictures(ABC):
     """How items are shown as pictures, and how pictures become queries."""
 
     @abstractmethod
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """Description for the page."""
 
     def vector_of(self, image: bytes) -> np.ndarray:
@@ -77,7 +78,7 @@ class Pixels(Pictures):
         rules = {"height": side, "width": side, "scale": checks.real(0, above=True)}
         checks.parameters("Pixels", vars(self), rules)
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """Their kind and size."""
         return {"kind": "pixels", "height": self.height, "width": self.width}
 
@@ -117,7 +118,7 @@ class Gist(Pictures):
     def __post_init__(self) -> None:
         checks.parameters("Gist", vars(self), {"side": checks.integer(16, LARGEST_VECTOR)})
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """Their kind and size."""
         return {"kind": "gist", "colour": self.colour, "side": self.side}
 
@@ -135,7 +136,7 @@ class FromPayload(Pictures):
 
     field: str
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """Their kind."""
         return {"kind": "payload"}
 
@@ -191,7 +192,7 @@ def decoded(data: bytes) -> Image:
 
 
 @cache
-def _pillow() -> Any:
+def _pillow() -> ModuleType:
     try:
         from PIL import Image
     except ImportError:

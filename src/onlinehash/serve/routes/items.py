@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from msgspec import UNSET
+from numpy.typing import NDArray
 from starlette.responses import Response
 
 from onlinehash.index.api import Item
@@ -17,7 +18,7 @@ from onlinehash.serve.bodies.shapes import FORMAT
 from onlinehash.serve.errors import NotFound, TooLarge
 from onlinehash.serve.openapi import described
 from onlinehash.serve.requests import id_in_path, parsed, retry_of
-from onlinehash.serve.responses import answer, done
+from onlinehash.serve.responses import Document, answer, done
 from onlinehash.serve.service import Service
 
 MOST_LISTED = 100_000
@@ -30,10 +31,10 @@ def routes(service: Service) -> APIRouter:
     def got(id: str) -> Item:
         return service.read(lambda: index.get(id_in_path(id, service)))
 
-    def count(_: Any) -> dict[str, Any]:
+    def count(_: object) -> Document:
         return {"n": len(index)}
 
-    def added(ids: Any) -> dict[str, Any]:
+    def added(ids: NDArray[Any]) -> Document:
         return {"ids": ids.tolist(), "n": len(index)}
 
     @router.post("/v1/items", **described("Add items", shapes.NewItems, results.Added, status=201, changes=True))
@@ -143,8 +144,8 @@ def routes(service: Service) -> APIRouter:
     return router
 
 
-def _shown(item: Item, with_vector: bool) -> dict[str, Any]:
-    shown: dict[str, Any] = {"id": item.id, "payload": item.payload}
+def _shown(item: Item, with_vector: bool) -> Document:
+    shown: Document = {"id": item.id, "payload": item.payload}
     if with_vector:
         shown["vector"] = item.vector
     return shown

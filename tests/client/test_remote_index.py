@@ -133,7 +133,7 @@ def test_a_call_is_one_request(served: tuple[LiveIndex, RemoteIndex]) -> None:
         seen.append(asked.path)
         return forwarding(remote._connection.url, asked)
 
-    with serving(counting) as proxy, onlinehash.connect(proxy) as there:
+    with serving(counting) as proxy, onlinehash.connect(proxy, retries=0) as there:
         for name, call in CALLS.items():
             seen.clear()
             call(there)

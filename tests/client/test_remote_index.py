@@ -127,6 +127,8 @@ CALLS: dict[str, Callable[[RemoteIndex], Any]] = {
 def test_a_call_is_one_request(served: tuple[LiveIndex, RemoteIndex]) -> None:
     _, remote = served
     remote.add(None, X)
+    for name in ("find", "search", "within", "rerank"):
+        CALLS[name](remote)  # which compiles kernels, so that no request below takes too long
     seen: list[str] = []
 
     def counting(asked: Asked) -> Reply:

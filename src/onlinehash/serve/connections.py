@@ -30,6 +30,14 @@ MOST_HEADER_BYTES = 1 << 17
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 
 
+def _head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    first = b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode())
+    return first + b"".join([b"%s: %s\r\n" % header for header in headers])
+
+
+_SUCCESS = _head(200, [(b"content-type", b"application/json"), _NO_SNIFFING])
+
+
 class TimedConnection(HttpToolsProtocol):
     """Closes if headers or a body do not arrive in time, or a response is not read; refuses if too many are open."""
 
@@ -101,7 +109,7 @@ class TimedConnection(HttpToolsProtocol):
         """Send an error and close the connection; no route is involved."""
         refused = refusal(error)
         headers = [*refused.raw_headers, (b"connection", b"close"), _NO_SNIFFING]
-        self.transport.write(_response(error.http_status, headers, bytes(refused.body)))
+        self.transport.write(_head(error.http_status, headers) + b"\r\n" + bytes(refused.body))
         self.transport.close()
 
     # ------------------------------------------------------------------ the response
@@ -110,9 +118,8 @@ class TimedConnection(HttpToolsProtocol):
         """Send JSON with status 200 in one write; False if it has to be sent in the usual way."""
         if cycle.flow.write_paused or cycle.disconnected or cycle.response_started or not cycle.keep_alive:
             return False
-        length = (b"content-length", b"%d" % len(body))
-        headers = [(b"content-type", b"application/json"), _NO_SNIFFING, *cycle.default_headers, length]
-        self.transport.write(_response(200, headers, body))
+        headers = b"".join([b"%s: %s\r\n" % header for header in cycle.default_headers])
+        self.transport.write(b"%s%scontent-length: %d\r\n\r\n%s" % (_SUCCESS, headers, len(body), body))
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
         cycle.message_event.set()
@@ -140,11 +147,6 @@ class TimedConnection(HttpToolsProtocol):
 
     def _abort(self) -> None:
         self.transport.abort()
-
-
-def _response(status: int, headers: Iterable[tuple[bytes, bytes]], body: bytes) -> bytes:
-    first = b"HTTP/1.1 %d %s" % (status, HTTPStatus(status).phrase.encode())
-    return b"\r\n".join([first, *(b"%s: %s" % header for header in headers), b"", body])
 
 
 class _Timer:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -71,11 +73,26 @@ def _properties(device: int) -> tuple[str, int]:
     return properties["name"].decode(), properties["multiProcessorCount"]
 
 
-def check_room(cupy: Any, needed: int, what: str) -> None:
-    """Refuse what the card cannot hold, with the figures."""
-    card = describe(cupy)
+def check_room(card: Card, needed: int, what: str) -> None:
+    """Refuse what a card cannot hold, with the figures."""
     if needed > card.free:
-        raise InvalidInput(
-            f"{what} takes {needed / 1e9:,.2f} GB on the card, and {card.free / 1e9:,.2f} GB of the "
-            f"{card.memory / 1e9:,.2f} GB of this {card.name} are free; use fewer items or the CPU."
-        )
+        raise _refusal(card, f"{what} takes {needed / 1e9:,.2f} GB on the card, and")
+
+
+@contextmanager
+def refusing(card: Callable[[], Card | None], what: str) -> Iterator[None]:
+    """Refuse, with the figures, what a card turns out to have no room for; without a card, memory is the host's."""
+    try:
+        yield
+    except MemoryError:  # of which CuPy's is a kind
+        present = card()
+        if present is None:
+            raise
+        raise _refusal(present, f"the card has no room for {what}:") from None
+
+
+def _refusal(card: Card, what: str) -> InvalidInput:
+    return InvalidInput(
+        f"{what} {card.free / 1e9:,.2f} GB of the {card.memory / 1e9:,.2f} GB of this {card.name} are free; "
+        "use fewer items or the CPU."
+    )

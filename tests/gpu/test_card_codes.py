@@ -125,19 +125,52 @@ def test_search_equals_brute_force(runs: Any, kind: str, models: int, per_model:
             np.testing.assert_array_equal(keys, inside)
 
 
-@pytest.mark.parametrize("runs", RUNS)
-@pytest.mark.parametrize(("models", "per_model"), [(1, 8), (1, 16), (3, 2)])
+@pytest.mark.parametrize(
+    ("runs", "models", "per_model", "n", "sizes"),
+    [
+        pytest.param(Twins, 1, 8, 600, (130,), id="twins"),
+        *(
+            pytest.param(Kernels, *shape, 5003, (64, 100, 128, 129, 300), id=f"card {shape}", marks=needs_card)
+            for shape in ((1, 8), (1, 16), (1, 64), (3, 2))
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["clusters", "ties"])
+def test_batches_equal_brute_force(
+    runs: Any, models: int, per_model: int, n: int, sizes: tuple[int, ...], kind: str
+) -> None:
+    """As many queries as tensor cores take in a pass over the codes, and in several."""
+    rng, shape = np.random.default_rng(2), Shape(models, per_model)
+    rows, queries = (make_rows(kind, size, shape, rng) for size in (n, max(sizes)))
+    card, words, living = card_codes(runs, shape, rows), shape.words_of(queries), np.ones(n, np.bool_)
+    expected = [all_keys(rows, query, shape, living) for query in queries]
+    for n_queries in sizes:
+        for _ in range(2):  # the second search is recorded
+            got = card.nearest(words[:n_queries], 10)
+            np.testing.assert_array_equal(got, [keys[:10] for keys in expected[:n_queries]])
+        for q, keys in enumerate(card.within(words[:n_queries], per_model)):
+            np.testing.assert_array_equal(keys, expected[q][expected[q] >> np.uint64(POSITION_BITS) <= per_model])
+
+
+@pytest.mark.parametrize(
+    ("runs", "models", "per_model"),
+    [
+        *(pytest.param(Twins, *shape, id=f"twins {shape}") for shape in ((1, 8), (1, 16), (3, 2))),
+        *(pytest.param(Kernels, *shape, id=f"card {shape}", marks=needs_card) for shape in SHAPES),
+    ],
+)
+@pytest.mark.parametrize("kind", ["clusters", "ties"])
 @pytest.mark.parametrize("share", [0.9, 0.02])
-def test_dead_codes_and_masks(runs: Any, models: int, per_model: int, share: float) -> None:
+def test_dead_codes_and_masks(runs: Any, models: int, per_model: int, kind: str, share: float) -> None:
     rng, shape = np.random.default_rng(5), Shape(models, per_model)
-    rows = make_rows("clusters", 3000, shape, rng)
-    queries = make_rows("clusters", 20, shape, rng)
+    rows = make_rows(kind, 3000, shape, rng)
+    queries = make_rows(kind, 33, shape, rng)
     card, living = card_codes(runs, shape, rows), rng.random(len(rows)) < share
     card.set_alive(masks_of(living))
     chosen = living & (rng.random(len(rows)) < 0.5)
     k = min(10, int(chosen.sum()))
     for mask, alive in ((None, living), (card.mask(masks_of(chosen)), chosen)):
-        for n_queries in (1, 20):
+        for n_queries in (1, 33):
             got = card.nearest(shape.words_of(queries[:n_queries]), k, mask)
             near = card.within(shape.words_of(queries[:n_queries]), 2 * per_model, mask)
             for q in range(n_queries):

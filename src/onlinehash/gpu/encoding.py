@@ -126,7 +126,7 @@ class SignsTwin:
             gap = W[k].astype(np.float64) @ Z[row].astype(np.float64) - functions[0, k]
             reach = (Z.shape[1] + 2) * (norms[row] + smallest)
             if not abs(gap) > DOUBLE_EPS * reach * functions[1, k] + functions[2, k]:
-                gap = canonical_dot(W[k], Z[row]) - functions[0, k]
+                gap = canonical_dot(read_only(W[k]), read_only(Z[row])) - functions[0, k]
             planes[row // LANES, places[k] // 8, row % LANES] |= (gap >= 0) << places[k] % 8
 
 

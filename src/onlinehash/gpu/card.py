@@ -30,7 +30,7 @@ def load_cupy(purpose: str = "a GpuIndex") -> Any:
     MissingExtra
         CuPy is not installed.
     NotReady
-        There is no card, no driver, or a card older than Ampere.
+        There is no card, no driver, a card older than Ampere, or no compiler.
     """
     try:
         import cupy
@@ -46,6 +46,13 @@ def load_cupy(purpose: str = "a GpuIndex") -> Any:
             f"{purpose} needs a card of compute capability {OLDEST[0]}.{OLDEST[1]} or later; this one has "
             f"{capability[:-1]}.{capability[-1]}."
         )
+    try:
+        cupy.cuda.nvrtc.getVersion()
+    except RuntimeError:  # in which CuPy lists where it looked
+        raise NotReady(
+            f"{purpose} needs NVRTC, the compiler of the CUDA Toolkit, which CuPy does not find; install the toolkit, "
+            "or run: pip install 'cupy-cuda13x[ctk]'"
+        ) from None
     return cupy
 
 

@@ -71,7 +71,8 @@ class SignKernels:
         tally, (n, k) = self.xp.zeros(2, np.uint64), products.shape
         sizes = (np.int64(n), np.int32(k), np.int32(d), functions, np.int32(functions.shape[1]))
         places = (columns, np.int32(planes.shape[1]), *map(np.float64, limits), planes)
-        self._run("bits", products, (products, norms, *sizes, *places, tally, doubts, np.uint64(len(doubts)), tally[1:]))
+        listed = (tally, doubts, np.uint64(len(doubts)), tally[1:])
+        self._run("bits", products, (products, norms, *sizes, *places, *listed))
         return tally
 
     def settle(

@@ -38,7 +38,6 @@ SEARCH_BYTES = 512 << 20
 
 _NO_LIMIT, _NO_KEY = np.iinfo(np.int64).max, np.iinfo(np.uint64).max
 
-
 #: Bits of a code, at most: the counters of as many distances fill the shared memory of a block of `count`.
 MOST_BITS = 6112
 
@@ -139,6 +138,7 @@ class CardCodes:
             words[: len(self._words)] = self._words[: len(words)]
         self._recordings.clear()  # as they read the other array
         self._words, self._shared = words, False
+        self._wait()
 
     def _allocated(self, n: int, wished: int = 0) -> Any:
         """An array for n codes, or for more of them where they are wished and the card has room."""
@@ -177,13 +177,13 @@ class CardCodes:
             self._take(self._allocated(n, self._room), keep=True)
         self.reserve(n)
         self._recordings.clear()
-        blocks = np.arange(len(planes)) if positions is None else np.unique(positions // 64)
-        size = max(1, UPLOADED_BYTES // (planes.shape[1] * 64))
+        blocks = None if positions is None else np.unique(positions // 64)
+        size, total = max(1, UPLOADED_BYTES // (planes.shape[1] * 64)), len(planes) if blocks is None else len(blocks)
         with self._refusing(f"an upload of {n:,} codes of {self._bits}"):
-            for start in range(0, len(blocks), size):
-                some = blocks[start : start + size]
-                chosen = planes[start : start + size] if positions is None else planes[some]
-                at = None if positions is None else self._xp.asarray(some)
+            for start in range(0, total, size):
+                part = slice(start, start + size)
+                chosen = planes[part] if blocks is None else planes[blocks[part]]
+                at = None if blocks is None else self._xp.asarray(blocks[part])
                 given = self._xp.asarray(np.ascontiguousarray(chosen))
                 self._runs.pack(given, at, start, self.shape.per_model, self._words)
             self._wait()

@@ -60,6 +60,29 @@ def test_version_and_help() -> None:
     assert "--resume" in done("learn", "--help").out
 
 
+def commands(app: typer.Typer = app) -> list[list[str]]:
+    group = typer.main.get_command(app)
+    found: list[list[str]] = [[]]
+    for name, command in group.commands.items():
+        found += [[name]] + [[name, inner] for inner in getattr(command, "commands", {})]
+    return found
+
+
+def test_help_of_every_command_is_short_to_ask_for_and_names_no_types_of_python() -> None:
+    assert ["experiment", "run"] in commands()
+    for command in commands():
+        told = done(*command, "--help").out
+        assert done(*command, "-h").out == told
+        assert "list[" not in told, command
+
+
+def test_a_slip_of_the_finger_is_answered_with_what_may_have_been_meant() -> None:
+    assert "Did you mean 'search'" in refused("serch")[1]
+    assert "--output" in refused("learn", "p.jsonl", "--outptu", "m.oh")[1]
+    told = refused("learn", "p.jsonl", "-o", "m.oh", "--method", "OnlineHasing")[1]
+    assert told == "there is no method 'OnlineHasing'; did you mean OnlineHashing? `onlinehash methods` lists all."
+
+
 def test_command_lines_that_make_no_sense() -> None:
     for arguments, message in {
         ("fly",): "No such command 'fly'.",

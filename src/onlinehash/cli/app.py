@@ -16,7 +16,7 @@ from onlinehash.learners.registry import RECOMMENDED
 #: What typer raises for a command line that it cannot understand; it has no public name for the base class.
 USAGE_ERROR = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
 
-app = typer.Typer(name="onlinehash", rich_markup_mode=None)
+app = typer.Typer(name="onlinehash", rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 app.add_typer(experiment_app.app, name="experiment")
 app.add_typer(postgres_app.app, name="postgres")
 
@@ -317,7 +317,7 @@ def serve(
     ] = False,
     allow_host: Annotated[
         list[str] | None,
-        typer.Option(help="Another host name of the service.", show_default=False),
+        typer.Option(metavar="NAME", help="Another host name of the service.", show_default=False),
     ] = None,
     method: NewMethod = None,
     bits: NewBits = None,

@@ -27,7 +27,12 @@ Data = Annotated[
 ]
 Others = Annotated[
     list[str] | None,
-    typer.Option("--method", help="A method that takes part besides: yours, by its entry point.", show_default=False),
+    typer.Option(
+        "--method",
+        metavar="NAME",
+        help="A method that takes part besides: yours, by its entry point.",
+        show_default=False,
+    ),
 ]
 Results = Annotated[str, typer.Option(help="The folder of raw results.")]
 Kept = Annotated[str, typer.Option(help="The folder of kept results.")]
@@ -58,7 +63,9 @@ def run(
     ] = None,
     again: Annotated[
         list[str] | None,
-        typer.Option(help="A contestant that is run again, though its results are there.", show_default=False),
+        typer.Option(
+            metavar="NAME", help="A contestant that is run again, though its results are there.", show_default=False
+        ),
     ] = None,
     results: Results = RESULTS,
     as_json: Json = False,

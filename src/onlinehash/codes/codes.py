@@ -21,6 +21,19 @@ class Codes:
     Codes do not change; indexing by a slice or an array gives other Codes. `planes` is how they lie in memory (see
     `layout`). They come from booleans (`from_bits`) and from the packed layouts of others: FAISS, NumPy's `packbits`
     and pgvector's `bit` type, and go back to them. In those the columns of all models follow one another without gaps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import Codes
+    >>> codes = Codes.from_bits(np.array([[True, False, True], [False, False, True]]))
+    >>> codes
+    Codes(n=2, n_bits=3)
+    >>> codes.to_faiss()
+    array([[5],
+           [4]], dtype=uint8)
+    >>> codes[1].to_pgvector()
+    ['001']
     """
 
     __slots__ = ("_n", "_n_bits", "_n_models", "_planes")

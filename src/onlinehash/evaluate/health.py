@@ -34,7 +34,29 @@ class BitHealth:
 
 
 def bit_health(codes: Codes | Any) -> BitHealth:
-    """The health of some items' codes, given as `Codes` or as booleans `(n, bits)`."""
+    """Report how well each bit splits the items, and how much the bits repeat one another.
+
+    Parameters
+    ----------
+    codes : Codes, or array-like of bools of shape (n, bits)
+
+    Returns
+    -------
+    BitHealth
+
+    Raises
+    ------
+    InvalidInput
+        If there are no codes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import evaluate
+    >>> health = evaluate.bit_health(np.array([[True, False, True], [False, False, True]] * 50))
+    >>> health.balance, health.dead
+    (array([0.5, 0. , 1. ]), array([1, 2]))
+    """
     if not isinstance(codes, Codes):
         codes = Codes.from_bits(codes)
     if len(codes) == 0:

@@ -44,6 +44,17 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Scale every vector to unit length first.
     anchors : array of shape (m, n_features), default=None
         Anchors of your own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, RbfAnchors
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> RbfAnchors(50).fit(X).transform(X).shape
+    (200, 50)
+    >>> learner = OnlineHashing(n_bits=8, features=RbfAnchors(50), random_state=0)
+    >>> learner.observe(X).projection_.shape
+    (50, 8)
     """
 
     n_features_in_: int

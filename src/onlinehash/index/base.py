@@ -57,7 +57,7 @@ class Index(ABC):
 
     # ------------------------------------------------------------------------------------------------ searching
 
-    def search(self, queries: Any, k: int, among: Any = None) -> Hits:
+    def search(self, queries: Any, k: int = 10, among: Any = None) -> Hits:
         """The k nearest items of each query, fewer where there are not as many.
 
         Queries are Codes, booleans (one code `(bits,)` or several `(n, bits)`) or, with an encoder, vectors. `among`

@@ -21,6 +21,16 @@ class GpuIndex(Index):
 
     The items stay in the memory of the host too (or in a file that is mapped), and the card follows every change. Codes
     that the card has no room for are refused. `n_jobs` has no effect on a card.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import FlatIndex, GpuIndex, OnlineHashing
+    >>> X = np.random.default_rng(0).standard_normal((1000, 16))
+    >>> codes = OnlineHashing(n_bits=32, random_state=0).observe(X).encode(X)
+    >>> found, expected = (index.search(codes[:5], k=3) for index in (GpuIndex(codes), FlatIndex(codes)))
+    >>> bool((found.ids == expected.ids).all())
+    True
     """
 
     _card: CardCodes

@@ -25,6 +25,18 @@ class Encoder:
 
     It is what travels to an index, a worker or a file. Later learning never changes it; `version` is the learner's
     `version_` at the moment of the snapshot.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 16))
+    >>> learner = OnlineHashing(n_bits=8, random_state=0).observe(A)
+    >>> before = learner.snapshot()
+    >>> after = learner.partial_fit_pairs(A, B, A[:, 0] * B[:, 0] > 0).snapshot()
+    >>> changed = after.changed_bits(before)
+    >>> after.recode(before.encode(A), A, changed) == after.encode(A)
+    True
     """
 
     weights: np.ndarray

@@ -6,6 +6,7 @@ entry point group `onlinehash.learners`.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from dataclasses import dataclass
 from importlib.metadata import entry_points
@@ -67,8 +68,9 @@ def methods() -> tuple[Method, ...]:
 
 def find(name: str) -> Any:
     """The class of that name or alias (letter case does not matter)."""
-    for method in methods():
-        if name.lower() in {n.lower() for n in (method.name, *method.aliases)}:
-            return method.load()
-    known = ", ".join((method.aliases or (method.name,))[0] for method in methods())
-    raise UnknownMethod(f"expected a method among {known}; got {name!r}; `onlinehash methods` tells their full names.")
+    known = {n.lower(): (n, method) for method in reversed(methods()) for n in (method.name, *method.aliases)}
+    if name.lower() in known:
+        return known[name.lower()][1].load()
+    near = [known[match][0] for match in difflib.get_close_matches(name.lower(), known, n=1)]
+    did_you_mean = f"; did you mean {near[0]}?" if near else ";"
+    raise UnknownMethod(f"there is no method {name!r}{did_you_mean} `onlinehash methods` lists all.")

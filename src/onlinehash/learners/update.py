@@ -20,6 +20,17 @@ class Update:
     bits: the columns whose hash function changed, be it by the step or by a mean that moved.
     pending: pairs kept back while a feature map waits for its anchors. They are learned later, in order; the update
         that learns them carries their summed loss and all their bits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing
+    >>> learner = OnlineHashing(n_bits=16, random_state=0)
+    >>> update = learner.learn_pair(np.array([1.0, 0.0]), np.array([0.0, 1.0]), similar=True)
+    >>> update.loss == len(update.bits)  # as many bits differed as were changed
+    True
+    >>> update.pending
+    0
     """
 
     loss: float

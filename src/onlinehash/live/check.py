@@ -184,7 +184,7 @@ class _Check:
             blob = read_value(self._connection, self._folder, "learner", 0)
             if blob is None:
                 raise damaged(self._folder, "learner", 0, "it is missing")
-            learner: Learner = expect(files.from_bytes(blob, name), Learner, name)
+            learner = expect(files.from_bytes(blob, name), Learner, name)
             events = self._connection.execute("SELECT key, value FROM events ORDER BY key")
             replay(learner, (format.from_bytes(value, f"{self._folder} (event {key})")[1] for key, value in events))
             return learner
@@ -196,7 +196,7 @@ class _Check:
         for serial, facts, blob in self._connection.execute("SELECT key, facts, value FROM encoders").fetchall():
             with self._noting():
                 name = f"encoder {serial} in {self._folder}"
-                encoder: Encoder = expect(files.from_bytes(blob, name), Encoder, name)
+                encoder = expect(files.from_bytes(blob, name), Encoder, name)
                 n_pairs = json.loads(facts)["n_pairs"]
                 if type(n_pairs) is not int or n_pairs < 0:
                     raise damaged(self._folder, "encoders", serial, f"expected a count of pairs, got {n_pairs!r}")

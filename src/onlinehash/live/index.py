@@ -51,8 +51,10 @@ class LiveIndex(LearnerIndex):
 
     After every call, `codes` are what `encoder` makes of `vectors`, and queries are encoded with it. Learning changes
     neither. A refresh replaces both in one step; the policy says when. Searches need no lock: they see the state
-    before a change or the one after it.
+    before a change or the one after it. `VectorIndex` documents the methods.
 
+    Parameters
+    ----------
     learner : Learner or None, default=None
         A durable index owns it, and alone may teach it. In memory it may also learn elsewhere; the policy is then
         asked at the next call. None is the recommended one, with the seed 0; an index that is continued has its own.
@@ -78,6 +80,18 @@ class LiveIndex(LearnerIndex):
         for a second one, in which a refresh is made before it is published. It is not kept at the path.
     precision : {"int8", "float16", "float32"}, default="int8"
         How vectors on a disk are also kept in memory once `find` has compared them: one, two or four bytes a value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import LiveIndex
+    >>> X = np.random.default_rng(0).standard_normal((100, 16))
+    >>> with LiveIndex(n_bits=32, path="items") as index:
+    ...     _ = index.add(None, X)
+    ...     _ = index.learn_pair_by_id(0, 1, similar=True)
+    >>> with LiveIndex.open("items") as index:
+    ...     print(len(index), index.find(X[7], k=1).ids)
+    100 [7]
     """
 
     # Two locks, always taken in this order:
@@ -149,10 +163,21 @@ class LiveIndex(LearnerIndex):
         device: str | None = None,
         precision: str = "int8",
     ) -> Self:
-        """The index at a path, with its own learner and, unless another is given, its own policy.
+        """Open the index at a path, with its own learner and, unless another is given, its own policy.
 
         One process at a time may write. With `read_only` any number may search it meanwhile, each as of the moment at
         which it opened the index or called `reload`.
+
+        Returns
+        -------
+        LiveIndex
+
+        Raises
+        ------
+        InvalidInput
+            If there is no index at the path, or another process writes it.
+        FormatError
+            If it is damaged.
         """
         index = cls.__new__(cls)
         index._set_up(refresh, None, background, sync, n_jobs, device, precision)
@@ -384,7 +409,7 @@ class LiveIndex(LearnerIndex):
 
     # ------------------------------------------------------------------------------------------------ searching
 
-    def searched(self, queries: Any, k: int, where: Any = None) -> tuple[Hits, Encoder]:
+    def searched(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
         view, encoder, asked, among = self._to_search(queries, where)
         return view.search(asked, k, among), encoder
 

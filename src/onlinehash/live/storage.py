@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from onlinehash.live.sqlite.store import Loaded
 
 #: The log may always have so many bytes before the learner is written whole.
 LEAST_LOG = 1 << 18
+
+T = TypeVar("T")
 
 
 class Snapshot(NamedTuple):
@@ -147,7 +149,7 @@ class Storage:
         name = f"learner in {self.store.path}"
         blob, events = stored
         with self._naming_a_way_out():
-            learner: Learner = expect(files.from_bytes(blob, name), Learner, name).keep_metric()
+            learner = expect(files.from_bytes(blob, name), Learner, name).keep_metric()
             self._note_checkpoint(learner, blob)
             replay(learner, events)
         return learner
@@ -204,8 +206,7 @@ class Storage:
     def _stored_learner(self) -> Learner:
         """The learner as of its last checkpoint."""
         name = f"learner in {self.store.path}"
-        learner: Learner = expect(files.from_bytes(self.store.learner()[0], name), Learner, name)
-        return learner
+        return expect(files.from_bytes(self.store.learner()[0], name), Learner, name)
 
     # ------------------------------------------------------------------------------------------------ writing
 
@@ -268,7 +269,7 @@ def replay(learner: Learner, events: Iterable[dict[str, Any]]) -> None:
             )
 
 
-def expect(thing: Any, kind: type, name: str) -> Any:
+def expect(thing: object, kind: type[T], name: str) -> T:
     """The thing that was read, if it is what it should be."""
     if not isinstance(thing, kind):
         raise FormatError(f"expected the {name} to be one, got {type(thing).__name__}; restore it from a backup.")

@@ -231,7 +231,7 @@ class StoreIndex(LearnerIndex):
 
     # ------------------------------------------------------------------------------------------------ searching
 
-    def searched(self, queries: Any, k: int, where: Any = None) -> tuple[Hits, Encoder]:
+    def searched(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
         return self._answer(queries, where, lambda search, asked: search.nearest(asked, k))
 
     def found_within(self, queries: Any, radius: int, where: Any = None) -> tuple[Hits | list[Hits], Encoder]:

@@ -139,8 +139,7 @@ class Reader:
 
     def _encoder_of(self, blob: bytes, name: str) -> Encoder:
         name = f"{name} in {self.backend.address}"
-        encoder: Encoder = expect(files.from_bytes(blob, name), Encoder, name)
-        return encoder
+        return expect(files.from_bytes(blob, name), Encoder, name)
 
     def _hold(self, name: str, encoder: Encoder) -> None:
         """Under the lock; those that were not asked for the longest go."""

@@ -67,7 +67,7 @@ class SharedLearner:
     def _read_back(self, blob: bytes) -> None:
         """Be the learner of a checkpoint."""
         name = f"learner in {self._reader.backend.address}"
-        stored: Learner = expect(files.from_bytes(blob, name), Learner, name).keep_metric()
+        stored = expect(files.from_bytes(blob, name), Learner, name).keep_metric()
         if self._learner is None:
             self._learner = stored
         else:

@@ -20,7 +20,7 @@ import onlinehash as package
 from onlinehash import OnlineHashing
 from onlinehash.cli.app import app
 from onlinehash.learners.registry import methods
-from onlinehash.planning import measuring
+from onlinehash.planning import measurements
 from tests.cli.running import Data, done, onlinehash, refused
 from tests.planning.sizes import TINY
 
@@ -174,7 +174,7 @@ def test_every_command_and_option_is_documented(command: str, option: str) -> No
 
 @pytest.mark.long
 def test_the_commands_of_the_document_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "Sizes", lambda: TINY)  # of `plan --measure`, which takes a minute as it is
+    monkeypatch.setattr(measurements, "Sizes", lambda: TINY)  # of `plan --measure`, which takes a minute as it is
     data = Data.make(200)
     monkeypatch.chdir(tmp_path)
     data.write_pairs(Path("pairs.jsonl"), slice(0, 100))

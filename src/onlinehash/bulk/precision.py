@@ -15,12 +15,12 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.bulk.answers import Answer, Job
+from onlinehash.bulk.encoded import joined
 from onlinehash.bulk.encoding import complete_manifest
 from onlinehash.bulk.engine import Engine
 from onlinehash.bulk.engines import engine_of
 from onlinehash.bulk.folder import Manifest, part_path
 from onlinehash.bulk.parts import read_part
-from onlinehash.bulk.reading import joined
 from onlinehash.bulk.truth import BulkTruth
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput

@@ -15,7 +15,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, NotReady, UnknownId
-from onlinehash.index.naming import Naming
+from onlinehash.index.id_set import IdSet
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
 from onlinehash.live.attachments import Attachment
@@ -115,7 +115,7 @@ class Transaction(ABC, Generic[E]):
 
     @property
     @abstractmethod
-    def ids(self) -> Naming:
+    def ids(self) -> IdSet:
         """The ids before this change."""
 
     @abstractmethod
@@ -163,7 +163,7 @@ class LiveTransaction(Transaction[Encoded]):
         return VectorKind.of(self.learner)
 
     @property
-    def ids(self) -> Naming:
+    def ids(self) -> IdSet:
         return self._table.view.items.ids
 
     def _encode(self, rows: np.ndarray) -> Encoded:

@@ -26,7 +26,6 @@ from onlinehash.live.sqlite import folder as folders
 from onlinehash.live.sqlite.changes import Difference, note_changes, read_changes, read_difference
 from onlinehash.live.sqlite.checksums import Ledger, damaged
 from onlinehash.live.sqlite.connections import Connections
-from onlinehash.live.sqlite.numbering import Numbering
 from onlinehash.live.sqlite.receipts import Book, Stored, read_news, read_receipt, size
 from onlinehash.live.sqlite.records import (
     ONLY,
@@ -43,6 +42,7 @@ from onlinehash.live.sqlite.records import (
     read_settings,
     write_codes,
 )
+from onlinehash.live.sqlite.row_numbers import RowNumbers
 from onlinehash.live.sqlite.schema import (
     COLUMNS,
     check_tables,
@@ -215,7 +215,7 @@ class Store:
 
     def adopt(self, loaded: Loaded) -> None:
         """From now on be as of the moment of this `read`."""
-        self._state, self._numbering, self._book = loaded.state, Numbering(loaded.contents.numbers), loaded.book
+        self._state, self._row_numbers, self._book = loaded.state, RowNumbers(loaded.contents.numbers), loaded.book
         self._records = loaded.records if self.read_only else None
 
     def _read(self, acknowledged: int) -> Loaded:
@@ -246,7 +246,7 @@ class Store:
         Only for those who read beside a writer. It changes nothing here; `follow` does.
         """
         with self._reading() as connection:
-            return read_difference(connection, self.path, self._state, self._numbering, self._book, self.settings)
+            return read_difference(connection, self.path, self._state, self._row_numbers, self._book, self.settings)
 
     @property
     def is_behind(self) -> bool:
@@ -256,13 +256,13 @@ class Store:
 
     def positions(self, numbers: np.ndarray) -> np.ndarray:
         """The positions of known numbers."""
-        return self._numbering.positions(numbers)
+        return self._row_numbers.positions(numbers)
 
     def follow(self, difference: Difference) -> None:
         """From now on be as of the moment of this difference; what went stays, dead, until `keep`."""
-        self._numbering.bury(difference.removed)
-        self._numbering.append(difference.added.numbers)
-        self._numbering.mark()  # nobody will undo this
+        self._row_numbers.bury(difference.removed)
+        self._row_numbers.append(difference.added.numbers)
+        self._row_numbers.mark()  # nobody will undo this
         self._book.follow(difference.receipts)
         self._state = difference.state
         if self._records is not None:
@@ -295,7 +295,7 @@ class Store:
     @property
     def numbers(self) -> np.ndarray:
         """The number of each position, ascending; numbers are given once, and keep their meaning."""
-        return self._numbering.numbers
+        return self._row_numbers.numbers
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -355,7 +355,7 @@ class Store:
 
     def _check_missing(self, numbers: np.ndarray) -> None:
         """Rows may be missing only if they were removed."""
-        lost = numbers[self._numbering.alive(numbers)]
+        lost = numbers[self._row_numbers.alive(numbers)]
         if len(lost):
             raise damaged(self.path, "rows", lost[0], "it is missing")
 
@@ -368,7 +368,7 @@ class Store:
             raise InvalidInput(f"expected a store that can be changed, but {self.path} was opened with read_only=True.")
         if self._writer is not None:
             raise RuntimeError("a transaction is running; one at a time")
-        before, mark = self._state.copy(), self._numbering.mark()
+        before, mark = self._state.copy(), self._row_numbers.mark()
         connection = self._connections.writer
         try:
             with translated(self.path):
@@ -389,7 +389,7 @@ class Store:
                 self._settle_book()
                 raise  # an interrupt came after all was done
             self._state = before
-            self._numbering.restore(mark)
+            self._row_numbers.restore(mark)
             raise
         else:
             self._settle_book()
@@ -465,7 +465,7 @@ class Store:
         state.next_number += len(rows)
         state.next_id = max(state.next_id, *(id + 1 for id in ids if isinstance(id, int)), 0)
         state.alive += len(rows)
-        self._numbering.append(numbers)
+        self._row_numbers.append(numbers)
 
     def update(
         self, positions: np.ndarray, ids: Sequence[Any], rows: np.ndarray, payloads: Sequence[str | None]
@@ -483,7 +483,7 @@ class Store:
     def _living(self, positions: np.ndarray) -> np.ndarray:
         """The numbers at these positions; a dead one would be counted twice."""
         numbers = self.numbers[positions]
-        if self._numbering.any_dead(numbers):
+        if self._row_numbers.any_dead(numbers):
             raise InvalidInput("expected positions of living items, got dead ones too.")
         return numbers
 
@@ -499,13 +499,13 @@ class Store:
         """Take away the items at some positions, which stay, dead, until `keep`."""
         numbers = self._living(positions)
         self._sealing().remove(numbers)
-        self._numbering.bury(numbers)
+        self._row_numbers.bury(numbers)
         self._state.alive -= len(numbers)
         self._rewritten(numbers)
 
     def keep(self, positions: np.ndarray) -> None:
         """Only these positions, which ascend, stay, and are counted anew; the disk knows numbers and is not asked."""
-        self._numbering.keep(positions)
+        self._row_numbers.keep(positions)
 
     def put_codes(self, positions: np.ndarray | None, codes: np.ndarray) -> None:
         """The codes at some positions, or at all; those of all may have another width than before."""

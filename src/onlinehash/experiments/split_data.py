@@ -28,7 +28,7 @@ NOBODY = -1
 Radii = Callable[[np.ndarray, float], np.ndarray]
 
 
-class World:
+class SplitData:
     """The rows to learn from, which are also searched, and the queries.
 
     rows, queries: prepared vectors. labels, query_labels: None where neighbours are what counts.
@@ -129,5 +129,5 @@ def _couples(candidates: np.ndarray, n: int, rng: np.random.Generator) -> tuple[
 
 
 def as_conditions(conditions: Any) -> tuple[str, tuple[int, int]]:
-    """What of a setting's conditions decides the world."""
+    """What of a setting's conditions decides the split."""
     return conditions["truth"], (int(conditions["split"][0]), int(conditions["split"][1]))

@@ -7,7 +7,7 @@ import numpy as np
 from onlinehash.numeric.views import read_only
 
 
-class Numbering:
+class RowNumbers:
     """Numbers at positions, ascending.
 
     A number is given to a row once and never again; a position is its place among the numbers, and is counted anew by

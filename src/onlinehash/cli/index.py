@@ -20,7 +20,7 @@ from onlinehash.index.multi_index import MultiIndex
 from onlinehash.progress import progress_bar
 from onlinehash.streams.array_tables import map_array
 
-KINDS: dict[str, type[Index]] = {"flat": FlatIndex, "multi": MultiIndex}
+KINDS: dict[str, type[FlatIndex | MultiIndex]] = {"flat": FlatIndex, "multi": MultiIndex}
 
 #: From so many codes of at most so many bits on, tables are worth their memory (docs/search.md has the figures).
 MANY, SHORT = 3_000_000, 64

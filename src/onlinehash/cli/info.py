@@ -42,12 +42,12 @@ def _of_file(path: str, vectors: str | None, pairs: str | None) -> dict[str, Any
     thing = onlinehash.load(path, mmap=True)
     if not isinstance(thing, Index):  # which may be huge; all else is read, and checked, completely
         thing = onlinehash.load(path)
-    if isinstance(thing, Codes | Index) and (vectors or pairs):
-        raise _unfit("codes" if isinstance(thing, Codes) else "an index", path)
     document: dict[str, Any] = {"file": path, "bytes": os.path.getsize(path)} | _describe(thing)
-    if isinstance(thing, Codes):
-        document["bits"] = evaluate.bit_health(thing)
-    elif vectors or pairs:
+    if isinstance(thing, Codes | Index):
+        if vectors or pairs:
+            raise _unfit("codes" if isinstance(thing, Codes) else "an index", path)
+        return document | ({"bits": evaluate.bit_health(thing)} if isinstance(thing, Codes) else {})
+    if vectors or pairs:
         encoder = encoder_of(thing, path)
         if vectors:
             document["bits"] = evaluate.bit_health(join(encode_blocks(encoder, vectors)))
@@ -102,7 +102,7 @@ def _held_out(thing: Learner | Encoder, pairs: str, vectors: str | None) -> dict
     read_pairs = PairReader(vectors if "id_a" in first.columns else None)
     blocks = [read_pairs(table) for table in (first, *tables)]
     A, B, similar = (np.concatenate([block[side] for block in blocks]) for side in range(3))
-    compared = {"now": thing}
+    compared: dict[str, Learner | Encoder] = {"now": thing}
     if isinstance(thing, Learner) and thing.traits.unit in ("pair", "chunk") and thing.traits.learns_from == "pairs":
         compared = {"before": first_functions(thing)} | compared
     return {name: evaluate.pairs(functions, A, B, similar) for name, functions in compared.items()}

@@ -340,7 +340,9 @@ class RemoteIndex(VectorIndex):
 
     def _hits(self, answer: dict[str, Any], distance: Any = np.int32) -> Hits:
         """Hits of one query, or of several that found as many each."""
-        return Hits(self._as_ids(answer["ids"]), np.array(answer["distances"], distance), answer.get("payloads"))
+        return Hits(
+            self._as_ids(answer["ids"]), np.array(answer["distances"], distance), payloads=answer.get("payloads")
+        )
 
     def _hits_or_list(self, answer: dict[str, Any]) -> Any:
         """Hits of one query, or a list of Hits of several, which found as many as there are."""

@@ -108,7 +108,7 @@ def read(data: bytes, source: str) -> Any:
 def _check_memo(data: bytes) -> None:
     """Refuse numbers beyond the data, as the memo is a list as long as its largest number."""
     for opcode, argument, _ in pickletools.genops(data):
-        if opcode.name.endswith("PUT") and argument > len(data):
+        if opcode.name.endswith("PUT") and int(argument or 0) > len(data):
             raise _Refused(f"the number {argument} in the memo")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class Hits:
 
     ids: NDArray[Any]
     distances: NDArray[Any]
-    payloads: list[Any] | None = None
+    payloads: list[Any] | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.ids)

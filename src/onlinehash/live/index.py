@@ -458,7 +458,8 @@ class LiveIndex(LearnerIndex):
         with self._lock:
             self._check_open(writing=True)
             with uninterrupted(), self._teaching():
-                change = self._new_transaction()
+                attachment, pairs = self._attachments.of_this_thread(), self._refresher.pairs
+                change = LiveTransaction(self._learner, pairs, attachment, self._table, self._storage)
                 try:
                     yield change
                 except REFUSALS:
@@ -470,10 +471,6 @@ class LiveIndex(LearnerIndex):
                 change.finish()
             self._refresher.items_changed(change.n_changed)
             self._follow()
-
-    def _new_transaction(self) -> LiveTransaction:
-        attachment = self._attachments.of_this_thread()
-        return LiveTransaction(self._learner, self._refresher.pairs, attachment, self._table, self._storage)
 
     def _recover(self, is_searchable: bool = False) -> None:
         """After a change that failed halfway: be what is on the disk or, in memory, what is published."""
@@ -521,13 +518,6 @@ class LiveIndex(LearnerIndex):
         self._check_open(writing=True)
         with self._attachments.announced(attachment):
             yield
-
-    def put_position(self, source: str, position: Any) -> None:
-        with self.reached(source, position), self._lock:
-            self._check_open(writing=True)
-            change = self._new_transaction()
-            change.write(None)
-            change.finish()
 
     # ------------------------------------------------------------------------------------------------ refreshing
 

@@ -154,6 +154,10 @@ class LearnerIndex(VectorIndex):
         with self._transaction() as change:
             change.flush()
 
+    def put_position(self, source: str, position: Any) -> None:
+        with self.reached(source, position), self._transaction() as change:
+            change.write(None)
+
     @property
     def is_learning(self) -> bool:
         return self._teacher == threading.get_ident()

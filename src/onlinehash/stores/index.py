@@ -271,17 +271,14 @@ class StoreIndex(LearnerIndex):
         with self._lock:
             self._check_open(writing=True)
             with self._one_change() as draft:
-                change = self._new_transaction(draft)
+                shared, pairs, attachment = self._shared, self._refresher.pairs, self._attachments.of_this_thread()
+                change = StoreTransaction(shared.learner, pairs, attachment, self._reader, draft, shared.log)
                 yield change
             if change.attachment is not None:
                 change.attachment.settle(in_memory=False)
             with self._reader.pinned(draft.after):
                 self._follow()
             self._clear_away(draft.after.state)
-
-    def _new_transaction(self, draft: Draft) -> StoreTransaction:
-        shared, attachment = self._shared, self._attachments.of_this_thread()
-        return StoreTransaction(shared.learner, self._refresher.pairs, attachment, self._reader, draft, shared.log)
 
     @contextmanager
     def _one_change(self) -> Iterator[Draft]:
@@ -336,12 +333,6 @@ class StoreIndex(LearnerIndex):
         self._check_open(writing=True)
         with self._attachments.announced(attachment):
             yield
-
-    def put_position(self, source: str, position: Any) -> None:
-        with self.reached(source, position), self._lock:
-            self._check_open(writing=True)
-            with self._one_change() as draft:
-                self._new_transaction(draft).write(None)
 
     # ------------------------------------------------------------------------------------------------ refreshing
 

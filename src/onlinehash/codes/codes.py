@@ -268,5 +268,5 @@ def _check_order(bitorder: str) -> None:
 
 
 def _bytes_are_shared_alike(n_bits: int, n_models: int) -> bool:
-    """Does packing all columns without gaps put the same bits into the same bytes as packing each model?"""
+    """Whether packing all columns without gaps puts the same bits into the same bytes as packing each model."""
     return n_models == 1 or n_bits % 8 == 0

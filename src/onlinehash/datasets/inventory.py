@@ -1,4 +1,4 @@
-"""What of the known sets is in a folder, and is it sound?"""
+"""Which of the known sets are in a folder, and whether they are sound."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ def load(
 
 
 def is_readable(path: Path) -> bool:
-    """Does `load` know a file of that name?"""
+    """Whether `load` can read a file of that name."""
     has_name = path.name in (*cifar.BATCHES, TINY_IMAGES) or idx.NAME.search(path.name) is not None
     return has_name or path.suffix.lower() in READERS
 

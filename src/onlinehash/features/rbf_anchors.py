@@ -108,7 +108,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     @property
     def is_ready(self) -> bool:
-        """Are the anchors there?"""
+        """Whether there are enough anchors."""
         return hasattr(self, "anchors_")
 
     @property

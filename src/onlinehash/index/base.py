@@ -193,7 +193,7 @@ class Index(ABC):
 
     @property
     def wants_compaction(self) -> bool:
-        """Are so many positions dead that they should go?"""
+        """Whether so many positions are dead that the index should be compacted."""
         return self._items.n_dead > DEAD_SHARE * self._items.n_positions
 
     def compact(self) -> None:

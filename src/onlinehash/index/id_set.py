@@ -24,7 +24,7 @@ class IdSet(ABC):
     @property
     @abstractmethod
     def _are_texts(self) -> bool:
-        """Strings, or else integers?"""
+        """Whether they are strings; else they are integers."""
 
     @property
     @abstractmethod

@@ -266,7 +266,7 @@ class MultiIndex(Index):
         return probing.Haystack(tables, self._masks, fresh, self._n_models, self._per_model, self._bits)
 
     def _scans_at_once(self, n_queries: int, k: int, items: Items) -> bool:
-        """Is it clear beforehand that the tables will not pay? They know nothing of a choice of items."""
+        """Whether it is clear beforehand that the tables will not pay; they know nothing of a choice of items."""
         cost = self._scan_cost(n_queries)
         at_once = (
             items is not self._items

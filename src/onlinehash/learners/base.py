@@ -95,7 +95,7 @@ class Traits:
 
     learns_from: str  # "pairs", "labels" or "nothing"
     unit: str  # "pair", "point", "chunk" or "batch"
-    several_labels: bool = False  # may a point have more than one?
+    several_labels: bool = False  # whether a point may have more than one
 
 
 class Owner(Protocol):
@@ -537,7 +537,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return next(self._take_pairs(A, B, similar, sample_weight, names=("a", "b")))[0]
 
     def _are_plain(self, a: Any, b: Any) -> bool:
-        """Are these vectors of the width and dtype that are learned, of a learner without feature map and names?"""
+        """Whether these vectors can skip the checks: right width and dtype, no feature map, no feature names."""
         if type(a) is not np.ndarray or type(b) is not np.ndarray or not self.is_ready or self._map is not None:
             return False
         if a.dtype is not self.dtype_ or b.dtype is not self.dtype_ or hasattr(self, "feature_names_in_"):

@@ -224,7 +224,7 @@ class LiveIndex(LearnerIndex):
         learner: Learner | None,
         n_bits: int | None = None,
     ) -> None:
-        """Go on with what is at a path; with this learner, or this length of codes, if one is given."""
+        """Continue the index at a path; with this learner, or this length of codes, if one is given."""
         self._storage = Storage.open(path, read_only, sync)
         try:
             if learner is not None:
@@ -240,7 +240,7 @@ class LiveIndex(LearnerIndex):
             raise
 
     def _read_back(self, learner: Learner | None) -> None:
-        """Be what the store says: after opening, and after a change that could not be kept."""
+        """Load the state of the store: after opening, and after a change that failed."""
         assert self._storage is not None
         loaded = self._storage.store.read()
         contents = self._storage.contents(loaded)
@@ -253,7 +253,7 @@ class LiveIndex(LearnerIndex):
             self.learner.owned_by(self)
 
     def _take_over(self, contents: Snapshot, policy: Policy | None = None, loaded: Loaded | None = None) -> None:
-        """Make everything in memory from what an index consists of; all that is large, before anybody has to wait."""
+        """Build everything in memory from a snapshot; what is large, before anybody has to wait."""
         learner, settings = contents.learner.keep_metric(), contents.settings
         kind = self._given_kind or settings["index"]
         present = [version.encoder for version in contents.versions if version.serial == settings["serial"]]
@@ -265,7 +265,7 @@ class LiveIndex(LearnerIndex):
         view.items.ids.number_from(contents.next_id)
         vectors = MemoryVectors() if self._storage is None else self._storage.store
         table = ItemTable(view, kind, vectors, Payloads(contents.payloads), self._gate, self._precision)
-        with self._gate:  # positions are counted anew
+        with self._gate:  # positions are renumbered
             if self._storage is not None and loaded is not None:
                 self._storage.store.adopt(loaded)
             self._learner, self.policy, self._kind = learner, policy or self._policy_for(settings), kind
@@ -274,7 +274,7 @@ class LiveIndex(LearnerIndex):
             self._begin_history(settings, contents.versions)
 
     def _begin_history(self, settings: dict[str, Any], versions: list[Version]) -> None:
-        """What is known of refreshes when an index begins, or is read back; the counterpart of `_settings`."""
+        """Restore what is known of refreshes; the counterpart of `_settings`."""
         counters = Counters(*settings["counters"])
         self._history = History(versions, settings["serial"], settings["paused"], counters)
         self._refresher.restart(self.learner)
@@ -473,7 +473,7 @@ class LiveIndex(LearnerIndex):
             self._follow()
 
     def _recover(self, is_searchable: bool = False) -> None:
-        """After a change that failed halfway: be what is on the disk or, in memory, what is published."""
+        """After a change that failed halfway, return to what is on the disk or, in memory, to what is published."""
         if self._storage is None:
             self._table.heal()
             return
@@ -525,9 +525,9 @@ class LiveIndex(LearnerIndex):
         self._refresher.stop()
 
     def _before_reading(self) -> None:
-        """Refuse if the index was closed; ask the policy about what the learner learned elsewhere.
+        """Raise if the index is closed; ask the policy about what the learner learned elsewhere.
 
-        Not if somebody is changing the index right now, who asks it then.
+        Skips the policy if another thread is changing the index right now: that thread asks it.
         """
         self._check_open()
         if (self._refresher.has_learned(self._learner) or self.encoder is None) and self._lock.acquire(blocking=False):
@@ -631,24 +631,24 @@ class LiveIndex(LearnerIndex):
                 return store.read_only
             try:
                 self._apply(found)
-            except BaseException as error:  # nothing is known of what is in memory now, and the disk has everything
+            except BaseException as error:  # memory may be in any state now, and the disk has everything
                 self._recover()
                 if not isinstance(error, Exception):
                     raise
             return True
 
     def _difference(self) -> Difference | None:
-        """What is new, if it can be told, and this index can go on from what it has."""
+        """What is new on the disk; None if it cannot be told, or everything has to be read again."""
         assert self._storage is not None
         try:
             found = self._storage.store.difference()
         except FormatError:
-            return None  # to read everything tells better what is wrong
+            return None  # reading everything gives the better message
         other_kind = found is not None and found.settings is not None and found.settings["index"] != self._kind
         return None if other_kind else found
 
     def _apply(self, found: Difference) -> None:
-        """Be as the disk was when this was read; what takes long comes before anybody has to wait for the gate."""
+        """Apply what is new on the disk; what takes long comes before anybody has to wait for the gate."""
         assert self._storage is not None
         learner, recoded = self._learner, None
         settings, versions, policy = self._settings(), self._history.versions, self.policy

@@ -100,7 +100,7 @@ class Pause:
         self._since = self._until = 0
 
     def is_over(self, index: Watched) -> bool:
-        """Is it time to look?"""
+        """Whether it is time to look."""
         if index.encoder is not self._encoder:
             self._encoder, self._since, self._until = index.encoder, 0, 0
         if index.learner.traits.unit == "chunk":

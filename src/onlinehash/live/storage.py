@@ -106,7 +106,7 @@ class Storage:
 
     @staticmethod
     def exists(path: str | os.PathLike[str]) -> bool:
-        """Is there a store at this path?"""
+        """Whether there is a store at this path."""
         return Store.exists(path)
 
     @classmethod
@@ -115,7 +115,7 @@ class Storage:
         return cls(Store.open(path, read_only=read_only, sync=sync))
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self.store.close()
 
     # ------------------------------------------------------------------------------------------------ reading
@@ -156,7 +156,7 @@ class Storage:
 
     @contextmanager
     def _naming_a_way_out(self) -> Iterator[None]:
-        """Who cannot read the learner learns how to get at the items."""
+        """Add to errors about the learner how to get at the items without it."""
         try:
             yield
         except OnlineHashError as error:
@@ -166,7 +166,7 @@ class Storage:
             ) from error
 
     def check_same(self, learner: Learner) -> None:
-        """A learner that is given to go on with must be the stored one's like, and know nothing."""
+        """Raise unless a learner has the parameters of the stored one, and has learned nothing."""
         if hasattr(learner, "n_features_in_"):
             raise InvalidInput(
                 f"expected a learner that has learned nothing to go on with {self.store.path}, whose own has, "
@@ -186,7 +186,7 @@ class Storage:
                 )
 
     def check_bits(self, n_bits: int) -> None:
-        """The length of codes that is given to go on with must be the stored learner's."""
+        """Raise unless the length of codes is the stored learner's."""
         stored: int = self._stored_learner().shape_of_codes[0]
         if n_bits != stored:
             raise InvalidInput(
@@ -247,7 +247,7 @@ def read_back(thing: Learner | Encoder) -> bytes:
 
 
 def wants_checkpoint(event: dict[str, Any], log_bytes: int, checkpoint_bytes: int) -> bool:
-    """Is a learner to be written whole, rather than logged what it was taught just now?"""
+    """Whether to write the whole learner instead of logging what it was taught just now."""
     n_bytes = sum(value.nbytes for value in event.values() if isinstance(value, np.ndarray))
     return not checkpoint_bytes or log_bytes + n_bytes > max(LEAST_LOG, checkpoint_bytes)
 
@@ -270,7 +270,7 @@ def replay(learner: Learner, events: Iterable[dict[str, Any]]) -> None:
 
 
 def expect(thing: object, kind: type[T], name: str) -> T:
-    """The thing that was read, if it is what it should be."""
+    """Return what was read if it is of the expected class; else raise."""
     if not isinstance(thing, kind):
         raise FormatError(f"expected the {name} to be one, got {type(thing).__name__}; restore it from a backup.")
     return thing

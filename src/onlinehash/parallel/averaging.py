@@ -132,7 +132,7 @@ def check_can_be_combined(learner: Any) -> None:
 
 
 def _check_same_kind(first: Learner, other: Learner) -> None:
-    """Do the bits of two learners mean the same?"""
+    """Whether the bits of two learners mean the same."""
     for learner in (first, other):
         learner.snapshot()  # which refuses a learner that has no hash functions yet
     a, b = first.get_state(), other.get_state()

@@ -150,7 +150,7 @@ class Store:
         return folders.is_store(folders.absolute(path))
 
     def close(self) -> None:
-        """Let go of the files; a second call does nothing."""
+        """Close the files; a second call does nothing."""
         if self._connections.closed:
             return
         try:
@@ -203,7 +203,7 @@ class Store:
     # ------------------------------------------------------------------ reading
 
     def load(self) -> Contents:
-        """Everything but vectors, as it was last committed; positions are counted anew."""
+        """Load everything but vectors, as last committed; positions are renumbered."""
         loaded = self.read()
         self.adopt(loaded)
         return loaded.contents
@@ -214,7 +214,7 @@ class Store:
         return loaded if loaded is not None else self._read(self._state.commit)
 
     def adopt(self, loaded: Loaded) -> None:
-        """From now on be as of the moment of this `read`."""
+        """Move on to the moment of this `read`."""
         self._state, self._row_numbers, self._book = loaded.state, RowNumbers(loaded.contents.numbers), loaded.book
         self._records = loaded.records if self.read_only else None
 
@@ -250,7 +250,7 @@ class Store:
 
     @property
     def is_behind(self) -> bool:
-        """Has anything been committed since this was last loaded or followed?"""
+        """Whether anything was committed since this was last loaded or followed."""
         with self._reading() as connection:
             return State.read(connection, self.path).commit != self._state.commit
 
@@ -259,7 +259,7 @@ class Store:
         return self._row_numbers.positions(numbers)
 
     def follow(self, difference: Difference) -> None:
-        """From now on be as of the moment of this difference; what went stays, dead, until `keep`."""
+        """Move on to the moment of this difference; removed items stay, dead, until `keep`."""
         self._row_numbers.bury(difference.removed)
         self._row_numbers.append(difference.added.numbers)
         self._row_numbers.mark()  # nobody will undo this
@@ -363,7 +363,7 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All changes within happen when it ends, or, on any exception, none of them."""
+        """All changes inside happen when it ends or, on any exception, none."""
         if self.read_only:
             raise InvalidInput(f"expected a store that can be changed, but {self.path} was opened with read_only=True.")
         if self._writer is not None:
@@ -429,7 +429,7 @@ class Store:
             self._is_in_doubt = False
 
     def _is_ahead_of(self, state: State) -> bool:
-        """Is the transaction that began with this state on the disk? SQLite ends some by itself, without a commit."""
+        """Whether the transaction that began with this state is on the disk; SQLite ends some without a commit."""
         try:
             return State.read(self._connections.writer, self.path).commit > state.commit
         except (sqlite3.Error, OnlineHashError):
@@ -447,7 +447,7 @@ class Store:
         return self._connections.writer
 
     def put_settings(self, settings: dict[str, Any]) -> None:
-        """Other settings."""
+        """Replace the settings."""
         self._ledger().put("settings", ONLY, json.dumps(settings).encode())
 
     def put_position(self, source: str, position: Any) -> None:
@@ -496,7 +496,7 @@ class Store:
         return Batch(numbers, list(ids), list(payloads), np.ascontiguousarray(rows))
 
     def remove(self, positions: np.ndarray) -> None:
-        """Take away the items at some positions, which stay, dead, until `keep`."""
+        """Remove the items at some positions, which stay, dead, until `keep`."""
         numbers = self._living(positions)
         self._sealing().remove(numbers)
         self._row_numbers.bury(numbers)
@@ -504,7 +504,7 @@ class Store:
         self._rewritten(numbers)
 
     def keep(self, positions: np.ndarray) -> None:
-        """Only these positions, which ascend, stay, and are counted anew; the disk knows numbers and is not asked."""
+        """Keep only these positions, which ascend, and renumber them; the disk knows row numbers and does not change."""
         self._row_numbers.keep(positions)
 
     def put_codes(self, positions: np.ndarray | None, codes: np.ndarray) -> None:
@@ -533,7 +533,7 @@ class Store:
         return self._state.log_bytes
 
     def put_learner(self, blob: bytes) -> None:
-        """The learner as it is now; the log begins anew."""
+        """Store the learner as it is now; the log is emptied."""
         ledger = self._ledger()
         ledger.put("learner", ONLY, blob)
         ledger.clear("events")
@@ -557,7 +557,7 @@ class Store:
         self._ledger().put("encoders", serial, json.dumps(facts).encode(), blob)
 
     def drop_encoder(self, serial: int) -> None:
-        """Forget an encoder."""
+        """Delete an encoder."""
         self._ledger().delete("encoders", [serial])
 
     def encoders(self) -> Encoders:

@@ -91,7 +91,7 @@ class MilvusBackend(Backend):
         self._put = standing
 
     def _tidy(self) -> None:
-        """What a change leaves behind. It counts already, so trouble here is left to the next one."""
+        """Clean up after a change. It is committed already, so errors here are left to the next one."""
         if self._put is not None and not self._put.writing and self._put.number != self._tidied:
             try:
                 self._records.tidy(self._put)

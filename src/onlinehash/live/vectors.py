@@ -67,7 +67,7 @@ class MemoryVectors:
         return rows
 
     def keep(self, positions: np.ndarray) -> None:
-        """Keep only these positions, which ascend, and renumber them; a block of old rows is freed when it is copied."""
+        """Keep only these positions, which ascend, and renumber them; old blocks are freed one by one."""
         old, self._blocks, self._n = self._blocks, [], 0
         ends = np.searchsorted(positions, BLOCK_ROWS * np.arange(1, len(old)))
         for number, of_block in enumerate(np.split(positions, ends) if old else ()):

@@ -504,7 +504,7 @@ class Store:
         self._rewritten(numbers)
 
     def keep(self, positions: np.ndarray) -> None:
-        """Keep only these positions, which ascend, and renumber them; the disk knows row numbers and does not change."""
+        """Keep only these positions, which ascend, and renumber them; nothing changes on the disk."""
         self._row_numbers.keep(positions)
 
     def put_codes(self, positions: np.ndarray | None, codes: np.ndarray) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash.codes import layout
 from onlinehash.errors import InvalidInput
@@ -44,8 +45,18 @@ class Codes:
     _planes: np.ndarray
 
     @classmethod
-    def from_bits(cls, bits: Any, n_models: int = 1) -> Codes:
-        """Pack a boolean array `(n, n_models * n_bits)`."""
+    def from_bits(cls, bits: ArrayLike, n_models: int = 1) -> Codes:
+        """Pack a boolean array of shape `(n, n_models * n_bits)`.
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If it is not such an array.
+        """
         try:
             bits = np.asarray(bits)
         except ValueError:
@@ -76,7 +87,7 @@ class Codes:
         return codes
 
     def checked(self) -> Codes:
-        """Themselves, if their padding is zero, as it must be; what comes from elsewhere may be otherwise."""
+        """Return the codes themselves, if their padding is zero as it must be; for codes that come from elsewhere."""
         used = self.n_bits % 8
         padding = self._planes[:, layout.planes_per_model(self.n_bits) - 1 :: layout.planes_per_model(self.n_bits)]
         lanes = len(self) % layout.LANES
@@ -86,9 +97,26 @@ class Codes:
 
     @classmethod
     def from_packbits(
-        cls, packed: Any, n_bits: int, n_models: int = 1, bitorder: Literal["big", "little"] = "big"
+        cls, packed: ArrayLike, n_bits: int, n_models: int = 1, bitorder: Literal["big", "little"] = "big"
     ) -> Codes:
-        """Codes packed by `np.packbits(bits, axis=1, bitorder=bitorder)`, uint8 `(n, ceil(n_models * n_bits / 8))`."""
+        """Take over codes packed by `np.packbits(bits, axis=1, bitorder=bitorder)`.
+
+        Parameters
+        ----------
+        packed : array-like of uint8, of shape (n, ceil(n_models * n_bits / 8))
+        n_bits : int
+        n_models : int, default=1
+        bitorder : {"big", "little"}, default="big"
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If type or shape do not fit, or bits of the padding are set.
+        """
         _check_width(n_bits, n_models)
         _check_order(bitorder)
         columns, packed = n_bits * n_models, np.asarray(packed)
@@ -105,13 +133,33 @@ class Codes:
         return cls.from_bits(bits[:, :columns], n_models)
 
     @classmethod
-    def from_faiss(cls, packed: Any, n_bits: int, n_models: int = 1) -> Codes:
-        """Codes in the rows of FAISS's binary indexes: column 0 is the lowest bit of byte 0."""
+    def from_faiss(cls, packed: ArrayLike, n_bits: int, n_models: int = 1) -> Codes:
+        """Take over codes in the rows of FAISS's binary indexes: column 0 is the lowest bit of byte 0.
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If type or shape do not fit, or bits of the padding are set.
+        """
         return cls.from_packbits(packed, n_bits, n_models, "little")
 
     @classmethod
     def from_pgvector(cls, texts: Iterable[Any], n_models: int = 1) -> Codes:
-        """Codes as PostgreSQL writes its type `bit(n)`, one text of 0 and 1 each, or pgvector's `Bit` objects."""
+        """Take over codes as PostgreSQL writes its type `bit(n)`: strings of 0 and 1, or pgvector's `Bit` objects.
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If the strings are not all of one length, or have other characters.
+        """
         if isinstance(texts, str):
             raise InvalidInput("expected a sequence of strings of 0 and 1, one for each code, got a single string.")
         lines = [text.to_text() if hasattr(text, "to_text") else text for text in texts]
@@ -123,7 +171,17 @@ class Codes:
 
     @classmethod
     def concatenate(cls, parts: Iterable[Codes]) -> Codes:
-        """Codes of one width, one after the other."""
+        """Join codes of one width.
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If there are none, or they differ in width.
+        """
         parts = list(parts)
         if not parts or len({(part.n_bits, part.n_models) for part in parts}) != 1:
             raise InvalidInput(
@@ -176,35 +234,40 @@ class Codes:
         return self._planes.nbytes
 
     def bits(self) -> np.ndarray:
-        """Booleans `(n, n_models * n_bits)`."""
+        """Return the codes as booleans.
+
+        Returns
+        -------
+        ndarray of bool, of shape (n, n_models * n_bits)
+        """
         rows = self.rows().reshape(len(self), self.n_models, layout.planes_per_model(self.n_bits))
         bits = np.unpackbits(rows, axis=2, count=self.n_bits, bitorder="little")
         return bits.reshape(len(self), self.n_columns).view(np.bool_)
 
     def popcount(self) -> np.ndarray:
-        """How many bits are set in each code, `(n,)`."""
+        """Return how many bits are set in each code, `(n,)`."""
         counts = np.bitwise_count(self._planes).sum(axis=1, dtype=np.int64)
         return counts.reshape(-1)[: len(self)]
 
     def rows(self) -> np.ndarray:
-        """The bytes code by code, `(n, n_planes)`; each model begins at a byte of its own, column 0 is a lowest bit."""
+        """Return the bytes code by code, `(n, n_planes)`; each model begins at a byte of its own, lowest bit first."""
         rows = np.empty((len(self), self.n_planes), np.uint8)
         layout.get_rows(self._planes, 0, rows)
         return rows
 
     def to_packbits(self, bitorder: Literal["big", "little"] = "big") -> np.ndarray:
-        """What `np.packbits(codes.bits(), axis=1, bitorder=bitorder)` gives."""
+        """Return what `np.packbits(codes.bits(), axis=1, bitorder=bitorder)` gives."""
         _check_order(bitorder)
         if bitorder == "little" and _bytes_are_shared_alike(self.n_bits, self.n_models):
             return self.rows()
         return np.packbits(self.bits(), axis=1, bitorder=bitorder)
 
     def to_faiss(self) -> np.ndarray:
-        """Rows for FAISS's binary indexes of dimension `8 * ceil(n_columns / 8)`."""
+        """Return rows for FAISS's binary indexes of dimension `8 * ceil(n_columns / 8)`."""
         return self.to_packbits("little")
 
     def to_pgvector(self) -> list[str]:
-        """Texts of 0 and 1, as PostgreSQL reads its type `bit(n)`."""
+        """Return strings of 0 and 1, as PostgreSQL reads its type `bit(n)`."""
         text = (self.bits().view(np.uint8) + ord("0")).tobytes().decode()
         return [text[start : start + self.n_columns] for start in range(0, len(text), self.n_columns)]
 

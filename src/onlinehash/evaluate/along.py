@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.codes import Codes
@@ -126,7 +127,7 @@ class CodeChanges:
     from where the first row counts; without it, from itself, so it has 0.
     """
 
-    def __init__(self, X: Any, before: Learner | Encoder | None = None) -> None:
+    def __init__(self, X: ArrayLike, before: Learner | Encoder | None = None) -> None:
         self._X = X
         self._codes: Codes | None = None if before is None else encoder_of(before).encode(X)
 

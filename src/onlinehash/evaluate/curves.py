@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.codes import Codes
@@ -45,8 +45,8 @@ class PrecisionRecall:
 
 def precision_recall(
     model: Learner | Encoder,
-    X_query: Any,
-    X_base: Any,
+    X_query: ArrayLike,
+    X_base: ArrayLike,
     truth: Truth,
     *,
     levels: Sequence[float] = LEVELS,

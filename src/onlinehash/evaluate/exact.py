@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
@@ -17,7 +17,7 @@ from onlinehash.evaluate.truth import Truth
 BLOCK = 1 << 22
 
 
-def cosine(X_query: Any, X_base: Any, truth: Truth, metrics: Sequence[str] = ("map",)) -> dict[str, float]:
+def cosine(X_query: ArrayLike, X_base: ArrayLike, truth: Truth, metrics: Sequence[str] = ("map",)) -> dict[str, float]:
     """Rank the base by the cosine of its vectors with each query, and measure how good that is.
 
     Items of the same cosine are ranked as they come in the base; a vector of zeros has the cosine 0 with all.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput
@@ -33,7 +33,7 @@ class BitHealth:
     entropy: float
 
 
-def bit_health(codes: Codes | Any) -> BitHealth:
+def bit_health(codes: Codes | ArrayLike) -> BitHealth:
     """Report how well each bit splits the items, and how much the bits repeat one another.
 
     Parameters

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
@@ -14,7 +13,7 @@ from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 
 
-def mutual_information(model: Learner | Encoder, A: Any, B: Any, similar: Any) -> float:
+def mutual_information(model: Learner | Encoder, A: ArrayLike, B: ArrayLike, similar: ArrayLike) -> float:
     """Measure how much the distance of a pair tells about whether it is similar, in bits.
 
     I(D; S) = H(D) - Σ P(s) H(D | s), with D the fused distance of a pair and S whether it is similar: from 0, where

@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
 from onlinehash.numeric.neighbours import distances_of_kth, number_of, pair_distances
 
 
-def neighbour_radii(X: Any, share: float = 0.05, *, k: int | None = None, rows: Any = None) -> np.ndarray:
+def neighbour_radii(
+    X: ArrayLike, share: float = 0.05, *, k: int | None = None, rows: ArrayLike | None = None
+) -> np.ndarray:
     """Return how far the nearest of the other rows of X reach: the distance of the last of them.
 
     Exact: the radius is the float64 distance to a row, even if float32 was used on the way.
@@ -51,7 +54,13 @@ def neighbour_radii(X: Any, share: float = 0.05, *, k: int | None = None, rows: 
 
 
 def are_neighbours(
-    X: Any, first: Any, second: Any, share: float = 0.05, *, k: int | None = None, radii: Any = None
+    X: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    share: float = 0.05,
+    *,
+    k: int | None = None,
+    radii: ArrayLike | None = None,
 ) -> np.ndarray:
     """Return for rows first[t] and second[t] of X whether either is among the other's nearest.
 

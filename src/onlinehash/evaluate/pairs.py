@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
@@ -37,9 +38,9 @@ class PairReport:
 
 def pairs(
     model: Learner | Encoder,
-    A: Any,
-    B: Any,
-    similar: Any,
+    A: ArrayLike,
+    B: ArrayLike,
+    similar: ArrayLike,
     similar_radius: int | None = None,
     dissimilar_ratio: float | None = None,
 ) -> PairReport:
@@ -95,9 +96,9 @@ def pairs(
 
 def similarity_losses(
     model: Learner | Encoder,
-    A: Any,
-    B: Any,
-    similar: Any,
+    A: ArrayLike,
+    B: ArrayLike,
+    similar: ArrayLike,
     similar_radius: int | None = None,
     dissimilar_ratio: float | None = None,
 ) -> np.ndarray:
@@ -130,7 +131,7 @@ def similarity_losses(
     return _losses(distances, s, encoder_of(model).n_bits, *_margins(model, similar_radius, dissimilar_ratio))
 
 
-def pair_distances(model: Learner | Encoder, A: Any, B: Any) -> np.ndarray:
+def pair_distances(model: Learner | Encoder, A: ArrayLike, B: ArrayLike) -> np.ndarray:
     """Hamming distance of each pair under each model, `(n, n_models)`."""
     encoder = encoder_of(model)
     A, B = checks.vectors(A, "A", encoder.weights.dtype), checks.vectors(B, "B", encoder.weights.dtype)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.codes import Codes
@@ -31,8 +32,8 @@ METRICS = ("map", "precision@100", "precision@r2")
 
 def retrieval(
     model: Learner | Encoder,
-    X_query: Any,
-    X_base: Any,
+    X_query: ArrayLike,
+    X_base: ArrayLike,
     truth: Truth,
     metrics: Sequence[str] = METRICS,
     *,
@@ -161,7 +162,7 @@ def mean(values: np.ndarray) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def codes_of(model: Any, X_query: Any, X_base: Any, device: str | None = None) -> tuple[Codes, Codes, str]:
+def codes_of(model: Any, X_query: ArrayLike, X_base: ArrayLike, device: str | None = None) -> tuple[Codes, Codes, str]:
     """Queries and base as the model encodes them, and its fusion."""
     encoder = encoder_of(model)
     return encoder.encode(X_query, device), encoder.encode(X_base, device), encoder.fusion

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
@@ -29,7 +30,9 @@ class PairedTest:
     n: int
 
 
-def paired_test(a: Any, b: Any, *, confidence: float = 0.95, n_flips: int = 9999, random_state: int = 0) -> PairedTest:
+def paired_test(
+    a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95, n_flips: int = 9999, random_state: int = 0
+) -> PairedTest:
     """Compare two methods by their values for the same queries, as `per_query=True` gives them.
 
     The p-value is that of the sign-flip permutation test: if the methods were equal, each difference could as well have

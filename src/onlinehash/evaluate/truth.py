@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.codes.layout import LANES
@@ -47,7 +48,7 @@ class Truth:
         return _pack(relevant), np.arange(len(relevant))
 
 
-def same_label(y_query: Any, y_base: Any) -> Truth:
+def same_label(y_query: ArrayLike, y_base: ArrayLike) -> Truth:
     """Call those items relevant that have the query's label.
 
     Parameters
@@ -90,7 +91,7 @@ def same_label(y_query: Any, y_base: Any) -> Truth:
 
 
 def nearest(
-    X_query: Any, X_base: Any, share: float = 0.05, *, k: int | None = None, device: str | None = None
+    X_query: ArrayLike, X_base: ArrayLike, share: float = 0.05, *, k: int | None = None, device: str | None = None
 ) -> Truth:
     """Call the nearest items of the base relevant, by Euclidean distance: a share of it, or `k` of them.
 

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from onlinehash import checks
@@ -60,14 +61,18 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     n_features_in_: int
 
     def __init__(
-        self, n_anchors: int = 300, width: float | str = "auto", normalize: bool = False, anchors: Any = None
+        self,
+        n_anchors: int = 300,
+        width: float | str = "auto",
+        normalize: bool = False,
+        anchors: ArrayLike | None = None,
     ) -> None:
         self.n_anchors = n_anchors
         self.width = width
         self.normalize = normalize
         self.anchors = anchors
 
-    def fit(self, X: Any, y: Any = None) -> RbfAnchors:
+    def fit(self, X: ArrayLike, y: object = None) -> RbfAnchors:
         """Forget; take the first distinct rows of X as anchors, all of them if there are fewer than asked for."""
         self._check_parameters(checks.vectors(X))
         self._forget()
@@ -75,7 +80,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.start()
         return self
 
-    def partial_fit(self, X: Any, y: Any = None) -> RbfAnchors:
+    def partial_fit(self, X: ArrayLike, y: object = None) -> RbfAnchors:
         """Offer points; they become anchors until there are enough."""
         first = not hasattr(self, "n_features_in_")
         rows = checks.vectors(X)
@@ -126,7 +131,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if not self.is_ready and self._collected:
             self._set_anchors(np.stack(list(self._collected.values())))
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: ArrayLike) -> np.ndarray:
         """Kernel values `(n, m)`; a row's values do not depend on the other rows."""
         if not self.is_ready:
             raise NotFitted("This RbfAnchors has no anchors yet; call fit, or partial_fit until is_ready.")

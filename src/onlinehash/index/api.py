@@ -567,7 +567,7 @@ class VectorIndex(ABC):
 
     # ------------------------------------------------------------------------------------------------ learning
 
-    def learn_pair(self, a: Vectors, b: Vectors, similar: Any, sample_weight: float = 1.0) -> Update:
+    def learn_pair(self, a: Vectors, b: Vectors, similar: bool | int, sample_weight: float = 1.0) -> Update:
         """Teach the learner one pair of vectors.
 
         Parameters
@@ -593,7 +593,7 @@ class VectorIndex(ABC):
         """
         return self.learn_pairs(checks.row(a, "a"), checks.row(b, "b"), similar, sample_weight)[0]
 
-    def learn_pair_by_id(self, id_a: Id, id_b: Id, similar: Any, sample_weight: float = 1.0) -> Update:
+    def learn_pair_by_id(self, id_a: Id, id_b: Id, similar: bool | int, sample_weight: float = 1.0) -> Update:
         """Teach the learner a pair of items; see `learn_pair`.
 
         Returns

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash.codes import Codes
 from onlinehash.gpu.codes import CardCodes, Runs
@@ -55,12 +56,12 @@ class GpuIndex(Index):
 
     # ------------------------------------------------------------------------------------------------ changes
 
-    def add(self, codes: Codes, ids: Any = None) -> None:
+    def add(self, codes: Codes, ids: ArrayLike | None = None) -> None:
         if isinstance(codes, Codes):  # anything else is refused below
             self._card.reserve(self._items.n_positions + len(codes))
         super().add(codes, ids)
 
-    def bury(self, ids: Any) -> None:
+    def bury(self, ids: ArrayLike) -> None:
         self._note_alive(np.unique(self._items.remove(ids) // 64))  # codes stay where they are
 
     def check_room(self, n: int) -> None:

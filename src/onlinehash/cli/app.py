@@ -86,7 +86,9 @@ def methods(
 def learn(
     files: Annotated[
         list[str],
-        typer.Argument(help="Files of pairs or of labelled vectors; - is standard input.", show_default=False),
+        typer.Argument(
+            metavar="FILE...", help="Files of pairs or of labelled vectors; - is standard input.", show_default=False
+        ),
     ],
     output: Annotated[str, typer.Option("--output", "-o", help="Where to save the model.", show_default=False)],
     method: Annotated[

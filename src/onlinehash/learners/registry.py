@@ -71,9 +71,10 @@ def methods() -> Iterator[Method]:
 
 def find(name: str) -> Any:
     """The class of that name or alias (letter case does not matter)."""
-    known = {n.lower(): (n, method) for method in reversed(methods()) for n in (method.name, *method.aliases)}
-    if name.lower() in known:
-        return known[name.lower()][1].load()
-    near = [known[match][0] for match in difflib.get_close_matches(name.lower(), known, n=1)]
+    for method in methods():
+        if name.lower() in {n.lower() for n in (method.name, *method.aliases)}:
+            return method.load()
+    known = {n.lower(): n for method in methods() for n in (method.name, *method.aliases)}
+    near = [known[match] for match in difflib.get_close_matches(name.lower(), known, n=1)]
     did_you_mean = f"; did you mean {near[0]}?" if near else ";"
     raise UnknownMethod(f"there is no method {name!r}{did_you_mean} `onlinehash methods` lists all.")

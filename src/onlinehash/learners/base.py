@@ -495,7 +495,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ pairs
 
-    def learn_pair(self, a: ArrayLike, b: ArrayLike, similar: Any, sample_weight: float = 1.0) -> Update:
+    def learn_pair(self, a: ArrayLike, b: ArrayLike, similar: bool | int, sample_weight: float = 1.0) -> Update:
         """Learn one pair.
 
         Parameters
@@ -544,7 +544,9 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             return False
         return a.shape == b.shape == (self.n_features_in_,)
 
-    def partial_fit_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None) -> Self:
+    def partial_fit_pairs(
+        self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn many pairs, row t of A with row t of B: bit for bit what a loop over `learn_pair` learns.
 
         Parameters
@@ -569,7 +571,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             pass  # what each pair did is not kept, so that memory does not grow with the batch
         return self
 
-    def relearn_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any) -> None:
+    def relearn_pairs(self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None) -> None:
         """Learn pairs out of a log again; it may be older than the bound on weights.
 
         Parameters
@@ -585,7 +587,9 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         for _ in self._take_pairs(A, B, similar, sample_weight, most_weight=sys.float_info.max):
             pass
 
-    def learn_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None) -> Updates:
+    def learn_pairs(
+        self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Updates:
         """Learn many pairs as `partial_fit_pairs` does, and return what each of them did.
 
         Parameters
@@ -615,7 +619,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return Updates.join(list(self._take_pairs(A, B, similar, sample_weight)))
 
     def learn_pairs_by(
-        self, step: Step, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None
+        self, step: Step, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Iterator[Updates]:
         """Learn pairs by a step that wraps the method's own, to watch it or to do its work elsewhere.
 
@@ -802,7 +806,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ labels
 
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Forget everything, then learn from labelled points as `partial_fit` does.
 
         Parameters
@@ -842,7 +846,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             if name not in parameters:
                 setattr(self, name, value)
 
-    def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Go on learning from labelled points.
 
         A method that learns from pairs has them paired two by two as they come, similar when their labels are equal;
@@ -1150,7 +1154,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         return self.snapshot().codes_of(self._check_shape(X))  # which checks the values too
 
-    def score(self, X: ArrayLike, y: Any) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Tie-aware mean average precision: each row searches among the others for its label.
 
         Parameters

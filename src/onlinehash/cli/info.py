@@ -10,7 +10,7 @@ import numpy as np
 
 import onlinehash
 from onlinehash import evaluate
-from onlinehash.cli import facts, output
+from onlinehash.cli import output, summaries
 from onlinehash.cli.encode import encode_blocks, encoder_of, join
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput
@@ -35,7 +35,7 @@ def show(path: str, vectors: str | None, pairs: str | None, as_json: bool) -> No
 def _of_folder(path: str, vectors: str | None, pairs: str | None) -> dict[str, Any]:
     if vectors or pairs:
         raise _unfit("a live index", path)
-    return {"file": path, "bytes": folders.size(Path(path)), "kind": "live"} | facts.live(path)
+    return {"file": path, "bytes": folders.size(Path(path)), "kind": "live"} | summaries.live(path)
 
 
 def _of_file(path: str, vectors: str | None, pairs: str | None) -> dict[str, Any]:
@@ -78,10 +78,10 @@ def _describe(thing: Any) -> dict[str, Any]:
             "kind": "learner",
             "class": type(thing).__name__,
             "parameters": parameters,
-            "learned": facts.learned(thing),
+            "learned": summaries.learned(thing),
         }
     if isinstance(thing, Index):
-        return {"kind": "index"} | facts.indexed(thing)
+        return {"kind": "index"} | summaries.indexed(thing)
     sizes = {"n_bits": thing.n_bits, "n_models": thing.n_models}
     if isinstance(thing, Codes):
         return {"kind": "codes", "n": len(thing)} | sizes
@@ -116,11 +116,11 @@ def _in_words(document: dict[str, Any]) -> dict[str, str]:
     if document["kind"] == "learner":
         parameters = ", ".join(f"{name}={value!r}" for name, value in document["parameters"].items())
         words |= {"learner": document["class"], "parameters": parameters}
-        words |= facts.in_words(document["learned"])
+        words |= summaries.in_words(document["learned"])
     elif document["kind"] == "index":
-        words |= facts.index_in_words(document)
+        words |= summaries.index_in_words(document)
     elif document["kind"] == "live":
-        words |= facts.live_in_words(document)
+        words |= summaries.live_in_words(document)
     else:
         skipped = ("file", "bytes", "kind", "bits", "held_out")
         words[document["kind"]] = ", ".join(f"{k}={v}" for k, v in document.items() if k not in skipped)

@@ -186,7 +186,7 @@ def _exam_of_all(data: SplitData, distractors: float) -> Exam:
     n = round(distractors * len(data.rows))
     if not n:
         return Exam(data.queries, data.rows, data.truth)
-    if data.labels is None:
+    if data.labels is None or data.query_labels is None:
         raise InvalidInput("distractors need labels, and the data set has none.")
     base = np.concatenate([data.rows, data.distractors(n)])
     labels = np.concatenate([data.labels, np.full(n, NOBODY)])

@@ -51,7 +51,7 @@ class SplitData:
     @cached_property
     def truth(self) -> evaluate.Truth:
         """What of all rows is relevant to each query."""
-        if self.labels is not None:
+        if self.labels is not None and self.query_labels is not None:
             return evaluate.same_label(self.query_labels, self.labels)
         return evaluate.nearest(self._raw_queries, self._raw, share=NEAREST)
 

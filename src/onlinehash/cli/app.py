@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 import typer
 
 from onlinehash.cli import experiment_app, output, postgres_app
+from onlinehash.cli.help import RepeatedArgument
 from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.learners.registry import RECOMMENDED
 
@@ -83,12 +84,12 @@ def methods(
     methods.show(bibtex, as_json)
 
 
-@app.command()
+@app.command(cls=RepeatedArgument)
 def learn(
     files: Annotated[
         list[str],
         typer.Argument(
-            metavar="FILE...", help="Files of pairs or of labelled vectors; - is standard input.", show_default=False
+            metavar="FILE", help="Files of pairs or of labelled vectors; - is standard input.", show_default=False
         ),
     ],
     output: Annotated[str, typer.Option("--output", "-o", help="Where to save the model.", show_default=False)],

@@ -83,7 +83,7 @@ def test_every_room_is_under_the_linter() -> None:
             assert f"onlinehash.{room}" in project, room
 
 
-#: Imports that execute nothing: joblib runs functions, and the unpickler of CIFAR-10 imports nothing (its tests say so).
+#: Imports that execute nothing: joblib runs functions, and the unpickler of CIFAR-10 imports nothing.
 HARMLESS = {
     ("bulk/on_processes.py", "from joblib import Parallel, delayed"),
     ("datasets/pickles.py", "import pickle"),

@@ -196,7 +196,7 @@ def test_one_writer_and_any_readers(tmp_path: Path) -> None:
         pid = (tmp_path / "s" / "lock").read_text()
         assert f"process {pid}" in answer
         assert "read_only=True" in answer
-        with pytest.raises(StorageError, match=r"only writer.*this process has it open already; close\(\) that index"):
+        with pytest.raises(StorageError, match=r"another.*this process has it open already; close\(\) that index"):
             Store.open(tmp_path / "s")
         with Store.open(tmp_path / "s", read_only=True) as reader:
             with store.transaction():

@@ -215,7 +215,7 @@ def test_the_learner_stays_the_same_object_and_belongs_to_the_index() -> None:
     second.learn_pairs(*lesson(4, 5))
     assert first.learner is held
     assert state_bytes(held) == state_bytes(second.learner)
-    assert "which it owns" in str(refused(held.observe, rows(1)))
+    assert "owns this" in str(refused(held.observe, rows(1)))
     first.close()
     held.observe(rows(1))
 
@@ -784,7 +784,7 @@ def test_an_index_that_is_closed() -> None:
     assert backend_of(index).is_closed
     assert "closed" in repr(index)
     for call in (lambda: index.search(rows(1), 1), lambda: index.add(None, rows(1)), lambda: index.positions):
-        assert "expected an index that is open" in str(refused(call))
+        assert "the index is closed" in str(refused(call))
     index.close()
     index.cancel()
 

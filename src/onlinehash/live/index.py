@@ -311,7 +311,7 @@ class LiveIndex(LearnerIndex):
     def _check_open(self, writing: bool = False) -> None:
         """Refuse what cannot be done now."""
         if self._closed:
-            raise InvalidInput(expected="an index that is open", got="one that was closed", hint="open it again")
+            raise InvalidInput("the index is closed; open it again.")
         encoder = self._table.view.encoder
         if encoder is not None and getattr(self._learner, "n_features_in_", 0) != encoder.n_features:
             raise InvalidInput(
@@ -320,7 +320,7 @@ class LiveIndex(LearnerIndex):
                 hint="give it an index of its own",
             )
         if writing and self._is_read_only:
-            raise InvalidInput(expected="an index that may be changed", got="one that was opened read-only")
+            raise InvalidInput("the index was opened read-only and cannot be changed.")
         if writing and self._broken:
             with self._lock:
                 self._recover()

@@ -57,7 +57,7 @@ class Reader:
     def check_open(self) -> None:
         """Raise if the index is closed."""
         if self.closed:
-            raise InvalidInput(expected="an index that is open", got="one that was closed", hint="open it again")
+            raise InvalidInput("the index is closed; open it again.")
 
     # ------------------------------------------------------------------------------------------------ moments
 

@@ -125,9 +125,7 @@ class Lock:
                 found = "this process has it open already; close() that index"
             else:
                 found = f"process {holder or 'unknown'} writes to it; close it there"
-            raise StorageError(
-                f"expected to be the only writer of {folder}, but {found}, or open with read_only=True."
-            ) from None
+            raise StorageError(f"{folder} has another writer: {found}, or open it with read_only=True.") from None
         _held.add(self)
 
     def release(self) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from onlinehash.arraylike import as_array
 from onlinehash.errors import InvalidInput, InvalidParameter, InvalidType
 
 #: The most that a pair may count, where others count once. One that is worth more than a million others is a mistake,
@@ -62,10 +63,10 @@ def finite(X: np.ndarray, name: str = "X") -> np.ndarray:
 
 
 def is_row(X: Any) -> bool:
-    """One vector, without a dimension for it? Rows of unequal length are none, and are refused as rows."""
+    """One vector, without a dimension for it? What cannot be taken at all is none, and is refused as rows."""
     try:
-        return np.ndim(X) == 1
-    except ValueError:
+        return as_array(X, "X").ndim == 1
+    except InvalidInput:
         return False
 
 
@@ -95,7 +96,7 @@ def same_length(name: str, got: int, expected: int, of: str) -> None:
 
 def similarities(similar: Any, n: int) -> np.ndarray:
     """`n` pair labels as int8: +1 similar, -1 dissimilar; given as bools or as +1/-1."""
-    values = np.atleast_1d(_array(similar, "similar"))
+    values = np.atleast_1d(as_array(similar, "similar"))
     if values.ndim != 1:
         raise InvalidInput(f"expected a vector of pair labels for similar, got shape {values.shape}.")
     same_length("similar", len(values), n, "A and B")
@@ -135,7 +136,7 @@ def unpacked(path: Any, packed: int, size: int) -> None:
 
 def labels(y: Any, n: int, several: bool = False) -> np.ndarray:
     """`n` class labels: numbers, bools or strings; or, where a point may have several, a 0/1 column for each class."""
-    values = _array(y, "y")
+    values = y.toarray() if several and hasattr(y, "toarray") else as_array(y, "y")  # many classes come sparse
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if several and values.ndim == 2:
@@ -222,9 +223,7 @@ def warn(message: str) -> None:
 
 def _numbers(X: Any, name: str) -> np.ndarray:
     """An array of real numbers, its dtype as it came (objects that are numbers become float64)."""
-    if hasattr(X, "tocsr") or hasattr(X, "todense"):
-        raise InvalidInput(f"expected a dense array for {name}, got sparse input; call {name}.toarray() first.")
-    array = _array(X, name)
+    array = as_array(X, name)
     try:
         if array.dtype.kind == "O":
             array = array.astype(np.float64)
@@ -234,16 +233,13 @@ def _numbers(X: Any, name: str) -> np.ndarray:
         raise InvalidInput(f"expected numbers for {name}, got: {error}.") from None
     if array.dtype.kind == "c":
         raise InvalidInput(f"Complex data not supported: expected real numbers for {name}.")
+    if array.dtype.kind in "US":
+        raise InvalidInput(
+            f"expected numbers for {name}, got text; turn it into vectors with an embedding model first."
+        )
     if array.dtype.kind not in "biuf":
         raise InvalidInput(f"expected numbers for {name}, got dtype {array.dtype}; convert it to float32.")
     return array
-
-
-def _array(values: Any, name: str) -> np.ndarray:
-    try:
-        return np.asarray(values)
-    except ValueError:
-        raise InvalidInput(f"expected a rectangular array for {name}, got rows of unequal length.") from None
 
 
 def _real_dtype(dtype: np.dtype) -> np.dtype:

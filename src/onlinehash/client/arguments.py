@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.arraylike import as_array
 from onlinehash.codes import Codes, check_same_width
 from onlinehash.errors import InvalidInput
 from onlinehash.index import keys
@@ -27,11 +28,7 @@ def listed(ids: Any) -> list[int] | list[str]:
 
 def rows(X: Any, name: str = "X") -> np.ndarray:
     """Vectors; one may come without a dimension for it."""
-    try:
-        is_one = np.ndim(X) == 1
-    except ValueError:  # rows of several lengths
-        is_one = False
-    return checks.matrix(checks.row(X, name) if is_one else X, name)
+    return checks.matrix(checks.row(X, name) if checks.is_row(X) else X, name)
 
 
 def pairs(A: Any, B: Any, similar: Any, sample_weight: Any) -> dict[str, np.ndarray]:
@@ -107,10 +104,7 @@ def queries(given: Any, n_bits: int, n_models: int) -> Asked:
     if isinstance(given, Codes):
         check_same_width(given, no_codes(n_bits, n_models))
         return Asked("codes", texts_of(given), len(given), False)
-    try:
-        array = np.asarray(given)
-    except ValueError:
-        raise InvalidInput("expected queries of one length, got rows of several.") from None
+    array = as_array(given, "queries")
     if array.ndim == 0:
         raise InvalidInput(f"expected queries in one or two dimensions, got {checks.shown(given)}.")
     several = array[None] if array.ndim == 1 else array

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.arraylike import as_array
 from onlinehash.client import answers, arguments
 from onlinehash.client.connection import Connection
 from onlinehash.codes import Codes
@@ -375,7 +376,7 @@ class RemoteIndex(VectorIndex):
         if asked.ids.size == 0:
             nothing = hits.ids[..., :k]
             return Hits(nothing, np.zeros(nothing.shape, np.float32))
-        rows = checks.matrix(np.atleast_2d(np.asarray(queries)), "queries")
+        rows = checks.matrix(np.atleast_2d(as_array(queries, "queries")), "queries")
         body: dict[str, Any] = {"vector": rows[0]} if asked.is_one else {"vectors": rows}
         ids = [arguments.listed(row) for row in asked.ids]
         body["ids"] = ids[0] if asked.is_one else ids

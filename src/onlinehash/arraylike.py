@@ -64,8 +64,8 @@ def _from_tensor(tensor: Any, name: str) -> np.ndarray:
         return np.asarray(tensor.detach())
     except (TypeError, RuntimeError) as error:  # a type that NumPy does not have, such as bfloat16, or a sparse tensor
         raise InvalidInput(
-            f"expected a dense tensor of numbers for {name}, got {tensor.dtype} ({_first_line(error)}); convert it, for "
-            "instance by .float() or .to_dense()."
+            f"expected a dense tensor of numbers for {name}, got {tensor.dtype} ({_first_line(error)}); convert it, "
+            "for instance by .float() or .to_dense()."
         ) from None
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import pytest
 
 from onlinehash import Codes, FlatIndex, LiveIndex, export
 from tests.export.stores import STORES, Store
-from tests.needs import missing
+from tests.needs import missing, optional
 
 #: Too large to be among the dev dependencies.
 LARGE = ("lancedb",)
@@ -22,9 +21,9 @@ LARGE = ("lancedb",)
 @pytest.fixture(params=STORES, ids=lambda store: store.to)
 def store(request: pytest.FixtureRequest) -> Store:
     for module in request.param.modules:
-        if importlib.util.find_spec(module) is None:
-            if module in LARGE:
-                pytest.skip(f"there is no {module} here; pip install 'onlinehash[{request.param.to}]' installs it")
+        if module in LARGE:
+            optional(module)
+        elif find_spec(module) is None:
             missing(module, "`make test` installs it")
     return request.param
 

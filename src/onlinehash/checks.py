@@ -234,9 +234,7 @@ def _numbers(X: Any, name: str) -> np.ndarray:
     if array.dtype.kind == "c":
         raise InvalidInput(f"Complex data not supported: expected real numbers for {name}.")
     if array.dtype.kind in "US":
-        raise InvalidInput(
-            f"expected numbers for {name}, got text; turn it into vectors with an embedding model first."
-        )
+        raise InvalidInput(f"expected numbers for {name}, got text; embed it with a model first, which gives vectors.")
     if array.dtype.kind not in "biuf":
         raise InvalidInput(f"expected numbers for {name}, got dtype {array.dtype}; convert it to float32.")
     return array

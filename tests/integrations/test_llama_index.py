@@ -50,7 +50,7 @@ def nodes() -> list[TextNode]:
         TextNode(
             id_=id,
             text=text,
-            metadata={"number": number, "even": number % 2 == 0},
+            metadata={"number": number, "parity": "odd" if number % 2 else "even"},
             embedding=Words().embed_query(text),
             relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=f"document {number // 2}")},
         )
@@ -80,12 +80,12 @@ def test_nodes_come_back(store: OnlineHashVectorStore) -> None:
 
 
 def test_filters(store: OnlineHashVectorStore) -> None:
-    number, even = (
+    number, odd = (
         MetadataFilter(key="number", operator=FilterOperator.GTE, value=2),
-        MetadataFilter(key="even", operator=FilterOperator.EQ, value=False),
+        MetadataFilter(key="parity", operator=FilterOperator.EQ, value="odd"),
     )
-    both = MetadataFilters(filters=[number, even])
-    either = MetadataFilters(filters=[number, even], condition=FilterCondition.OR)
+    both = MetadataFilters(filters=[number, odd])
+    either = MetadataFilters(filters=[number, odd], condition=FilterCondition.OR)
     assert found(store, QUERY, filters=both) == ["d"]
     assert set(found(store, QUERY, filters=either)) == {"b", "c", "d"}
     assert set(found(store, QUERY, doc_ids=["document 0"])) == {"a", "b"}

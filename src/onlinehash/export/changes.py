@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -43,7 +43,7 @@ class Contents:
 
     ids: np.ndarray
     codes: Codes
-    payloads_of: Callable[[list[Id]], list[Payload | None]]
+    payloads_of: Callable[[Sequence[Id]], list[Payload | None]]
 
     @classmethod
     def of(cls, index: VectorIndex | Index) -> Contents:
@@ -85,7 +85,7 @@ def _of_one_moment(index: VectorIndex) -> tuple[np.ndarray, Codes]:
             return ids, codes
 
 
-def _no_payloads(ids: list[Id]) -> list[Payload | None]:
+def _no_payloads(ids: Sequence[Id]) -> list[Payload | None]:
     return [None] * len(ids)
 
 

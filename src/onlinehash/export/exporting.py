@@ -103,14 +103,13 @@ def codes(
         raise InvalidInput(f"expected a path to write to, got {checks.shown(target)}.")
     contents = Contents.of(index)
     changes = Changes(contents, show_progress=show_progress)
-    record = None
     if since is not None:
         record = Record.of(contents)
         if Path(since).exists():
-            changes = Changes(contents, *Record.load(since).difference(record), show_progress)
+            changes = Changes(contents, *Record.load(Path(since)).difference(record), show_progress)
     importlib.import_module(f"onlinehash.export.{TARGETS[to]}").write(changes, target, name)
-    if record is not None and since is not None:
-        record.save(since)
+    if since is not None:
+        record.save(Path(since))
     return Written(changes.n_items, len(changes.removed))
 
 

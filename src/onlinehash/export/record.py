@@ -38,14 +38,14 @@ class Record:
         digests = [_digest(text) for block in contents.blocks() for text in block.texts()]
         return cls(Ids.of(contents.ids, len(contents.codes)), contents.codes, np.array(digests, np.uint64))
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: Path) -> None:
         """Write the record, atomically."""
         codes = self.codes
         content = {"n_bits": codes.n_bits, "n_models": codes.n_models, "codes": codes.rows()}
         format.write(path, KIND, content | {"ids": self.ids.state(), "digests": self.digests})
 
     @classmethod
-    def load(cls, path: str | Path) -> Record:
+    def load(cls, path: Path) -> Record:
         """Read what `save` wrote."""
         kind, content = format.read(path)
         if kind != KIND:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from onlinehash.errors import InvalidInput, MissingExtra
@@ -102,10 +103,8 @@ class OnlineHashDocumentStore:
         """All documents that filters admit, with their embeddings."""
         found = [_document(payload) for _, payload in self._documents.all()]
         found = [document for document in found if not filters or document_matches_filter(filters, document)]
-        if found:
-            for document, vector in zip(found, self.index.vectors_of([one.id for one in found]), strict=True):
-                document.embedding = vector.tolist()
-        return found
+        vectors = self.index.vectors_of([document.id for document in found]) if found else ()
+        return [replace(document, embedding=vector.tolist()) for document, vector in zip(found, vectors, strict=True)]
 
     def search(
         self, query_embedding: Sequence[float], top_k: int = 10, filters: dict[str, Any] | None = None
@@ -115,12 +114,8 @@ class OnlineHashDocumentStore:
         def admits(value: dict[str, Any]) -> bool:
             return bool(document_matches_filter(filters or {}, Document.from_dict(value)))
 
-        documents = []
-        for found in self._documents.find(query_embedding, top_k, {"document": admits} if filters else None):
-            document = _document(found.payload)
-            document.score = 1.0 - found.distance
-            documents.append(document)
-        return documents
+        found = self._documents.find(query_embedding, top_k, {"document": admits} if filters else None)
+        return [replace(_document(one.payload), score=1.0 - one.distance) for one in found]
 
     def mark(self, query: Sequence[float], document: Document | str, similar: bool, weight: float = 1.0) -> Update:
         """Say that a document is a good answer to a query, or that it is not. It counts from the next search on.

@@ -109,9 +109,9 @@ class OnlineHashVectorStore(BasePydanticVectorStore):
         where: dict[str, Any] = {}
         if query.filters is not None:
             where["metadata"] = lambda metadata: _admits(query.filters, metadata)
-        if query.doc_ids is not None:
+        if query.doc_ids:
             where["document"] = query.doc_ids
-        if query.node_ids is not None:
+        if query.node_ids:
             where["id"] = query.node_ids
         found = self._documents.find(query.query_embedding, query.similarity_top_k, where or None)
         return VectorStoreQueryResult(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from haystack.testing.document_store import (
 
 from onlinehash import LiveIndex
 from onlinehash.errors import InvalidInput, UnknownId
+from onlinehash.integrations import haystack
 from onlinehash.integrations.haystack import OnlineHashDocumentStore, OnlineHashEmbeddingRetriever
 from tests.integrations.words import Words
 
@@ -122,3 +124,9 @@ def test_refused(store: OnlineHashDocumentStore) -> None:
     with pytest.raises(InvalidInput, match="cannot be written to a file"):
         OnlineHashDocumentStore(index=LiveIndex()).to_dict()
     assert store.count_documents() == 4
+
+
+def test_the_example_runs() -> None:
+    outcome = doctest.testmod(haystack)
+    assert outcome.attempted >= 6
+    assert outcome.failed == 0

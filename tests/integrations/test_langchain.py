@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import doctest
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ if find_spec("langchain_core") is None and not must_run():
 from langchain_core.documents import Document
 from langchain_core.embeddings import Embeddings
 
+from onlinehash.integrations import langchain
 from onlinehash.integrations.langchain import OnlineHashVectorStore
 
 TEXTS = ["how to train a dog", "how to train a neural network", "how to catch a train", "recipes for bread"]
@@ -105,3 +107,9 @@ def test_a_durable_index(tmp_path: Path) -> None:
         assert [document.id for document in store.similarity_search(TEXTS[2], k=1)] == ["c"]
         store.delete()
         assert store.similarity_search(TEXTS[2]) == []
+
+
+def test_the_example_runs() -> None:
+    outcome = doctest.testmod(langchain)
+    assert outcome.attempted >= 6
+    assert outcome.failed == 0

@@ -109,7 +109,7 @@ def test_a_pipeline_and_its_file(tmp_path: Path) -> None:
     assert answer[0].id == "b"
     text = pipeline.dumps()
     store.index.close()
-    again = Pipeline.loads(text)
+    again = Pipeline.loads(text, allowed_modules=[haystack.__name__])
     assert again.run(asked)["retriever"]["documents"] == answer
     again.get_component("retriever").document_store.index.close()
 

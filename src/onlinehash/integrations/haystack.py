@@ -25,7 +25,8 @@ class OnlineHashDocumentStore:
     """Documents in an index of onlinehash, found by their embeddings, in the order that marks have taught.
 
     Documents must have embeddings: run a document embedder before the writer. Filters of every kind are taken; they ask
-    Python about each document, so an index behind HTTP, which cannot, refuses them.
+    Python about each document, so an index behind HTTP, which cannot, refuses them. A pipeline's file is read by
+    `Pipeline.load(file, allowed_modules=["onlinehash.integrations.haystack"])` where Haystack wants to be told.
 
     Parameters
     ----------

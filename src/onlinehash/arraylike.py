@@ -37,13 +37,18 @@ def as_array(values: Any, name: str) -> np.ndarray:
         return _from_tensor(values, name)
     if hasattr(values, "tocsr") or hasattr(values, "todense"):
         raise InvalidInput(
-            f"expected a dense array for {name}, got sparse input; call {name}.toarray() first, or reduce wide rows "
-            "with scikit-learn's TruncatedSVD."
+            expected=f"a dense array for {name}",
+            got="sparse input",
+            hint=f"call {name}.toarray() first, or reduce wide rows with scikit-learn's TruncatedSVD",
         )
     if isinstance(values, Mapping | Set | Iterator):
-        raise InvalidInput(f"expected an array for {name}, got {_a(values)}; make an array or a list of rows of it.")
+        raise InvalidInput(
+            expected=f"an array for {name}", got=_a(values), hint="make an array or a list of rows of it"
+        )
     if type(values).__name__ == "LazyFrame":
-        raise InvalidInput(f"expected a frame for {name}, got {_a(values)}, which is not computed yet; call collect().")
+        raise InvalidInput(
+            expected=f"a frame for {name}", got=f"{_a(values)}, which is not computed yet", hint="call collect()"
+        )
     table = _arrow(values, name)
     if table is not None:
         return _from_arrow(table, name)
@@ -52,20 +57,23 @@ def as_array(values: Any, name: str) -> np.ndarray:
     except ValueError:
         raise _ragged(name) from None
     except (TypeError, RuntimeError, BufferError) as error:  # such as an array on a graphics card
-        raise InvalidType(f"expected an array for {name}, got {_a(values)}: {_first_line(error)}.") from None
+        raise InvalidType(expected=f"an array for {name}", got=f"{_a(values)}: {_first_line(error)}") from None
     return _stacked(array, name) if array.dtype == object else array
 
 
 def _from_tensor(tensor: Any, name: str) -> np.ndarray:
     """A tensor of PyTorch, in its own memory."""
     if tensor.device.type != "cpu":
-        raise InvalidInput(f"expected {name} in main memory, got a tensor on {tensor.device}; call .cpu() first.")
+        raise InvalidInput(
+            expected=f"{name} in main memory", got=f"a tensor on {tensor.device}", hint="call .cpu() first"
+        )
     try:
         return np.asarray(tensor.detach())
     except (TypeError, RuntimeError) as error:  # a type that NumPy does not have, such as bfloat16, or a sparse tensor
         raise InvalidInput(
-            f"expected a dense tensor of numbers for {name}, got {tensor.dtype} ({_first_line(error)}); convert it, "
-            "for instance by .float() or .to_dense()."
+            expected=f"a dense tensor of numbers for {name}",
+            got=f"{tensor.dtype} ({_first_line(error)})",
+            hint="convert it, for instance by .float() or .to_dense()",
         ) from None
 
 
@@ -143,7 +151,7 @@ def _stacked(array: np.ndarray, name: str) -> np.ndarray:
         return array
     missing = next((row for row, vector in enumerate(column) if not _is_vector(vector)), None)
     if missing is not None:
-        raise InvalidInput(f"expected a vector in each row of {name}, got {column[missing]!r} in row {missing}.")
+        raise InvalidInput(expected=f"a vector in each row of {name}", got=f"{column[missing]!r} in row {missing}")
     rows = [as_array(vector, name) for vector in column]
     if len({row.shape for row in rows}) > 1:
         raise _ragged(name)
@@ -159,13 +167,14 @@ def _is_vector(value: Any) -> bool:
 
 def _mixed(name: str) -> InvalidInput:
     return InvalidInput(
-        f"expected columns of numbers, or a single column of vectors, for {name}, got a table with other columns; "
-        "select what you mean, such as table['embedding']."
+        expected=f"columns of numbers, or a single column of vectors, for {name}",
+        got="a table with other columns",
+        hint="select what you mean, such as table['embedding']",
     )
 
 
 def _ragged(name: str) -> InvalidInput:
-    return InvalidInput(f"expected a rectangular array for {name}, got rows of unequal length.")
+    return InvalidInput(expected=f"a rectangular array for {name}", got="rows of unequal length")
 
 
 def _a(value: Any) -> str:

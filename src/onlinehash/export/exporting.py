@@ -95,12 +95,12 @@ def codes(
     checks.parameters("export", {"to": to}, {"to": checks.one_of(*TARGETS)})
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InvalidInput(
-            f"expected a name of lower-case letters, digits and _ that starts with a letter, got {checks.shown(name)}."
+            expected="a name of lower-case letters, digits and _ that starts with a letter", got=checks.shown(name)
         )
     if isinstance(target, str | os.PathLike):
         target = _checked(os.fspath(target))
     elif to != "qdrant":
-        raise InvalidInput(f"expected a path to write to, got {checks.shown(target)}.")
+        raise InvalidInput(expected="a path to write to", got=checks.shown(target))
     contents = Contents.of(index)
     changes = Changes(contents, show_progress=show_progress)
     if since is not None:

@@ -49,7 +49,7 @@ class Record:
         """Read what `save` wrote."""
         kind, content = format.read(path)
         if kind != KIND:
-            raise InvalidInput(f"expected a record of exports in {path}, got a file of kind {checks.shown(kind)}.")
+            raise InvalidInput(expected=f"a record of exports in {path}", got=f"a file of kind {checks.shown(kind)}")
         try:
             codes, ids = content["codes"], content["ids"]
             n_bits, n_models = (format.whole(content[name], name, 1) for name in ("n_bits", "n_models"))

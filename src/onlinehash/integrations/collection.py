@@ -30,7 +30,7 @@ class Collection:
 
     def __init__(self, index: VectorIndex | None = None) -> None:
         if index is not None and not isinstance(index, VectorIndex):
-            raise InvalidInput(f"expected an index, such as LiveIndex(path='documents'), got {checks.shown(index)}.")
+            raise InvalidInput(expected="an index, such as LiveIndex(path='documents')", got=checks.shown(index))
         self.index = LiveIndex() if index is None else index
 
     def put(self, ids: Sequence[str], vectors: Any, payloads: Sequence[Payload]) -> None:
@@ -65,13 +65,13 @@ class Collection:
     def find(self, vector: Any, k: int, where: Mapping[str, Any] | None = None) -> list[Found]:
         """The nearest documents, in the order that marks have taught."""
         try:
-            hits = self.index.find(vector, k, where)
+            hits = self.index.find(vector, k, where, payloads=True)
         except NotReady:
             if len(self.index):
                 raise
             return []
-        distances = dict(zip(hits.ids.tolist(), hits.distances.tolist(), strict=True))
-        return [Found(id, payload, distances[id]) for id, payload in self.get(distances)]
+        found = zip(hits.ids.tolist(), hits.payloads or [], hits.distances.tolist(), strict=True)
+        return [Found(id, payload, distance) for id, payload, distance in found if payload is not None]
 
     def mark(self, query: Any, id: str | None, similar: bool, weight: float) -> Update:
         """Teach the index that a document is an answer to a query, given as a vector, or that it is not."""

@@ -43,9 +43,7 @@ def told(address: str) -> Iterator[None]:
         ) from None
     except psycopg.Error as error:
         meaning = _meaning(error)
-        raise meaning(
-            f"expected PostgreSQL at {address} to do as it is asked, got: {sentence(error)}{_ADVICE.get(meaning, '')}."
-        ) from error
+        raise meaning(f"PostgreSQL at {address} failed: {sentence(error)}{_ADVICE.get(meaning, '')}.") from error
 
 
 def sentence(error: psycopg.Error) -> str:

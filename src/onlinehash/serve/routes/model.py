@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
@@ -13,16 +13,17 @@ from onlinehash.errors import NotReady
 from onlinehash.io import files
 from onlinehash.learners.registry import RECOMMENDED
 from onlinehash.serve import results
-from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes
-from onlinehash.serve.clients import client_of
-from onlinehash.serve.documents import described, example
+from onlinehash.serve.comparison import MethodComparison
 from onlinehash.serve.errors import NotFound
-from onlinehash.serve.exchange import parsed
 from onlinehash.serve.metrics import Metrics
+from onlinehash.serve.openapi import described, example
+from onlinehash.serve.requests import client_of, parsed
+from onlinehash.serve.responses import Document, answer
 from onlinehash.serve.routes.search import encoded, undisturbed
-from onlinehash.serve.sampling import sample
+from onlinehash.serve.sample import sample
 from onlinehash.serve.service import Service
+from onlinehash.serve.simulated_teacher import SimulatedTeacher
 
 MOST_ON_MAP = 2_000
 
@@ -78,15 +79,15 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
     async def compare(request: Request) -> Response:
         """The same query under other methods, with the same items; those that learn have learned the same pairs."""
         body, _ = await parsed(request, service, shapes.Comparison)
-        if service.rivals is None:
+        if service.comparison is None:
             raise NotFound("this service does not compare methods; start it with --compare.")
 
-        def find() -> dict[str, Any]:
-            assert service.rivals is not None
+        def find(comparison: MethodComparison) -> Document:
             vector = body.vector if body.id is None else index.vectors_of([body.id])[0]
-            return {"methods": service.rivals.compare(vector, body.k), "exact": service.rivals.exact()}
+            assert vector is not None  # a body has one of both
+            return {"methods": comparison.compare(vector, body.k), "exact": comparison.exact()}
 
-        return answer(await asyncio.to_thread(find), index.encoder)
+        return answer(await asyncio.to_thread(find, service.comparison), index.encoder)
 
     @router.get("/v1/teacher", **described("Get the teacher", None, results.Teacher))
     async def teacher() -> Response:
@@ -118,7 +119,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
     @router.get("/metrics", **described("Get metrics", None, "text/plain"))
     async def prometheus() -> Response:
         """Counts and times for Prometheus."""
-        metrics.note()
+        metrics.update()
         return Response(await asyncio.to_thread(metrics.text), media_type="text/plain; version=0.0.4")
 
     @router.get("/events", **described("Listen to events", None, "text/event-stream"))
@@ -127,13 +128,13 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         teacher = None if service.teacher is None else service.teacher.state()
         hello = await service.waited(service.stats) | {"teacher": teacher}
         return StreamingResponse(
-            await service.hub.listen(hello, client_of(request.scope)), media_type="text/event-stream"
+            await service.events.subscribe(hello, client_of(request.scope)), media_type="text/event-stream"
         )
 
     return router
 
 
-def _teacher(service: Service) -> Any:
+def _teacher(service: Service) -> SimulatedTeacher:
     if service.teacher is None:
         raise NotFound("this service has no simulated teacher; start it with --demo.")
     return service.teacher

@@ -88,7 +88,7 @@ def test_without_a_learner_an_index_that_is_there_is_continued_whatever_its_lear
 
 
 def test_a_learner_and_a_length_of_codes_are_one_too_many():
-    with pytest.raises(InvalidInput, match="expected a learner or n_bits, got both: a OnlineHashing has its length"):
+    with pytest.raises(InvalidInput, match="give a learner or n_bits, not both: a OnlineHashing has its own"):
         LiveIndex(learner(), n_bits=16)
     for wrong in (0, 5000, 1.5, "64"):
         with pytest.raises(InvalidInput, match="n_bits"):

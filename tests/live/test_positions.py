@@ -102,7 +102,7 @@ def test_a_change_that_fails_halfway_leaves_it_as_it_was(index, monkeypatch):
 def test_one_change_each(index):
     with index.reached("a", 1):
         index.add([1], rows(1))
-        with refused("expected one change inside reached('a'), got another"):
+        with refused("only one change can be made inside reached('a')"):
             index.add([2], rows(1))
     with refused("got once inside reached"), index.reached("a", 2), index.once("k", "d"):
         index.add([2], rows(1))

@@ -369,7 +369,7 @@ def test_what_a_crash_leaves_of_creating_is_overwritten(tmp_path: Path) -> None:
     (tmp_path / "other" / "thesis.tex").touch()
     with pytest.raises(InvalidInput, match=r"thesis\.tex"):
         Store.create(tmp_path / "other", {})
-    with pytest.raises(InvalidInput, match=r"folder of a live index at .*nowhere, got none; LiveIndex\(learner, path="):
+    with pytest.raises(InvalidInput, match=r"there is no live index at .*nowhere; LiveIndex\(learner, path="):
         Store.open(tmp_path / "nowhere")
     (folder / "items.db").unlink()
     for read_only in (False, True):

@@ -367,7 +367,7 @@ class Store:
     def transaction(self) -> Iterator[None]:
         """All changes inside happen when it ends or, on any exception, none."""
         if self.read_only:
-            raise InvalidInput(f"expected a store that can be changed, but {self.path} was opened with read_only=True.")
+            raise InvalidInput(f"{self.path} was opened read-only.")
         if self._writer is not None:
             raise RuntimeError("a transaction is running; one at a time")
         before, mark = self._state.copy(), self._row_numbers.mark()

@@ -163,7 +163,7 @@ def test_a_key_that_has_a_receipt_is_refused(index):
         index.add([1], rows(1))
     with refused("the change with key 'k' was made already"), index.once("k", "d"):
         index.add([2], rows(1))
-    with refused("got once inside once"), index.once("a", "d"), index.once("b", "d"):
+    with refused("once cannot be used inside once"), index.once("a", "d"), index.once("b", "d"):
         index.add([2], rows(1))
     assert index.ids.tolist() == [1]
     for key, digest in [("", "d"), ("k" * 257, "d"), ("x", ""), (3, "d"), ("x", None)]:

@@ -859,7 +859,7 @@ def test_a_head_of_something_else() -> None:
 def test_a_backend_without_its_learner() -> None:
     tables = filled()
     tables.blobs.clear()
-    with pytest.raises(FormatError, match="parts of the learner in .* are missing"):
+    with pytest.raises(FormatError, match=r"parts of the learner in .* are missing"):
         open_index(tables)
 
 

@@ -47,7 +47,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/v1/learn", **described("Learn pairs", shapes.Lesson, results.Learned, changes=True))
     async def learn(request: Request) -> Response:
-        """Pairs of vectors or of items, and whether they are similar; one answer for each pair."""
+        """Learn pairs of vectors or of items, and whether they are similar; the response has an entry for each pair."""
         body, data = await parsed(request, service, shapes.Lesson)
         retry = retry_of(request, data)
         if body.a is not None and body.b is not None:

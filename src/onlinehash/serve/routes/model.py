@@ -56,7 +56,9 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         """All statistics."""
         return answer(await service.waited(service.stats), index.encoder)
 
-    @router.get("/v1/about", **described("Get facts", None, example({"name": "onlinehash", "method": RECOMMENDED})))
+    @router.get(
+        "/v1/about", **described("Describe the service", None, example({"name": "onlinehash", "method": RECOMMENDED}))
+    )
     async def about() -> Response:
         """What is served, and the limits of requests."""
         return answer(service.about() | {"version": onlinehash.__version__}, index.encoder)
@@ -77,7 +79,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
 
     @router.post("/v1/compare", **described("Compare methods", shapes.Comparison, results.ComparedMethods))
     async def compare(request: Request) -> Response:
-        """The same query under other methods, with the same items; those that learn have learned the same pairs."""
+        """The same query under other methods, which have the same items and have learned the same pairs."""
         body, _ = await parsed(request, service, shapes.Comparison)
         if service.comparison is None:
             raise NotFound("this service does not compare methods; start it with --compare.")
@@ -94,8 +96,8 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         """The simulated teacher of the demo."""
         return answer(_teacher(service).state(), index.encoder)
 
-    @router.post("/v1/teacher", **described("Direct the teacher", shapes.TeacherOrder, results.Teacher))
-    async def direct(request: Request) -> Response:
+    @router.post("/v1/teacher", **described("Control the teacher", shapes.TeacherOrder, results.Teacher))
+    async def control(request: Request) -> Response:
         """Start or pause the simulated teacher, or change its speed."""
         body, _ = await parsed(request, service, shapes.TeacherOrder)
         teacher = _teacher(service)
@@ -105,14 +107,14 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
             (teacher.resume if body.running else teacher.pause)()
         return answer(teacher.state(), index.encoder)
 
-    @router.get("/v1/health", **described("Is it alive?", None, results.Status))
+    @router.get("/v1/health", **described("Check that it is alive", None, results.Status))
     async def health() -> Response:
         """Whether the service is running."""
         return answer({"status": "ok"}, index.encoder)
 
-    @router.get("/v1/ready", **described("Is it ready?", None, results.Status))
+    @router.get("/v1/ready", **described("Check that it is ready", None, results.Status))
     async def ready() -> Response:
-        """Whether it takes requests: it is not stopping, nor too far behind its writer, and can store changes."""
+        """Whether it takes requests: not while it stops, is too far behind its writer, or cannot store changes."""
         status, code = service.readiness()
         return answer({"status": status}, index.encoder, code)
 

@@ -116,7 +116,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/v1/rerank", **described("Rerank hits", shapes.Rerank, results.Found))
     async def rerank(request: Request) -> Response:
-        """Sort hits as find would: by their vectors, in the order that pairs have taught."""
+        """Sort hits as find would: by their vectors, in the order learned from pairs."""
         body, _ = await parsed(request, service, shapes.Rerank)
         query = cast(np.ndarray, body.vector if body.vector is not None else body.vectors)  # a body has one of both
         if len({type(id) for id in body.ids}) > 1:
@@ -133,7 +133,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/v1/search/image", **described("Search by a picture", MEDIA_TYPES, results.FoundByPicture))
     async def by_image(request: Request, k: Annotated[int, Query(ge=0, le=2**63 - 1)] = 10) -> Response:
-        """What find gives for the vector of a picture: PNG, JPEG or WebP."""
+        """Find the nearest items of a picture: PNG, JPEG or WebP."""
         if service.pictures is None:
             raise NotFound("this index cannot search by picture; start the service with --pictures.")
         if k > service.limits.k:

@@ -301,7 +301,12 @@ class RemoteIndex(VectorIndex):
 
     def _nearest(self, queries: Any, k: int, where: Any, payloads: bool = False) -> dict[str, Any]:
         where = arguments.where(where)
-        rows, is_one = self._unless_not_ready(lambda: to_find(queries, k, arguments.kind_of(queries)), where)
+        try:
+            rows, is_one = to_find(queries, k, arguments.kind_of(queries))
+        except OnlineHashError:
+            if not self._vector_kind.n_features:  # an index without items says so first, as `LiveIndex` does
+                self._check_ready(where)
+            raise
         asked: dict[str, Any] = {"vector": rows[0]} if is_one else {"vectors": rows}
         options = {"k": self._within_limits(k), "where": where, "payloads": bool(payloads)}
         answer: dict[str, Any] = self._connection.ask("/v1/find", asked | options, len(rows))

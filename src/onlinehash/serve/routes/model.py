@@ -57,7 +57,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         return answer(await service.waited(service.stats), index.encoder)
 
     @router.get(
-        "/v1/about", **described("Describe the service", None, example({"name": "onlinehash", "method": RECOMMENDED}))
+        "/v1/about", **described("Get a description", None, example({"name": "onlinehash", "method": RECOMMENDED}))
     )
     async def about() -> Response:
         """What is served, and the limits of requests."""

@@ -490,7 +490,7 @@ def test_a_path_is_continued_by_an_unfitted_learner_of_the_same_parameters(path)
         (lambda: learner(C=0.5), "C="),
         (lambda: learner(features=RbfAnchors(5)), "features="),
         (lambda: MultiModelOnlineHashing(n_bits=16, burn_in=40, random_state=0), "a OnlineHashing"),
-        (lambda: learner().observe(rows(5)), "learned nothing"),
+        (lambda: learner().observe(rows(5)), "has learned something already"),
     ],
 )
 def test_a_path_is_not_continued_by_another_learner(other, says, path):

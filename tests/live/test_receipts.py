@@ -307,7 +307,7 @@ def test_an_upgrade_that_fails_leaves_the_first_format(tmp_path, monkeypatch):
     path = shutil.copytree(KEPT, tmp_path / "items")
     with monkeypatch.context() as patched:
         patched.setattr("onlinehash.live.sqlite.state.State.write", lambda *_: (_ for _ in ()).throw(OSError("full")))
-        with refused("expected a disk that takes"):
+        with refused("the disk failed to read or write"):
             LiveIndex.open(path)
     assert (check(path).ok, format_of(path)) == (True, 1)
     LiveIndex.open(path).close()

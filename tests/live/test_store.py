@@ -201,7 +201,7 @@ def test_one_writer_and_any_readers(tmp_path: Path) -> None:
         with Store.open(tmp_path / "s", read_only=True) as reader:
             with store.transaction():
                 store.remove(np.array([0]))
-            with pytest.raises(InvalidInput, match="read_only"), reader.transaction():
+            with pytest.raises(InvalidInput, match="read-only"), reader.transaction():
                 pass
             assert reader.load().ids == [1, 2]  # what opening read, handed over once
             assert reader.load().ids == [2]

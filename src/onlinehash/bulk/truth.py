@@ -136,7 +136,8 @@ def ground_truth(
     on : str or Engine, optional
         Where the work is done; see `engine_of`.
     folder : str or path-like, optional
-        Where the nearest of each partition are stored, so that repeating the call resumes it.
+        Where the nearest of each partition are stored, so that repeating the call resumes it. Without one, a card
+        searches several partitions at once.
     device : {"cpu", "cuda"}, optional
         "cuda" finds the same ones on cards: without `on`, in this process alone, as processes would take turns on its
         card; else each worker on its own. Without a folder, a card searches several partitions at once.

@@ -133,11 +133,7 @@ class LiveIndex(LearnerIndex):
         is_given = learner is not None
         learner = learner_for(learner, n_bits)
         if learner.traits.unit == "batch" and path is not None and not hasattr(learner, "n_features_in_"):
-            raise InvalidInput(
-                expected=f"a fitted {type(learner).__name__} for an index on a disk, which then owns it",
-                got="one that has learned nothing",
-                hint="call fit first",
-            )
+            raise InvalidInput(f"an index on a disk needs a fitted {type(learner).__name__}; call fit first.")
         checks.parameters("LiveIndex", {"index": index}, {"index": checks.one_of(None, *KINDS)})
         self._set_up(refresh, index, background, sync, n_jobs, device, precision)
         if path is None:
@@ -298,9 +294,7 @@ class LiveIndex(LearnerIndex):
             if self._is_read_only:
                 return policies.by_hand()  # it is never asked
             raise InvalidInput(
-                expected="a policy, as the one that this index was made with cannot be kept in a file",
-                got="none",
-                hint="give it again by refresh=",
+                "the refresh policy of this index cannot be stored in a file; give it again by refresh=."
             )
         return policies.from_specification(settings["refresh"])
 
@@ -315,9 +309,8 @@ class LiveIndex(LearnerIndex):
         encoder = self._table.view.encoder
         if encoder is not None and getattr(self._learner, "n_features_in_", 0) != encoder.n_features:
             raise InvalidInput(
-                expected=f"the learner of this index to stay with vectors of {encoder.n_features} values",
-                got=f"one that was fitted to {self._vector_kind.n_features}",
-                hint="give it an index of its own",
+                f"the learner was fitted to vectors of {self._vector_kind.n_features} values, and the vectors of this "
+                f"index have {encoder.n_features}; give it an index of its own."
             )
         if writing and self._is_read_only:
             raise InvalidInput("the index was opened read-only and cannot be changed.")
@@ -494,9 +487,7 @@ class LiveIndex(LearnerIndex):
         self._check_open(writing=True)
         if self._stored_receipt(key) is not None:
             raise InvalidInput(
-                expected="a key of a change that was not made yet",
-                got=checks.shown(key),
-                hint="receipt(key) tells what came of it",
+                f"the change with key {checks.shown(key)} was made already; receipt(key) has its outcome."
             )
         with self._attachments.announced(Once(self._receipts, key, digest)):
             yield
@@ -622,7 +613,7 @@ class LiveIndex(LearnerIndex):
     def reload(self) -> bool:
         with self._lock:
             if self._storage is None:
-                raise InvalidInput(expected="an index with a path to read again", got="one in memory")
+                raise InvalidInput("an index in memory cannot be reloaded.")
             if self._broken:
                 self._recover()
                 return True
@@ -720,7 +711,5 @@ def learner_for(learner: Learner | None, n_bits: int | None) -> Learner:
             expected="a learner, such as OnlineHashing(n_bits=64), or none and n_bits", got=checks.shown(learner)
         )
     if n_bits is not None:
-        raise InvalidInput(
-            expected="a learner or n_bits", got=f"both: a {type(learner).__name__} has its length of codes already"
-        )
+        raise InvalidInput(f"give a learner or n_bits, not both: a {type(learner).__name__} has its own n_bits.")
     return learner

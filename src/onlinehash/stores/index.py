@@ -110,9 +110,7 @@ class StoreIndex(LearnerIndex):
         stored = self._state.refresh
         if stored is None:
             raise InvalidInput(
-                expected="a policy, as the one that this index was made with cannot be kept in a database",
-                got="none",
-                hint="give it again by refresh=",
+                "the refresh policy of this index cannot be stored in a database; give it again by refresh=."
             )
         return policies.from_specification(stored)
 

@@ -101,9 +101,7 @@ class Reader:
             if not rows or self.are_all_there(moment):
                 return found
         raise ServiceUnavailable(
-            expected="an index that can be read while it is changed",
-            got=f"one that was cleared up {ATTEMPTS} times meanwhile",
-            hint="try again when there is less to do",
+            f"rows were deleted {ATTEMPTS} times while they were read; try again when the index changes less."
         )
 
     def are_all_there(self, moment: Moment) -> bool:

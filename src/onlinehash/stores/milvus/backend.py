@@ -14,7 +14,7 @@ from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.stores.backend import Backend, Change, Found, Head, Layout, Rows
 from onlinehash.stores.milvus.change import MilvusChange
 from onlinehash.stores.milvus.engine import PAGE, Engine
-from onlinehash.stores.milvus.lives import Lives
+from onlinehash.stores.milvus.lives import Lives, rows_of
 from onlinehash.stores.milvus.records import Records, Standing, another_writer
 from onlinehash.stores.milvus.search import Searching
 from onlinehash.stores.milvus.tables import (
@@ -145,6 +145,10 @@ class MilvusBackend(Backend):
             [bytes_of(row["vector"]) for row in rows] if vectors else [],
             self._codes_at(found, epoch) if codes else np.empty((0, self.layout.n_bytes), np.uint8),
         )
+
+    def vectors(self, epoch: int, places: np.ndarray, size: int) -> dict[int, bytes]:
+        found = self._items.at_places(places, epoch, ["vector"], rows_of(size))
+        return {place: bytes_of(row["vector"]) for place, row in found.items()}
 
     def _codes_at(self, places: np.ndarray, epoch: int) -> np.ndarray:
         fields = code_fields(self.layout)

@@ -182,11 +182,11 @@ class Searching:
 
 @contextmanager
 def _set(connection: Connection, settings: dict[str, str]) -> Iterator[None]:
-    """For a transaction; where there is nothing to set, there need be none."""
+    """For what is read inside, as it ends with a rollback, which takes settings back in a transaction too."""
     if not settings:
         yield
         return
-    with connection.transaction():
+    with connection.transaction(force_rollback=True):
         calls = ", ".join("set_config(%s, %s, true)" for _ in settings)
         connection.execute(f"SELECT {calls}", [word for setting in settings.items() for word in setting])
         yield

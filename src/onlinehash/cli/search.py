@@ -100,11 +100,10 @@ def _answers(
         for block in inputs.read_blocks(queries, format, index.encoder, width):
             for start in range(0, len(block.codes), BLOCK_ROWS):
                 some = slice(start, start + BLOCK_ROWS)
-                if block.vectors is None or not isinstance(index, LiveIndex) or by_codes or radius is not None:
-                    found = ((hits, HAMMING) for hits in _search(index, block.codes[some], k, radius))
+                if isinstance(index, LiveIndex) and block.vectors is not None and radius is None and not by_codes:
+                    yield from _find(index, block.vectors[some], k)
                 else:
-                    found = _find(index, block.vectors[some], k)
-                yield from found
+                    yield from ((hits, HAMMING) for hits in _search(index, block.codes[some], k, radius))
                 done = min(start + BLOCK_ROWS, len(block.codes))
                 n += done - start
                 read = done / len(block.codes)  # only a file that is one block has more than one round

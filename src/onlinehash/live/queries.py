@@ -175,10 +175,15 @@ def _first(k: int) -> int:
     return min(max(FIRST, 10 * int(k)), 2**28)
 
 
+def n_candidates(k: int) -> int:
+    """How many candidates are compared at most."""
+    return max(MOST, TIMES * _first(k))
+
+
 def _best_of(query: np.ndarray, keys: np.ndarray, k: int, metric: PairMetric, finder: Finder) -> Hits:
     """The keys of the best k candidates; as many are looked at as it takes until twice as many bring nothing new."""
     settled, asked = SETTLED * k, 2 * _first(k)
-    most = max(MOST, TIMES * _first(k))
+    most = n_candidates(k)
     ranking, n, more = metric.ranking(query, settled), 0, _first(k)
     while n < len(keys):
         before = ranking.nearest(settled)

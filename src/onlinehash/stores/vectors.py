@@ -29,7 +29,7 @@ class RecentVectors:
     def _forget(self, n_updates: int) -> None:
         self._n_updates, self._next = n_updates, 0
         self._row_of: dict[int, int] = {}
-        self._rows = np.empty((0, 0))
+        self._rows: np.ndarray | None = None
         self._places = np.empty(0, np.int64)  # of each row; -1 where there is none yet
 
     def take(self, backend: Backend, moment: Moment, places: np.ndarray) -> np.ndarray:
@@ -51,31 +51,24 @@ class RecentVectors:
         with self._lock:
             if moment.state.n_updates > self._n_updates:
                 self._forget(moment.state.n_updates)
-            if moment.state.n_updates < self._n_updates:  # another thread has seen a later moment
+            if moment.state.n_updates < self._n_updates or self._rows is None:  # others have seen a later moment
                 return np.arange(len(places))
             rows = np.array([self._row_of.get(place, -1) for place in places.tolist()], np.int64)
             known = rows >= 0
-            if known.any():
-                found[known] = self._rows[rows[known]]
+            found[known] = self._rows[rows[known]]
             return np.flatnonzero(~known)
 
     def _keep(self, moment: Moment, places: np.ndarray, vectors: np.ndarray) -> None:
         with self._lock:
-            room = self._most_bytes // max(1, vectors[0].nbytes)
-            if moment.state.n_updates != self._n_updates or room < len(places):
+            n_rows = self._most_bytes // vectors[0].nbytes
+            if moment.state.n_updates != self._n_updates or n_rows < len(places):
                 return
-            if self._next + len(places) > len(self._rows) < room:
-                self._grow(min(room, max(self._next + len(places), 2 * len(self._rows))), vectors)
-            rows = (self._next + np.arange(len(places))) % len(self._rows)
+            if self._rows is None:  # memory that is not written to yet costs nothing
+                self._rows = np.empty((n_rows, vectors.shape[1]), vectors.dtype)
+                self._places = np.full(n_rows, -1)
+            rows = (self._next + np.arange(len(places))) % n_rows
             for old in self._places[rows].tolist():
                 self._row_of.pop(old, None)
             self._rows[rows], self._places[rows] = vectors, places
             self._row_of.update(zip(places.tolist(), rows.tolist(), strict=True))
-            self._next = int(rows[-1] + 1) % room
-
-    def _grow(self, n: int, vectors: np.ndarray) -> None:
-        grown = np.empty((n, vectors.shape[1]), vectors.dtype)
-        grown[: len(self._rows)] = self._rows
-        places = np.full(n, -1)
-        places[: len(self._places)] = self._places
-        self._rows, self._places = grown, places
+            self._next = int(rows[-1] + 1) % n_rows

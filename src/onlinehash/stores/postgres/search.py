@@ -128,6 +128,8 @@ class Searching:
             )
             values += [*bits, *arrays, epoch, epoch, *([*bits, radius] if near else []), limit]
         rows = connection.execute(" UNION ALL ".join(statements), values).fetchall()
+        if len(statements) == 1:  # in order, and each item once
+            return [Found(*row) for row in rows]
         found = {row[1]: Found(*row) for row in sorted(rows, reverse=True)}  # the nearest group of each item stays
         return sorted(found.values())[:limit]
 

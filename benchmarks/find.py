@@ -236,7 +236,7 @@ def rounded(data: Data, seeds: int) -> None:
             found = index.find(data.queries, K).ids
             exact = exact if len(exact) else found
             same = np.mean([np.isin(a, b).mean() for a, b in zip(exact, found, strict=True)])
-            ms = 1e3 * best(lambda q: index.find(q, K), data.queries[:100])
+            ms = 1e3 * best(lambda q: index.find(q, K), data.queries[:20])
         told = f"{few} k" if few else "none"
         print(f"| {precision} | {told} | {same:.4f} | {data.precision(found):.4f} | {ms:.2f} |", flush=True)
 

@@ -27,7 +27,7 @@ class LearnerIndex(VectorIndex):
     vectors are read and how codes are computed anew is up to the index.
     """
 
-    bits_at_once = 1_280_000  #: For policies: a refresh recomputes so many bits in some ten milliseconds.
+    bits_at_once = 1_280_000  #: For policies: a refresh recomputes so many bits in about 20 ms, at 512 values.
 
     _lock: threading.RLock  #: Held by changes and learning, one at a time; see the index for the order of locks.
     _refresher: Refresher

@@ -152,8 +152,8 @@ class ItemTable:
 
     @property
     def rounds(self) -> bool:
-        """Whether `compared` rounds vectors, so that `exact` has more of them to tell."""
-        return self._cache is not None and self._precision != "float32"
+        """Whether `compared` rounds vectors so much that `exact` may put them in another order."""
+        return self._cache is not None and self._precision == "int8"
 
     def exact(self, positions: np.ndarray, generation: int) -> np.ndarray:
         """The vectors at some positions as they are stored; as `compared` has them where they have gone since."""

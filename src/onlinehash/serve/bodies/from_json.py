@@ -14,6 +14,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
+from onlinehash.io.json_names import refuse_repeated
 from onlinehash.serve.bodies import numbers
 from onlinehash.serve.bodies.shapes import Shape
 from onlinehash.serve.errors import BadRequest, TooLarge
@@ -32,11 +33,6 @@ _WORDS = {
 }
 _GOT = _WORDS | {"bool": "a bool", "float": "a number that is not whole"}
 _TYPES = re.compile(r"Expected `([a-z| ]+)`, got `([a-z]+)`")
-#: In JSON without escaped quotes. Nothing here can match in two ways, so that a long string takes no memory.
-_TOKENS = re.compile(rb'("[^"]*+")([ \t\r\n]*+:)?|[\[{]|[\]}]')
-
-#: Strings of a body that may be cut out of it at once.
-_FEW_STRINGS = 1 << 14
 
 _VECTOR = b'"vector"'
 
@@ -81,12 +77,12 @@ def _decoded(shape: type[S], data: bytes) -> S:
     try:
         body = decoder(shape).decode(data)
     except msgspec.ValidationError as error:
-        raise InvalidInput(_sentence(str(error), shape)) from None
+        raise _refusal(str(error), shape) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"the body is not JSON in UTF-8: {error}.") from None
     except RecursionError:
         raise BadRequest("the JSON is nested too deeply.") from None
-    _refuse_repeated(data)
+    refuse_repeated(data)
     return body
 
 
@@ -94,8 +90,9 @@ def refuse_many_values(data: bytes | memoryview) -> None:
     """Refuse a body with so many values that parsing would take too much memory."""
     if len(data) > MOST_VALUES and (n := bytes(data).count(b",")) >= MOST_VALUES:
         raise TooLarge(
-            f"expected at most {MOST_VALUES} JSON values, got {n + 1}; send less per request, or send "
-            "arrays as application/vnd.onlinehash."
+            expected=f"at most {MOST_VALUES} JSON values",
+            got=f"{n + 1}",
+            hint="send less per request, or send arrays as application/vnd.onlinehash",
         )
 
 
@@ -105,48 +102,28 @@ def decoder(shape: type[S]) -> msgspec.json.Decoder[S]:
     return msgspec.json.Decoder(shape)
 
 
-def _refuse_repeated(data: bytes) -> None:
-    """Refuse repeated fields, in JSON that is known to be valid; msgspec would use the last one."""
-    has_escapes = b"\\" in data
-    if not has_escapes and data.count(b'"') <= 2 * _FEW_STRINGS:
-        strings = data.split(b'"')[1::2]
-        if len(set(strings)) == len(strings):
-            return
-    # No field has a backslash or a quote in its name, so that those can be left out wherever they are.
-    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if has_escapes else data
-    depth, seen = 0, set()
-    for token in _TOKENS.finditer(plain):
-        if depth == 1 and token[2] is not None:
-            name = msgspec.json.decode(token[1])
-            if name in seen:
-                raise InvalidInput(f"the field {checks.shown(name)} occurs twice; send it once.")
-            seen.add(name)
-        elif token[0] in b"{[":
-            depth += 1
-        elif token[0] in b"}]":
-            depth -= 1
-
-
-def _sentence(message: str, shape: type[Shape]) -> str:
-    """What msgspec says, as one sentence in the style of this library."""
+def _refusal(message: str, shape: type[Shape]) -> InvalidInput:
+    """What msgspec says, in the style of this library."""
     problem, _, path = message.rpartition(" - at `$")
     problem, place = problem or message, path.rstrip("`").removeprefix(".")
     at = f" at {place}" if place and problem is not message else ""
     if types := _TYPES.search(problem):
         wanted = " or ".join(_WORDS.get(name, name) for name in types[1].split(" | "))
-        return f"expected {wanted}{at or ' as the body'}, got {_GOT.get(types[2], types[2])}."
+        return InvalidInput(expected=wanted + (at or " as the body"), got=_GOT.get(types[2], types[2]))
     fields = ", ".join(shape.__struct_fields__)
     if (name := _quoted(problem, "Object contains unknown field ")) is not None:
-        return shape.refused.get(name) or f"the field {checks.shown(name)} is unknown; the fields are {fields}."
+        known = f"the field {checks.shown(name)} is unknown; the fields are {fields}."
+        return InvalidInput(shape.refused.get(name, known))
     if (name := _quoted(problem, "Object missing required field ")) is not None:
-        return f"the field {name} is missing; the fields are {fields}."
+        return InvalidInput(f"the field {name} is missing; the fields are {fields}.")
     if problem.endswith("out of range"):
-        return f"the number{at} is too large for a double."
+        return InvalidInput(f"the number{at} is too large for a double.")
     if problem.startswith("Expected `int` <="):
-        return f"expected a 64-bit integer{at}, got a larger one."
+        return InvalidInput(expected=f"a 64-bit integer{at}", got="a larger one")
     if problem.startswith("Invalid enum value "):
-        return f"expected float32 or float64{at}, got {checks.shown(problem.removeprefix('Invalid enum value '))}."
-    return f"the body does not fit the schema {shape.__name__}{at}: {checks.shown(problem)}."
+        got = checks.shown(problem.removeprefix("Invalid enum value "))
+        return InvalidInput(expected=f"float32 or float64{at}", got=got)
+    return InvalidInput(f"the body does not fit the schema {shape.__name__}{at}: {checks.shown(problem)}.")
 
 
 def _quoted(problem: str, beginning: str) -> str | None:

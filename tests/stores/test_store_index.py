@@ -928,3 +928,35 @@ def test_a_sample_of_what_others_have_cleared_away_meanwhile(monkeypatch: Any) -
 
     backend_of(index).before_read = clear
     assert index.sample.tolist() == other.vectors.tolist()
+
+
+# ------------------------------------------------------------------ find
+
+
+def test_find_reads_each_thing_once_and_waits_for_no_change() -> None:
+    tables = filled(600)
+    query = rows(1, 7)[0]
+    with open_index(tables) as index, open_index(tables) as other:
+        asked: list[str] = []
+        first = index.find(query)
+        backend_of(index).before_read = asked.append
+        holding, done = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with index._lock:
+                holding.set()
+                done.wait(60)
+
+        thread = threading.Thread(target=hold)
+        thread.start()
+        assert holding.wait(60)
+        again = index.find(query)  # while another thread of this process makes a change
+        done.set()
+        thread.join()
+        assert again.ids.tolist() == first.ids.tolist()
+        assert asked.count("head") == 2  # at the beginning, and as rows may have gone meanwhile
+        assert set(asked) == {"head", "ranked"}  # vectors were compared before, and the learner is known
+        other.learn_pairs(query[None], other.vectors_of([int(first.ids[0])]), [False])
+        assert first.ids[0] not in index.find(query).ids  # what another process taught counts in the next call
+        other.update([int(first.ids[1])], rows(1, 8))
+        assert index.find(rows(1, 8)[0], 1).ids.tolist() == [first.ids[1]]  # and another vector does

@@ -15,7 +15,7 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.codes import Codes
 from onlinehash.codes.layout import planes_per_model
-from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, StorageError
+from onlinehash.errors import FormatError, InvalidInput, NotReady, OnlineHashError, StorageError
 from onlinehash.gpu.card import check_device
 from onlinehash.index.api import Capability, Counters, Id, Item, Payload, Policy, Receipt, Version
 from onlinehash.index.base import Index
@@ -30,7 +30,17 @@ from onlinehash.live.learner_index import LearnerIndex
 from onlinehash.live.payloads import Payloads
 from onlinehash.live.policies import IS_POLICY
 from onlinehash.live.positions import Reached
-from onlinehash.live.queries import Moment, VectorKind, no_codes, queries_of
+from onlinehash.live.queries import (
+    BLOCK_QUERIES,
+    TRIES,
+    Finder,
+    VectorKind,
+    find,
+    joined,
+    no_codes,
+    queries_of,
+    to_find,
+)
 from onlinehash.live.receipts import MemoryReceipts, Once
 from onlinehash.live.recode import Rehash
 from onlinehash.live.refresher import History, Refresh, Refresher
@@ -421,7 +431,28 @@ class LiveIndex(LearnerIndex):
             raise no_codes(self._learner)
         return view, view.encoder, queries_of(queries, self._learner.dtype_), among
 
-    def _moment(self, where: Any) -> Moment:
+    def found(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
+        self._before_reading()
+        metric = self._learner.pair_metric_
+        if metric is None:  # before the first vector
+            raise no_codes(self._learner)
+        rows, is_one = to_find(queries, k, self._vector_kind)
+        hits: list[Hits] = []
+        encoder: Encoder | None = None
+        n_tries = TRIES * (1 + len(rows) // BLOCK_QUERIES)
+        for _ in range(n_tries):
+            finder = self._finder(where)
+            if finder.encoder is not encoder:  # a refresh may have come between
+                hits, encoder = [], finder.encoder
+            try:
+                for found in find(rows[len(hits) :], k, metric, finder):
+                    hits.append(found)
+                return joined(hits, is_one), encoder
+            except Moved:
+                continue
+        raise NotReady(f"the index changed {n_tries} times during this search; search again, for less at once.")
+
+    def _finder(self, where: Any) -> Finder:
         """One view for all steps: positions are its keys, and items that are removed meanwhile are still found."""
         self._before_reading()
         table = self._table
@@ -431,13 +462,20 @@ class LiveIndex(LearnerIndex):
             raise no_codes(self._learner)
         encoder = view.encoder
 
-        def vectors(positions: np.ndarray) -> np.ndarray:
-            if table is not self._table:  # everything was read back from the disk
-                raise Moved
-            return table.compared(positions, generation)
+        def at_positions(take: Callable[[np.ndarray, int], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+            def vectors(positions: np.ndarray) -> np.ndarray:
+                if table is not self._table:  # everything was read back from the disk
+                    raise Moved
+                return take(positions, generation)
 
-        return Moment(
-            lambda rows, n: (view.nearest(encoder.encode(rows), n, among)[1], encoder), vectors, view.items.ids.at
+            return vectors
+
+        return Finder(
+            encoder,
+            lambda rows, n: view.nearest(encoder.encode(rows), n, among)[1],
+            at_positions(table.compared),
+            view.items.ids.at,
+            at_positions(table.exact) if table.rounds else None,
         )
 
     # ------------------------------------------------------------------------------------------------ learning

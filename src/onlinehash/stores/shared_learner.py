@@ -36,6 +36,10 @@ class SharedLearner:
         assert self._learner is not None
         return self._learner
 
+    def is_behind(self, state: State) -> bool:
+        """Whether others taught something, as of this state, that the learner does not know yet."""
+        return self._lessons < state.log.next
+
     def catch_up(self) -> None:
         """Replay what other processes taught."""
         for attempt in range(ATTEMPTS):

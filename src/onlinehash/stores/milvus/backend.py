@@ -26,7 +26,7 @@ from onlinehash.stores.milvus.tables import (
     listed,
     payload_of,
 )
-from onlinehash.stores.milvus.versioned_rows import VersionedRows
+from onlinehash.stores.milvus.versioned_rows import VersionedRows, rows_of
 
 
 class MilvusBackend(Backend):
@@ -145,6 +145,10 @@ class MilvusBackend(Backend):
             [bytes_of(row["vector"]) for row in rows] if vectors else [],
             self._codes_at(found, epoch) if codes else np.empty((0, self.layout.n_bytes), np.uint8),
         )
+
+    def vectors(self, epoch: int, places: np.ndarray, size: int) -> dict[int, bytes]:
+        found = self._items.at_places(places, epoch, ["vector"], rows_of(size))
+        return {place: bytes_of(row["vector"]) for place, row in found.items()}
 
     def _codes_at(self, places: np.ndarray, epoch: int) -> np.ndarray:
         fields = code_fields(self.layout)

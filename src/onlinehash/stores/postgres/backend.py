@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ class PostgresBackend(Backend):
         self.schema = connections.checked_schema(schema)
         self.address = connections.shown(address)
         self._pool = connections.pool(address)
+        self._connection: Connection | None = None  # that of a snapshot
         try:
             with self._reading() as connection:
                 self.about = read_about(connection, schema)
@@ -43,15 +45,26 @@ class PostgresBackend(Backend):
         except BaseException:
             self.close()
             raise
-        self.layout = self.about.layout
+        self.layout, self.has_snapshots = self.about.layout, not self.about.n_shards
         self._chunks = self.about.chunks
         self._searching = Searching(self.layout, self._chunks, schema, self.mode, self.about.n_shards)
         self._one_change = threading.Lock()  # so that writers of this process never take all connections
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
+        if self._connection is not None:
+            yield self._connection
+            return
         with told(self.address), self._pool.connection() as connection:
             yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[PostgresBackend]:
+        with self._reading() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            view = copy(self)
+            view._connection = connection
+            yield view
 
     def _name(self, table: str) -> str:
         return f'"{self.schema}".{table}'
@@ -144,6 +157,15 @@ class PostgresBackend(Backend):
             (value, epoch, epoch, limit),
             binary=True,
         ).fetchall()
+
+    def vectors(self, epoch: int, places: np.ndarray, size: int) -> dict[int, bytes]:
+        asked = f"SELECT place, vector FROM {self._name('items')} WHERE place = ANY(%s::bigint[]) AND {rows.counts()}"
+        found: dict[int, bytes] = {}
+        with self._reading() as connection:
+            for begin in range(0, len(places), _MANY):
+                some = places[begin : begin + _MANY].tolist()
+                found.update(connection.execute(asked, (some, epoch, epoch), binary=True).fetchall())
+        return found
 
     def _codes(self, connection: Connection, epoch: int, places: np.ndarray) -> np.ndarray:
         """The code of each place, in the order of places; zeros where there is none."""

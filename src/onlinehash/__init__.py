@@ -62,8 +62,10 @@ _ROOMS = {
     "bulk": "onlinehash.bulk",
     "datasets": "onlinehash.datasets",
     "distributed": "onlinehash.distributed",
+    "embed": "onlinehash.embed",
     "errors": "onlinehash.errors",
     "evaluate": "onlinehash.evaluate",
+    "feedback": "onlinehash.feedback",
     "parallel": "onlinehash.parallel",
     "refresh": "onlinehash.live.policies",
     "serve": "onlinehash.serve",
@@ -105,8 +107,10 @@ __all__ = [
     "bulk",
     "connect",
     "datasets",
+    "embed",
     "errors",
     "evaluate",
+    "feedback",
     "load",
     "parallel",
     "refresh",
@@ -117,7 +121,7 @@ __all__ = [
 _NEED_EXTRAS = ("MilvusIndex", "PostgresIndex")  # not in __all__, so that `import *` works without their databases
 
 if TYPE_CHECKING:
-    from onlinehash import bulk, datasets, errors, evaluate, parallel, serve, streams
+    from onlinehash import bulk, datasets, embed, errors, evaluate, feedback, parallel, serve, streams
     from onlinehash.client import connect
     from onlinehash.codes import Codes
     from onlinehash.features import RbfAnchors

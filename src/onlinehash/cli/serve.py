@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 TOKEN = "ONLINEHASH_TOKEN"
 
 
+#: What may follow --demo, in place of a folder; `items` is what is there where nothing is said.
+DEMOS = ("items", "digits", "text")
+
 #: How long a thread may go on while the event loop wants to; Python's own 0.005 would be added to every answer beside a
 #: filter that is evaluated.
 SWITCH_SECONDS = 0.0005
@@ -46,6 +49,7 @@ class Options:
     pictures: str | None
     held_out: str | None
     compare: bool
+    embed: str | None
     limit: list[str] | None
     log_requests: bool
 
@@ -107,10 +111,14 @@ def _announce(url: str, service: Service, target: str, access: Access, as_json: 
 
 def _check(options: Options, choices: parameters.Choices) -> None:
     """Refuse contradictory options."""
-    if options.demo and (options.memory or options.read_only or options.readers or options.device != "cpu"):
+    others = options.memory or options.read_only or options.readers or options.device != "cpu" or options.embed
+    if options.demo and others:
         raise InvalidInput(
-            "--demo brings its own items and cannot be combined with --memory, --read-only, --readers or --device."
+            "--demo brings its own items and cannot be combined with --memory, --read-only, --readers, --device or "
+            "--embed."
         )
+    if options.demo and options.target not in DEMOS:
+        raise InvalidInput(f"there is no demo {options.target!r}; use --demo (digits) or --demo text.")
     if options.memory and (options.read_only or options.readers):
         raise InvalidInput(
             "--read-only and --readers need a folder: no other process can see an index in memory (--memory)."
@@ -159,9 +167,9 @@ def _service(options: Options, choices: parameters.Choices, limits: Limits) -> S
     from onlinehash.serve.service import Service
 
     if options.demo:
-        from onlinehash.serve.showcase import digits_service
+        from onlinehash.serve import showcase
 
-        return digits_service(limits=limits, seed=0)
+        return (showcase.text_service if options.target == "text" else showcase.digits_service)(limits=limits, seed=0)
     found = None if options.pictures is None else pictures.parse(options.pictures)
     # Before the index: a file that cannot be read leaves no folder behind.
     held_out = None if options.held_out is None else _held_out(options.held_out)
@@ -192,12 +200,13 @@ def _index(options: Options, choices: parameters.Choices) -> VectorIndex:
     """The index in the folder or in PostgreSQL, or a new one."""
     from onlinehash.live.index import LiveIndex
 
+    embed = parameters.load_embedder(options.embed)
     if options.read_only:
-        return LiveIndex.open(options.target, read_only=True, device=options.device)
+        return LiveIndex.open(options.target, read_only=True, device=options.device, embed=embed)
     policy = None if options.refresh is None else _policy(options.refresh)
     if options.memory:
-        return parameters.make_index(choices, None, policy, options.sync, options.device)
-    return parameters.open_index(options.target, options.schema, choices, policy, options.sync, options.device)
+        return parameters.make_index(choices, None, policy, options.sync, options.device, embed)
+    return parameters.open_index(options.target, options.schema, choices, policy, options.sync, options.device, embed)
 
 
 def _policy(text: str) -> Policy:
@@ -225,6 +234,6 @@ def _for_readers(options: Options) -> list[str]:
     made += ["--log-requests"] if options.log_requests else []
     for name, values in (("--allow-host", options.allow_host), ("--limit", options.limit)):
         made += [part for value in values or [] for part in (name, value)]
-    for name, value in (("--label", options.label), ("--pictures", options.pictures)):
+    for name, value in (("--label", options.label), ("--pictures", options.pictures), ("--embed", options.embed)):
         made += [name, value] if value is not None else []
     return made

@@ -13,6 +13,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.codes import Codes, check_same_width
+from onlinehash.embed.embedder import checked
 from onlinehash.errors import InvalidInput
 from onlinehash.index import keys
 from onlinehash.live import filters
@@ -63,6 +64,12 @@ def payloads(given: Any, n: int) -> list[dict[str, Any] | None] | None:
     if given is None:
         return None
     return [None if text is None else _unicode(json.loads(text), "payloads") for text in Payloads.checked(given, n)]
+
+
+def texts(given: Any) -> list[str]:
+    """Texts, which can be sent."""
+    found: list[str] = _unicode(checked(given), "texts")
+    return found
 
 
 def where(given: Any) -> Any:

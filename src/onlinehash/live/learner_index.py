@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from onlinehash.embed.embedder import Embedding
 from onlinehash.errors import NotReady, UnknownId
 from onlinehash.index.api import Behind, VectorIndex, Version
 from onlinehash.index.hits import Hits
@@ -20,6 +21,7 @@ from onlinehash.learners.update import Updates
 from onlinehash.live.queries import TRIES, Moment, VectorKind, best_of, listed, n_candidates, no_codes, rerank, to_find
 from onlinehash.live.refresher import Refresh, Refresher, older_version, pairs_behind
 from onlinehash.live.table import Moved
+from onlinehash.live.texts import embedded, several, with_texts
 from onlinehash.live.transaction import Transaction
 
 #: Queries whose candidates are held at a time.
@@ -36,6 +38,7 @@ class LearnerIndex(VectorIndex):
     _lock: threading.RLock  #: Held by changes and learning, one at a time; see the index for the order of locks.
     _refresher: Refresher
     _teacher: int  #: The thread that may teach the learner, or 0.
+    _embedder: Embedding | None
 
     @abstractmethod
     def _check_open(self, writing: bool = False) -> None:
@@ -166,6 +169,30 @@ class LearnerIndex(VectorIndex):
             yield
         finally:
             self._teacher = before
+
+    # ------------------------------------------------------------------------------------------------ texts
+
+    @property
+    def embedder(self) -> Embedding | None:
+        return self._embedder
+
+    def add_texts(self, texts: Any, ids: Any = None, payloads: Any = None) -> np.ndarray:
+        X = embedded(self, texts)
+        return self.add(ids, X, with_texts(payloads, texts))
+
+    def find_text(self, texts: Any, k: int = 10, where: Any = None) -> Hits:
+        return self.find(embedded(self, texts), k, where)
+
+    def search_text(self, texts: Any, k: int, where: Any = None) -> Hits:
+        return self.search(embedded(self, texts), k, where)
+
+    def learn_text(self, text: Any, ids: Any, similar: Any, sample_weight: Any = None) -> Updates:
+        vector = embedded(self, [text])
+        with self._lock:
+            self._check_open(writing=True)
+            B = self._take(listed(ids))
+            A = np.repeat(vector, len(B), axis=0)
+            return self.learn_pairs(A, B, several(similar, len(B)), several(sample_weight, len(B)))
 
     # ------------------------------------------------------------------------------------------------ refreshing
 

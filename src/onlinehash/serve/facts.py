@@ -118,6 +118,7 @@ class Facts:
             "chunk": pairs_at_a_time(self.index.learner),
             "n_features": self.n_features,
             "pictures": None if self.pictures is None else self.pictures.about(),
+            "embed": None if self.index.embedder is None else self.index.embedder.name,
             "label": self.label,
             "demo": self.demo,
             "teacher": self.teacher is not None,

@@ -16,6 +16,7 @@ from onlinehash.errors import InvalidInput, NotSupported
 from onlinehash.index.api import Capability, VectorIndex
 from onlinehash.serve.changes import Changes, Companion, Receipts, ranking_pairs
 from onlinehash.serve.disk_health import DiskHealth
+from onlinehash.serve.embedding import EmbeddingQueue
 from onlinehash.serve.facts import Facts
 from onlinehash.serve.follower import Follower
 from onlinehash.serve.hub import Hub
@@ -60,6 +61,7 @@ class Service(Changes, Facts):
         self.label, self.pictures, self.read_only, self.demo = label, pictures, read_only, demo
         self.hub, self.writer, self.reads = Hub(self.limits), Writer(self.limits), Reads(self.limits)
         self.refreshes, self.disk = Refreshes(index, self.writer), DiskHealth()
+        self.embedding = None if index.embedder is None else EmbeddingQueue(index.embedder, self.limits)
         self.monitor: Monitor | None = None
         self.rivals: Rivals | None = None
         self.teacher: Teacher | None = None
@@ -93,6 +95,8 @@ class Service(Changes, Facts):
     def close(self) -> None:
         """Finish the accepted changes for which there is time, then close the index."""
         self.reads.close()
+        if self.embedding is not None:
+            self.embedding.close()
         if self.teacher is not None:
             self.teacher.stop()  # first: it still teaches
         if self.follower is not None:

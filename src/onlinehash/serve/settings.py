@@ -25,6 +25,9 @@ class Limits:
     k: int = 10_000
     ids: int = 100_000
     hits: int = 1_000_000
+    #: Characters of one text, and texts that wait to be embedded.
+    text: int = 65_536
+    texts: int = 20_000
     #: Waiting changes, and the bytes of their bodies.
     queue: int = 1_024
     queue_bytes: int = 256 * MIB

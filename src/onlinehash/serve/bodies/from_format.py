@@ -16,7 +16,7 @@ KIND = "body"
 #: The longest header, in which everything lies that is no array.
 LONGEST_HEADER = 2**24
 #: Columns that hold text, which arrays do not.
-TEXTS = ("codes", "payloads")
+TEXTS = ("codes", "payloads", "texts", "text_a", "text_b")
 
 S = TypeVar("S", bound=Shape)
 

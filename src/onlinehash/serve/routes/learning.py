@@ -49,11 +49,14 @@ def routes(service: Service) -> APIRouter:
         """Pairs of vectors or of items, and whether they are similar; one answer for each pair."""
         body, data = await parsed(request, service, shapes.Lesson)
         retry = retry_of(request, data)
+        ids_a, ids_b = ([side] if isinstance(side, int | str) else side for side in (body.id_a, body.id_b))
         if body.a is not None and body.b is not None:
             A, B = (np.atleast_2d(side) for side in (body.a, body.b))
             change = service.learn(A, B, body.similar, body.weight, retry, len(data))
+        elif body.a is not None:
+            vectors = np.atleast_2d(body.a)
+            change = service.learn_with_items(vectors, ids_b, body.similar, body.weight, retry, len(data))
         else:
-            ids_a, ids_b = ([side] if isinstance(side, int | str) else side for side in (body.id_a, body.id_b))
             change = service.learn_by_id(ids_a, ids_b, body.similar, body.weight, retry, len(data))
         if body.refresh:
             await asyncio.shield(asyncio.wrap_future(change))
@@ -87,7 +90,8 @@ def routes(service: Service) -> APIRouter:
         if body.vector is None:
             change = service.learn_by_id(pairs.ids_a, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
         else:
-            change = service.learn_with_items(body.vector, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
+            vectors = np.repeat(body.vector[None], len(pairs.ids_b), axis=0)
+            change = service.learn_with_items(vectors, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
         return await done(change, service, lambda updates: learned(updates, change.result()) | {"pairs": shown})
 
     @router.post("/v1/flush", **described("Flush", None, results.Taught, changes=True))

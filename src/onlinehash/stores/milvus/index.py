@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+from onlinehash.embed.embedder import Model
 from onlinehash.index.api import Policy
 from onlinehash.learners.base import Learner
 from onlinehash.live.index import learner_for
@@ -33,6 +34,7 @@ class MilvusIndex(StoreIndex):
         name: str = "onlinehash",
         token: str | None = None,
         background: bool = False,
+        embed: Model | str | None = None,
     ) -> Self:
         """A new index.
 
@@ -49,7 +51,7 @@ class MilvusIndex(StoreIndex):
         engine = Engine(address, token)
         try:
             MilvusBackend.create(engine, name, Layout(*learner.shape_of_codes), head, blobs)
-            return cls(MilvusBackend(engine, name), refresh, background=background)
+            return cls(MilvusBackend(engine, name), refresh, background=background, embed=embed)
         except BaseException:
             engine.close()
             raise
@@ -63,11 +65,12 @@ class MilvusIndex(StoreIndex):
         name: str = "onlinehash",
         token: str | None = None,
         background: bool = False,
+        embed: Model | str | None = None,
     ) -> Self:
         """An index that was created before."""
         engine = Engine(address, token)
         try:
-            return cls(MilvusBackend(engine, name), refresh, background=background)
+            return cls(MilvusBackend(engine, name), refresh, background=background, embed=embed)
         except BaseException:
             engine.close()
             raise

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
 import sysconfig
 import warnings
@@ -22,6 +23,9 @@ LEFT_OUT = {"antigravity", "distutils", "encodings", "ensurepip", "idlelib", "li
 LEFT_OUT |= {"tkinter", "turtle", "turtledemo"}
 #: Characters of a text that says enough to be found, and where longer ones are cut.
 SHORTEST, LONGEST = 40, 1200
+#: Ends of lines within a paragraph; what is indented stays as it is.
+_LINES = re.compile(r"(?<=\S)\n(?=[^\s>*\-])")
+NAMED = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Docstring(NamedTuple):
@@ -64,12 +68,12 @@ def _of(node: ast.AST, name: str, module: str) -> Iterator[Docstring]:
         if len(text) >= SHORTEST:
             is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             title = f"{name}({_arguments(node)})" if is_function else name
-            cut = text if len(text) <= LONGEST else f"{text[:LONGEST].rsplit(' ', 1)[0]} ..."
-            yield Docstring(title, inspect.cleandoc(cut), module)
+            flowing = _LINES.sub(" ", inspect.cleandoc(text))
+            cut = flowing if len(flowing) <= LONGEST else f"{flowing[:LONGEST].rsplit(' ', 1)[0]} ..."
+            yield Docstring(title, cut, module)
     if isinstance(node, ast.Module | ast.ClassDef):
         for child in node.body:
-            is_named = isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-            if is_named and not child.name.startswith("_"):
+            if isinstance(child, NAMED) and not child.name.startswith("_"):
                 yield from _of(child, f"{name}.{child.name}", module)
 
 

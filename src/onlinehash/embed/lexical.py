@@ -27,9 +27,8 @@ from onlinehash import checks
 _WORDS = re.compile(r"[^\W\d_]+|\d+")
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
-#: Letters of a word that counts in full, and how much less a shorter one counts; pieces of a word together, and two
-#: neighbouring words, count so much of what the word does.
-LONG, EXPONENT, PIECES, PAIRS = 6, 2.0, 0.7, 0.5
+#: Letters of a word that counts in full; and what all pieces of a word, and two neighbouring words, count beside it.
+LONG, PIECES, PAIRS = 6, 1.0, 0.3
 #: Letters of a piece of a word.
 PIECE = 4
 
@@ -108,4 +107,4 @@ def _features(token: Token) -> list[tuple[str, float]]:
 def _weight(word: str) -> float:
     """What a word counts; a character of a script without spaces may be a word of its own."""
     n = len(word) if word.isascii() else 2 * len(word)
-    return float(min(n / LONG, 1.0) ** EXPONENT)
+    return float(min(n / LONG, 1.0) ** 1.5)

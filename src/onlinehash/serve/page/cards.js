@@ -87,7 +87,8 @@ export function titleOf(item) {
 function textParts(item) {
   const title = titleOf(item);
   const text = textOf(item);
-  return [...(title === text ? [] : [make("strong.title", {}, title)]), make("span.words", {}, text)];
+  const named = title.split(/(?<=[._(])/).flatMap((part) => [make("wbr"), part]); // names of code break at their parts
+  return [...(title === text ? [] : [make("strong.title", {}, ...named)]), make("span.words", {}, text)];
 }
 
 /** The button that shows all of a long text, and less of it again. */

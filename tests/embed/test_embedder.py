@@ -40,7 +40,7 @@ def test_objects_with_encode_and_functions(model: Any) -> None:
 
 @pytest.mark.parametrize("texts", ["banana", [1], [None], 7, b"banana", [["banana"]]])
 def test_what_is_no_list_of_texts(texts: Any) -> None:
-    with pytest.raises(InvalidInput, match="expected .*texts"):
+    with pytest.raises(InvalidInput, match=r"expected .*texts"):
         Embedding(Letters()).encode(texts)
 
 

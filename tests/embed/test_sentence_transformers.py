@@ -16,7 +16,7 @@ sentence_transformers = pytest.importorskip(
     reason="sentence-transformers is not installed; it brings torch, and no other test needs it",
 )
 
-WORDS = "[PAD] [UNK] [CLS] [SEP] open close a file window read write the day warm of".split()
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "open", "close", "a", "file", "window", "the", "day", "warm"]
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +49,11 @@ def test_a_model_by_name_in_an_index_and_in_a_service(folder: Path, tmp_path: Pa
     index.close()
 
     again: Any = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
-    with LiveIndex.open(tmp_path / "items", embed=again) as index, serve.background(index) as url:
-        with connect(url) as remote:
-            hits = remote.find_text(texts, k=1)
-            assert hits.ids.ravel().tolist() == [0, 1, 2]
-            np.testing.assert_allclose(hits.distances, 0, atol=1e-5)
+    index = LiveIndex.open(tmp_path / "items", embed=again)
+    with serve.background(index) as url, connect(url) as remote:
+        hits = remote.find_text(texts, k=1)
+        assert hits.ids.ravel().tolist() == [0, 1, 2]
+        np.testing.assert_allclose(hits.distances, 0, atol=1e-5)
     with pytest.raises(InvalidInput, match="holds vectors of the embedder"):
         LiveIndex.open(tmp_path / "items", embed="lexical")
 

@@ -178,7 +178,7 @@ def test_a_remote_index_has_the_methods_of_a_live_one() -> None:
         for index in (here, there):
             with pytest.raises(UnknownId):
                 index.learn_text("a", 77, True)
-            with pytest.raises(InvalidInput, match="expected .*texts"):
+            with pytest.raises(InvalidInput, match=r"expected .*texts"):
                 index.add_texts("not a list")
     here.close()
 

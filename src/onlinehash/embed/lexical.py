@@ -5,8 +5,9 @@ to a signed place of the vector (Weinberger, Dasgupta, Langford, Smola, Attenber
 multitask learning*, ICML 2009). Inner products of such vectors are those of the sets, up to noise of about one over the
 square root of their length.
 
-Word frequencies are not learned, so that a text has the same vector for ever. A word's length stands for them: in all
-languages that were looked at, frequent words are short (Zipf's law of abbreviation), and the shortest count least.
+Word frequencies are not learned, so that a text has the same vector for ever. A word's length stands for them: in most
+languages frequent words are short (Zipf's law of abbreviation), so short ones count less, and those that hold English
+sentences together count least.
 """
 
 from __future__ import annotations
@@ -31,6 +32,16 @@ _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 LONG, PIECES, PAIRS = 6, 1.0, 0.3
 #: Letters of a piece of a word.
 PIECE = 4
+
+#: The words that English sentences are held together by, which say little of what they are about, and what they count.
+_FREQUENT = """
+a about after all also an and any are as at be been but by can could did do does for from had has have he her his how i
+if in into is it its may me more most my no not of on only or other our out over she should so some such than that the
+their them then there these they this those to too up us was we were what when where which while who why will with would
+you your
+"""
+FREQUENT = frozenset(_FREQUENT.split())
+LEAST = 0.1
 
 Token: TypeAlias = str | tuple[str, str]
 
@@ -106,5 +117,7 @@ def _features(token: Token) -> list[tuple[str, float]]:
 
 def _weight(word: str) -> float:
     """What a word counts; a character of a script without spaces may be a word of its own."""
+    if word in FREQUENT:
+        return LEAST
     n = len(word) if word.isascii() else 2 * len(word)
-    return float(min(n / LONG, 1.0) ** 1.5)
+    return min(n / LONG, 1.0)

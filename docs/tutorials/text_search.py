@@ -14,7 +14,7 @@ SUBJECTS = {
     "sign-in": (
         ["I cannot log in", "My password is rejected", "The account is locked", "Two-factor codes never arrive",
          "The reset link has expired", "My user name is unknown", "It logs me out again"],
-        ["since this morning", "on my phone", "after the update", "from the office", "in any browser", "with a new laptop"],
+        ["since this morning", "on my phone", "after the update", "from the office", "in any browser", "on a laptop"],
     ),
     "payment": (
         ["My card was declined", "I was charged twice", "The invoice shows a wrong amount", "Please send a receipt",
@@ -24,7 +24,7 @@ SUBJECTS = {
     "delivery": (
         ["The parcel has not arrived", "Tracking shows no movement", "The box came damaged", "It went to a neighbour",
          "The courier rang nowhere", "Half of it is missing", "Customs keeps it"],
-        ["since Monday", "from your warehouse", "at my address", "during the storm", "in the second van", "near the border"],
+        ["since Monday", "from your warehouse", "at my address", "during the storm", "in the second van", "abroad"],
     ),
     "bug": (
         ["The app crashes", "The screen stays white", "Saving a file fails", "The search finds nothing",
@@ -106,7 +106,7 @@ with serve.background(index, label="subject") as url, connect(url) as remote:
     same = remote.find_text(QUERY, k=4).ids.tolist() == index.find_text(QUERY, k=4).ids.tolist()
     print(f"\nover HTTP, after it was closed and opened: the same answers? {same}")
     remote.add_texts(["The direct debit failed. Please help."], payloads=[{"subject": "payment"}])
-    remote.learn_text("money problem", len(tickets), similar=True)
-    (first,) = remote.find_text("money problem", k=1).ids.tolist()
-    print("the first ticket now:", remote.get(first).payload["text"])
+    remote.learn_text("automatic payments", len(tickets), similar=True)
+    (first,) = remote.find_text("automatic payments", k=1).ids.tolist()
+    print("'automatic payments' over HTTP:", remote.get(first).payload["text"])
 folder.cleanup()

@@ -64,8 +64,9 @@ def test_command_lines_that_make_no_sense() -> None:
     for arguments, message in {
         ("fly",): "No such command 'fly'.",
         ("learn", "--fly"): "No such option: --fly",
-        ("learn",): "Missing argument",
-        ("learn", "p.jsonl"): "Missing option '--output'",
+        ("learn",): "learn needs files",
+        ("learn", "p.jsonl"): "learn needs files of pairs or labelled vectors, and --output",
+        ("search", "i.oh"): "search needs a file",
         ("info", "a.oh", "b.oh"): "Got unexpected extra argument",
         ("index", "x.npy"): "Missing option '--output'",
         ("index", "x.npy", "-o", "i.oh", "--kind", "tree"): "Invalid value for '--kind'",

@@ -42,6 +42,7 @@ class MilvusIndex(StoreIndex):
             `http://host:port` of a cluster.
         learner : a learner, which may have learned already; the index has a copy of its own. None: the recommended.
         n_bits : in place of a learner: the length of a code, where None is 64.
+        embed : what makes vectors of texts, as in `LiveIndex`.
         name : what the names of its collections begin with.
         token : `user:password` or a key, for a cluster that asks for one.
         """

@@ -42,6 +42,7 @@ class PostgresIndex(StoreIndex):
         address : what PostgreSQL's own programs take: `postgresql://user@host:port/database`, or `host=... user=...`.
         learner : a learner, which may have learned already; the index has a copy of its own. None: the recommended.
         n_bits : in place of a learner: the length of a code, where None is 64.
+        embed : what makes vectors of texts, as in `LiveIndex`.
         shards : addresses of servers that hold the rows, each a part of them; none, and the first server does.
         role : one that is there already and may then open, search and change the index, but not its tables.
         search : `multi` (tables of parts of codes), `scan` (all codes), or with pgvector `pgvector` (all codes), `hnsw`

@@ -146,7 +146,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     no_query = lines(tmp_path / "no.jsonl", [{"shown": [1], "clicked": [1]}])
     no_verdict = lines(tmp_path / "none.jsonl", [{"query": 1, "id": 2}])
     for arguments, problem in [
-        (["--clicks", log], "--clicks and --embed need --index"),
+        (["--clicks", log], "--clicks, --embed and --schema need --index"),
         (["--clicks", log, "--index", tmp_path / "nothing"], "there is no index in"),
         (["--index", tmp_path / "items"], "needs files"),
         (["--index", tmp_path / "items", log, "--output", "model.oh"], "--output cannot be combined with --index"),

@@ -27,6 +27,7 @@ Format = Annotated[
     typer.Option(help="jsonl, csv, parquet, npz or npy, if the file name does not tell.", show_default=False),
 ]
 Device = Annotated[Literal["cpu", "cuda"], typer.Option(help="Where to search; a CUDA card has to hold all codes.")]
+Schema = Annotated[str | None, typer.Option(help="In PostgreSQL: the schema of the index.", show_default="onlinehash")]
 Embed = Annotated[
     str | None,
     typer.Option(
@@ -125,6 +126,7 @@ def learn(
         float, typer.Option(min=0, max=10, help="With --clicks: how fast attention falls along the list.")
     ] = 0.0,
     embed: Embed = None,
+    schema: Schema = None,
     method: Annotated[
         str | None,
         typer.Option(help="A name from `onlinehash methods`.", show_default=RECOMMENDED, autocompletion=_method_names),
@@ -174,10 +176,12 @@ def learn(
             raise InvalidInput("learn --index needs files: --clicks FILE, or files of ratings or verdicts.")
         from onlinehash.cli import learn_feedback
 
-        learn_feedback.learn(index, [*files, *(clicks or [])], embed, format, skip_weight, position_bias, as_json)
+        learn_feedback.learn(
+            index, schema, [*files, *(clicks or [])], embed, format, skip_weight, position_bias, as_json
+        )
         return
-    if clicks or embed is not None:
-        raise InvalidInput("--clicks and --embed need --index TARGET, the index whose items were shown.")
+    if clicks or embed is not None or schema is not None:
+        raise InvalidInput("--clicks, --embed and --schema need --index TARGET, the index whose items were shown.")
     if not files or output is None:
         raise InvalidInput("learn needs files of pairs or labelled vectors, and --output FILE or --index TARGET.")
     learner = parameters.resume(resume, choices) if resume else parameters.make_learner(choices)
@@ -264,6 +268,7 @@ def search(
         typer.Option(help="Instead of a file: a text to find; the index must hold texts.", show_default=False),
     ] = None,
     embed: Embed = None,
+    schema: Schema = None,
     k: Annotated[
         int | None, typer.Option("-k", min=0, help="How many of the nearest to find.", show_default="10")
     ] = None,
@@ -286,12 +291,12 @@ def search(
             raise InvalidInput("--text cannot be combined with a file of queries, --radius, --output or --format.")
         from onlinehash.cli import search_text
 
-        search_text.search_text(index, text, search.NEIGHBOURS if k is None else k, embed, as_json)
+        search_text.search_text(index, schema, text, search.NEIGHBOURS if k is None else k, embed, as_json)
         return
     if queries is None:
         raise InvalidInput("search needs a file of vectors or codes, or --text TEXT.")
-    if embed is not None:
-        raise InvalidInput("--embed needs --text TEXT.")
+    if embed is not None or schema is not None:
+        raise InvalidInput("--embed and --schema need --text TEXT.")
     search.search(index, queries, k, radius, jobs, device, output, format, as_json)
 
 
@@ -371,9 +376,7 @@ def serve(
     target: Annotated[
         str, typer.Argument(help="The folder of a live index, created if it does not exist, or postgresql://...")
     ] = "items",
-    schema: Annotated[
-        str | None, typer.Option(help="In PostgreSQL: the schema of the index.", show_default="onlinehash")
-    ] = None,
+    schema: Schema = None,
     memory: Annotated[bool, typer.Option("--memory", help="Keep everything in memory.")] = False,
     demo: Annotated[
         bool,
@@ -542,9 +545,7 @@ def load(
         ),
     ] = None,
     embed: Embed = None,
-    schema: Annotated[
-        str | None, typer.Option(help="In PostgreSQL: the schema of the index.", show_default="onlinehash")
-    ] = None,
+    schema: Schema = None,
     method: NewMethod = None,
     bits: NewBits = None,
     features: NewFeatures = None,
@@ -574,9 +575,7 @@ def consume(
             help="The folder of a live index, created if it does not exist, or postgresql://...", show_default=False
         ),
     ],
-    schema: Annotated[
-        str | None, typer.Option(help="In PostgreSQL: the schema of the index.", show_default="onlinehash")
-    ] = None,
+    schema: Schema = None,
     batch: Annotated[int, typer.Option(min=1, max=100_000, help="Messages per batch.")] = 500,
     until_empty: Annotated[bool, typer.Option("--until-empty", help="Stop when no messages are left.")] = False,
     name: Annotated[

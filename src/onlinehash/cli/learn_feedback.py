@@ -13,6 +13,7 @@ from onlinehash.progress import progress_bar
 
 def learn(
     target: str,
+    schema: str | None,
     files: Sequence[str],
     embed: str | None,
     format: str | None,
@@ -30,7 +31,7 @@ def learn(
     nothing = parameters.Choices(None, None, None, None, None)
     began = time.perf_counter()
     embedder = parameters.load_embedder(embed)
-    with parameters.open_index(target, None, nothing, embed=embedder) as index, progress_bar(len(files)) as show:
+    with parameters.open_index(target, schema, nothing, embed=embedder) as index, progress_bar(len(files)) as show:
         found = []
         for number, file in enumerate(files):
 

@@ -9,7 +9,7 @@ from onlinehash.live.texts import FIELD
 SHOWN = 90
 
 
-def search_text(path: str, text: str, k: int, embed: str | None, as_json: bool) -> None:
+def search_text(path: str, schema: str | None, text: str, k: int, embed: str | None, as_json: bool) -> None:
     """Find what is nearest to a text, in a folder or in PostgreSQL, and print it with its texts."""
     from onlinehash.index.api import VectorIndex
     from onlinehash.live.index import LiveIndex
@@ -19,7 +19,7 @@ def search_text(path: str, text: str, k: int, embed: str | None, as_json: bool) 
     if parameters.is_postgres(path):
         from onlinehash.stores.postgres.index import PostgresIndex
 
-        index = PostgresIndex.open(path, embed=embedder)
+        index = PostgresIndex.open(path, schema=schema or "onlinehash", embed=embedder)
     else:
         index = LiveIndex.open(path, read_only=True, embed=embedder)
     with index:

@@ -232,17 +232,22 @@ def test_what_arrives_together_is_embedded_together() -> None:
 
 
 def test_a_search_does_not_wait_for_all_that_others_add() -> None:
+    model = Gated()
+
     async def steps(queue: EmbeddingQueue) -> Any:
+        model.gate.clear()
         many = asyncio.ensure_future(queue.vectors_of(["many"] * 10 * BATCH))
         await asyncio.sleep(0.01)
-        one = await queue.vectors_of(["one"])
-        assert not many.done()
-        assert len(queue) == 10 * BATCH
-        return one, await many
+        one = asyncio.ensure_future(queue.vectors_of(["one"]))
+        await asyncio.sleep(0.01)
+        assert len(queue) == 10 * BATCH + 1
+        model.gate.set()
+        return await one, await many
 
-    model = Gated()
     one, many = run(steps, model)
     assert (one.tolist(), many.shape) == ([[3, 1]], (10 * BATCH, 2))
+    assert model.calls[0] == ["many"] * BATCH  # which had begun
+    assert "one" in model.calls[1]
     assert max(map(len, model.calls)) <= BATCH
 
 

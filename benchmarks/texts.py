@@ -5,7 +5,8 @@
 Two embedders: `lexical`, which takes a fraction of a millisecond for a text, and a deep averaging network on top of it
 (Iyyer et al., 2015; here with random weights), which takes about as long for a text as the smallest sentence encoders.
 The service is a process of its own, and a few connections send it texts, many at a time: first all of them to be added,
-then all of them to be found. The embedder alone makes as many vectors in this process, before and after.
+then all of them to be searched by codes, then some of them to be found by vectors as well, which takes milliseconds for
+each whatever made the vectors. The embedder alone makes as many vectors in this process, before and after.
 """
 
 from __future__ import annotations
@@ -63,25 +64,32 @@ def alone(name: str, texts: list[str], batch: int) -> float:
     return len(texts) / (time.perf_counter() - began)
 
 
-def through(name: str, texts: list[str], batch: int, connections: int) -> tuple[float, float]:
-    """Texts a second that are added, and that are found, through a service."""
+def through(name: str, texts: list[str], options: argparse.Namespace) -> list[float]:
+    """Texts a second that are added, searched by codes and found by vectors, through a service."""
+    finds = texts[: int(options.finds)]
     with http_server.service(None, "--bits", "64", "--embed", name, "--limit", "request_seconds=600") as served:
-        parts = [texts[start : start + batch] for start in range(0, len(texts), batch)]
-        with connect(f"http://127.0.0.1:{served.port}", timeout=600) as remote, ThreadPoolExecutor(connections) as pool:
-            remote.add_texts(texts[:batch])  # what is loaded at its first use is there
+        url = f"http://127.0.0.1:{served.port}"
+        with connect(url, timeout=600) as remote, ThreadPoolExecutor(options.connections) as pool:
+            remote.add_texts(texts[: options.batch])  # what is loaded at its first use is there
             remote.find_text(texts[:2], k=10)
             rates = []
-            for call in (remote.add_texts, lambda part: remote.find_text(part, k=10)):
+            for call, asked, batch in (
+                (remote.add_texts, texts, options.batch),
+                (lambda part: remote.search_text(part, k=10), texts, options.batch),
+                (lambda part: remote.find_text(part, k=10), finds, 50),
+            ):
+                parts = [asked[start : start + batch] for start in range(0, len(asked), batch)]
                 began = time.perf_counter()
                 list(pool.map(call, parts))
-                rates.append(len(texts) / (time.perf_counter() - began))
-    return rates[0], rates[1]
+                rates.append(len(asked) / (time.perf_counter() - began))
+    return rates
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--n", type=float, default=1e4, help="texts")
-    parser.add_argument("--batch", type=int, default=100, help="texts of a request")
+    parser.add_argument("--n", type=float, default=1e4, help="texts that are added and searched")
+    parser.add_argument("--finds", type=float, default=1e3, help="of these, texts that are found by vectors")
+    parser.add_argument("--batch", type=int, default=500, help="texts of a request")
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--embed", nargs="+", default=["lexical", "texts:Network"], help="embedders, by their names")
     options = parser.parse_args()
@@ -89,17 +97,15 @@ def main() -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
     print(common.machine())
     texts = made_up(int(options.n))
-    print(f"{len(texts):,} texts of {np.mean([len(text) for text in texts]):.0f} characters, texts a second")
-    print(
-        f"{'embedder':>14}  {'alone':>8}  {'added':>8}  {'found':>8}  {'both':>8}  ratio to alone: added, found, both"
-    )
+    print(f"{len(texts):,} texts of {np.mean([len(text) for text in texts]):.0f} characters; texts a second")
+    print(f"{'embedder':>14}" + "".join(f"{name:>10}" for name in ("alone", "added", "searched", "both", "found")))
     for name in options.embed:
         before = alone(name, texts, options.batch)
-        added, found = through(name, texts, options.batch, options.connections)
+        added, searched, found = through(name, texts, options)
         best = max(before, alone(name, texts, options.batch))
-        both = 2 / (1 / added + 1 / found)
-        rates = f"{best:>8.0f}  {added:>8.0f}  {found:>8.0f}  {both:>8.0f}"
-        print(f"{name:>14}  {rates}  {added / best:.2f}, {found / best:.2f}, {both / best:.2f}", flush=True)
+        rates = (best, added, searched, 2 / (1 / added + 1 / searched), found)
+        print(f"{name:>14}" + "".join(f"{rate:>10.0f}" for rate in rates))
+        print(f"{'beside alone':>14}" + "".join(f"{rate / best:>10.2f}" for rate in rates), flush=True)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from onlinehash.planning import costs, measuring
-from tests.cli.running import done, refused
+from onlinehash.planning import costs, measurements
+from tests.cli.running import done, onlinehash, refused
 from tests.planning.sizes import TINY
 
 
@@ -50,6 +50,7 @@ def test_json_has_all_of_it() -> None:
 def test_a_card_is_a_design() -> None:
     text = done("plan", "--items", "1e10", "--memory", 1e4, "--card", 141).out
     assert "a card of 141 GB" in text
+    assert "and of NVIDIA H200\n" in text
     options = ("--memory", 1e4, "--card", 141, "--json")
     plans = {
         items: {plan["design"]: plan for plan in done("plan", "--items", items, *options).document["plans"]}
@@ -63,6 +64,10 @@ def test_a_card_is_a_design() -> None:
     assert one["scans_per_second"] > flat["scans_per_second"]
     assert "GpuIndex" not in {plan["design"] for plan in done("plan", "--items", "1e9", "--json").document["plans"]}
     assert "--store local" in refused("plan", "--card", 141, "--store", "postgres")[1]
+    done("plan", "--items", "1e8", "--card", 139.8)  # about the card that was measured
+    smaller = onlinehash("plan", "--items", "1e8", "--card", 24)
+    assert smaller.code == 0
+    assert "the speeds are those of NVIDIA H200 of 141 GB, not of a card of 24 GB" in smaller.err
 
 
 def test_a_measured_distance_decides_what_look_ups_cost() -> None:
@@ -88,7 +93,7 @@ def test_costs_come_from_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_measuring_writes_a_file_to_plan_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "Sizes", lambda: TINY)
+    monkeypatch.setattr(measurements, "Sizes", lambda: TINY)
     file = tmp_path / "costs.toml"
     assert f"to {file}" in done("plan", "--measure", file).out
     assert [path.name for path in tmp_path.iterdir()] == ["costs.toml"]
@@ -99,7 +104,7 @@ def test_measuring_writes_a_file_to_plan_with(tmp_path: Path, monkeypatch: pytes
 def test_measuring_with_as_much_as_users_do(tmp_path: Path) -> None:
     file = tmp_path / "costs.toml"
     done("plan", "--measure", file)
-    assert costs.read(str(file)).search.large == pytest.approx(measuring.Sizes().large, rel=1e-5)  # six digits are kept
+    assert costs.read(str(file)).search.large == pytest.approx(measurements.Sizes().large, rel=1e-5)  # six digits
 
 
 @pytest.mark.parametrize(
@@ -126,7 +131,7 @@ def test_measuring_with_as_much_as_users_do(tmp_path: Path) -> None:
     ids=" ".join,
 )
 def test_nonsense_is_refused(options: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "Sizes", lambda: TINY)
+    monkeypatch.setattr(measurements, "Sizes", lambda: TINY)
     monkeypatch.chdir(tmp_path)
     code, message = refused("plan", *options)
     assert code == 2

@@ -167,6 +167,7 @@ def test_a_remote_index_has_the_methods_of_a_live_one() -> None:
             lambda index: index.add_texts(["one more"], [9]),
             lambda index: index.payloads_of([1, 9]),
             lambda index: index.find_text("files", 3),
+            lambda index: index.find_text("files", 3, payloads=True).payloads,
             lambda index: index.find_text(["files", "day"], 2, {"n": {">": 1}}),
             lambda index: index.search_text("files", 3),
             lambda index: len(index.learn_text("stationery", [4, 0], [True, False], 0.5)),

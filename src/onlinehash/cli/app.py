@@ -11,13 +11,16 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 import typer
 
 from onlinehash.cli import experiment_app, output, postgres_app
+from onlinehash.cli.help import RepeatedArgument
+from onlinehash.cli.options import with_options
+from onlinehash.cli.serve_options import Options as ServeOptions
 from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.learners.registry import RECOMMENDED
 
 #: What typer raises for a command line that it cannot understand; it has no public name for the base class.
 USAGE_ERROR = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
 
-app = typer.Typer(name="onlinehash", rich_markup_mode=None)
+app = typer.Typer(name="onlinehash", rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 app.add_typer(experiment_app.app, name="experiment")
 app.add_typer(postgres_app.app, name="postgres")
 
@@ -92,11 +95,12 @@ def methods(
     methods.show(bibtex, as_json)
 
 
-@app.command()
+@app.command(cls=RepeatedArgument)
 def learn(
     files: Annotated[
         list[str] | None,
         typer.Argument(
+            metavar="FILE",
             help="Files of pairs or of labelled vectors; with --index, of clicks, ratings or verdicts on items; - is "
             "standard input.",
             show_default=False,
@@ -372,81 +376,19 @@ def export(
 
 
 @app.command()
+@with_options(ServeOptions)
 def serve(
-    target: Annotated[
-        str, typer.Argument(help="The folder of a live index, created if it does not exist, or postgresql://...")
-    ] = "items",
-    schema: Schema = None,
-    memory: Annotated[bool, typer.Option("--memory", help="Keep everything in memory.")] = False,
-    demo: Annotated[
-        bool,
-        typer.Option("--demo", help="Serve handwritten digits, or texts (--demo text), with a simulated teacher."),
-    ] = False,
-    host: Annotated[str, typer.Option(help="Where to listen; hosts other than loopback need a token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Which port; 0 is any free port.")] = 8000,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Let other machines in without a token (ONLINEHASH_TOKEN).")
-    ] = False,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="Another host name of the service.", show_default=False),
-    ] = None,
+    options: ServeOptions,
     method: NewMethod = None,
     bits: NewBits = None,
     features: NewFeatures = None,
     seed: NewSeed = None,
     settings: NewSettings = None,
-    refresh: Annotated[
-        str | None,
-        typer.Option(
-            metavar="POLICY", help="When codes follow the learner, such as every:50.", show_default="when_changed:0.05"
-        ),
-    ] = None,
-    sync: Annotated[
-        Literal["full", "batch"],
-        typer.Option(help="Wait for the disk at every change, or leave writing to the system."),
-    ] = "full",
-    device: Device = "cpu",
-    label: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="The payload field that holds a label.", show_default=False)
-    ] = None,
-    pictures: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND",
-            help="How items are shown: 8x8 (vectors are pixels), gist, gist-colour or payload:FIELD.",
-            show_default=False,
-        ),
-    ] = None,
-    held_out: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Labelled vectors on which to measure the search.", show_default=False),
-    ] = None,
-    compare: Annotated[
-        bool,
-        typer.Option("--compare", help="Run other methods on the same items and pairs, for comparison on the page."),
-    ] = False,
-    embed: Embed = None,
-    readers: Annotated[int, typer.Option(min=0, max=64, help="Additional processes that answer searches.")] = 0,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Follow an index that another process writes.")
-    ] = False,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE", help="A limit, such as batch=1000; docs/http.md lists all.", show_default=False
-        ),
-    ] = None,
-    log_requests: Annotated[bool, typer.Option("--log-requests", help="Write a line for each request.")] = False,
     as_json: Json = False,
 ) -> None:
     """Serve an index over HTTP, with a page for searching and teaching."""
     from onlinehash.cli import parameters, serve
 
-    options = serve.Options(
-        target, schema, memory, demo, read_only, readers, host, port, insecure, allow_host, refresh, sync, device,
-        label, pictures, held_out, compare, embed, limit, log_requests,
-    )  # fmt: skip
     serve.serve(options, parameters.Choices(method, bits, features, seed, settings), as_json)
 
 

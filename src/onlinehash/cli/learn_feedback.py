@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from onlinehash import feedback
 from onlinehash.cli import output, parameters
+from onlinehash.cli.options import is_postgres
 from onlinehash.errors import InvalidInput
 from onlinehash.progress import progress_bar
 
@@ -25,7 +26,7 @@ def learn(
     from onlinehash.consume.address import without_login
     from onlinehash.live.storage import Storage
 
-    is_folder = not parameters.is_postgres(target)
+    is_folder = not is_postgres(target)
     if is_folder and not Storage.exists(target):
         raise InvalidInput(f"there is no index in {target}; make one with `onlinehash load`.")
     nothing = parameters.Choices(None, None, None, None, None)

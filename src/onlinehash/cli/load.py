@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import chain
 
 from onlinehash.cli import output, parameters
+from onlinehash.cli.options import is_postgres
 from onlinehash.errors import InvalidInput, NotSupported
 from onlinehash.index.api import Capability, VectorIndex
 from onlinehash.live.storage import Storage
@@ -42,7 +43,7 @@ def load(options: Options, choices: parameters.Choices, as_json: bool) -> None:
     if begin is None:
         raise InvalidInput(f"{options.file} has no items.")
     has_vectors = read(begin).X is not None  # before the index: a file that cannot be used makes no folder
-    is_new = not parameters.is_postgres(options.target) and not Storage.exists(options.target)
+    is_new = not is_postgres(options.target) and not Storage.exists(options.target)
     embed = parameters.load_embedder(options.embed or ("lexical" if is_new and not has_vectors else None))
     with parameters.open_index(options.target, options.schema, choices, embed=embed) as index, progress_bar() as show:
         if not index.supports(Capability.POSITIONS):

@@ -14,13 +14,16 @@ from onlinehash.cli import output
 from onlinehash.cli import target as targets
 from onlinehash.errors import InvalidInput
 from onlinehash.planning import costs as unit_costs
-from onlinehash.planning import distances, planning
+from onlinehash.planning import distances
 from onlinehash.planning.designs import designs
-from onlinehash.planning.planning import Plan
+from onlinehash.planning.plan import Plan, make
 from onlinehash.planning.workload import GB, K, Machine, Workload
 
 #: What a plan without a number of items is made for.
 SIZES = (1e7, 1e8, 1e9, 1e10)
+
+#: A card whose memory differs by more than this share from that of the card that was measured is another one.
+SAME_CARD = 0.1
 
 _LABELS = {"change": "while codes change"}
 
@@ -54,16 +57,24 @@ def show(wishes: Wishes, costs_file: str | None, as_json: bool) -> None:
     machine = Machine(wishes.memory * GB, wishes.cores, disk, card)
     if card is not None and wishes.store != "local":
         raise InvalidInput(f"--card is for --store local; {wishes.store} searches no codes on a card.")
+    measured = None if card is None else costs.card
+    if card and measured and measured.memory and abs(card / (measured.memory * GB) - 1) > SAME_CARD:
+        output.warn(
+            f"the speeds are those of {measured.name} of {measured.memory:g} GB, not of a card of {_bytes(card)}; "
+            "measure yours with benchmarks/gpu.py, and plan with --costs.",
+            as_json,
+        )
     works = [_workload(wishes, items) for items in sizes]
     offered = [design for work in works for design in designs(wishes.store, work, costs, card is not None)]
-    plans = [planning.make(design, machine) for design in offered]
+    plans = [make(design, machine) for design in offered]
     if as_json:
         output.print_json({"costs": costs.machine, "machine": machine, "data": works[0].data._asdict(), "plans": plans})
         return
     parts = [f"{_bytes(machine.memory)}", f"{machine.cores} cores"]
     parts += [f"{_bytes(machine.disk)} of disk"] if machine.disk is not None else []
     parts += [f"a card of {_bytes(machine.card)}"] if machine.card is not None else []
-    print(f"machines of {', '.join(parts)}; costs of {costs.machine}\n")
+    searched = "" if measured is None else f", and of {measured.name}"
+    print(f"machines of {', '.join(parts)}; costs of {costs.machine}{searched}\n")
     if wishes.items is None:
         output.print_columns(_table(plans, works[0]))
     else:
@@ -73,16 +84,16 @@ def show(wishes: Wishes, costs_file: str | None, as_json: bool) -> None:
 
 def measure(path: str, postgres: str | None, milvus: str | None, as_json: bool) -> None:
     """Write the unit costs of this machine to a file."""
-    from onlinehash.planning import measuring, measuring_stores
+    from onlinehash.planning import measurements, store_measurements
     from onlinehash.progress import progress_bar
 
     targets.check(path)
     addresses = {name: address for name, address in (("postgres", postgres), ("milvus", milvus)) if address is not None}
-    stores = {name: partial(measuring_stores.MEASURES[name], address) for name, address in addresses.items()}
-    with progress_bar(measuring.N_STEPS + len(stores)) as bar:
+    stores = {name: partial(store_measurements.MEASURES[name], address) for name, address in addresses.items()}
+    with progress_bar(measurements.N_STEPS + len(stores)) as bar:
         steps = count()
         folder = Path(path).resolve().parent
-        costs = measuring.measure(folder, show=lambda step: bar(next(steps), step), stores=stores)
+        costs = measurements.measure(folder, show=lambda step: bar(next(steps), step), stores=stores)
     Path(path).write_text(unit_costs.text_of(costs), "utf-8")
     if as_json:
         output.print_json({"output": path, "costs": costs})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onlinehash.cli import output, parameters
+from onlinehash.cli.options import is_postgres
 from onlinehash.live.texts import FIELD
 
 #: Characters of a hit's text that are printed.
@@ -16,7 +17,7 @@ def search_text(path: str, schema: str | None, text: str, k: int, embed: str | N
 
     embedder = parameters.load_embedder(embed)
     index: VectorIndex
-    if parameters.is_postgres(path):
+    if is_postgres(path):
         from onlinehash.stores.postgres.index import PostgresIndex
 
         index = PostgresIndex.open(path, schema=schema or "onlinehash", embed=embedder)

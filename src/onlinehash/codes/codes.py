@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash.codes import layout
 from onlinehash.errors import InvalidInput
@@ -21,6 +22,19 @@ class Codes:
     Codes do not change; indexing by a slice or an array gives other Codes. `planes` is how they lie in memory (see
     `layout`). They come from booleans (`from_bits`) and from the packed layouts of others: FAISS, NumPy's `packbits`
     and pgvector's `bit` type, and go back to them. In those the columns of all models follow one another without gaps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import Codes
+    >>> codes = Codes.from_bits(np.array([[True, False, True], [False, False, True]]))
+    >>> codes
+    Codes(n=2, n_bits=3)
+    >>> codes.to_faiss()
+    array([[5],
+           [4]], dtype=uint8)
+    >>> codes[1].to_pgvector()
+    ['001']
     """
 
     __slots__ = ("_n", "_n_bits", "_n_models", "_planes")
@@ -31,17 +45,28 @@ class Codes:
     _planes: np.ndarray
 
     @classmethod
-    def from_bits(cls, bits: Any, n_models: int = 1) -> Codes:
-        """Pack a boolean array `(n, n_models * n_bits)`."""
+    def from_bits(cls, bits: ArrayLike, n_models: int = 1) -> Codes:
+        """Pack a boolean array of shape `(n, n_models * n_bits)`.
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If it is not such an array.
+        """
         try:
             bits = np.asarray(bits)
         except ValueError:
-            raise InvalidInput("expected a boolean array (n, bits), got rows of unequal length.") from None
+            raise InvalidInput(expected="a boolean array (n, bits)", got="rows of unequal length") from None
         _check_width(1, n_models)
         if bits.ndim != 2 or bits.dtype != np.bool_ or bits.shape[1] == 0 or bits.shape[1] % n_models:
             raise InvalidInput(
-                f"expected a boolean array (n, bits) with a multiple of {n_models} columns, "
-                f"got {bits.dtype} {bits.shape}; compare your projections with 0 to get booleans."
+                expected=f"a boolean array (n, bits) with a multiple of {n_models} columns",
+                got=f"{bits.dtype} {bits.shape}",
+                hint="compare your projections with 0 to get booleans",
             )
         n_bits = bits.shape[1] // n_models
         _check_width(n_bits, n_models)
@@ -53,17 +78,19 @@ class Codes:
         """Codes that lie in planes already; they are kept, not copied, and must not change any more."""
         _check_width(n_bits, n_models)
         if not _is_whole(n) or n < 0:
-            raise InvalidInput(f"expected n to be a number of codes, got {n!r}.")
+            raise InvalidInput(expected="n to be a number of codes", got=f"{n!r}")
         shape = (-(-n // layout.LANES), n_models * layout.planes_per_model(n_bits), layout.LANES)
         if planes.shape != shape or planes.dtype != np.uint8 or not planes.flags.c_contiguous:
-            raise InvalidInput(f"expected contiguous planes of dtype uint8 {shape}, got {planes.dtype} {planes.shape}.")
+            raise InvalidInput(
+                expected=f"contiguous planes of dtype uint8 {shape}", got=f"{planes.dtype} {planes.shape}"
+            )
         codes = cls.__new__(cls)
         codes._planes = read_only(planes)
         codes._n, codes._n_bits, codes._n_models = n, n_bits, n_models
         return codes
 
     def checked(self) -> Codes:
-        """Themselves, if their padding is zero, as it must be; what comes from elsewhere may be otherwise."""
+        """Return the codes themselves, if their padding is zero as it must be; for codes that come from elsewhere."""
         used = self.n_bits % 8
         padding = self._planes[:, layout.planes_per_model(self.n_bits) - 1 :: layout.planes_per_model(self.n_bits)]
         lanes = len(self) % layout.LANES
@@ -73,16 +100,34 @@ class Codes:
 
     @classmethod
     def from_packbits(
-        cls, packed: Any, n_bits: int, n_models: int = 1, bitorder: Literal["big", "little"] = "big"
+        cls, packed: ArrayLike, n_bits: int, n_models: int = 1, bitorder: Literal["big", "little"] = "big"
     ) -> Codes:
-        """Codes packed by `np.packbits(bits, axis=1, bitorder=bitorder)`, uint8 `(n, ceil(n_models * n_bits / 8))`."""
+        """Take over codes packed by `np.packbits(bits, axis=1, bitorder=bitorder)`.
+
+        Parameters
+        ----------
+        packed : array-like of uint8, of shape (n, ceil(n_models * n_bits / 8))
+        n_bits : int
+        n_models : int, default=1
+        bitorder : {"big", "little"}, default="big"
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If type or shape do not fit, or bits of the padding are set.
+        """
         _check_width(n_bits, n_models)
         _check_order(bitorder)
         columns, packed = n_bits * n_models, np.asarray(packed)
         if packed.ndim != 2 or packed.dtype != np.uint8 or packed.shape[1] != -(-columns // 8):
             raise InvalidInput(
-                f"expected packed codes of dtype uint8 and shape (n, {-(-columns // 8)}) for {columns} bits, "
-                f"got {packed.dtype} {packed.shape}; pack boolean arrays with Codes.from_bits."
+                expected=f"packed codes of dtype uint8 and shape (n, {-(-columns // 8)}) for {columns} bits",
+                got=f"{packed.dtype} {packed.shape}",
+                hint="pack boolean arrays with Codes.from_bits",
             )
         if bitorder == "little" and _bytes_are_shared_alike(n_bits, n_models):
             return cls.from_rows(packed, n_bits, n_models).checked()
@@ -92,29 +137,59 @@ class Codes:
         return cls.from_bits(bits[:, :columns], n_models)
 
     @classmethod
-    def from_faiss(cls, packed: Any, n_bits: int, n_models: int = 1) -> Codes:
-        """Codes in the rows of FAISS's binary indexes: column 0 is the lowest bit of byte 0."""
+    def from_faiss(cls, packed: ArrayLike, n_bits: int, n_models: int = 1) -> Codes:
+        """Take over codes in the rows of FAISS's binary indexes: column 0 is the lowest bit of byte 0.
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If type or shape do not fit, or bits of the padding are set.
+        """
         return cls.from_packbits(packed, n_bits, n_models, "little")
 
     @classmethod
     def from_pgvector(cls, texts: Iterable[Any], n_models: int = 1) -> Codes:
-        """Codes as PostgreSQL writes its type `bit(n)`, one text of 0 and 1 each, or pgvector's `Bit` objects."""
+        """Take over codes as PostgreSQL writes its type `bit(n)`: strings of 0 and 1, or pgvector's `Bit` objects.
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If the strings are not all of one length, or have other characters.
+        """
         if isinstance(texts, str):
-            raise InvalidInput("expected a sequence of strings of 0 and 1, one for each code, got a single string.")
+            raise InvalidInput(expected="a sequence of strings of 0 and 1, one for each code", got="a single string")
         lines = [text.to_text() if hasattr(text, "to_text") else text for text in texts]
         widths = {len(line) if isinstance(line, str) and not line.strip("01") else 0 for line in lines}
         if len(widths) != 1 or 0 in widths:
-            raise InvalidInput("expected at least one string of 0 and 1, all of equal length, got something else.")
+            raise InvalidInput(expected="at least one string of 0 and 1, all of equal length", got="something else")
         digits = np.frombuffer("".join(lines).encode(), np.uint8).reshape(len(lines), -1)
         return cls.from_bits(digits == ord("1"), n_models)
 
     @classmethod
     def concatenate(cls, parts: Iterable[Codes]) -> Codes:
-        """Codes of one width, one after the other."""
+        """Join codes of one width.
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If there are none, or they differ in width.
+        """
         parts = list(parts)
         if not parts or len({(part.n_bits, part.n_models) for part in parts}) != 1:
             raise InvalidInput(
-                f"expected codes of equal width to concatenate, got {', '.join(map(repr, parts)) or 'none'}."
+                expected="codes of equal width to concatenate", got=f"{', '.join(map(repr, parts)) or 'none'}"
             )
         n, at = sum(map(len, parts)), 0
         planes = layout.aligned_planes(n, parts[0].n_planes)
@@ -163,35 +238,40 @@ class Codes:
         return self._planes.nbytes
 
     def bits(self) -> np.ndarray:
-        """Booleans `(n, n_models * n_bits)`."""
+        """Return the codes as booleans.
+
+        Returns
+        -------
+        ndarray of bool, of shape (n, n_models * n_bits)
+        """
         rows = self.rows().reshape(len(self), self.n_models, layout.planes_per_model(self.n_bits))
         bits = np.unpackbits(rows, axis=2, count=self.n_bits, bitorder="little")
         return bits.reshape(len(self), self.n_columns).view(np.bool_)
 
     def popcount(self) -> np.ndarray:
-        """How many bits are set in each code, `(n,)`."""
+        """Return how many bits are set in each code, `(n,)`."""
         counts = np.bitwise_count(self._planes).sum(axis=1, dtype=np.int64)
         return counts.reshape(-1)[: len(self)]
 
     def rows(self) -> np.ndarray:
-        """The bytes code by code, `(n, n_planes)`; each model begins at a byte of its own, column 0 is a lowest bit."""
+        """Return the bytes code by code, `(n, n_planes)`; each model begins at a byte of its own, lowest bit first."""
         rows = np.empty((len(self), self.n_planes), np.uint8)
         layout.get_rows(self._planes, 0, rows)
         return rows
 
     def to_packbits(self, bitorder: Literal["big", "little"] = "big") -> np.ndarray:
-        """What `np.packbits(codes.bits(), axis=1, bitorder=bitorder)` gives."""
+        """Return what `np.packbits(codes.bits(), axis=1, bitorder=bitorder)` gives."""
         _check_order(bitorder)
         if bitorder == "little" and _bytes_are_shared_alike(self.n_bits, self.n_models):
             return self.rows()
         return np.packbits(self.bits(), axis=1, bitorder=bitorder)
 
     def to_faiss(self) -> np.ndarray:
-        """Rows for FAISS's binary indexes of dimension `8 * ceil(n_columns / 8)`."""
+        """Return rows for FAISS's binary indexes of dimension `8 * ceil(n_columns / 8)`."""
         return self.to_packbits("little")
 
     def to_pgvector(self) -> list[str]:
-        """Texts of 0 and 1, as PostgreSQL reads its type `bit(n)`."""
+        """Return strings of 0 and 1, as PostgreSQL reads its type `bit(n)`."""
         text = (self.bits().view(np.uint8) + ord("0")).tobytes().decode()
         return [text[start : start + self.n_columns] for start in range(0, len(text), self.n_columns)]
 
@@ -214,7 +294,7 @@ class Codes:
         else:
             positions = np.ascontiguousarray(np.arange(len(self))[rows])
             if positions.ndim != 1:
-                raise InvalidInput(f"expected rows to be a number, a slice or a vector, got shape {positions.shape}.")
+                raise InvalidInput(expected="rows to be a number, a slice or a vector", got=f"shape {positions.shape}")
             n, planes = len(positions), layout.aligned_planes(len(positions), self.n_planes)
             layout.gather_codes(self._planes, positions, planes)
         return Codes.from_planes(planes, n, self.n_bits, self.n_models)
@@ -240,8 +320,8 @@ def _check_width(n_bits: int, n_models: int) -> None:
         or not 1 <= n_models * layout.planes_per_model(n_bits) <= MAX_PLANES
     ):
         raise InvalidInput(
-            f"expected codes of 1 to {MAX_BITS} bits, and at most {MAX_PLANES} bytes over all models, "
-            f"got {n_models!r} models of {n_bits!r} bits."
+            expected=f"codes of 1 to {MAX_BITS} bits, and at most {MAX_PLANES} bytes over all models",
+            got=f"{n_models!r} models of {n_bits!r} bits",
         )
 
 
@@ -251,9 +331,9 @@ def _is_whole(value: object) -> bool:
 
 def _check_order(bitorder: str) -> None:
     if bitorder not in ("big", "little"):
-        raise InvalidInput(f"expected bitorder to be 'big' or 'little', got {bitorder!r}.")
+        raise InvalidInput(expected="bitorder to be 'big' or 'little'", got=f"{bitorder!r}")
 
 
 def _bytes_are_shared_alike(n_bits: int, n_models: int) -> bool:
-    """Does packing all columns without gaps put the same bits into the same bytes as packing each model?"""
+    """Whether packing all columns without gaps puts the same bits into the same bytes as packing each model."""
     return n_models == 1 or n_bits % 8 == 0

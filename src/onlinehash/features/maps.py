@@ -49,12 +49,12 @@ def make_map(features: Any, dtype: Any = np.float64, seed: int = 0) -> FeatureMa
     if hasattr(features, "fit") and hasattr(features, "transform") and not isinstance(features, type):
         return TransformerMap(features, seed)
     raise InvalidParameter(
-        f"expected features to be None, RbfAnchors or a scikit-learn transformer, got {checks.shown(features)}."
+        expected="features to be None, RbfAnchors or a scikit-learn transformer", got=checks.shown(features)
     )
 
 
 def same_map(a: FeatureMap | None, b: FeatureMap | None) -> bool:
-    """Do two maps that are ready give the same features?"""
+    """Whether two maps that are ready give the same features."""
     return a is b or (type(a) is type(b) and same_values(vars(a), vars(b)))
 
 

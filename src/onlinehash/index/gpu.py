@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash.codes import Codes
+from onlinehash.errors import InvalidInput
 from onlinehash.gpu.codes import CardCodes, Runs
 from onlinehash.gpu.kernels import Kernels
 from onlinehash.gpu.shape import Shape, distances_of, positions_of
@@ -21,6 +23,16 @@ class GpuIndex(Index):
 
     The items stay in the memory of the host too (or in a file that is mapped), and the card follows every change. Codes
     that the card has no room for are refused. `n_jobs` has no effect on a card.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import FlatIndex, GpuIndex, OnlineHashing
+    >>> X = np.random.default_rng(0).standard_normal((1000, 16))
+    >>> codes = OnlineHashing(n_bits=32, random_state=0).observe(X).encode(X)
+    >>> found, expected = (index.search(codes[:5], k=3) for index in (GpuIndex(codes), FlatIndex(codes)))
+    >>> bool((found.ids == expected.ids).all())
+    True
     """
 
     _card: CardCodes
@@ -45,17 +57,29 @@ class GpuIndex(Index):
 
     # ------------------------------------------------------------------------------------------------ changes
 
-    def add(self, codes: Codes, ids: Any = None) -> None:
+    def add(self, codes: Codes, ids: ArrayLike | None = None) -> None:
         if isinstance(codes, Codes):  # anything else is refused below
             self._card.reserve(self._items.n_positions + len(codes))
         super().add(codes, ids)
 
-    def bury(self, ids: Any) -> None:
+    def bury(self, ids: ArrayLike) -> None:
         self._note_alive(np.unique(self._items.remove(ids) // 64))  # codes stay where they are
 
     def check_room(self, n: int) -> None:
         """Refuse n more items, or changes of so many, if the card may have no room for the fork that they go to."""
         self._card.check_copy(self._items.n_positions + n)
+
+    def check_removal(self) -> None:
+        """Refuse a removal if the card may have no room for the fork that it goes to."""
+        self._card.check_mask()
+
+    def compact(self) -> None:
+        """Dead positions go, if the card has room for a second copy of codes that others read; else they stay."""
+        try:
+            self._card.own(len(self))
+        except InvalidInput:
+            return
+        super().compact()
 
     def fork(self) -> GpuIndex:
         twin = super().fork()
@@ -63,9 +87,8 @@ class GpuIndex(Index):
         return twin
 
     def _touched(self, positions: np.ndarray) -> None:
-        blocks = np.unique(positions // 64)
-        self._card.put(self._items.planes, self._items.n_positions, blocks)
-        self._note_alive(blocks)
+        self._card.put(self._items.planes, self._items.n_positions, positions)
+        self._note_alive(np.unique(positions // 64))
 
     def _note_alive(self, blocks: np.ndarray | None) -> None:
         self._card.set_alive(self._items.alive if self._items.n_dead else None, blocks)

@@ -9,15 +9,15 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.errors import FormatError
 from onlinehash.index import keys as arrays
+from onlinehash.index.id_set import IdSet
 from onlinehash.index.ids_kernels import Keys, empty_table, enter, has_room, look_up
 from onlinehash.index.keys import appended, are_texts
-from onlinehash.index.naming import Naming
 from onlinehash.numeric.views import read_only
 
 _NO_TABLE = np.empty(0, np.uint32)
 
 
-class Ids(Naming):
+class Ids(IdSet):
     """All integers of 64 bits, or all strings, at positions that count the insertions from 0.
 
     As long as position i has the id i, nothing is stored. What finds an id is made when it is first asked for: a hash
@@ -215,12 +215,12 @@ class Ids(Naming):
                 raise FormatError("the offsets of the ids must start at 0 and never decrease.")
             new._keys = arrays.of_texts(_array(state, "data", np.uint8, int(offsets[-1])), offsets)
         elif kind != "range":
-            raise FormatError(f"expected ids of kind range, integers or strings, got {checks.shown(kind)}.")
+            raise FormatError(expected="ids of kind range, integers or strings", got=checks.shown(kind))
         if "dead" in state:
             new._dead = read_only(_array(state, "dead", np.bool_, n))
         number, least = state.get("next"), n if kind == "range" else -arrays.LARGEST
         if type(number) is not int or not least <= number <= arrays.LARGEST + 1:
-            raise FormatError(f"expected an unused number as the next of {n} ids, got {checks.shown(number)}.")
+            raise FormatError(expected=f"an unused number as the next of {n} ids", got=checks.shown(number))
         new._next = number
         return new
 
@@ -230,5 +230,5 @@ def _array(state: dict[str, Any], name: str, dtype: type, n: int) -> np.ndarray:
     value = state.get(name)
     if not isinstance(value, np.ndarray) or value.shape != (n,) or value.dtype != dtype:
         got = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
-        raise FormatError(f"expected {name} of the ids to be {np.dtype(dtype)} {(n,)}, got {got}.")
+        raise FormatError(expected=f"{name} of the ids to be {np.dtype(dtype)} {(n,)}", got=f"{got}")
     return np.ascontiguousarray(value)

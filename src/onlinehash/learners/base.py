@@ -95,7 +95,7 @@ class Traits:
 
     learns_from: str  # "pairs", "labels" or "nothing"
     unit: str  # "pair", "point", "chunk" or "batch"
-    several_labels: bool = False  # may a point have more than one?
+    several_labels: bool = False  # whether a point may have more than one
 
 
 class Owner(Protocol):
@@ -475,8 +475,9 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             now = getattr(self, name)
             if now is not value and not same_parameters(now, value):
                 raise InvalidParameter(
-                    f"expected {name} to stay {checks.shown(value)} while learning goes on, "
-                    f"got {checks.shown(now)}; call fit to begin anew."
+                    expected=f"{name} to stay {checks.shown(value)} while learning goes on",
+                    got=checks.shown(now),
+                    hint="call fit to begin anew",
                 )
 
     def _check_takes(self, what: str) -> None:
@@ -484,18 +485,20 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         name = type(self).__name__
         if self.traits.unit == "batch" and not (what == "points" and self.is_ready):
             raise InvalidInput(
-                f"expected all points at once, because {name} is a batch method, got {what}; fit it to a matrix or "
-                "file of points, or take a method that learns online."
+                expected=f"all points at once, because {name} is a batch method",
+                got=f"{what}",
+                hint="fit it to a matrix or file of points, or take a method that learns online",
             )
         if self.traits.learns_from == "labels" and what == "pairs":
             raise InvalidInput(
-                f"expected labelled points, because {name} learns from labels, got pairs; "
-                "give it labels (partial_fit), or take a method that learns from pairs."
+                expected=f"labelled points, because {name} learns from labels",
+                got="pairs",
+                hint="give it labels (partial_fit), or take a method that learns from pairs",
             )
 
     # ------------------------------------------------------------------ pairs
 
-    def learn_pair(self, a: ArrayLike, b: ArrayLike, similar: Any, sample_weight: float = 1.0) -> Update:
+    def learn_pair(self, a: ArrayLike, b: ArrayLike, similar: bool | int, sample_weight: float = 1.0) -> Update:
         """Learn one pair.
 
         Parameters
@@ -537,14 +540,16 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return next(self._take_pairs(A, B, similar, sample_weight, names=("a", "b")))[0]
 
     def _are_plain(self, a: Any, b: Any) -> bool:
-        """Are these vectors of the width and dtype that are learned, of a learner without feature map and names?"""
+        """Whether these vectors can skip the checks: right width and dtype, no feature map, no feature names."""
         if type(a) is not np.ndarray or type(b) is not np.ndarray or not self.is_ready or self._map is not None:
             return False
         if a.dtype is not self.dtype_ or b.dtype is not self.dtype_ or hasattr(self, "feature_names_in_"):
             return False
         return a.shape == b.shape == (self.n_features_in_,)
 
-    def partial_fit_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None) -> Self:
+    def partial_fit_pairs(
+        self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn many pairs, row t of A with row t of B: bit for bit what a loop over `learn_pair` learns.
 
         Parameters
@@ -569,7 +574,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             pass  # what each pair did is not kept, so that memory does not grow with the batch
         return self
 
-    def relearn_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any) -> None:
+    def relearn_pairs(self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None) -> None:
         """Learn pairs out of a log again; it may be older than the bound on weights.
 
         Parameters
@@ -585,7 +590,9 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         for _ in self._take_pairs(A, B, similar, sample_weight, most_weight=sys.float_info.max):
             pass
 
-    def learn_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None) -> Updates:
+    def learn_pairs(
+        self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Updates:
         """Learn many pairs as `partial_fit_pairs` does, and return what each of them did.
 
         Parameters
@@ -615,7 +622,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return Updates.join(list(self._take_pairs(A, B, similar, sample_weight)))
 
     def learn_pairs_by(
-        self, step: Step, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None
+        self, step: Step, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Iterator[Updates]:
         """Learn pairs by a step that wraps the method's own, to watch it or to do its work elsewhere.
 
@@ -661,7 +668,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         frames, columns = (A, B), [list(X.columns) for X in (A, B) if hasattr(X, "columns")]
         A, B = (checks.matrix(X, name, dtype) for X, name in zip(frames, names, strict=True))
         if len(columns) == 2 and columns[0] != columns[1]:
-            raise InvalidInput(f"expected A and B to have the same columns, got {columns[0]} and {columns[1]}.")
+            raise InvalidInput(expected="A and B to have the same columns", got=f"{columns[0]} and {columns[1]}")
         checks.same_length(names[1], len(B), len(A), names[0])
         checks.width(B, A.shape[1], f"its partner {names[0]}", names[1])
         s = checks.similarities(similar, len(A))
@@ -802,7 +809,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ labels
 
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Forget everything, then learn from labelled points as `partial_fit` does.
 
         Parameters
@@ -842,7 +849,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             if name not in parameters:
                 setattr(self, name, value)
 
-    def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Go on learning from labelled points.
 
         A method that learns from pairs has them paired two by two as they come, similar when their labels are equal;
@@ -1150,7 +1157,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         return self.snapshot().codes_of(self._check_shape(X))  # which checks the values too
 
-    def score(self, X: ArrayLike, y: Any) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Tie-aware mean average precision: each row searches among the others for its label.
 
         Parameters
@@ -1177,7 +1184,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             precisions.append(expected_average_precision(distances, _relevant(labels[rows], labels), rows))
         found = np.concatenate(precisions)
         if np.isnan(found).all():
-            raise InvalidInput("expected at least two rows with the same label to score, got none.")
+            raise InvalidInput(expected="at least two rows with the same label to score", got="none")
         return float(np.nanmean(found))
 
     @property
@@ -1312,7 +1319,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if (state["class"], state["centre"]) != (type(self).__name__, self.centre):
             raise FormatError(f"one of {state['class']} with centre={state['centre']!r}.")
         if state["dtype"] not in ("float32", "float64"):
-            raise FormatError(f"expected float32 or float64, got {state['dtype']}.")
+            raise FormatError(expected="float32 or float64", got=f"{state['dtype']}")
         rows = np.zeros((1, format.whole(state["n_features"], "n_features", 1, MOST_FEATURES)), state["dtype"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they were given when the stream began

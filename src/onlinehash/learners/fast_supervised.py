@@ -78,6 +78,15 @@ class FastSupervisedHashing(BatchLearner):
         The trees, as arrays.
     projection_ : array of shape (n_bits, n_bits)
         The identity: a bit is the sign of its trees' score.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import FastSupervisedHashing
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> learner = FastSupervisedHashing(n_bits=8, random_state=0)
+    >>> learner.fit(X, X[:, 0] > 0).encode(X)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="labels", unit="batch")
@@ -178,7 +187,7 @@ class FastSupervisedHashing(BatchLearner):
         super()._set_method_state(state)
         trees, now = state["trees"], self.trees_
         if any(np.shape(trees[name]) != getattr(now, name).shape for name in ("feature", "threshold", "value")):
-            raise FormatError("expected as many trees as there were, got others.")
+            raise FormatError(expected="as many trees as there were", got="others")
         fresh = BoostedTrees(self._map)
         inner = None if self._map is None else self._map.get_state()
         fresh.set_state({**trees, "inner": inner, "mean": self._centring.mean})

@@ -69,6 +69,15 @@ class LegoLSH(LinearLearner):
         Pairs whose squared distances give the unit and the targets u and l.
     features, centre, burn_in, similar_share, reservoir_size, random_state
         As for every learner: see `Learner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import LegoLSH
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 16))
+    >>> learner = LegoLSH(n_bits=8, random_state=0)
+    >>> learner.partial_fit_pairs(A, B, A[:, 0] * B[:, 0] > 0).encode(A)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="pairs", unit="pair")
@@ -142,7 +151,7 @@ class LegoLSH(LinearLearner):
         self._distances = like(state["distances"], self._distances, "distances", 0)
         self._n_distances = like(state["n_distances"], self._n_distances, "n_distances", 0, self.calibration)
         if not (self._distances[: self._n_distances[0]] > 0).all():
-            raise FormatError("expected distances above 0, got others.")
+            raise FormatError(expected="distances above 0", got="others")
 
 
 @njit(nogil=True, cache=True)

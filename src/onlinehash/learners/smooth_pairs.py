@@ -80,6 +80,15 @@ class SmoothPairHashing(ChunkLearner):
         A bit is published when so large a share of recent points would change theirs; with 0, when any would.
     features, centre, burn_in, similar_share, reservoir_size, random_state
         As for every learner: see `Learner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import SmoothPairHashing
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 16))
+    >>> learner = SmoothPairHashing(n_bits=8, random_state=0)
+    >>> learner.partial_fit_pairs(A, B, A[:, 0] * B[:, 0] > 0).encode(A)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="pairs", unit="chunk")
@@ -276,7 +285,7 @@ class SmoothPairHashing(ChunkLearner):
         self._surprise.set_state(state["surprise"])
         self._mean_weight = real(state["mean_weight"], "mean_weight", 0)
         if not 0 < self._share[0] < 1 <= self._share[1]:
-            raise FormatError("expected a share between 0 and 1, of a weight of at least 1, got others.")
+            raise FormatError(expected="a share between 0 and 1, of a weight of at least 1", got="others")
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:

@@ -12,7 +12,7 @@ from onlinehash.errors import InvalidInput
 
 
 class Attachment(ABC):
-    """Something about one change, stored exactly if the change is made.
+    """Something about one change, stored if and only if the change is made.
 
     call : str
         How it is called in messages: the call that takes it.
@@ -22,7 +22,7 @@ class Attachment(ABC):
         self.call, self.is_used = call, False
 
     def record(self, outcome: Any, store: Any | None) -> None:
-        """Note what came of the change and, inside its transaction, write it to the store, if there is one."""
+        """Take the outcome of the change and, inside its transaction, write it to the store, if there is one."""
         self.prepare(outcome)
         if store is not None:
             self.write(store)
@@ -34,7 +34,7 @@ class Attachment(ABC):
         self.is_used = True
 
     def prepare(self, outcome: Any) -> None:  # noqa: B027, most do not depend on it
-        """Take what came of the change, before it counts."""
+        """Take the outcome of the change, before it is committed."""
 
     @abstractmethod
     def write(self, store: Any) -> None:
@@ -48,7 +48,9 @@ class Attachment(ABC):
 class Attachments:
     """The attachments that were announced and wait for the one change that their thread makes inside `with`.
 
-    A transaction asks for its thread's once, when it begins, and hands it on from there.
+    `once` and `reached` are public context managers around an ordinary call of the index, so nothing but the thread
+    connects the two. This is the only place that uses it: a transaction asks once, when it begins, and passes the
+    attachment on.
     """
 
     def __init__(self) -> None:
@@ -60,7 +62,7 @@ class Attachments:
         thread, present = threading.get_ident(), self.of_this_thread()
         if present is not None:
             around, name = (known.call.partition("(")[0] for known in (present, attachment))
-            raise InvalidInput(f"expected one change at a time inside {around}, got {name} inside {around}.")
+            raise InvalidInput(expected=f"one change at a time inside {around}", got=f"{name} inside {around}")
         self._announced[thread] = attachment
         try:
             yield
@@ -75,4 +77,4 @@ class Attachments:
         """Refuse a second change."""
         attachment = self.of_this_thread()
         if attachment is not None and attachment.is_used:
-            raise InvalidInput(f"expected one change inside {attachment.call}, got another; make it after.")
+            raise InvalidInput(expected=f"one change inside {attachment.call}", got="another", hint="make it after")

@@ -49,7 +49,7 @@ def class_of(kind: str, device: str | None) -> type[Index]:
 
 
 class Moved(Exception):
-    """Positions were counted anew; whoever holds some must begin again."""
+    """Positions were renumbered; whoever holds some must start over."""
 
 
 class ItemTable:
@@ -79,7 +79,7 @@ class ItemTable:
         self._rehash: Rehash | None = None
 
     def keep_vectors_in(self, vectors: MemoryVectors | Store) -> None:
-        """Where vectors are from now on."""
+        """Set where vectors are stored from now on."""
         self.vectors = vectors
         self._cache = None if isinstance(vectors, MemoryVectors) else VectorCache(self._precision)
 
@@ -123,7 +123,7 @@ class ItemTable:
     def compared(self, positions: np.ndarray, generation: int) -> np.ndarray:
         """The vectors at some positions as `find` compares them: from the cache, once they were read.
 
-        Raises `Moved` if positions have been counted anew since this generation.
+        Raises `Moved` if positions have been renumbered since this generation.
         """
         with self.gate:
             self._check(generation)
@@ -170,8 +170,7 @@ class ItemTable:
 
     def encode(self, rows: np.ndarray) -> Encoded:
         """The codes of new vectors, before anything changes; zeros while there is no encoder."""
-        if isinstance(self.view, GpuIndex):
-            self.view.check_room(len(rows))
+        self._check_room(len(rows))
         if self.encoder is None:
             n_bits, n_models = self.view.n_bits, self.view.n_models
             planes = aligned_planes(len(rows), n_models * planes_per_model(n_bits))
@@ -179,6 +178,22 @@ class ItemTable:
         if self.margins is None:
             return Encoded(self.encoder.codes_of(rows), None)
         return Encoded(*self.margins.encode(self.encoder, rows))
+
+    def _check_room(self, n: int) -> None:
+        """Refuse n more items, or changes of so many, before anything changes, if a card may have no room for them."""
+        if isinstance(self.view, GpuIndex):
+            self.view.check_room(n)
+
+    def check_removal(self) -> None:
+        """Refuse a removal, before anything changes, if a card may have no room for it."""
+        if isinstance(self.view, GpuIndex):
+            self.view.check_removal()
+
+    def check_difference(self, found: Difference) -> None:
+        """Refuse to follow another process, before anything changes, if a card may have no room for that."""
+        if found.codes is not None or found.changed.ids or found.added.ids:
+            self._check_room(len(found.added.ids))
+        self.check_removal()
 
     def contents(
         self, positions: np.ndarray, rows: np.ndarray | None, texts: list[str | None] | None
@@ -190,7 +205,7 @@ class ItemTable:
         return ids, vectors, payloads
 
     def add(self, ids: np.ndarray, rows: np.ndarray, texts: list[str | None], encoded: Encoded) -> None:
-        """New items."""
+        """Add new items."""
         codes, marks = encoded
         with self.gate:
             if isinstance(self.vectors, MemoryVectors):
@@ -214,7 +229,7 @@ class ItemTable:
         texts: list[str | None] | None,
         encoded: Encoded | None,
     ) -> None:
-        """Other vectors or payloads, or both, of known items."""
+        """Replace vectors or payloads, or both, of known items."""
         codes, marks = (None, None) if encoded is None else encoded
         with self.gate:
             fork = self.view.fork()
@@ -235,7 +250,7 @@ class ItemTable:
             self.view = fork
 
     def remove(self, ids: Any) -> None:
-        """Known items go; once a quarter of the positions is dead, all are counted anew."""
+        """Remove known items; once a quarter of the positions is dead, all are renumbered."""
         with self.gate:
             fork = self.view.fork()
             fork.bury(ids)
@@ -244,9 +259,11 @@ class ItemTable:
             self.view = fork
 
     def _compact(self, fork: Index) -> None:
-        """All positions are counted anew."""
+        """Renumber all positions."""
         living = fork.items.positions()
         fork.compact()
+        if fork.items.n_dead:  # a card has no room for that now
+            return
         self.generation += 1
         if self._cache is not None:
             self._cache.forget()
@@ -263,7 +280,7 @@ class ItemTable:
         return self.view.recoded(self._codes(found.codes), encoder, columns)
 
     def follow(self, store: Store, found: Difference, recoded: Index | None) -> None:
-        """Be as a store is that another process has changed, in one step; after a refresh with other codes."""
+        """Take over what another process changed in the store, in one step; after a refresh, with other codes."""
         with self.gate:
             changed, added = store.positions(found.changed.numbers), found.added
             fork = (self.view if recoded is None else recoded).fork()  # an index without items is false
@@ -287,7 +304,7 @@ class ItemTable:
         return Codes.from_rows(rows, self.view.n_bits, self.view.n_models)
 
     def heal(self) -> None:
-        """In memory, undo what a change did that failed halfway: the published index was not changed."""
+        """In memory, undo a change that failed halfway; the published index is unchanged."""
         with self.gate:
             items = self.view.items
             alive = np.zeros(items.n_positions, np.bool_)
@@ -315,6 +332,6 @@ class ItemTable:
         self._rehash = None
 
     def publish(self, view: Index, margins: Margins | None) -> None:
-        """The codes of another encoder take the place of the present ones."""
+        """Replace the codes by those of another encoder."""
         with self.gate:
             self.view, self.margins = view, margins

@@ -18,13 +18,33 @@ __all__ = ["background"]
 def background(index: VectorIndex, port: int = 0, *, token: str | None = None, **settings: Any) -> Iterator[str]:
     """Serve an index on loopback, in a thread of this process, inside a `with` block; yields the URL.
 
-    The index is closed at the end. `settings` are those of `Service`: `limits`, `label`, `pictures`.
+    Parameters
+    ----------
+    index : VectorIndex
+        It is closed at the end of the block.
+    port : int, default=0
+        0 is any free port.
+    token : str, optional
+        What clients have to send.
+    **settings
+        Those of `Service`: `limits`, `label`, `pictures`.
+
+    Returns
+    -------
+    context manager of str
+
+    Examples
+    --------
+    >>> from onlinehash import LiveIndex, connect, serve
+    >>> with serve.background(LiveIndex(n_bits=16)) as url, connect(url) as index:
+    ...     print(index.n_bits)
+    16
     """
     try:
-        from onlinehash.serve import running
+        from onlinehash.serve import server
         from onlinehash.serve.service import Service
         from onlinehash.serve.settings import Access
     except ModuleNotFoundError as error:
         raise MissingExtra("serving", error.name or "a package", "serve") from None
-    with running.background(Service(index, **settings), Access(token=token), port) as url:
+    with server.background(Service(index, **settings), Access(token=token), port) as url:
         yield url

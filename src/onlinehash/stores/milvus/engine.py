@@ -51,7 +51,7 @@ class Engine:
             raise
 
     def close(self) -> None:
-        """Let go of Milvus."""
+        """Close the connection to Milvus."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -64,7 +64,7 @@ class Engine:
     # ------------------------------------------------------------------------------------------------ collections
 
     def has(self, collection: str) -> bool:
-        """Is there a collection of that name?"""
+        """Whether there is a collection of that name."""
         with self._told():
             return bool(self._client.has_collection(collection))
 
@@ -89,12 +89,12 @@ class Engine:
             self._client.load_collection(collection)
 
     def load(self, collection: str) -> None:
-        """Have a collection in memory, where it is searched."""
+        """Load a collection into memory, where it is searched."""
         with self._told():
             self._client.load_collection(collection)
 
     def drop(self, collection: str) -> None:
-        """Forget a collection, if there is one of that name."""
+        """Drop a collection, if there is one of that name."""
         with self._told():
             self._client.drop_collection(collection)
 
@@ -109,7 +109,9 @@ class Engine:
                 inserted = self._client.insert(collection, some, timeout=_PATIENCE)["insert_count"]
             if inserted != len(some):
                 raise StorageError(
-                    f"expected Milvus at {self.address} to keep {len(some)} rows, got {inserted}; check its room."
+                    expected=f"Milvus at {self.address} to keep {len(some)} rows",
+                    got=f"{inserted}",
+                    hint="check its room",
                 )
 
     def delete(self, collection: str, which: str) -> None:
@@ -217,8 +219,7 @@ def _checked(address: str) -> tuple[str, str]:
     parts = urlsplit(address) if isinstance(address, str) else None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput(
-            "expected a file that ends in .db or http://host:port as the address of Milvus, "
-            f"got {checks.shown(address)}."
+            expected="a file that ends in .db or http://host:port as the address of Milvus", got=checks.shown(address)
         )
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", ""
 

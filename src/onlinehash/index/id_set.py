@@ -1,0 +1,97 @@
+"""What may be an id, and what is said of ids that may not, whatever it is that finds an item by its id."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+import numpy as np
+
+from onlinehash import checks
+from onlinehash.errors import InvalidInput, UnknownId
+from onlinehash.index import keys as arrays
+from onlinehash.index.ids_kernels import Keys
+from onlinehash.index.keys import are_texts
+
+_NAMES = {False: "integers", True: "strings"}
+
+
+class IdSet(ABC):
+    """The ids of an index: all integers of 64 bits, or all strings."""
+
+    _next: int  # the number of an item that comes without an id: one above the largest that ever was
+
+    @property
+    @abstractmethod
+    def _are_texts(self) -> bool:
+        """Whether they are strings; else they are integers."""
+
+    @property
+    @abstractmethod
+    def _undecided(self) -> bool:
+        """Whether there never was an id, so that the first ones may be of either kind."""
+
+    @abstractmethod
+    def _positions(self, asked: Keys) -> np.ndarray:
+        """The living position of each id, -1 where there is none."""
+
+    @property
+    def _kind(self) -> str:
+        return _NAMES[self._are_texts]
+
+    def find(self, ids: Any, repeated: bool = False) -> np.ndarray:
+        """The positions of an id, or of several, which are all different unless `repeated` says they need not be."""
+        asked = arrays.given([ids] if isinstance(ids, str | int | np.integer) else ids)
+        found = self._positions(asked)
+        if found.min(initial=0) < 0:
+            unknown = _shown(asked, int(found.argmin()))
+            raise UnknownId(f"no item has id {unknown}; ids here are {self._kind}.")
+        if repeated:
+            return found
+        in_order = np.sort(found)
+        again = in_order[1:][in_order[1:] == in_order[:-1]]
+        if len(again):
+            twice = _shown(asked, int((found == again[0]).argmax()))
+            raise InvalidInput(f"the id {twice} occurs twice; ids must be unique.")
+        return found
+
+    def __contains__(self, id: object) -> bool:
+        if not isinstance(id, str | int | np.integer):
+            return False
+        try:
+            return bool(self._positions(arrays.given([id]))[0] >= 0)
+        except InvalidInput:
+            return False
+
+    def new(self, ids: Any, n: int) -> np.ndarray:
+        """The ids of n new items, numbered on where there are none; refused if one is no id, or known already."""
+        return arrays.shown_at(self._numbered_on(n) if ids is None else self._checked(ids, n), np.arange(n))
+
+    def _numbered_on(self, n: int) -> Keys:
+        if self._are_texts:
+            raise InvalidInput("string ids cannot be numbered automatically; give an id for each item.")
+        if self._next + n - 1 > arrays.LARGEST:
+            raise InvalidInput("no 64-bit integers are left after the largest id; give an id for each item.")
+        return arrays.of_numbers(np.arange(n) + self._next)
+
+    def _checked(self, ids: Any, n: int) -> Keys:
+        """A user's new ids, if each is different from the others and from those that are alive."""
+        new = arrays.given(ids)
+        if arrays.count(new) != n:
+            raise InvalidInput(expected=f"{n} ids, one for each item", got=f"{arrays.count(new)}")
+        if n and not self._undecided and are_texts(new) != self._are_texts:
+            raise InvalidInput(
+                expected=f"{self._kind} as ids, like those of the other items", got=f"{_NAMES[are_texts(new)]}"
+            )
+        again = arrays.repeated(new)
+        if again >= 0:
+            raise InvalidInput(f"the id {_shown(new, again)} occurs twice; ids must be unique.")
+        found = self._positions(new)
+        if found.max(initial=-1) >= 0:
+            known = _shown(new, int(found.argmax()))
+            raise InvalidInput(f"an item with id {known} already exists; update or remove it.")
+        return new
+
+
+def _shown(keys: Keys, i: int) -> str:
+    return checks.shown(arrays.shown_at(keys, np.array([i])).tolist()[0])

@@ -1,0 +1,77 @@
+"""Responses: JSON with the encoder's version, outcomes of changes, and errors in one form."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import TypeAlias, TypeVar
+
+import orjson
+from starlette.responses import Response
+from starlette.types import Scope, Send
+
+from onlinehash.errors import OnlineHashError
+from onlinehash.learners.encoder import Encoder
+from onlinehash.serve import errors
+from onlinehash.serve.changes import Done
+from onlinehash.serve.service import Service
+
+JSON = "application/json"
+REPLAYED_HEADER = "Idempotency-Replayed"
+
+#: An ASGI extension of our server (`connections`): sends the JSON of a success in one write; returns whether it did.
+WHOLE = "onlinehash.whole_answer"
+
+#: A JSON object that is sent.
+Document: TypeAlias = dict[str, object]
+
+T = TypeVar("T")
+
+
+def answer(
+    document: Document, encoder: Encoder | None, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A JSON response that names the encoder it is based on."""
+    document["encoder"] = None if encoder is None else encoder.version
+    return Response(_json(document), status, headers, JSON)
+
+
+def _json(document: Document) -> bytes:
+    try:
+        return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+    except TypeError:  # payloads may hold integers beyond 64 bits and lone surrogates, which only `json` can write
+        return json.dumps(document, default=lambda array: array.tolist()).encode()
+
+
+async def send_json(scope: Scope, send: Send, document: Document) -> None:
+    """Send what `answer` would return, without the overhead of a Response object."""
+    data = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
+    send_whole = scope.get("extensions", {}).get(WHOLE)
+    if send_whole is not None and send_whole(data):
+        return
+    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": data})
+
+
+async def done(
+    future: Future[Done[T]], service: Service, describe: Callable[[T], Document], status: int = 200
+) -> Response:
+    """The response to a change, once it is made."""
+    result = await asyncio.shield(asyncio.wrap_future(future))  # the change is made even if the client disconnects
+    headers = {REPLAYED_HEADER: "true"} if result.replayed else None
+    return answer(describe(result.outcome), service.index.encoder, status, headers)
+
+
+def refusal(error: OnlineHashError) -> Response:
+    """An error as JSON."""
+    headers = {}
+    if isinstance(error, errors.Busy):
+        headers["Retry-After"] = str(error.retry_after)
+    elif error.http_status == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    elif error.http_status == 503:
+        headers["Retry-After"] = "1"
+    return Response(orjson.dumps(errors.document(error)), error.http_status, headers, JSON)

@@ -9,7 +9,7 @@ import pytest
 
 from onlinehash.demo import docstrings
 from onlinehash.errors import InvalidInput
-from onlinehash.serve import showcase
+from onlinehash.serve import demo
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_without_sources_there_is_no_demo(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_the_service_of_the_demo(few_modules: None) -> None:
-    service = showcase.text_service()
+    service = demo.text_service()
     try:
         index = service.index
         assert (service.about()["embed"], service.about()["label"], service.about()["demo"]) == (
@@ -60,6 +60,6 @@ def test_the_service_of_the_demo(few_modules: None) -> None:
         )
         hits = index.find_text("put an item into a queue", k=3)
         assert [payload["module"] for payload in index.payloads_of(hits.ids.tolist())] == ["queue"] * 3
-        assert {companion is None for companion in (service.monitor, service.rivals, service.teacher)} == {False}
+        assert {part is None for part in (service.quality, service.comparison, service.teacher)} == {False}
     finally:
         service.close()

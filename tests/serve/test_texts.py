@@ -16,6 +16,7 @@ from onlinehash import LiveIndex, OnlineHashing, connect
 from onlinehash.client.remote_index import RemoteIndex
 from onlinehash.embed import Embedding, Lexical
 from onlinehash.errors import InvalidInput, NotSupported, UnknownId
+from onlinehash.index.hits import Hits
 from onlinehash.io import format
 from onlinehash.serve.embedding import BATCH, EmbeddingQueue
 from onlinehash.serve.errors import Busy
@@ -185,7 +186,7 @@ def test_a_remote_index_has_the_methods_of_a_live_one() -> None:
 
 
 def plain(value: Any) -> Any:
-    if isinstance(value, tuple):
+    if isinstance(value, Hits):
         return [plain(one) for one in value]
     return np.round(value, 5).tolist() if isinstance(value, np.ndarray) else value
 

@@ -65,6 +65,7 @@ _ROOMS = {
     "embed": "onlinehash.embed",
     "errors": "onlinehash.errors",
     "evaluate": "onlinehash.evaluate",
+    "export": "onlinehash.export",
     "feedback": "onlinehash.feedback",
     "parallel": "onlinehash.parallel",
     "refresh": "onlinehash.live.policies",
@@ -110,6 +111,7 @@ __all__ = [
     "embed",
     "errors",
     "evaluate",
+    "export",
     "feedback",
     "load",
     "parallel",
@@ -121,7 +123,7 @@ __all__ = [
 _NEED_EXTRAS = ("MilvusIndex", "PostgresIndex")  # not in __all__, so that `import *` works without their databases
 
 if TYPE_CHECKING:
-    from onlinehash import bulk, datasets, embed, errors, evaluate, feedback, parallel, serve, streams
+    from onlinehash import bulk, datasets, embed, errors, evaluate, export, feedback, parallel, serve, streams
     from onlinehash.client import connect
     from onlinehash.codes import Codes
     from onlinehash.features import RbfAnchors

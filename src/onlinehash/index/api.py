@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash import checks
+from onlinehash.arraylike import VectorLike
 from onlinehash.codes import Codes
 from onlinehash.embed.embedder import Embedding
 from onlinehash.errors import NotSupported
@@ -33,8 +34,8 @@ Id: TypeAlias = int | str
 Payload: TypeAlias = dict[str, Any]
 Payloads: TypeAlias = Sequence[Payload | None] | Payload
 Texts: TypeAlias = str | Sequence[str]
-Vectors: TypeAlias = ArrayLike
-Queries: TypeAlias = ArrayLike | Codes
+Vectors: TypeAlias = VectorLike
+Queries: TypeAlias = VectorLike | Codes
 Where: TypeAlias = Mapping[str, Any]
 
 

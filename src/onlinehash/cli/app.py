@@ -361,7 +361,7 @@ def serve(
     limit: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=VALUE", help="A limit, such as batch=1000; docs/http.md lists all.", show_default=False
+            metavar="NAME=VALUE", help="A limit, such as batch=1000; /v1/about lists all.", show_default=False
         ),
     ] = None,
     log_requests: Annotated[bool, typer.Option("--log-requests", help="Write a line for each request.")] = False,

@@ -413,8 +413,8 @@ class VectorIndex(ABC):
         k : int
             Fewer are found where there are not as many items.
         where : dict, optional
-            A filter on payloads, such as `{"colour": "red", "price": {"<": 5}}`; docs/live-index.md lists all
-            conditions.
+            A filter on payloads, such as `{"colour": "red", "price": {"<": 5}}`; the page on the live index
+            lists all conditions.
 
         Returns
         -------

@@ -14,7 +14,7 @@ class Update:
     """What one pair did.
 
     loss: the loss before the step: for OH the similarity loss R (for several models, the sum over those it updated);
-        docs/learners.md says what it is for the others.
+        docs/reference/learners.md says what it is for the others.
     step: the step size τ, zero where no function changed (an array, one per model, for several models). Where pairs are
         learned in chunks it is told by the pair that fills one.
     bits: the columns whose hash function changed, be it by the step or by a mean that moved.

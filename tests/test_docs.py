@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import re
 from pathlib import Path
 from types import ModuleType
@@ -12,29 +13,71 @@ import pytest
 import onlinehash
 from onlinehash import LiveIndex, bulk, parallel
 from onlinehash.learners import registry
+from tests.servers import PostgresServer
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+WRITTEN = [page for page in sorted((ROOT / "docs").rglob("*.md")) if "generated" not in page.parts]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *WRITTEN]
 LEARNERS = (ROOT / "docs" / "reference" / "learners.md").read_text()
 LIVE_INDEX = (ROOT / "docs" / "explanation" / "live-index.md").read_text()
 TEXT = "\n".join(page.read_text() for page in PAGES)
 
 
-def blocks(page: Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+#: Where a page has PostgreSQL; the tests start one elsewhere.
+POSTGRES = "127.0.0.1:5432"
+
+
+def blocks(page: Path) -> list[tuple[str, str | None]]:
+    """The Python of a page, block by block, with what a tutorial says that it prints."""
+    pattern = r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?"
+    found = re.findall(pattern, page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return [(code, printed if printed and page.parent.name == "tutorials" else None) for code, printed in found]
 
 
 def runnable(page: Path) -> object:
     """A page to be run; the one on scale-out starts processes and a database."""
-    return pytest.param(page, id=page.name, marks=[pytest.mark.long] if page.name == "scale-out.md" else [])
+    name = page.relative_to(ROOT).as_posix()
+    return pytest.param(page, id=name, marks=[pytest.mark.long] if page.name == "scale-out.md" else [])
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    with PostgresServer() as server:
+        yield f"127.0.0.1:{server.port}"
 
 
 @pytest.mark.parametrize("page", [runnable(page) for page in PAGES if blocks(page)])
-def test_python_of_a_page_runs(page, tmp_path, monkeypatch):
+def test_python_of_a_page_runs(page, tmp_path, monkeypatch, request, capsys):
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
-    for number, block in enumerate(blocks(page), 1):
-        exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
+    for number, (code, printed) in enumerate(blocks(page), 1):
+        if POSTGRES in code:
+            code = code.replace(POSTGRES, request.getfixturevalue("postgres"))
+        exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)
+        out = capsys.readouterr().out
+        assert printed is None or alike(out, printed), f"{page.name}, block {number} prints:\n{out}"
+
+
+def alike(out: str, printed: str) -> bool:
+    """The same words, and numbers that differ by no more than another processor's rounding may make of them."""
+    words, wanted = out.split(), printed.split()
+    return len(words) == len(wanted) and all(map(same_word, words, wanted))
+
+
+def same_word(word: str, wanted: str) -> bool:
+    if word == wanted:
+        return True
+    try:
+        return "." in wanted and math.isclose(float(word.strip(",")), float(wanted.strip(",")), abs_tol=0.03)
+    except ValueError:
+        return False
+
+
+def test_output_is_compared():
+    assert alike("right: 0.91 of 10\n", "right: 0.90 of 10\n")
+    assert not alike("right: 0.81 of 10", "right: 0.90 of 10")
+    assert not alike("right: 0.90 of 11", "right: 0.90 of 10")
+    assert not alike("0.90", "0.90 right")
 
 
 ROOMS = [onlinehash, onlinehash.datasets, onlinehash.evaluate, onlinehash.refresh, onlinehash.streams, bulk, parallel]

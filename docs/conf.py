@@ -1,0 +1,86 @@
+"""Settings of the documentation site; `make docs` builds it into build/docs."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+
+import docstrings  # noqa: E402
+import reference_pages  # noqa: E402
+
+import onlinehash  # noqa: E402
+
+project = "onlinehash"
+author = "The onlinehash authors"
+copyright = author
+version = release = onlinehash.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["results"]
+REPOSITORY = "https://github.com/onlinehash/onlinehash/blob/main"
+
+myst_enable_extensions = ["deflist"]
+myst_heading_anchors = 4
+
+default_role = "py:obj"
+suppress_warnings = ["ref.python"]  # a word of a type, such as n_bits in a shape, that is an attribute of several classes
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+napoleon_custom_sections = ["Yields"]
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+
+html_theme = "furo"
+html_title = "onlinehash"
+html_baseurl = "https://onlinehash.github.io/onlinehash/"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {
+    "source_repository": "https://github.com/onlinehash/onlinehash/",
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
+
+
+def point_to_repository(app, name, source):
+    """Let links to files beside docs/, which are no pages of the site, lead to the repository."""
+    here = Path(app.env.doc2path(name)).parent
+
+    def target(found: re.Match[str]) -> str:
+        there = os.path.relpath((here / found[1]).resolve(), DOCS.parent)
+        return found[0] if there.startswith("docs") else f"]({REPOSITORY}/{there}{found[2] or ''})"
+
+    source[0] = re.sub(r"\]\(((?:\.\./)+[^)#\s]*)(#[^)]*)?\)", target, source[0])
+
+
+def write_lists(app, error):
+    """Write sitemap.xml for search engines and llms.txt, a list of all pages with their first sentence."""
+    if error or app.builder.format != "html":
+        return
+    pages = [name for name in sorted(app.env.found_docs) if name not in ("404",)]
+    addresses = {name: f"{html_baseurl}{app.builder.get_target_uri(name)}" for name in pages}
+    urls = "".join(f"<url><loc>{address}</loc></url>\n" for address in addresses.values())
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+    Path(app.outdir, "sitemap.xml").write_text(f"{head}{urls}</urlset>\n")
+    lines = [f"- [{app.env.titles[name].astext()}]({addresses[name]})" for name in pages]
+    summary = (DOCS / "index.md").read_text().split("\n\n")[1].replace("\n", " ")
+    Path(app.outdir, "llms.txt").write_text(f"# {project}\n\n> {summary}\n\n## Pages\n\n" + "\n".join(lines) + "\n")
+
+
+def setup(app):
+    reference_pages.write(DOCS / "reference" / "generated")
+    app.connect("source-read", point_to_repository)
+    app.connect("autodoc-process-docstring", docstrings.convert, priority=100)  # before napoleon reads the sections
+    app.connect("build-finished", write_lists)

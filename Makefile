@@ -32,7 +32,7 @@ dist: .venv/.dev
 
 # The site, in build/docs: open build/docs/index.html. A warning is an error, so a link inside that leads nowhere is, too.
 docs: .venv/.dev
-	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs auto docs build/docs
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs auto -d build/doctrees docs build/docs
 	@echo build/docs/index.html
 
 # The pictures of docs/ that need no benchmark, from the tables of docs/ and from the code of the tutorials.

@@ -28,7 +28,7 @@ myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 4
 
 default_role = "py:obj"
-suppress_warnings = ["ref.python"]  # a word of a type, such as n_bits in a shape, that is an attribute of several classes
+suppress_warnings = ["ref.python"]  # such as n_bits in the shape of an array: several classes have one
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"

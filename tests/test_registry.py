@@ -49,4 +49,4 @@ def test_others_register_by_an_entry_point(monkeypatch: Any) -> None:
 
     monkeypatch.setattr(registry, "entry_points", entry_points)
     assert registry.find("ours") is LSH
-    assert registry.methods()[-1].aliases == ("OURS",)
+    assert list(registry.methods())[-1].aliases == ("OURS",)

@@ -7,10 +7,13 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from onlinehash.experiments import running
 from tests.cli.running import onlinehash
 from tests.processes import children, is_alive
 
@@ -30,6 +33,17 @@ pairs = 200
 [drawing]
 x_label = "bits"
 """
+
+
+def without_processes():
+    """A process takes seconds to start: `folder` is made by some, and most other tests do without."""
+    return mock.patch.object(running, "_pool", ThreadPoolExecutor)
+
+
+@pytest.fixture(autouse=True)
+def _without_processes():
+    with without_processes():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -179,9 +193,10 @@ def test_killed_and_run_again_it_goes_on_where_it_stopped(tmp_path, plan):
 def known_runs(tmp_path_factory) -> Path:
     """Results of a plan of the project, as `verify` knows only those."""
     folder = tmp_path_factory.mktemp("known")
-    ran = onlinehash(
-        "experiment", "run", "centring", "--quick", "--seeds", 1, "--workers", 1, "--results", folder, "--json"
-    )
+    with without_processes():
+        ran = onlinehash(
+            "experiment", "run", "centring", "--quick", "--seeds", 1, "--workers", 1, "--results", folder, "--json"
+        )
     assert ran.code == 0, ran.err
     return folder
 

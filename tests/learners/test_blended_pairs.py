@@ -11,7 +11,7 @@ from onlinehash import BlendedPairHashing, SmoothPairHashing
 from onlinehash.learners.iterative_quantization import principal_directions, rotated_directions
 from tests.learners.test_smooth_pairs import BITS, D, stream
 from tests.reference.blended_pairs import ReferenceBlendedPairs
-from tests.support import state_bytes
+from tests.support import state_bytes, thorough
 
 
 def small(**settings: Any) -> BlendedPairHashing:
@@ -116,20 +116,21 @@ def test_wide_points_have_the_principal_directions_of_their_products() -> None:
 # ------------------------------------------------------------------ the slow version
 
 
-@pytest.mark.parametrize("ends", [[], [5, 50, 203]], ids=["whole chunks", "some ended early"])
+@pytest.mark.thorough
 @pytest.mark.parametrize("marks", [1, 5], ids=["pairs", "marks on five results each"])
 @pytest.mark.parametrize("turned", [False, True], ids=["", "every other pair turned"])
-def test_against_the_slow_version(ends: list[int], marks: int, turned: bool) -> None:
-    X, (A, B, similar) = points(64), stream(480)
-    A = A[np.arange(480) // marks]
+def test_against_the_slow_version(marks: int, turned: bool) -> None:
+    n, ends = thorough(160, 480), [5, 50, 103]  # where a chunk is ended before it is full
+    X, (A, B, similar) = points(64), stream(n)
+    A = A[np.arange(n) // marks]
     if turned:
         A[::2], B[::2] = B[::2], A[::2].copy()
-    weights = np.random.default_rng(1).choice([0.3, 1.0, 4.0], 480)
+    weights = np.random.default_rng(1).choice([0.3, 1.0, 4.0], n)
     learner = small().observe(X)
     reference = ReferenceBlendedPairs(learner._first, X, 16)
     start = 0
-    while start < 480:
-        stop = min([start + 16, 480, *(end for end in ends if end > start)])
+    while start < n:
+        stop = min([start + 16, n, *(end for end in ends if end > start)])
         rows = slice(start, stop)
         learner.partial_fit_pairs(A[rows], B[rows], similar[rows], weights[rows])
         if stop - start < 16:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Literal, NoReturn, cast
+from functools import cache
+from typing import Annotated, Any, Literal, NoReturn, cast
 
 import typer
 
@@ -521,14 +522,19 @@ def main() -> NoReturn:
     sys.exit(run(sys.argv[1:]))
 
 
+@cache
+def _command() -> Any:
+    """All commands, made of their functions' signatures, which takes a tenth of a second."""
+    return typer.main.get_command(app)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit code; expected errors are printed as one sentence."""
     arguments = list(arguments) or ["--help"]
     as_json = "--json" in arguments
-    command = typer.main.get_command(app)
     try:
         with output.warnings_told(as_json):
-            code = command.main(arguments, prog_name="onlinehash", standalone_mode=False)
+            code = _command().main(arguments, prog_name="onlinehash", standalone_mode=False)
         sys.stdout.flush()
         return code or 0
     except OnlineHashError as error:

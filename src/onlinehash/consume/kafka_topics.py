@@ -60,6 +60,7 @@ class KafkaTopic(Source):
         self._producer: Any = None
         self._problem: Any = None
         self._partitions, self._ended, self._offsets = list[int](), set[int](), dict[str, int]()
+        self._told = dict[str, int]()  # to the broker
         self._looked_at = 0.0
 
     def check(self) -> None:
@@ -143,10 +144,12 @@ class KafkaTopic(Source):
     def acknowledge(self, entries: Sequence[Entry]) -> None:
         offsets = self.advanced({}, entries)
         self._offsets |= offsets
+        self._told |= offsets
         with self._translated():
-            self._consumer.commit(
-                offsets=[self._at(int(number), offset) for number, offset in offsets.items()], asynchronous=True
-            )
+            self._consumer.commit(offsets=self._places(offsets), asynchronous=True)
+
+    def _places(self, offsets: Mapping[str, int]) -> list[Any]:
+        return [self._at(int(number), offset) for number, offset in offsets.items()]
 
     def bury(self, entry: Entry, reason: str) -> None:
         message = entry.original
@@ -195,6 +198,10 @@ class KafkaTopic(Source):
 
     def _close(self) -> None:
         with suppress(self._kafka.KafkaException):  # nobody could do anything about it
+            if self._told:
+                # Closing may drop those that are still on their way.
+                self._consumer.commit(offsets=self._places(self._told), asynchronous=False)
+        with suppress(self._kafka.KafkaException):
             self._consumer.close()
 
     # ------------------------------------------------------------------------------------------------ errors

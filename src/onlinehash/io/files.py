@@ -40,7 +40,7 @@ def to_bytes(thing: Any) -> bytes:
 def _packed(thing: Any) -> tuple[str, dict[str, Any]]:
     """The kind and the content of a thing's file."""
     if isinstance(thing, Learner):
-        if type(thing) not in (method.load() for method in registry.methods()):
+        if not any(method.is_of(type(thing)) for method in registry.methods()):
             raise InvalidInput(
                 f"cannot save {type(thing).__name__}: the registry does not know it, so load could not "
                 "find it; register it with the entry point group onlinehash.learners."

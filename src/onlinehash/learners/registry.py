@@ -7,6 +7,7 @@ entry point group `onlinehash.learners`.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
@@ -25,6 +26,10 @@ class Method:
     def load(self) -> Any:
         """The class."""
         return getattr(importlib.import_module(self.module), self.name)
+
+    def is_of(self, cls: type) -> bool:
+        """Whether that is the class."""
+        return cls.__name__ == self.name and self.load() is cls
 
 
 #: What is taken wherever no method is named: the best there is for pairs, with nothing to tune.
@@ -56,13 +61,11 @@ METHODS = (
 )
 
 
-def methods() -> tuple[Method, ...]:
-    """Ours, then those that other packages registered."""
-    others = (
-        Method(e.attr, e.module, () if e.name == e.attr else (e.name,))
-        for e in entry_points(group="onlinehash.learners")
-    )
-    return METHODS + tuple(others)
+def methods() -> Iterator[Method]:
+    """Ours, then those that other packages registered; it takes long to look for those, so that comes last."""
+    yield from METHODS
+    for found in entry_points(group="onlinehash.learners"):
+        yield Method(found.attr, found.module, () if found.name == found.attr else (found.name,))
 
 
 def find(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -65,11 +66,42 @@ def point_to_repository(app, name, source):
     source[0] = re.sub(r"\]\(((?:\.\./)+[^)#\s]*)(#[^)]*)?\)", target, source[0])
 
 
+def offer_notebook(app, name, source):
+    """Let a tutorial link to itself as a notebook."""
+    if name.startswith("tutorials/") and "```python" in source[0]:
+        source[0] += f'\n<a href="{name.partition("/")[2]}.ipynb" download>Download this tutorial as a notebook</a>\n'
+
+
+def notebook(text: str) -> dict:
+    """A page as a Jupyter notebook: Python blocks are code, with what they print, and all else is Markdown."""
+    cells = []
+    pieces = re.split(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", text, flags=re.MULTILINE | re.DOTALL)
+    for words, code, printed in zip(pieces[::3], [*pieces[1::3], ""], [*pieces[2::3], ""], strict=True):
+        if words.strip():
+            cells.append({"cell_type": "markdown", "metadata": {}, "source": words.strip()})
+        if code:
+            outputs = [{"output_type": "stream", "name": "stdout", "text": printed}] if printed else []
+            code_cell = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": outputs}
+            cells.append(code_cell | {"source": code.strip()})
+    cells = [cell | {"id": f"cell-{k}"} for k, cell in enumerate(cells)]
+    return {"cells": cells, "metadata": {"language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def write_notebooks(app, error):
+    """Write each tutorial as a notebook beside its page."""
+    if error or app.builder.format != "html":
+        return
+    for page in (DOCS / "tutorials").glob("*.md"):
+        if "```python" in page.read_text():
+            path = Path(app.outdir, "tutorials", f"{page.stem}.ipynb")
+            path.write_text(json.dumps(notebook(page.read_text()), indent=1, ensure_ascii=False) + "\n")
+
+
 def write_lists(app, error):
     """Write sitemap.xml for search engines and llms.txt, a list of all pages with their first sentence."""
     if error or app.builder.format != "html":
         return
-    pages = [name for name in sorted(app.env.found_docs) if name not in ("404",)]
+    pages = sorted(app.env.found_docs)
     addresses = {name: f"{html_baseurl}{app.builder.get_target_uri(name)}" for name in pages}
     urls = "".join(f"<url><loc>{address}</loc></url>\n" for address in addresses.values())
     head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
@@ -83,4 +115,6 @@ def setup(app):
     reference_pages.write(DOCS / "reference" / "generated")
     app.connect("source-read", point_to_repository)
     app.connect("autodoc-process-docstring", docstrings.convert, priority=100)  # before napoleon reads the sections
+    app.connect("source-read", offer_notebook)
     app.connect("build-finished", write_lists)
+    app.connect("build-finished", write_notebooks)

@@ -28,7 +28,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
-reference_pages, docstrings = load("reference_pages"), load("docstrings")
+reference_pages, docstrings, conf = (load(name) for name in ("reference_pages", "docstrings", "conf"))
 
 
 @pytest.fixture(scope="module")
@@ -119,3 +119,16 @@ def test_docstrings_become_markup() -> None:
     text = "A source.\n\nrows: how many;\n    never split\nid : a column"
     wanted = "A source.\n\n* ``rows``: how many;\n  never split\n* ``id``: a column"
     assert docstrings.converted(text.split("\n")) == wanted.split("\n")
+
+
+def test_a_tutorial_becomes_a_notebook() -> None:
+    page = "# Title\n\nWords.\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n\nMore.\n\n```python\nx = 2\n```\n"
+    made = conf.notebook(page)
+    assert [(cell["cell_type"], cell["source"]) for cell in made["cells"]] == [
+        ("markdown", "# Title\n\nWords."),
+        ("code", "print(1)"),
+        ("markdown", "More."),
+        ("code", "x = 2"),
+    ]
+    assert [output["text"] for output in made["cells"][1]["outputs"]] == ["1\n"]
+    assert len({cell["id"] for cell in made["cells"]}) == 4

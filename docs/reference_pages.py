@@ -188,7 +188,8 @@ def from_a_service() -> tuple[dict[str, Any], str]:
     from onlinehash import LiveIndex, serve
 
     with serve.background(LiveIndex(n_bits=16)) as url:
-        return httpx.get(f"{url}/openapi.json").json(), httpx.get(f"{url}/metrics").text
+        document = httpx.get(f"{url}/openapi.json", timeout=60)  # a busy machine takes its time
+        return document.json(), httpx.get(f"{url}/metrics", timeout=60).text
 
 
 def routes_page(document: dict[str, Any]) -> str:
@@ -282,19 +283,26 @@ def every_error() -> list[type[BaseException]]:
 
 
 def errors_page() -> str:
-    rows = []
+    rows, answers = [], []
     for cls in every_error():
-        also = [base.__name__ for base in cls.__bases__ if not base.__module__.startswith("onlinehash")]
-        kinds = ", ".join(f"`{name}`" for name in also if name != "Exception")
         words = cell(summary(cls))
-        rows.append(f"| `{cls.__name__}` | {kinds} | {words} | {cls.http_status} | {cls.exit_code} |")
+        if cls.__module__.startswith("onlinehash.serve"):
+            answers.append(f"| `{cls.__name__}` | {words} | {cls.http_status} |")
+            continue
+        kinds = (base.__name__ for base in cls.__bases__ if not base.__module__.startswith("onlinehash"))
+        also = ", ".join(f"`{name}`" for name in kinds if name != "Exception")
+        rows.append(f"| `{cls.__name__}` | {also} | {words} | {cls.http_status} | {cls.exit_code} |")
     return (
         "# Errors\n\nAll errors derive from `onlinehash.errors.OnlineHashError`. A message is one sentence that says"
         " what is wrong and what to do. The same error has a class in Python, a status over HTTP"
-        " ([all statuses](../http.md#errors)), and an exit code on the command line.\n\n"
+        " ([all statuses](../http.md#errors)), and an exit code on the command line"
+        " ([all exit codes](../command-line.md#errors)).\n\n"
         "| class | is also a | when | HTTP status | exit code |\n| --- | --- | --- | --- | --- |\n"
         + "\n".join(rows)
-        + "\n\nThe command line also exits with 0 and 130: [all exit codes](../command-line.md#errors).\n"
+        + "\n\n## Only over HTTP\n\nA service answers with these as well, in the field `error`; the client raises the"
+        " nearest of the classes above.\n\n| error | when | HTTP status |\n| --- | --- | --- |\n"
+        + "\n".join(answers)
+        + "\n"
     )
 
 

@@ -97,11 +97,18 @@ def write_notebooks(app, error):
             path.write_text(json.dumps(notebook(page.read_text()), indent=1, ensure_ascii=False) + "\n")
 
 
+def in_order(below: dict[str, list[str]], name: str):
+    """A page and those below it, as a reader meets them."""
+    yield name
+    for part in below.get(name, []):
+        yield from in_order(below, part)
+
+
 def write_lists(app, error):
     """Write sitemap.xml for search engines and llms.txt, a list of all pages with their first sentence."""
     if error or app.builder.format != "html":
         return
-    pages = sorted(app.env.found_docs)
+    pages = list(in_order(app.env.toctree_includes, "index"))
     addresses = {name: f"{html_baseurl}{app.builder.get_target_uri(name)}" for name in pages}
     urls = "".join(f"<url><loc>{address}</loc></url>\n" for address in addresses.values())
     head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'

@@ -31,6 +31,8 @@ def as_base64(vector: np.ndarray) -> str:
 
 
 MALFORMED = {
+    "a name twice in a payload": b'{"id": 1, "vector": [1, 2], "payload": {"x": 1, "x": 2}}',
+    "a field twice": b'{"id": 1, "id": 2, "vector": [1, 2]}',
     "no JSON": b"oops",
     "no object": b"[1, 2]",
     "no UTF-8": b'{"id": "\xff", "vector": [1]}',

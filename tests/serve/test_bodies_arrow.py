@@ -91,6 +91,7 @@ def test_columns_are_fields_and_the_rest_are_query_parameters():
         ({"vectors": LISTS, "payloads": [1, 2]}, "in the column payloads, got 'int64'"),
         ({"vectors": LISTS, "payloads": ["{}", "{"]}, "expected a JSON object for each payload, got '{'"),
         ({"vectors": LISTS, "payloads": ["{}", "[]"]}, r"expected a JSON object for each payload, got '\[\]'"),
+        ({"vectors": LISTS, "payloads": ["{}", '{"x": 1, "x": 2}']}, "the field 'x' occurs twice"),
         ({"ids": [1, 2]}, "the field vectors is missing"),
         ({"vectors": LISTS.slice(0, 0)}, "the Arrow stream has no rows"),
     ],

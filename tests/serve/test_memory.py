@@ -55,6 +55,28 @@ def test_repeated_fields_are_found_beside_escapes(again: bytes) -> None:
     assert once.where == {"a": "\\", "k": ['"k":', {"k": "k"}]}
 
 
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        (rb'{"a":1,"a":2}', "a"),
+        (rb'{"a":{"b":[{"c":1,"c":2}]}}', "c"),
+        (rb'{"a":1,"\u0061":2}', "a"),
+        (rb'{"a\"":1,"b":2,"a\"":3}', 'a"'),
+    ],
+)
+def test_names_are_not_repeated_within_filters_and_payloads(where: bytes, name: str) -> None:
+    with pytest.raises(InvalidInput, match=f"the field '{name}' occurs twice"):
+        from_json(shapes.Query, b'{"vector":[0.5],"k":3,"where":%s}' % where)
+    with pytest.raises(InvalidInput, match="occurs twice"):
+        from_json(shapes.NewItem, b'{"vector":[0.5],"payload":%s}' % where)
+
+
+def test_names_that_only_look_the_same_are_taken() -> None:
+    where = {"a": 1, 'a"': 2, "a\\": 3, "b": [{"a": 1}, {"a": 2}], 'a\\"': {"a": {"a": 4}}}
+    body = {"vector": [0.5], "where": where}
+    assert from_json(shapes.Query, json.dumps(body).encode()).where == where
+
+
 def test_a_json_body_for_which_there_is_no_room_is_refused_before_it_is_sent() -> None:
     with served(json_memory=1 << 20) as (_, url), connected(url) as client:
         head = {"Content_Type": "application/json; charset=utf-8", "Content_Length": str(1 << 20)}

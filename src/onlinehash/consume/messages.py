@@ -19,6 +19,7 @@ from msgspec import UNSET, UnsetType
 from onlinehash import checks
 from onlinehash.consume.requests import Addition, Change, Pair, PairById, Removal, Request
 from onlinehash.errors import InvalidInput
+from onlinehash.io.json_names import refuse_repeated
 
 #: The longest message; one that is longer is set aside unread.
 MOST_BYTES = 1 << 24
@@ -65,6 +66,7 @@ def read(data: bytes) -> Request:
         message = _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"the message is not a pair or an item as JSON: {_problem(error)}.") from None
+    refuse_repeated(data)
     kind = _kind(message.op, tuple([value is not UNSET for value in msgspec.structs.astuple(message)]))
     dtype = _DTYPES["float32" if message.dtype is UNSET else message.dtype]
     weight = 1.0 if message.weight is UNSET else message.weight

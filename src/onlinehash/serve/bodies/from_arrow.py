@@ -14,6 +14,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, MissingExtra
+from onlinehash.io.json_names import refuse_repeated
 from onlinehash.serve.bodies.shapes import Shape
 from onlinehash.serve.errors import BadRequest, TooLarge
 from onlinehash.serve.settings import Limits
@@ -153,7 +154,11 @@ def _ragged(name: str) -> InvalidInput:
 
 
 def _payload(text: str | None) -> dict[str, Any] | None:
+    if text is None:
+        return None
     try:
-        return None if text is None else msgspec.json.decode(text, type=dict[str, Any] | None)
+        payload = msgspec.json.decode(text, type=dict[str, Any] | None)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         raise InvalidInput(f"expected a JSON object for each payload, got {checks.shown(text)}.") from None
+    refuse_repeated(text.encode())
+    return payload

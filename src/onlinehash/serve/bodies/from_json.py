@@ -14,6 +14,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
+from onlinehash.io.json_names import refuse_repeated
 from onlinehash.serve.bodies import numbers
 from onlinehash.serve.bodies.shapes import Shape
 from onlinehash.serve.errors import BadRequest, TooLarge
@@ -32,11 +33,6 @@ _WORDS = {
 }
 _GOT = _WORDS | {"bool": "a bool", "float": "a number that is not whole"}
 _TYPES = re.compile(r"Expected `([a-z| ]+)`, got `([a-z]+)`")
-#: In JSON without escaped quotes. Nothing here can match in two ways, so that a long string takes no memory.
-_TOKENS = re.compile(rb'("[^"]*+")([ \t\r\n]*+:)?|[\[{]|[\]}]')
-
-#: Strings of a body that may be cut out of it at once.
-_FEW_STRINGS = 1 << 14
 
 _VECTOR = b'"vector"'
 
@@ -86,7 +82,7 @@ def _decoded(shape: type[S], data: bytes) -> S:
         raise BadRequest(f"the body is not JSON in UTF-8: {error}.") from None
     except RecursionError:
         raise BadRequest("the JSON is nested too deeply.") from None
-    _refuse_repeated(data)
+    refuse_repeated(data)
     return body
 
 
@@ -103,28 +99,6 @@ def refuse_many_values(data: bytes | memoryview) -> None:
 def decoder(shape: type[S]) -> msgspec.json.Decoder[S]:
     """The one decoder of a shape."""
     return msgspec.json.Decoder(shape)
-
-
-def _refuse_repeated(data: bytes) -> None:
-    """Refuse repeated fields, in JSON that is known to be valid; msgspec would use the last one."""
-    has_escapes = b"\\" in data
-    if not has_escapes and data.count(b'"') <= 2 * _FEW_STRINGS:
-        strings = data.split(b'"')[1::2]
-        if len(set(strings)) == len(strings):
-            return
-    # No field has a backslash or a quote in its name, so that those can be left out wherever they are.
-    plain = data.replace(b"\\\\", b"").replace(b'\\"', b"") if has_escapes else data
-    depth, seen = 0, set()
-    for token in _TOKENS.finditer(plain):
-        if depth == 1 and token[2] is not None:
-            name = msgspec.json.decode(token[1])
-            if name in seen:
-                raise InvalidInput(f"the field {checks.shown(name)} occurs twice; send it once.")
-            seen.add(name)
-        elif token[0] in b"{[":
-            depth += 1
-        elif token[0] in b"}]":
-            depth -= 1
 
 
 def _sentence(message: str, shape: type[Shape]) -> str:

@@ -75,7 +75,7 @@ def test_the_metadata_is_accepted_and_links_lead_somewhere(built: Built) -> None
         metadata = email.message_from_bytes(archive.read(name))
     description = metadata.get_payload(decode=True).decode()  # type: ignore[union-attr]
     targets = re.findall(r"\]\(([^)]+)\)", description)
-    assert len(targets) > 20
+    assert len(targets) > 10
     assert not [target for target in targets if not target.startswith("https://")]
     pictures = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", description)
     assert pictures

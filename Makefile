@@ -8,8 +8,9 @@ SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
 demo: .venv/.core
 	$(BIN)/onlinehash demo
 
-# Tests start hundreds of processes: let them cache bytecode even if PYTHONDONTWRITEBYTECODE is set.
-TESTS := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist worksteal
+# Tests start hundreds of processes: let them cache bytecode even if PYTHONDONTWRITEBYTECODE is set. Some wait for a
+# browser or a server, so one process more than two cores need.
+TESTS := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist worksteal
 
 test: .venv/.dev
 	$(TESTS)

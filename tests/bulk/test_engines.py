@@ -106,6 +106,7 @@ def kill(process: int) -> None:
     os.kill(process, signal.SIGKILL)
 
 
+@pytest.mark.long
 def test_processes(work: Work) -> None:
     with bulk.engine_of("local://2") as engine:
         check_a_kill(work, engine, lambda process: process != os.getpid(), kill)

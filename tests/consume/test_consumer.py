@@ -24,7 +24,9 @@ def consumed(index, source, batch=500):
     return consumer.tally
 
 
-@pytest.mark.parametrize("batch", [1, 7, 500])
+@pytest.mark.parametrize(
+    "batch", [pytest.param(1, marks=pytest.mark.long), 7, pytest.param(500, marks=pytest.mark.long)]
+)
 def test_the_result_does_not_depend_on_the_batches(broker, stream, batch):
     data = make(220, 1)
     places = broker.send(stream, data)

@@ -168,7 +168,7 @@ def test_labels_are_the_ceiling_whoever_marks():
     assert runs["Adapter, ITQ"] == runs["Adapter"]
 
 
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("name", [PLANS[0], *(pytest.param(name, marks=pytest.mark.long) for name in PLANS[1:])])
 def test_quick_plans_run_and_are_shown(name, tmp_path):
     plan = planning.read_plan(name).made_quick()
     some = [

@@ -29,8 +29,8 @@ from tests.live.recorded_program import JOURNAL, MODEL
 from tests.live.test_crash import Expected, verify
 from tests.support import state_bytes, thorough
 
-#: States of each program, half of them in either order; there are four programs.
-N_STATES = thorough(26, 500)
+#: States of each program, half of them in either order; there are four programs, two of them every day.
+N_STATES = thorough(52, 500)
 N_CALLS = thorough(30, 120)
 
 PROGRAMS = {
@@ -139,7 +139,15 @@ def compare_with_any(path: Path, notes: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("full, flat", marks=pytest.mark.long),
+        "full, nested",
+        "batch, flat",
+        pytest.param("batch, nested", marks=pytest.mark.long),
+    ],
+)
 def test_nothing_acknowledged_is_lost(name: str, tmp_path: Path) -> None:
     assert losses(name, tmp_path, N_STATES) == []
 
@@ -155,8 +163,8 @@ def without_sync(wanted: Callable[[str], bool]) -> Change:
 @pytest.mark.parametrize(
     ("name", "change"),
     [
-        ("full, flat", without_sync(lambda path: path.endswith("-wal"))),
-        ("full, flat", without_sync(lambda path: path.endswith(("items.db", "items.new")))),
+        ("full, nested", without_sync(lambda path: path.endswith("-wal"))),
+        ("full, nested", without_sync(lambda path: path.endswith(("items.db", "items.new")))),
         ("full, nested", without_sync(lambda path: path.endswith(("/a", "/a/b")))),
         ("batch, flat", without_sync(lambda path: os.path.basename(path) in ("root", "index"))),
     ],

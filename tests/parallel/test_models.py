@@ -106,6 +106,7 @@ def test_what_it_cannot_share_out_is_refused():
         assert "n_processes" in str(refused(ParallelModels, MultiModelOnlineHashing(n_models=4), n))
 
 
+@pytest.mark.long
 def test_a_killed_process_is_one_sentence_and_the_learner_stays():
     A, B = np.random.default_rng(0).standard_normal((2, 20_000, 64)).astype(np.float32)
     similar = np.arange(len(A)) % 2 == 0

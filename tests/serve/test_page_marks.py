@@ -31,7 +31,7 @@ def wordlike(n=2_000, n_topics=20, n_words=300):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("world", [handwritten, wordlike])
+@pytest.mark.parametrize("world", [handwritten, pytest.param(wordlike, marks=pytest.mark.long)])
 def test_twenty_clicks_improve_a_query_and_spoil_no_other(browser, world):
     X, y, pictures = world()
     X, others, y, y_others = X[:-N_OTHERS], X[-N_OTHERS:], y[:-N_OTHERS], y[-N_OTHERS:]

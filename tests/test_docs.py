@@ -136,6 +136,18 @@ def test_links_to_sections_lead_somewhere():
             assert section in sections[there], f"{page.name} links to {target}#{section}"
 
 
+def test_pages_that_the_code_mentions_exist():
+    files = [path for folder in ("src", "tests", "benchmarks", "deploy") for path in (ROOT / folder).rglob("*.*")]
+    mentions = [
+        (path.relative_to(ROOT).as_posix(), page)
+        for path in [*files, ROOT / "Makefile", *PAGES]
+        if path.suffix in (".py", ".toml", ".md", ".service", "")
+        for page in re.findall(r"\bdocs/[\w/-]+\.md\b", path.read_text())
+    ]
+    assert len(mentions) > 20
+    assert not [mention for mention in mentions if not (ROOT / mention[1]).is_file()]
+
+
 def titles(page: Path) -> list[str]:
     text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     return re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)

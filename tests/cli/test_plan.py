@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from onlinehash.planning import costs, measuring
-from tests.cli.running import done, refused
+from tests.cli.running import done, onlinehash, refused
 from tests.planning.sizes import TINY
 
 
@@ -50,6 +50,7 @@ def test_json_has_all_of_it() -> None:
 def test_a_card_is_a_design() -> None:
     text = done("plan", "--items", "1e10", "--memory", 1e4, "--card", 141).out
     assert "a card of 141 GB" in text
+    assert "and of NVIDIA H200\n" in text
     options = ("--memory", 1e4, "--card", 141, "--json")
     plans = {
         items: {plan["design"]: plan for plan in done("plan", "--items", items, *options).document["plans"]}
@@ -63,6 +64,10 @@ def test_a_card_is_a_design() -> None:
     assert one["scans_per_second"] > flat["scans_per_second"]
     assert "GpuIndex" not in {plan["design"] for plan in done("plan", "--items", "1e9", "--json").document["plans"]}
     assert "--store local" in refused("plan", "--card", 141, "--store", "postgres")[1]
+    done("plan", "--items", "1e8", "--card", 139.8)  # about the card that was measured
+    smaller = onlinehash("plan", "--items", "1e8", "--card", 24)
+    assert smaller.code == 0
+    assert "the speeds are those of NVIDIA H200 of 141 GB, not of a card of 24 GB" in smaller.err
 
 
 def test_a_measured_distance_decides_what_look_ups_cost() -> None:

@@ -23,6 +23,9 @@ def test_the_same_neighbours_and_distances(on, dtype, card_bytes, tmp_path, monk
         monkeypatch.setattr(truth, "load_cupy", lambda purpose: None)
     queries = np.concatenate([QUERIES, X[:3]]).astype(dtype)  # some are rows of the source themselves
     source = bulk.open_source(written("parquet", tmp_path), partition_rows=430)
+    bases = []
+    searched = truth.nearest_first
+    monkeypatch.setattr(truth, "nearest_first", lambda *given: bases.append(len(given[1])) or searched(*given))
     for k in (1, 7, 250):
         expected = bulk.ground_truth(queries, source, k, on="local://1")
         found = bulk.ground_truth(queries, source, k, folder=tmp_path / f"near {k}", device="cuda")
@@ -30,6 +33,10 @@ def test_the_same_neighbours_and_distances(on, dtype, card_bytes, tmp_path, monk
         np.testing.assert_array_equal(found.squared_distances, expected.squared_distances)
         resumed = bulk.ground_truth(queries, source, k, on="local://1", folder=tmp_path / f"near {k}")
         np.testing.assert_array_equal(resumed.rows, expected.rows)
+    n_blocks = len(bases) // 3
+    joined = bulk.ground_truth(queries, source, 7, device="cuda")
+    np.testing.assert_array_equal(joined.rows, bulk.ground_truth(queries, source, 7, on="local://1").rows)
+    assert len(bases) - 3 * n_blocks == (1 if card_bytes == 2**28 else n_blocks)  # partitions are joined too
 
 
 @pytest.mark.skipif(has_card(), reason="there is a card")

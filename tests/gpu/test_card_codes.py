@@ -5,14 +5,15 @@ Without a card the twins run in the place of the kernels, so that all around the
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
-from onlinehash.errors import OnlineHashError
+from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.gpu import codes as gpu_codes
-from onlinehash.gpu.card import load_cupy
+from onlinehash.gpu.card import Card, load_cupy
 from onlinehash.gpu.codes import CardCodes
 from onlinehash.gpu.kernels import Kernels
 from onlinehash.gpu.shape import GROUP, POSITION_BITS, Shape
@@ -34,6 +35,19 @@ needs_card = pytest.mark.skipif(
     not has_card(), reason="there is no CUDA card with CuPy here; where there is one, `pip install -e '.[gpu]'` helps"
 )
 RUNS = [pytest.param(Twins, id="twins"), pytest.param(Kernels, id="card", marks=needs_card)]
+
+
+class FakeCard:
+    """In the place of what there really is: a card with so many bytes free."""
+
+    free = 10**11
+
+    def card(self) -> Card:
+        return Card("full card", 10**12, self.free, 1)
+
+
+def on_fake_card(runs: Any) -> Any:
+    return type("OnFakeCard", (FakeCard, runs), {})
 
 
 def make_rows(kind: str, n: int, shape: Shape, rng: np.random.Generator) -> np.ndarray:
@@ -111,19 +125,52 @@ def test_search_equals_brute_force(runs: Any, kind: str, models: int, per_model:
             np.testing.assert_array_equal(keys, inside)
 
 
-@pytest.mark.parametrize("runs", RUNS)
-@pytest.mark.parametrize(("models", "per_model"), [(1, 8), (1, 16), (3, 2)])
+@pytest.mark.parametrize(
+    ("runs", "models", "per_model", "n", "sizes"),
+    [
+        pytest.param(Twins, 1, 8, 600, (130,), id="twins"),
+        *(
+            pytest.param(Kernels, *shape, 5003, (64, 100, 128, 129, 300), id=f"card {shape}", marks=needs_card)
+            for shape in ((1, 8), (1, 16), (1, 64), (3, 2))
+        ),
+    ],
+)
+@pytest.mark.parametrize("kind", ["clusters", "ties"])
+def test_batches_equal_brute_force(
+    runs: Any, models: int, per_model: int, n: int, sizes: tuple[int, ...], kind: str
+) -> None:
+    """As many queries as tensor cores take in a pass over the codes, and in several."""
+    rng, shape = np.random.default_rng(2), Shape(models, per_model)
+    rows, queries = (make_rows(kind, size, shape, rng) for size in (n, max(sizes)))
+    card, words, living = card_codes(runs, shape, rows), shape.words_of(queries), np.ones(n, np.bool_)
+    expected = [all_keys(rows, query, shape, living) for query in queries]
+    for n_queries in sizes:
+        for _ in range(2):  # the second search is recorded
+            got = card.nearest(words[:n_queries], 10)
+            np.testing.assert_array_equal(got, [keys[:10] for keys in expected[:n_queries]])
+        for q, keys in enumerate(card.within(words[:n_queries], per_model)):
+            np.testing.assert_array_equal(keys, expected[q][expected[q] >> np.uint64(POSITION_BITS) <= per_model])
+
+
+@pytest.mark.parametrize(
+    ("runs", "models", "per_model"),
+    [
+        *(pytest.param(Twins, *shape, id=f"twins {shape}") for shape in ((1, 8), (1, 16), (3, 2))),
+        *(pytest.param(Kernels, *shape, id=f"card {shape}", marks=needs_card) for shape in SHAPES),
+    ],
+)
+@pytest.mark.parametrize("kind", ["clusters", "ties"])
 @pytest.mark.parametrize("share", [0.9, 0.02])
-def test_dead_codes_and_masks(runs: Any, models: int, per_model: int, share: float) -> None:
+def test_dead_codes_and_masks(runs: Any, models: int, per_model: int, kind: str, share: float) -> None:
     rng, shape = np.random.default_rng(5), Shape(models, per_model)
-    rows = make_rows("clusters", 3000, shape, rng)
-    queries = make_rows("clusters", 20, shape, rng)
+    rows = make_rows(kind, 3000, shape, rng)
+    queries = make_rows(kind, 33, shape, rng)
     card, living = card_codes(runs, shape, rows), rng.random(len(rows)) < share
     card.set_alive(masks_of(living))
     chosen = living & (rng.random(len(rows)) < 0.5)
     k = min(10, int(chosen.sum()))
     for mask, alive in ((None, living), (card.mask(masks_of(chosen)), chosen)):
-        for n_queries in (1, 20):
+        for n_queries in (1, 33):
             got = card.nearest(shape.words_of(queries[:n_queries]), k, mask)
             near = card.within(shape.words_of(queries[:n_queries]), 2 * per_model, mask)
             for q in range(n_queries):
@@ -141,8 +188,7 @@ def test_changes_and_forks(runs: Any) -> None:
     fork = card.fork()
     grown = np.concatenate([rows, make_rows("uniform", 300, shape, rng)])
     grown[[3, 999]] = query[0]
-    blocks = np.unique(np.array([3, *range(999, 1300)]) // 64)
-    fork.put(planes_of(grown), len(grown), blocks)
+    fork.put(planes_of(grown), len(grown), np.array([3, *range(999, 1300)]))
     for one, codes in ((card, rows), (fork, grown)):
         living = np.ones(len(codes), np.bool_)
         got = one.nearest(shape.words_of(query), 20)[0]
@@ -152,6 +198,69 @@ def test_changes_and_forks(runs: Any) -> None:
         distances = np.bitwise_count(codes ^ query[0]).sum(axis=1, dtype=np.intp)
         np.testing.assert_array_equal(counts[0], np.bincount(distances, minlength=counts.shape[1]))
         np.testing.assert_array_equal(hits[0], np.bincount(distances[relevant[1]], minlength=counts.shape[1]))
+
+
+@pytest.mark.parametrize("runs", RUNS)
+@pytest.mark.parametrize(("n", "changed"), [(100, 99), (100, 3), (10, 9), (128, 127), (129, 128)])
+def test_an_update_of_a_fork_leaves_what_others_read(runs: Any, n: int, changed: int) -> None:
+    """The last block too, which may hold few codes."""
+    rng, shape = np.random.default_rng(4), Shape(1, 8)
+    rows, query = make_rows("uniform", n, shape, rng), make_rows("uniform", 1, shape, rng)
+    card, living = card_codes(runs, shape, rows), np.ones(n, np.bool_)
+    fork, other = card.fork(), rows.copy()
+    other[changed] = query[0]
+    fork.put(planes_of(other), n, np.array([changed]))
+    for one, codes in ((card, rows), (fork, other)):
+        got = one.nearest(shape.words_of(query), n)[0]
+        np.testing.assert_array_equal(got, all_keys(codes, query[0], shape, living))
+
+
+@pytest.mark.parametrize("runs", RUNS)
+def test_what_a_full_card_refuses_changes_nothing(runs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, shape = np.random.default_rng(6), Shape(1, 8)
+    rows, query = make_rows("uniform", 300, shape, rng), make_rows("uniform", 1, shape, rng)
+    card = card_codes(on_fake_card(runs), shape, rows)
+    fork = card.fork()
+    monkeypatch.setattr(FakeCard, "free", 10**8)
+    grown = np.concatenate([rows, make_rows("uniform", 200, shape, rng)])
+    appended = np.arange(300, 384)  # for which the array has room
+    fork.put(planes_of(grown[:384]), 384, appended)
+    refused = [(grown[:384], np.array([299])), (grown[:384], None), (grown, np.arange(384, 500))]
+    for codes, positions in refused:
+        with pytest.raises(InvalidInput, match=r"^an index of \d+ codes of 64 bits, .* of this full card are free; "):
+            fork.put(planes_of(codes), len(codes), positions)
+        for one, held in ((card, rows), (fork, grown[:384])):
+            got = one.nearest(shape.words_of(query), len(held))[0]
+            np.testing.assert_array_equal(got, all_keys(held, query[0], shape, np.ones(len(held), np.bool_)))
+
+
+def test_a_card_that_turns_out_to_be_full_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """CuPy's error is a MemoryError too; without a card it is the host's, and stays."""
+    shape = Shape(1, 8)
+    rows = make_rows("uniform", 300, shape, np.random.default_rng(8))
+
+    def fail(*arguments: Any, **options: Any) -> None:
+        raise MemoryError("Out of memory allocating 1,024 bytes")
+
+    for name in ("keep", "count", "pack"):
+        for runs, error, words in (
+            (on_fake_card(Twins), InvalidInput, "the card has no room for .* GB of this full card are free"),
+            (Twins, MemoryError, "allocating"),
+        ):
+            card = card_codes(runs, shape, rows)
+            work = partial(card.nearest, shape.words_of(rows[:3]), 5)
+            if name == "pack":
+                work = partial(card.put, planes_of(rows), len(rows))
+            with monkeypatch.context() as patch:
+                patch.setattr(runs, name, fail)
+                with pytest.raises(error, match=words):
+                    work()
+
+
+def test_codes_too_long_for_the_counters_of_a_block_are_refused() -> None:
+    assert CardCodes(Twins(Shape(1, 764))).n == 0
+    with pytest.raises(InvalidInput, match=r"^a card counts at most 6,112 bits for a distance, got codes of 6120 bits"):
+        CardCodes(Twins(Shape(1, 765)))
 
 
 @pytest.mark.parametrize("runs", RUNS)
@@ -172,7 +281,7 @@ def test_the_same_search_again_and_after_changes(runs: Any) -> None:
             card.set_alive(masks_of(living))
         else:
             rows[100:164] = make_rows("uniform", 64, shape, rng)
-            card.put(planes_of(rows), len(rows), np.array([1, 2]))
+            card.put(planes_of(rows), len(rows), np.arange(100, 164))
 
 
 @needs_card

@@ -8,9 +8,19 @@ import pytest
 from onlinehash import Codes, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, evaluate
 from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.evaluate.histograms import Histograms
-from onlinehash.gpu import encoding
+from onlinehash.gpu import encoding, neighbours
 from onlinehash.gpu.twins import Twins
 from tests.gpu.test_card_codes import needs_card
+
+
+@pytest.fixture(params=["twins", pytest.param("card", marks=needs_card)])
+def on(request, monkeypatch):
+    """With the kernels' twins in their place, and on a card."""
+    if request.param == "twins":
+        monkeypatch.setattr(encoding, "SignKernels", encoding.SignsTwin)
+        monkeypatch.setattr(neighbours, "Sieve", neighbours.SieveTwin)
+        monkeypatch.setattr(Histograms, "_make_runs", lambda self, shape: Twins(shape))
+    return request.param
 
 
 def learned(X, **options):
@@ -26,32 +36,36 @@ def on_the_boundary(encoder, X):
     return rows.astype(X.dtype)
 
 
-@needs_card
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("n", "d", "n_bits"), [(1000, 40, 64), (777, 512, 64), (130, 7, 13), (2000, 100, 200)])
-def test_encoded_as_on_the_cpu(dtype, n, d, n_bits, monkeypatch):
+def test_encoded_as_on_the_cpu(on, dtype, n, d, n_bits, monkeypatch):
     monkeypatch.setattr(encoding, "BLOCK_BYTES", 1 << 18)
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d)).astype(dtype)
     encoder = learned(X, n_bits=n_bits)
     for rows in (X, on_the_boundary(encoder, X), X * dtype(1e-30), np.zeros_like(X), X * dtype(1e17)):
         assert encoder.encode(rows, device="cuda") == encoder.encode(rows)
-    import cupy
+    if on == "card":
+        import cupy
 
-    assert encoder.encode(cupy.asarray(X), device="cuda") == encoder.encode(X)
+        assert encoder.encode(cupy.asarray(X), device="cuda") == encoder.encode(X)
 
 
-@needs_card
-def test_blocks_full_of_doubts_are_left_to_the_cpu():
+@pytest.mark.usefixtures("on")
+def test_blocks_full_of_doubts_are_left_to_the_cpu(monkeypatch):
     """Thresholds of zero and vectors of zeros: no sign is certain, and there are more than the list has room for."""
     rng = np.random.default_rng(1)
     X = rng.standard_normal((3000, 16)).astype(np.float32)
     encoder = OnlineHashing(n_bits=64, centre="none", random_state=0).observe(X).snapshot()
     X[64:2999] = 0
+    left = []
+    put = encoding.CardSigns.put
+    monkeypatch.setattr(encoding.CardSigns, "put", lambda *arguments: left.append(put(*arguments)) or left[-1])
     assert encoder.encode(X, device="cuda") == encoder.encode(X)
+    assert left == [[slice(0, 3000)]]
 
 
-@needs_card
+@pytest.mark.usefixtures("on")
 def test_several_models_and_feature_maps():
     rng = np.random.default_rng(2)
     X, y = rng.standard_normal((600, 20)).astype(np.float32), np.arange(600) % 4
@@ -62,7 +76,7 @@ def test_several_models_and_feature_maps():
         assert model.snapshot().encode(X, device="cuda") == model.encode(X)
 
 
-@needs_card
+@pytest.mark.usefixtures("on")
 def test_rows_that_are_not_finite_are_refused():
     X = np.random.default_rng(3).standard_normal((300, 8)).astype(np.float32)
     encoder = learned(X, n_bits=16)
@@ -73,7 +87,7 @@ def test_rows_that_are_not_finite_are_refused():
                 encoder.encode(X, device=device)
 
 
-@needs_card
+@pytest.mark.usefixtures("on")
 @pytest.mark.parametrize("ties", ["expected", "pessimistic", "stored"])
 def test_measured_as_on_the_cpu(ties):
     rng = np.random.default_rng(4)
@@ -84,10 +98,9 @@ def test_measured_as_on_the_cpu(ties):
         assert evaluate.retrieval(*arguments, ties=ties, device="cuda") == evaluate.retrieval(*arguments, ties=ties)
 
 
+@pytest.mark.usefixtures("on")
 @pytest.mark.parametrize("fusion", ["min", "sum"])
-def test_counts_by_the_twins(fusion, monkeypatch):
-    """The same without a card, the kernels' twins in their place."""
-    monkeypatch.setattr(Histograms, "_make_runs", lambda self, shape: Twins(shape))
+def test_counted_as_on_the_cpu(fusion):
     rng = np.random.default_rng(5)
     base, queries = (Codes.from_bits(rng.random((n, 39)) < 0.5, n_models=3) for n in (500, 11))
     truth = evaluate.same_label(rng.integers(0, 3, 11), rng.integers(0, 3, 500))

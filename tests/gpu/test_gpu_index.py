@@ -8,9 +8,10 @@ import pytest
 from onlinehash import Codes, FlatIndex, OnlineHashing, load, save
 from onlinehash.errors import InvalidInput, MissingExtra, NotReady
 from onlinehash.gpu import codes as gpu_codes
+from onlinehash.gpu.kernels import Kernels
 from onlinehash.gpu.twins import Twins
 from onlinehash.index.gpu import GpuIndex
-from tests.gpu.test_card_codes import has_card, needs_card
+from tests.gpu.test_card_codes import FakeCard, has_card, needs_card, on_fake_card
 
 
 class TwinIndex(GpuIndex):
@@ -137,6 +138,41 @@ def test_a_file_holds_a_flat_index(kind, tmp_path):
         flat = load(tmp_path / "index.oh", mmap=mmap)
         assert type(flat) is FlatIndex
         assert_same(kind.of(flat), flat, draw(rng, 5, 64))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_is_too_large_for_the_card_is_refused_with_the_figures(kind, monkeypatch):
+    runs = on_fake_card(Twins if kind is TwinIndex else Kernels)
+    monkeypatch.setattr(kind, "_make_runs", lambda self, shape: runs(shape))
+    monkeypatch.setattr(FakeCard, "free", 10**8)
+    codes = Codes.from_bits(draw(np.random.default_rng(6), 300, 39), 3)
+    with pytest.raises(
+        InvalidInput,
+        match=r"^an index of 300 codes of 3 x 16 bits, with room for searches, takes 0\.54 GB on the card, and "
+        r"0\.10 GB of the 1,000\.00 GB of this full card are free; use fewer items or the CPU\.$",
+    ):
+        kind(codes)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_dead_positions_stay_where_the_card_has_no_room_for_two_copies(kind, monkeypatch):
+    runs = on_fake_card(Twins if kind is TwinIndex else Kernels)
+    monkeypatch.setattr(kind, "_make_runs", lambda self, shape: runs(shape))
+    rng = np.random.default_rng(7)
+    codes, queries = Codes.from_bits(draw(rng, 300, 64)), draw(rng, 4, 64)
+    index, flat = kind(codes), FlatIndex(codes)
+    newer = index.fork()
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeCard, "free", 10**8)
+        newer.remove(np.arange(50, 150))
+        assert_same(index, flat, queries)
+        flat.remove(np.arange(50, 150))
+        assert newer.items.n_dead == 100
+        assert_same(newer, flat, queries)
+    for one in (newer, flat):
+        one.remove([0])
+    assert newer.items.n_dead == 0
+    assert_same(newer, flat, queries)
 
 
 @pytest.mark.skipif(has_card(), reason="there is a card")

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
-from onlinehash import LiveIndex, MultiModelOnlineHashing, OnlineHashing, refresh
+from onlinehash import FlatIndex, LiveIndex, MultiModelOnlineHashing, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, InvalidParameter, MissingExtra, NotReady
-from onlinehash.gpu import card as gpu_card
 from onlinehash.gpu import codes as gpu_codes
+from onlinehash.gpu.kernels import Kernels
 from onlinehash.gpu.twins import Twins
 from onlinehash.index.gpu import GpuIndex
-from tests.gpu.test_card_codes import has_card, needs_card
+from tests.gpu.test_card_codes import FakeCard, has_card, needs_card, on_fake_card
 
 X = np.random.default_rng(0).standard_normal((900, 12)).astype(np.float32)
 X[300:600] = X[np.arange(300) % 7]  # many at the very same distance
@@ -136,21 +137,104 @@ def copied(index):
     return twin
 
 
-def test_what_has_no_room_is_refused_before_anything_changes(on, monkeypatch):
+@pytest.mark.parametrize(("n", "changed"), [(100, 99), (10, 3)])
+def test_an_update_leaves_the_view_that_somebody_holds(on, n, changed):
+    index = LiveIndex(learner(), refresh.by_hand(), device="cuda")
+    index.add(None, X[:n])
+    held, before = index.view, index.view.search(X[:n], n)
+    index.update([changed], X[700:701])
+    for ours, theirs in zip(held.search(X[:n], n), before, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert_searched_as_by_a_flat_index(index)
+
+
+@pytest.fixture
+def full(on, monkeypatch):
+    """A card that is full within `with full():`."""
+    runs = on_fake_card(Twins if on == "twins" else Kernels)
+    monkeypatch.setattr(GpuIndex, "_make_runs", lambda self, shape: runs(shape))
+
+    @contextmanager
+    def filled():
+        with monkeypatch.context() as patch:
+            patch.setattr(FakeCard, "free", 10**8)
+            yield
+
+    return filled
+
+
+def assert_searched_as_by_a_flat_index(index):
+    flat, queries = FlatIndex(index.codes, index.ids), index.encoder.encode(QUERIES)
+    for ours, theirs in zip(index.search(QUERIES, 20), flat.search(queries, 20), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert np.array_equal(index.encoder.encode(index.vectors).rows(), index.codes.rows())
+
+
+def test_what_has_no_room_is_refused_before_anything_changes(full):
     index, plain = (LiveIndex(learner(), refresh.by_hand(), device=device) for device in ("cuda", None))
     for one in (index, plain):
         CHANGES[0](one)
-    full = gpu_card.Card("full card", 10**9, 1000, 1)
-    with monkeypatch.context() as patch:
-        patch.setattr(gpu_card, "describe", lambda cupy: full)
-        patch.setattr(gpu_codes.CardCodes, "_check_room", lambda self, *needed: gpu_card.check_room(None, *needed))
+    with full():
         for change in (lambda: index.add(["new"], X[:1]), lambda: index.update(["item 1"], X[:1])):
             with pytest.raises(InvalidInput, match=r"makes a copy of them, takes .* GB of this full card are free"):
                 change()
+        assert_same(index, plain)
     for one in (index, plain):
         teach(one, 30, 3)
         one.refresh()
     assert_same(index, plain)
+
+
+def test_items_are_removed_from_a_full_card(full, tmp_path):
+    """So many that positions would be counted anew, for which there is no room; by a writer and by its reader."""
+    path, exact = tmp_path / "items", "float32"
+    few, many = ([f"item {i}" for i in numbers] for numbers in (range(100, 110), range(200, 450)))
+    with LiveIndex(learner(), refresh.by_hand(), path=path, device="cuda", precision=exact) as writer:
+        CHANGES[0](writer)
+        with (
+            LiveIndex.open(path, read_only=True, device="cuda", precision=exact) as reader,
+            LiveIndex.open(path, read_only=True, precision=exact) as plain,
+        ):
+
+            def assert_all_same(n_dead):
+                for one in (reader, plain):
+                    one.reload()
+                for one in (writer, reader):
+                    assert one.view.items.n_dead == n_dead
+                    assert_same(one, plain)
+
+            with full():
+                writer.remove(many)
+                assert_all_same(n_dead=len(many))
+            writer.remove(few)
+            assert_all_same(n_dead=0)
+            writer.add(many, X[200:450])
+            with full():
+                with pytest.raises(InvalidInput, match="GB of this full card are free"):
+                    reader.reload()
+                assert reader.search(QUERIES, 900).ids.shape == (len(QUERIES), 240)  # as before
+            assert_all_same(n_dead=0)
+            with full():
+                writer.remove(many)
+    with LiveIndex.open(path, device="cuda", precision=exact) as again:
+        assert_searched_as_by_a_flat_index(again)
+        assert len(again) == 240
+
+
+@pytest.mark.parametrize("is_durable", [False, True])
+def test_a_card_that_fills_up_halfway_through_a_change(full, is_durable, tmp_path, monkeypatch):
+    """What is on the disk, or what is published, is what holds afterwards."""
+    index = LiveIndex(learner(), refresh.by_hand(), path=tmp_path / "items" if is_durable else None, device="cuda")
+    CHANGES[0](index)
+    monkeypatch.setattr(GpuIndex, "check_room", lambda self, n: None)
+    with full(), pytest.raises(InvalidInput, match="GB of this full card are free"):
+        index.add([f"item {i}" for i in range(500, 900)], X[500:])
+    if is_durable:
+        index.reload()
+    assert len(index) == (900 if is_durable else 500)
+    index.add(["new"], X[:1])
+    assert_searched_as_by_a_flat_index(index)
+    index.close()
 
 
 @pytest.mark.skipif(has_card(), reason="there is a card")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from onlinehash.errors import FormatError
 from onlinehash.planning import costs as unit_costs
 from onlinehash.planning import measuring, measuring_stores, planning
 from onlinehash.planning.costs import Costs
@@ -33,8 +34,18 @@ def test_every_cost_has_a_unit_and_a_meaning() -> None:
     text = unit_costs.text_of(COSTS)
     for group in unit_costs.GROUPS.values():
         for cost in dataclasses.fields(group):
-            assert cost.metadata["unit"] in ("bytes", "ns", "items", "share")
+            assert cost.metadata["unit"] in ("bytes", "ns", "items", "share", "GB", "name")
             assert f"# {cost.metadata['unit']}: {cost.metadata['meaning']}" in text
+
+
+def test_a_card_may_lack_its_name(tmp_path: Path) -> None:
+    lines = unit_costs.text_of(COSTS).splitlines()
+    file = tmp_path / "costs.toml"
+    file.write_text("\n".join(line for line in lines if "name = " not in line and "GB: its" not in line))
+    assert unit_costs.read(str(file)) == COSTS
+    file.write_text("\n".join("name = 3" if line.startswith("name = ") else line for line in lines))
+    with pytest.raises(FormatError, match=r"expected name in \[card\] .* to be a string, got 3"):
+        unit_costs.read(str(file))
 
 
 def test_ours_were_measured_for_all_designs() -> None:

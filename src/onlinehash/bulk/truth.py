@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -20,7 +20,7 @@ from onlinehash.bulk.answers import Answer, Job
 from onlinehash.bulk.encoding import as_source, check_apart
 from onlinehash.bulk.engine import Engine
 from onlinehash.bulk.engines import engine_of
-from onlinehash.bulk.partitions import Partition, Rows
+from onlinehash.bulk.partitions import Partition
 from onlinehash.bulk.sources import Source
 from onlinehash.errors import InvalidInput
 from onlinehash.evaluate import Truth
@@ -113,7 +113,7 @@ def ground_truth(
     It takes 16 bytes for each of them and each query, here and on every worker. With a folder, the nearest of each
     partition are stored there, and repeating the call resumes it. With `device="cuda"` cards find them, the same ones:
     this process alone where `on` is not given, as processes would take turns on its card, and else each worker on its
-    own.
+    own. Without a folder, a card searches several partitions at once.
     """
     is_on_card = check_device(device)
     if is_on_card and on is None:
@@ -126,35 +126,37 @@ def ground_truth(
         check_apart(opened, folder)
     none = Neighbours(np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0)))
     question = ("the nearest", queries, opened.digest, int(k))
-    job = Job(Search(queries, int(k), device), opened.partitions, question, "searching neighbours")
+    least = CARD_BYTES // (4 * opened.n_features) if is_on_card and folder is None else 1
+    groups = list(_groups(opened.partitions, least))
+    job = Job(Search(queries, int(k), device), groups, question, "searching neighbours")
     with engine_of(on) as engine:
         return reduce(lambda near, part: _nearer(near, Neighbours(*part), k), job.answers(engine, folder), none)
 
 
 @dataclass(frozen=True)
 class Search:
-    """Finds the nearest rows within a partition; this is what is sent to workers."""
+    """Finds the nearest rows within partitions that follow one another; this is what is sent to workers."""
 
     queries: np.ndarray
     k: int
     device: str | None = None
 
-    def __call__(self, partition: Partition) -> Answer:
-        near = reduce(lambda near, block: _nearer(near, block, self.k), self._blocks(partition))
+    def __call__(self, group: Sequence[Partition]) -> Answer:
+        near = reduce(lambda near, block: _nearer(near, block, self.k), self._blocks(group))
         return near.rows, near.squared_distances
 
-    def _blocks(self, partition: Partition) -> Iterable[Neighbours]:
+    def _blocks(self, group: Sequence[Partition]) -> Iterable[Neighbours]:
+        blocks = ((rows.first, checks.vectors(rows.X, part.path)) for part in group for rows in part.blocks())
         if check_device(self.device):
-            for first, X in _joined(partition):
+            for first, X in _joined(blocks):
                 yield self._on_card(X, first)
             return
-        for rows in partition.blocks():
-            X = checks.vectors(rows.X, partition.path)
+        for first, X in blocks:
             positions = nearest_positions(self.queries, X, min(self.k, len(X)))
             distances = squared_distances(self.queries, X, positions)
             order = np.lexsort((positions, distances))
             positions, distances = (np.take_along_axis(values, order, axis=1) for values in (positions, distances))
-            yield Neighbours(positions.astype(np.int64) + rows.first, distances)
+            yield Neighbours(positions.astype(np.int64) + first, distances)
 
     def _on_card(self, X: np.ndarray, first: int) -> Neighbours:
         queries, base = same_precision(self.queries, X)
@@ -162,18 +164,29 @@ class Search:
         return Neighbours(rows + first, distances)
 
 
-def _joined(partition: Partition) -> Iterator[tuple[int, np.ndarray]]:
-    """The vectors of a partition in blocks that are worth a card's while, and the number of each one's first row."""
-    blocks = iter(partition.blocks())
+def _groups(partitions: Sequence[Partition], n_rows: int) -> Iterator[list[Partition]]:
+    """Partitions that follow one another, with so many rows or a partition more."""
+    group: list[Partition] = []
+    for partition in partitions:
+        group.append(partition)
+        if sum(part.n_rows for part in group) >= n_rows:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _joined(blocks: Iterator[tuple[int, np.ndarray]]) -> Iterator[tuple[int, np.ndarray]]:
+    """The vectors of blocks, each given with the number of its first row, in blocks that are worth a card's while."""
     while held := list(_some(blocks)):
-        yield held[0].first, checks.vectors(np.concatenate([rows.X for rows in held]), partition.path)
+        yield held[0][0], np.concatenate([X for _, X in held])
 
 
-def _some(blocks: Iterator[Rows]) -> Iterator[Rows]:
+def _some(blocks: Iterator[tuple[int, np.ndarray]]) -> Iterator[tuple[int, np.ndarray]]:
     n_bytes = 0
-    while n_bytes < CARD_BYTES and (rows := next(blocks, None)) is not None:
-        n_bytes += rows.X.nbytes
-        yield rows
+    while n_bytes < CARD_BYTES and (block := next(blocks, None)) is not None:
+        n_bytes += block[1].nbytes
+        yield block
 
 
 def _nearer(first: Neighbours, second: Neighbours, k: int) -> Neighbours:

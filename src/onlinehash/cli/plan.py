@@ -22,6 +22,9 @@ from onlinehash.planning.workload import GB, K, Machine, Workload
 #: What a plan without a number of items is made for.
 SIZES = (1e7, 1e8, 1e9, 1e10)
 
+#: A card whose memory differs by more than this share from that of the card that was measured is another one.
+SAME_CARD = 0.1
+
 _LABELS = {"change": "while codes change"}
 
 
@@ -54,6 +57,13 @@ def show(wishes: Wishes, costs_file: str | None, as_json: bool) -> None:
     machine = Machine(wishes.memory * GB, wishes.cores, disk, card)
     if card is not None and wishes.store != "local":
         raise InvalidInput(f"--card is for --store local; {wishes.store} searches no codes on a card.")
+    measured = None if card is None else costs.card
+    if card and measured and measured.memory and abs(card / (measured.memory * GB) - 1) > SAME_CARD:
+        output.warn(
+            f"the speeds are those of {measured.name} of {measured.memory:g} GB, not of a card of {_bytes(card)}; "
+            "measure yours with benchmarks/gpu.py, and plan with --costs.",
+            as_json,
+        )
     works = [_workload(wishes, items) for items in sizes]
     offered = [design for work in works for design in designs(wishes.store, work, costs, card is not None)]
     plans = [planning.make(design, machine) for design in offered]
@@ -63,7 +73,8 @@ def show(wishes: Wishes, costs_file: str | None, as_json: bool) -> None:
     parts = [f"{_bytes(machine.memory)}", f"{machine.cores} cores"]
     parts += [f"{_bytes(machine.disk)} of disk"] if machine.disk is not None else []
     parts += [f"a card of {_bytes(machine.card)}"] if machine.card is not None else []
-    print(f"machines of {', '.join(parts)}; costs of {costs.machine}\n")
+    searched = "" if measured is None else f", and of {measured.name}"
+    print(f"machines of {', '.join(parts)}; costs of {costs.machine}{searched}\n")
     if wishes.items is None:
         output.print_columns(_table(plans, works[0]))
     else:

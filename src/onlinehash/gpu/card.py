@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -28,7 +30,7 @@ def load_cupy(purpose: str = "a GpuIndex") -> Any:
     MissingExtra
         CuPy is not installed.
     NotReady
-        There is no card, no driver, or a card older than Ampere.
+        There is no card, no driver, a card older than Ampere, or no compiler.
     """
     try:
         import cupy
@@ -44,6 +46,13 @@ def load_cupy(purpose: str = "a GpuIndex") -> Any:
             f"{purpose} needs a card of compute capability {OLDEST[0]}.{OLDEST[1]} or later; this one has "
             f"{capability[:-1]}.{capability[-1]}."
         )
+    try:
+        cupy.cuda.nvrtc.getVersion()
+    except RuntimeError:  # in which CuPy lists where it looked
+        raise NotReady(
+            f"{purpose} needs NVRTC, the compiler of the CUDA Toolkit, which CuPy does not find; install the toolkit, "
+            "or run: pip install 'cupy-cuda13x[ctk]'"
+        ) from None
     return cupy
 
 
@@ -71,11 +80,26 @@ def _properties(device: int) -> tuple[str, int]:
     return properties["name"].decode(), properties["multiProcessorCount"]
 
 
-def check_room(cupy: Any, needed: int, what: str) -> None:
-    """Refuse what the card cannot hold, with the figures."""
-    card = describe(cupy)
+def check_room(card: Card, needed: int, what: str) -> None:
+    """Refuse what a card cannot hold, with the figures."""
     if needed > card.free:
-        raise InvalidInput(
-            f"{what} takes {needed / 1e9:,.2f} GB on the card, and {card.free / 1e9:,.2f} GB of the "
-            f"{card.memory / 1e9:,.2f} GB of this {card.name} are free; use fewer items or the CPU."
-        )
+        raise _refusal(card, f"{what} takes {needed / 1e9:,.2f} GB on the card, and")
+
+
+@contextmanager
+def refusing(card: Callable[[], Card | None], what: str) -> Iterator[None]:
+    """Refuse, with the figures, what a card turns out to have no room for; without a card, memory is the host's."""
+    try:
+        yield
+    except MemoryError:  # of which CuPy's is a kind
+        present = card()
+        if present is None:
+            raise
+        raise _refusal(present, f"the card has no room for {what}:") from None
+
+
+def _refusal(card: Card, what: str) -> InvalidInput:
+    return InvalidInput(
+        f"{what} {card.free / 1e9:,.2f} GB of the {card.memory / 1e9:,.2f} GB of this {card.name} are free; "
+        "use fewer items or the CPU."
+    )

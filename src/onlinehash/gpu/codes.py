@@ -12,11 +12,13 @@ import copy
 import math
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
 
-from onlinehash.gpu.card import check_room, describe
+from onlinehash.errors import InvalidInput
+from onlinehash.gpu.card import Card, check_room, refusing
 from onlinehash.gpu.shape import GROUP, Relevant, Shape
 
 #: Groups in the sample, at least; one group in MOST_STEP at least.
@@ -31,8 +33,13 @@ MOST_KEPT, CHUNK_GROUPS = 1 << 22, 512
 #: Blocks of 64 codes that go to the card at once.
 UPLOADED_BYTES = 256 << 20
 
-_NO_LIMIT = np.iinfo(np.int64).max
+#: Bytes that codes leave free on a card: for keys, recordings and uploads.
+SEARCH_BYTES = 512 << 20
 
+_NO_LIMIT, _NO_KEY = np.iinfo(np.int64).max, np.iinfo(np.uint64).max
+
+#: Bits of a code, at most: the counters of as many distances fill the shared memory of a block of `count`.
+MOST_BITS = 6112
 
 #: Searches whose steps on the card are kept for the next one with as many queries and the same k; queries of such a
 #: search at most.
@@ -44,6 +51,8 @@ class Runs(Protocol):
 
     xp: Any
     shape: Shape
+
+    def card(self) -> Card | None: ...
 
     def pack(self, planes: Any, blocks: Any | None, first: int, per_model: int, words: Any) -> None: ...
 
@@ -79,6 +88,10 @@ class CardCodes:
     def __init__(self, runs: Runs) -> None:
         self._runs, self.shape = runs, runs.shape
         self._xp = runs.xp
+        if self.shape.farthest > MOST_BITS:
+            raise InvalidInput(
+                f"a card counts at most {MOST_BITS:,} bits for a distance, got codes of {self._bits}; use the CPU."
+            )
         self._words = self._xp.zeros((0, self.shape.row, GROUP), np.uint32)
         self._alive: Any | None = None
         self._shared = False
@@ -96,51 +109,85 @@ class CardCodes:
 
     def reserve(self, n: int) -> None:
         """Room for n codes; refused with the figures where the card has none. Room grows by half while it can."""
-        if n <= len(self._words) * GROUP:
-            return
-        for room in (max(n, len(self._words) * GROUP * 3 // 2), n):
-            if self._xp is np or room == n or self._fits(room):
-                break
-        self._check_room(self.shape.nbytes(room), f"an index of {n:,} codes of {self._bits}")
-        words = self._xp.zeros((self.shape.n_groups(room), self.shape.row, GROUP), np.uint32)
-        words[: len(self._words)] = self._words
-        self._words, self._shared = words, False
+        if n > self._room:
+            self._take(self._allocated(n, self._room * 3 // 2), keep=True)
+
+    def own(self, n: int) -> None:
+        """Before n codes replace all others: room for them where nobody else reads, or a refusal with the figures."""
+        if self._shared or n > self._room:
+            self._take(self._allocated(n), keep=False)
 
     def check_copy(self, n: int) -> None:
         """Refuse, with the figures, what has no room for a second array of n codes."""
-        what = f"a change of an index of {n:,} codes of {self._bits}, which makes a copy of them,"
-        self._check_room(self.shape.nbytes(n), what)
+        self._check_room(n, f"a change of an index of {n:,} codes of {self._bits}, which makes a copy of them,")
 
-    def _check_room(self, needed: int, what: str) -> None:
-        if self._xp is not np:
-            check_room(self._xp, needed, what)
+    def check_mask(self) -> None:
+        """Refuse, with the figures, what has no room for a second mask of what lives."""
+        card = self._runs.card()
+        if card is not None:
+            check_room(card, self._mask_bytes(self.n), f"a removal from an index of {self.n:,} codes")
 
-    def _fits(self, n: int) -> bool:
-        return self.shape.nbytes(n) <= describe(self._xp).free
+    @property
+    def _room(self) -> int:
+        """Codes that the array can hold."""
+        return len(self._words) * GROUP
+
+    def _take(self, words: Any, keep: bool) -> None:
+        """Another array in the place of the present one, with its codes or without."""
+        if keep:
+            words[: len(self._words)] = self._words[: len(words)]
+        self._recordings.clear()  # as they read the other array
+        self._words, self._shared = words, False
+        self._wait()
+
+    def _allocated(self, n: int, wished: int = 0) -> Any:
+        """An array for n codes, or for more of them where they are wished and the card has room."""
+        card, what, room = self._runs.card(), f"an index of {n:,} codes of {self._bits}", max(n, wished)
+        if card is not None and self._needed(room) > card.free:
+            room = n
+        self._check_room(room, f"{what}, with room for searches,")
+        with self._refusing(what):
+            return self._xp.zeros((self.shape.n_groups(room), self.shape.row, GROUP), np.uint32)
+
+    def _check_room(self, n: int, what: str) -> None:
+        card = self._runs.card()
+        if card is not None:
+            check_room(card, self._needed(n), what)
+
+    def _needed(self, n: int) -> int:
+        """Bytes of n codes, of two masks of what lives, as forks have one each, and of what searches need."""
+        return self.shape.nbytes(n) + 2 * self._mask_bytes(n) + SEARCH_BYTES
+
+    def _mask_bytes(self, n: int) -> int:
+        return self.shape.n_groups(n) * GROUP // 8
+
+    def _refusing(self, what: str) -> AbstractContextManager[None]:
+        return refusing(self._runs.card, what)
 
     @property
     def _bits(self) -> str:
         models = f"{self.shape.models} x " if self.shape.models > 1 else ""
         return f"{models}{8 * self.shape.per_model} bits"
 
-    def put(self, planes: np.ndarray, n: int, blocks: np.ndarray | None = None) -> None:
-        """Codes out of planes of the host that hold n positions: all blocks of 64, or these alone."""
-        self._recordings.clear()
-        if self._shared and (blocks is None or (blocks < self.n // 64).any()):  # others read what is to change
-            old, self._words, self._shared = self._words, self._words[:0], False
-            self.reserve(max(n, len(old) * GROUP))
-            if blocks is not None:
-                self._words[: len(old)] = old
+    def put(self, planes: np.ndarray, n: int, positions: np.ndarray | None = None) -> None:
+        """Codes out of planes of the host that hold n positions: all of them, or those at some positions."""
+        if positions is None:
+            self.own(n)
+        elif self._shared and (positions < self.n).any():  # others read what is to change
+            self._take(self._allocated(n, self._room), keep=True)
         self.reserve(n)
+        self._recordings.clear()
+        blocks = None if positions is None else np.unique(positions // 64)
         size, total = max(1, UPLOADED_BYTES // (planes.shape[1] * 64)), len(planes) if blocks is None else len(blocks)
-        for start in range(0, total, size):
-            part = slice(start, start + size)
-            chosen = planes[part] if blocks is None else planes[blocks[part]]
-            at = None if blocks is None else self._xp.asarray(blocks[part])
-            given = self._xp.asarray(np.ascontiguousarray(chosen))
-            self._runs.pack(given, at, start, self.shape.per_model, self._words)
+        with self._refusing(f"an upload of {n:,} codes of {self._bits}"):
+            for start in range(0, total, size):
+                part = slice(start, start + size)
+                chosen = planes[part] if blocks is None else planes[blocks[part]]
+                at = None if blocks is None else self._xp.asarray(blocks[part])
+                given = self._xp.asarray(np.ascontiguousarray(chosen))
+                self._runs.pack(given, at, start, self.shape.per_model, self._words)
+            self._wait()
         self.n = n
-        self._wait()
 
     def set_alive(self, masks: np.ndarray | None, blocks: np.ndarray | None = None) -> None:
         """Masks of 64 positions each, of all blocks or, where the card has all others, of these; None: all live."""
@@ -175,10 +222,11 @@ class CardCodes:
         alive = self._alive if alive is None else alive
         room = min(max(ROOM, 8 * k), GROUP * self.shape.n_groups(self.n))
         size = max(1, KEY_BYTES // (8 * room))
-        if len(queries) <= size:
-            return self._nearest(queries, k, alive, room)
-        parts = [self._nearest(queries[at : at + size], k, alive, room) for at in range(0, len(queries), size)]
-        return np.concatenate(parts)
+        with self._refusing(f"a search for {len(queries):,} queries"):
+            if len(queries) <= size:
+                return self._nearest(queries, k, alive, room)
+            parts = [self._nearest(queries[at : at + size], k, alive, room) for at in range(0, len(queries), size)]
+            return np.concatenate(parts)
 
     def _nearest(self, queries: np.ndarray, k: int, alive: Any | None, room: int) -> np.ndarray:
         if self._xp is not np and alive is self._alive and self._is_asked_again(len(queries), k):
@@ -189,8 +237,9 @@ class CardCodes:
             self._enqueue(work, alive)
             answer = self._fetched(work.answer)
         result = answer[: len(queries) * k].reshape(len(queries), k)
-        for q in np.flatnonzero(answer[len(queries) * k :] == 0):
-            result[q] = self._nearest_exactly(self._xp.asarray(queries[q : q + 1]), k, alive)
+        failed = np.flatnonzero(answer[len(queries) * k :] == 0)
+        if len(failed):
+            result[failed] = self._nearest_exactly(self._xp.asarray(queries[failed]), k, alive)
         return result
 
     def _enqueue(self, work: _Work, alive: Any | None) -> None:
@@ -222,32 +271,37 @@ class CardCodes:
                 self._recordings[len(queries), k] = recording
             return recording.replay(queries)
 
-    def _nearest_exactly(self, query: Any, k: int, alive: Any | None) -> np.ndarray:
+    def _nearest_exactly(self, queries: Any, k: int, alive: Any | None) -> np.ndarray:
         """By counting all distances first."""
-        sums = np.cumsum(self._counts(query, alive)[0])
-        bound = int(np.searchsorted(sums, k))
-        limit, room = _NO_LIMIT, int(sums[bound])
-        if room > max(MOST_KEPT, 2 * k):
-            below = int(sums[bound - 1]) if bound else 0
-            tallies = self._runs.tally(self._words, alive, self.n, CHUNK_GROUPS, query, bound)
+        sums = np.cumsum(self._counts(queries, alive), axis=1)
+        bounds = (sums < k).sum(axis=1)
+        rooms, limits = sums[np.arange(len(sums)), bounds], np.full(len(sums), _NO_LIMIT)
+        for q in np.flatnonzero(rooms > max(MOST_KEPT, 2 * k)):
+            below = int(sums[q, bounds[q] - 1]) if bounds[q] else 0
+            tallies = self._runs.tally(self._words, alive, self.n, CHUNK_GROUPS, queries[q : q + 1], int(bounds[q]))
             tallied = np.cumsum(self._fetched(tallies).astype(np.int64))
             chunk = int(np.searchsorted(tallied, k - below))
-            limit, room = (chunk + 1) * CHUNK_GROUPS * GROUP, below + int(tallied[chunk])
-        return self._kept(query, bound, limit, room, alive)[:k]
+            limits[q], rooms[q] = (chunk + 1) * CHUNK_GROUPS * GROUP, below + int(tallied[chunk])
+        answer, size = np.empty((len(sums), k), np.uint64), max(1, KEY_BYTES // (8 * int(rooms.max())))
+        for start in range(0, len(sums), size):
+            some = slice(start, start + size)
+            answer[some] = self._kept(queries[some], bounds[some], limits[some], int(rooms[some].max()), alive)[:, :k]
+        return answer
 
     def within(self, queries: np.ndarray, radius: int, alive: Any | None = None) -> list[np.ndarray]:
         """All keys at a distance of at most `radius`, for each query."""
         alive = self._alive if alive is None else alive
         size, answers = max(1, KEY_BYTES // (8 * ROOM)), []
-        for start in range(0, len(queries), size):
-            answers += self._within(self._xp.asarray(queries[start : start + size]), radius, alive)
+        with self._refusing(f"a search for {len(queries):,} queries"):
+            for start in range(0, len(queries), size):
+                answers += self._within(self._xp.asarray(queries[start : start + size]), radius, alive)
         return answers
 
     def _within(self, queries: Any, radius: int, alive: Any | None) -> list[np.ndarray]:
         xp, n_queries = self._xp, len(queries)
         found, keys = xp.zeros(n_queries, np.uint64), xp.empty((n_queries, ROOM), np.uint64)
-        bounds = xp.full(n_queries, radius, np.int32)
-        self._runs.keep(self._words, alive, self.n, queries, bounds, self._no_limits(n_queries), found, keys)
+        bounds, limits = xp.full(n_queries, radius, np.int32), xp.full(n_queries, _NO_LIMIT, np.int64)
+        self._runs.keep(self._words, alive, self.n, queries, bounds, limits, found, keys)
         numbers = self._fetched(found).astype(np.int64)
         widest = int(numbers[numbers <= ROOM].max(initial=0))
         lists = self._fetched(xp.ascontiguousarray(keys[:, :widest]))
@@ -257,7 +311,7 @@ class CardCodes:
                 answers.append(np.sort(lists[q, :number]))
             else:
                 total = int(self._counts(queries[q : q + 1], alive)[0, : radius + 1].sum())
-                answers.append(self._kept(queries[q : q + 1], radius, _NO_LIMIT, total, alive))
+                answers.append(self._kept(queries[q : q + 1], bounds[q : q + 1], limits[q : q + 1], total, alive)[0])
         return answers
 
     def histograms(self, queries: np.ndarray, masks: np.ndarray, which: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -269,32 +323,31 @@ class CardCodes:
         xp, size = self._xp, (len(queries), self.shape.farthest + 1)
         padded = np.zeros((len(masks), 2 * self.shape.n_groups(self.n)), np.uint64)
         padded[:, : masks.shape[1]] = masks
-        counts, hits = xp.zeros(size, np.uint64), xp.zeros(size, np.uint64)
-        relevant = Relevant(xp.asarray(padded), xp.asarray(which.astype(np.int32)), hits)
-        self._runs.count(self._words, self._alive, self.n, 1, xp.asarray(queries), counts, relevant=relevant)
-        return self._fetched(counts).astype(np.int64), self._fetched(hits).astype(np.int64)
+        with self._refusing(f"the counts of {len(queries):,} queries"):
+            counts, hits = xp.zeros(size, np.uint64), xp.zeros(size, np.uint64)
+            relevant = Relevant(xp.asarray(padded), xp.asarray(which.astype(np.int32)), hits)
+            self._runs.count(self._words, self._alive, self.n, 1, xp.asarray(queries), counts, relevant=relevant)
+            return self._fetched(counts).astype(np.int64), self._fetched(hits).astype(np.int64)
 
     def _counts(self, queries: Any, alive: Any | None) -> np.ndarray:
         counts = self._xp.zeros((len(queries), self.shape.farthest + 1), np.uint64)
         self._runs.count(self._words, alive, self.n, 1, queries, counts)
         return self._fetched(counts).astype(np.int64)
 
-    def _kept(self, query: Any, bound: int, limit: int, room: int, alive: Any | None) -> np.ndarray:
-        """All keys of one query within a bound and a limit, of which there are `room`, in order."""
-        xp = self._xp
-        self._check_room(3 * 8 * room, f"an answer of {room:,} items")  # to sort them takes as much again
-        found, keys = xp.zeros(1, np.uint64), xp.empty((1, room), np.uint64)
-        bounds, limits = xp.full(1, bound, np.int32), xp.full(1, limit, np.int64)
-        self._runs.keep(self._words, alive, self.n, query, bounds, limits, found, keys)
-        return self._fetched(xp.sort(keys[0]))
+    def _kept(self, queries: Any, bounds: Any, limits: Any, room: int, alive: Any | None) -> np.ndarray:
+        """All keys of each query within its bound and limit, of which there are at most `room`, in order."""
+        xp, card, size = self._xp, self._runs.card(), len(queries) * room
+        if card is not None:  # to sort them takes as much again, and again for what is whose
+            check_room(card, 4 * 8 * size, f"an answer of {size:,} items")
+        found, keys = xp.zeros(len(queries), np.uint64), xp.full((len(queries), room), _NO_KEY, np.uint64)
+        ends = xp.asarray(bounds, np.int32), xp.asarray(limits, np.int64)
+        self._runs.keep(self._words, alive, self.n, queries, *ends, found, keys)
+        return self._fetched(xp.sort(keys, axis=1))
 
     def _wait(self) -> None:
         """Until the card has done what changes codes, as recordings run beside it."""
         if self._xp is not np:
             self._xp.cuda.get_current_stream().synchronize()
-
-    def _no_limits(self, n: int) -> Any:
-        return self._xp.full(n, _NO_LIMIT, np.int64)
 
     def _fetched(self, array: Any) -> np.ndarray:
         return array if self._xp is np else self._xp.asnumpy(array)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.gpu.card import load_cupy
+from onlinehash.gpu.card import Card, describe, load_cupy
 from onlinehash.gpu.shape import Relevant, Shape
 
 #: Threads of a block, and of the block that sorts a query's list.
@@ -33,6 +33,10 @@ class Kernels:
         self._device, self._processors = device.id, device.attributes["MultiProcessorCount"]
         self.most_tiles = _most_tiles(shape)
         self._functions: dict[tuple[str, int, int], tuple[Any, int]] = {}
+
+    def card(self) -> Card:
+        """The card as it is now."""
+        return describe(self.xp)
 
     def pack(self, planes: Any, blocks: Any | None, first: int, per_model: int, words: Any) -> None:
         """Blocks of 64 codes, in the planes of `codes.layout`, become blocks `blocks`, or `first`, first + 1, ..."""
@@ -170,6 +174,17 @@ def _module(device: int, shape: Shape, tiles: int) -> Any:
 def source(name: str) -> str:
     """The text of a file of kernels."""
     return resources.files("onlinehash.gpu").joinpath(name).read_text("utf-8")
+
+
+def fetch(array: Any, out: np.ndarray | None = None) -> np.ndarray:
+    """An array of a card's, or of a twin's, on the host; in the place of another, if that is given."""
+    if isinstance(array, np.ndarray):
+        if out is None:
+            return array
+        out[...] = array
+        return out
+    fetched: np.ndarray = array.get(out=out)
+    return fetched
 
 
 def pointer(array: Any | None) -> Any:

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.gpu.card import check_room, load_cupy
+from onlinehash.gpu.card import check_room, describe, load_cupy
 from onlinehash.gpu.encoding import check_precision, module_of
-from onlinehash.gpu.kernels import THREADS
+from onlinehash.gpu.kernels import THREADS, fetch
 from onlinehash.numeric import neighbours
 
 #: Rows of the base that the first reach is taken from, at least and at most; queries and rows of a block of products.
@@ -141,7 +141,7 @@ class _Search:
         self._sieve, self._xp, self._k = sieve, sieve.xp, k
         xp, d = sieve.xp, X.shape[1]
         if xp is not np and isinstance(base, np.ndarray):
-            check_room(xp, base.nbytes + 24 * ROWS * d, f"a base of {len(base):,} vectors")
+            check_room(describe(xp), base.nbytes + 24 * ROWS * d, f"a base of {len(base):,} vectors")
         self._X, self._base = xp.asarray(X), xp.asarray(base)
         # Twice the bounds of numeric/neighbours.py, as here the bounds themselves are rounded to float32 too.
         self._error = 2 * (d + 16) * 2.0**-24, 2 * (8 * d + 64) * 2.0**-126
@@ -190,7 +190,7 @@ class _Search:
         order, of, rank = order[rank < k], of[rank < k], rank[rank < k]
         near, far = xp.full((len(X), k), -1, np.int64), xp.full((len(X), k), np.inf)
         near[of, rank], far[of, rank] = chosen[order], distances[order]
-        out, squared, numbers = _host(near), _host(far), _host(found)
+        out, squared, numbers = fetch(near), fetch(far), fetch(found)
         # Some may have more rows as near as the sample says: again, with room for all.
         more = np.flatnonzero(numbers > room)
         everyone = np.arange(len(self._X))[queries]
@@ -207,7 +207,3 @@ class _Search:
         greatest = square - 2 * (points @ sample.T) + (np.float32(self._error[0]) * square + np.float32(self._error[1]))
         lengths = self._xp.full(len(points), len(sample), np.uint32)
         return self._sieve.kth(greatest, lengths, min(self._k, len(sample)))
-
-
-def _host(array: Any) -> np.ndarray:
-    return array if isinstance(array, np.ndarray) else array.get()

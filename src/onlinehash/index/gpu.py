@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.codes import Codes
+from onlinehash.errors import InvalidInput
 from onlinehash.gpu.codes import CardCodes, Runs
 from onlinehash.gpu.kernels import Kernels
 from onlinehash.gpu.shape import Shape, distances_of, positions_of
@@ -57,15 +58,26 @@ class GpuIndex(Index):
         """Refuse n more items, or changes of so many, if the card may have no room for the fork that they go to."""
         self._card.check_copy(self._items.n_positions + n)
 
+    def check_removal(self) -> None:
+        """Refuse a removal if the card may have no room for the fork that it goes to."""
+        self._card.check_mask()
+
+    def compact(self) -> None:
+        """Dead positions go, if the card has room for a second copy of codes that others read; else they stay."""
+        try:
+            self._card.own(len(self))
+        except InvalidInput:
+            return
+        super().compact()
+
     def fork(self) -> GpuIndex:
         twin = super().fork()
         twin._card = self._card.fork()
         return twin
 
     def _touched(self, positions: np.ndarray) -> None:
-        blocks = np.unique(positions // 64)
-        self._card.put(self._items.planes, self._items.n_positions, blocks)
-        self._note_alive(blocks)
+        self._card.put(self._items.planes, self._items.n_positions, positions)
+        self._note_alive(np.unique(positions // 64))
 
     def _note_alive(self, blocks: np.ndarray | None) -> None:
         self._card.set_alive(self._items.alive if self._items.n_dead else None, blocks)

@@ -437,6 +437,8 @@ class LiveIndex(LearnerIndex):
                 try:
                     yield change
                 except REFUSALS:
+                    if change.is_written:  # what was refused is no more than the rest of it
+                        self._recover()
                     raise
                 except BaseException as error:
                     # The store refuses before anything is published: searches may go on, whatever else fails.
@@ -614,6 +616,7 @@ class LiveIndex(LearnerIndex):
                 with self._teaching():
                     self._read_back(None if store.read_only else self._learner)
                 return store.read_only
+            self._table.check_difference(found)
             try:
                 self._apply(found)
             except BaseException as error:  # nothing is known of what is in memory now, and the disk has everything

@@ -170,8 +170,7 @@ class ItemTable:
 
     def encode(self, rows: np.ndarray) -> Encoded:
         """The codes of new vectors, before anything changes; zeros while there is no encoder."""
-        if isinstance(self.view, GpuIndex):
-            self.view.check_room(len(rows))
+        self._check_room(len(rows))
         if self.encoder is None:
             n_bits, n_models = self.view.n_bits, self.view.n_models
             planes = aligned_planes(len(rows), n_models * planes_per_model(n_bits))
@@ -179,6 +178,22 @@ class ItemTable:
         if self.margins is None:
             return Encoded(self.encoder.codes_of(rows), None)
         return Encoded(*self.margins.encode(self.encoder, rows))
+
+    def _check_room(self, n: int) -> None:
+        """Refuse n more items, or changes of so many, before anything changes, if a card may have no room for them."""
+        if isinstance(self.view, GpuIndex):
+            self.view.check_room(n)
+
+    def check_removal(self) -> None:
+        """Refuse a removal, before anything changes, if a card may have no room for it."""
+        if isinstance(self.view, GpuIndex):
+            self.view.check_removal()
+
+    def check_difference(self, found: Difference) -> None:
+        """Refuse to follow another process, before anything changes, if a card may have no room for that."""
+        if found.codes is not None or found.changed.ids or found.added.ids:
+            self._check_room(len(found.added.ids))
+        self.check_removal()
 
     def contents(
         self, positions: np.ndarray, rows: np.ndarray | None, texts: list[str | None] | None
@@ -247,6 +262,8 @@ class ItemTable:
         """All positions are counted anew."""
         living = fork.items.positions()
         fork.compact()
+        if fork.items.n_dead:  # a card has no room for that now
+            return
         self.generation += 1
         if self._cache is not None:
             self._cache.forget()

@@ -144,6 +144,8 @@ class LiveTransaction(Transaction[Encoded]):
 
     n_changed : int
         Items that were added, changed or removed.
+    is_written : bool
+        Whether the change is on the disk or, in memory, under way; from then on a refusal leaves it halfway.
     """
 
     def __init__(
@@ -155,7 +157,7 @@ class LiveTransaction(Transaction[Encoded]):
         storage: Storage | None,
     ) -> None:
         super().__init__(learner, pairs, attachment)
-        self.n_changed = 0
+        self.n_changed, self.is_written = 0, False
         self._table, self._storage = table, storage
 
     @property
@@ -191,6 +193,7 @@ class LiveTransaction(Transaction[Encoded]):
         self.n_changed = len(positions)
 
     def _delete(self, names: Any, positions: np.ndarray) -> None:
+        self._table.check_removal()
         with ExitStack() as held:
             with self._written(None) as store:
                 if store is not None:
@@ -211,6 +214,7 @@ class LiveTransaction(Transaction[Encoded]):
             yield None
             if attachment is not None:
                 attachment.record(outcome, None)
+            self.is_written = True
             return
         with storage.store.transaction():
             yield storage.store
@@ -218,6 +222,7 @@ class LiveTransaction(Transaction[Encoded]):
                 storage.learned(self.learner, event)
             if attachment is not None:
                 attachment.record(outcome, storage.store)
+        self.is_written = True
         if attachment is not None:
             attachment.settle(in_memory=False)
 

@@ -20,8 +20,9 @@ from onlinehash.errors import FormatError, InvalidInput
 T = TypeVar("T")
 
 
-def _cost(unit: str, meaning: str) -> Any:
-    return field(metadata={"unit": unit, "meaning": meaning})
+def _cost(unit: str, meaning: str, default: Any = dataclasses.MISSING) -> Any:
+    """A cost; a file may lack one that has a default."""
+    return field(default=default, metadata={"unit": unit, "meaning": meaning})
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,8 @@ class Card:
     long_pair: float = _cost("ns", "128 bits of a longer code, for each query of a batch")
     query: float = _cost("ns", "a query of a batch, beside what it looks at")
     alone: float = _cost("ns", "a query that comes alone, beside what it looks at")
+    name: str = _cost("name", "the card on which this was measured", "a card without a name")
+    memory: float = _cost("GB", "its memory; 0: not known", 0.0)
 
 
 @dataclass(frozen=True)
@@ -173,15 +176,20 @@ def read(path: str | None = None) -> Costs:
 
 
 def _made(cls: type[T], values: Any, group: str, name: str) -> T:
-    """A group out of a file: all of its costs, each a number that is not negative."""
-    known = [cost.name for cost in dataclasses.fields(cls)]  # type: ignore[arg-type]
-    if not isinstance(values, dict) or set(values) != set(known):
+    """A group out of a file: all of its costs, each a number that is not negative, but for names."""
+    costs = {cost.name: cost for cost in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    needed = {key for key, cost in costs.items() if cost.default is dataclasses.MISSING}
+    if not isinstance(values, dict) or not needed <= set(values) <= set(costs):
         got = ", ".join(values) if isinstance(values, dict) else repr(values)
-        raise FormatError(f"expected {', '.join(known)} in [{group}] of {name}, got {got}.")
+        raise FormatError(f"expected {', '.join(costs)} in [{group}] of {name}, got {got}.")
+    names = {key for key in values if costs[key].type == "str"}
     for key, value in values.items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        if key in names:
+            if not isinstance(value, str):
+                raise FormatError(f"expected {key} in [{group}] of {name} to be a string, got {value!r}.")
+        elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
             raise FormatError(f"expected {key} in [{group}] of {name} to be a number of at least 0, got {value!r}.")
-    return cls(**{key: float(value) for key, value in values.items()})
+    return cls(**{key: value if key in names else float(value) for key, value in values.items()})
 
 
 def text_of(costs: Costs) -> str:
@@ -193,6 +201,7 @@ def text_of(costs: Costs) -> str:
             continue
         lines += ["", f"# {(cls.__doc__ or '').splitlines()[0]}", f"[{group}]"]
         for cost in dataclasses.fields(cls):
-            shown = f"{cost.name} = {getattr(values, cost.name):.6g}"
+            value = getattr(values, cost.name)
+            shown = f"{cost.name} = {json.dumps(value) if isinstance(value, str) else f'{value:.6g}'}"
             lines.append(f"{shown:<28} # {cost.metadata['unit']}: {cost.metadata['meaning']}")
     return "\n".join(lines) + "\n"

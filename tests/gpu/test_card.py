@@ -1,0 +1,50 @@
+"""What is said where something is missing that a card needs."""
+
+from __future__ import annotations
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from onlinehash.errors import NotReady
+from onlinehash.gpu.card import load_cupy
+
+
+def fake_cupy(capability: str = "90", **fails: Exception) -> Any:
+    """A CuPy of which some calls fail."""
+
+    def call(name: str) -> Any:
+        if name in fails:
+            raise fails[name]
+        return 1
+
+    return SimpleNamespace(
+        cuda=SimpleNamespace(
+            runtime=SimpleNamespace(getDeviceCount=lambda: call("getDeviceCount"), CUDARuntimeError=OSError),
+            Device=lambda: SimpleNamespace(compute_capability=capability),
+            nvrtc=SimpleNamespace(getVersion=lambda: call("getVersion")),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("cupy", "words"),
+    [
+        (fake_cupy(getDeviceCount=OSError("no driver")), "a CUDA card, and none can be used here: no driver."),
+        (fake_cupy("75"), "a card of compute capability 8.0 or later; this one has 7.5."),
+        (fake_cupy(getVersion=RuntimeError("No such file:\nlibnvrtc")), "NVRTC, .* 'cupy-cuda13x[ctk]'"),
+    ],
+)
+def test_one_sentence_says_what_is_missing(cupy: Any, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    pattern = words.replace("[", r"\[").replace("]", r"\]")
+    with pytest.raises(NotReady, match=rf"^encoding needs {pattern}$"):
+        load_cupy("encoding")
+
+
+def test_nothing_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    cupy = fake_cupy("80")
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    assert load_cupy() is cupy

@@ -29,7 +29,10 @@ myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 4
 
 default_role = "py:obj"
-suppress_warnings = ["ref.python"]  # such as n_bits in the shape of an array: several classes have one
+suppress_warnings = [
+    "ref.python",  # such as n_bits in the shape of an array: several classes have one
+    "toc.empty_glob",  # no tutorial is a script
+]
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
@@ -69,7 +72,7 @@ def point_to_repository(app, name, source):
 def offer_notebook(app, name, source):
     """Let a tutorial link to itself as a notebook."""
     if name.startswith("tutorials/") and "```python" in source[0]:
-        source[0] += f'\n<a href="{name.partition("/")[2]}.ipynb" download>Download this tutorial as a notebook</a>\n'
+        source[0] += f'\n<a href="{name.rpartition("/")[2]}.ipynb" download>Download this tutorial as a notebook</a>\n'
 
 
 def notebook(text: str) -> dict:
@@ -91,9 +94,9 @@ def write_notebooks(app, error):
     """Write each tutorial as a notebook beside its page."""
     if error or app.builder.format != "html":
         return
-    for page in (DOCS / "tutorials").glob("*.md"):
+    for page in (DOCS / "tutorials").rglob("*.md"):
         if "```python" in page.read_text():
-            path = Path(app.outdir, "tutorials", f"{page.stem}.ipynb")
+            path = Path(app.outdir, page.relative_to(DOCS)).with_suffix(".ipynb")
             path.write_text(json.dumps(notebook(page.read_text()), indent=1, ensure_ascii=False) + "\n")
 
 
@@ -119,7 +122,8 @@ def write_lists(app, error):
 
 
 def setup(app):
-    reference_pages.write(DOCS / "reference" / "generated")
+    reference_pages.write(DOCS / "reference" / "generated", reference_pages.pages())
+    reference_pages.write(DOCS / "tutorials" / "generated", reference_pages.script_pages(DOCS / "tutorials"))
     app.connect("source-read", point_to_repository)
     app.connect("autodoc-process-docstring", docstrings.convert, priority=100)  # before napoleon reads the sections
     app.connect("source-read", offer_notebook)

@@ -6,6 +6,7 @@ metrics from a service that is started for a moment. `tests/test_reference.py` c
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Iterator
@@ -25,9 +26,8 @@ CONTRACTS = {
 WITH_INHERITED = ("LiveIndex", "FlatIndex", "MultiIndex", "GpuIndex")
 
 
-def write(folder: Path) -> None:
-    """Write all pages into a folder; pages that stay the same keep their time, so that they are not built again."""
-    made = pages()
+def write(folder: Path, made: dict[str, str]) -> None:
+    """Write pages into a folder; those that stay the same keep their time, so that they are not built again."""
     for path in folder.rglob("*.md"):
         if path.relative_to(folder).as_posix() not in made:
             path.unlink()
@@ -48,6 +48,38 @@ def pages() -> dict[str, str]:
         "metrics.md": metrics_page(metrics),
         "errors.md": errors_page(),
     }
+
+
+# ------------------------------------------------------------------ tutorials that are scripts
+
+
+def script_pages(folder: Path) -> dict[str, str]:
+    """A page for each script of a folder; NAME.txt beside NAME.py is what it prints."""
+    found = {}
+    for path in sorted(folder.glob("*.py")):
+        printed = path.with_suffix(".txt")
+        found[f"{path.stem}.md"] = script_page(path.read_text(), printed.read_text() if printed.exists() else "")
+    return found
+
+
+def script_page(script: str, printed: str) -> str:
+    """A script as a page: its docstring, then its numbered comments as text and what is between them as code."""
+    docstring = ast.get_docstring(ast.parse(script)) or ""
+    title, _, words = docstring.partition("\n")
+    body = script.partition('"""')[2].partition('"""')[2] if docstring else script
+    parts = [f"# {title.rstrip('.')}", words.strip()]
+    for code, comment in re.findall(
+        r"(.*?)(^# \d+\. [^\n]*\n(?:^#[^\n]*\n)*|\Z)", body, flags=re.MULTILINE | re.DOTALL
+    ):
+        if code.strip():
+            parts.append(f"```python\n{code.strip()}\n```")
+        if comment:
+            text = " ".join(re.sub(r"^# *", "", comment, flags=re.MULTILINE).split())
+            _, sentence, *rest = re.split(r"(?<=[.:]) ", text, maxsplit=2)
+            parts += [f"## {sentence.rstrip('.:')}", *rest]
+    if printed:
+        parts.append(f"## What it prints\n\n```text\n{printed.strip()}\n```")
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 # ------------------------------------------------------------------ Python names

@@ -101,15 +101,24 @@ def test_every_environment_variable_is_documented() -> None:
     assert not [name for name in names if f"`{name}`" not in page]
 
 
-def test_pages_that_did_not_change_keep_their_time(tmp_path: Path, pages: dict[str, str], monkeypatch) -> None:
-    monkeypatch.setattr(reference_pages, "pages", lambda: {"a.md": "new", "b/c.md": "same"})
+def test_pages_that_did_not_change_keep_their_time(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "c.md").write_text("same")
     (tmp_path / "gone.md").write_text("of a name that is no more")
     before = (tmp_path / "b" / "c.md").stat().st_mtime_ns
-    reference_pages.write(tmp_path)
+    reference_pages.write(tmp_path, {"a.md": "new", "b/c.md": "same"})
     assert {path.name for path in tmp_path.rglob("*.md")} == {"a.md", "c.md"}
     assert (tmp_path / "b" / "c.md").stat().st_mtime_ns == before
+
+
+def test_a_script_becomes_a_page() -> None:
+    head = '"""Sums: how to add.\n\nIt is quick.\n"""\n\nimport math\n\n'
+    script = head + "# 1. Numbers. Any will\n#    do.\nx = 1\n\n# 2. The sum.\nprint(x)\n"
+    page = reference_pages.script_page(script, "1\n")
+    assert page == (
+        "# Sums: how to add\n\nIt is quick.\n\n```python\nimport math\n```\n\n## Numbers\n\nAny will do.\n\n"
+        "```python\nx = 1\n```\n\n## The sum\n\n```python\nprint(x)\n```\n\n## What it prints\n\n```text\n1\n```\n"
+    )
 
 
 def test_docstrings_become_markup() -> None:

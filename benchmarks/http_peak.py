@@ -102,11 +102,11 @@ def parts(index: LiveIndex, bodies: list[bytes], n_bytes: int, totals: dict[str,
     What is left of the whole is the server, its sockets, and that
     nothing is in the caches any more when the next request comes, which costs more the more there is to do.
     """
-    from onlinehash.serve.answers import answer
     from onlinehash.serve.app import make_app
     from onlinehash.serve.bodies import shapes
     from onlinehash.serve.bodies.from_json import from_json
-    from onlinehash.serve.bodies.reading import read
+    from onlinehash.serve.bodies.parser import read
+    from onlinehash.serve.responses import answer
     from onlinehash.serve.service import Service
 
     served, bodies = Service(index), bodies[:20]  # so few at a time that some go through without a disturbance

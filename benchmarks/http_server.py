@@ -104,7 +104,7 @@ def main() -> None:
 
     import uvicorn
 
-    from onlinehash.serve.running import address, listen
+    from onlinehash.serve.server import address, listen
 
     parser = argparse.ArgumentParser(description=bare_service.__doc__)
     parser.add_argument("--bytes", type=int, default=200)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import pytest
@@ -67,3 +68,20 @@ def test_messages_print_as_they_are() -> None:
     assert (
         message == "reading parquet files needs pyarrow, which is not installed; run: pip install 'onlinehash[parquet]'"
     )
+
+
+def test_an_error_is_made_of_its_parts_and_keeps_them() -> None:
+    error = errors.InvalidInput(expected="a number", got="'x'", hint="convert it")
+    for same in (error, pickle.loads(pickle.dumps(error))):
+        assert same.message == str(same) == "expected a number, got 'x'; convert it."
+        assert (same.expected, same.got, same.hint) == ("a number", "'x'", "convert it")
+    assert str(errors.InvalidInput(expected="a number", got="'x'")) == "expected a number, got 'x'."
+
+
+@pytest.mark.parametrize("name", sorted({*TREE} - {"MissingExtra"}))
+def test_each_error_takes_parts_beside_its_message(name: str) -> None:
+    error = classes()[name]("a sentence.", expected="this", got="that")
+    assert (str(error), error.expected, error.got, error.hint) == ("a sentence.", "this", "that", None)
+    assert classes()[name]("a sentence.").expected is None
+    with pytest.raises(TypeError):
+        classes()[name]("a sentence.", unknown="x")

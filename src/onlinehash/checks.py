@@ -1,6 +1,7 @@
 """The one gate for input: what passes here is finite, dense, C-contiguous, float32 or float64, and of the right width.
 
-Every function returns a checked value or raises one sentence (expected, got, what to do), before anything changed.
+Every function returns a checked value or raises an error that says what was expected, what was got and what to do,
+before anything changed.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ import numpy as np
 
 from onlinehash.errors import InvalidInput, InvalidParameter, InvalidType
 
-#: The most that a pair may count, where others count once. One that is worth more than a million others is a mistake,
-#: and up to this bound no method's step overflows on vectors that pass the gate.
+#: The largest weight of a pair. A pair that counts as a million others is a mistake, and up to this bound no method's
+#: step overflows on vectors that pass the gate.
 MOST_WEIGHT = 1e6
 
 
@@ -32,11 +33,15 @@ def matrix(X: Any, name: str = "X", dtype: np.dtype | None = None) -> np.ndarray
     if X.ndim != 2:
         raise InvalidInput(
             f"Expected 2D array, got {X.ndim}D array instead for {name} (shape {X.shape}). "
-            f"Reshape your data with {name}.reshape(1, -1) if it is a single vector."
+            f"Reshape your data with {name}.reshape(1, -1) if it is a single vector.",
+            expected="2D array",
+            got=f"{X.ndim}D array instead for {name} (shape {X.shape})",
+            hint=f"reshape your data with {name}.reshape(1, -1) if it is a single vector",
         )
     for axis, what in enumerate(("sample(s)", "feature(s)")):
         if X.shape[axis] == 0:
-            raise InvalidInput(f"Found array with 0 {what} (shape={X.shape}) while a minimum of 1 is required.")
+            found = f"array with 0 {what} (shape={X.shape})"
+            raise InvalidInput(f"Found {found} while a minimum of 1 is required.", expected="a minimum of 1", got=found)
     with np.errstate(over="ignore"):  # a float64 too large for float32 becomes inf, which `finite` refuses
         return np.ascontiguousarray(X, dtype=dtype if dtype is not None else _real_dtype(X.dtype))
 
@@ -57,12 +62,17 @@ def finite(X: np.ndarray, name: str = "X") -> np.ndarray:
             if np.isinf(X[row]).any()
             else f"has values whose squares overflow {X.dtype} to inf"
         )
-        raise InvalidInput(f"{name} {problem} in row {row}; expected finite values, clean or rescale that row.")
+        raise InvalidInput(
+            f"{name} {problem} in row {row}; expected finite values, clean or rescale that row.",
+            expected="finite values",
+            got=f"{name} {problem}",
+            hint="clean or rescale that row",
+        )
     return X
 
 
 def is_row(X: Any) -> bool:
-    """One vector, without a dimension for it? Rows of unequal length are none, and are refused as rows."""
+    """Whether it is one vector, without a dimension for rows; rows of unequal length are not, and are refused later."""
     try:
         return np.ndim(X) == 1
     except ValueError:
@@ -75,7 +85,9 @@ def row(x: Any, name: str) -> np.ndarray:
     if x.ndim == 1:
         x = x.reshape(1, -1)
     if x.ndim != 2 or x.shape[0] != 1:
-        raise InvalidInput(f"expected one vector for {name}, got shape {x.shape}; pass matrices to partial_fit_pairs.")
+        raise InvalidInput(
+            expected=f"one vector for {name}", got=f"shape {x.shape}", hint="pass matrices to partial_fit_pairs"
+        )
     return x
 
 
@@ -83,27 +95,29 @@ def width(X: np.ndarray, n_features: int, owner: str, name: str = "X") -> None:
     """X has `n_features` columns."""
     if X.shape[1] != n_features:
         raise InvalidInput(
-            f"{name} has {X.shape[1]} features, but {owner} is expecting {n_features} features as input."
+            f"{name} has {X.shape[1]} features, but {owner} is expecting {n_features} features as input.",
+            expected=f"{n_features} features",
+            got=f"{name} has {X.shape[1]} features",
         )
 
 
 def same_length(name: str, got: int, expected: int, of: str) -> None:
     """Two aligned arrays."""
     if got != expected:
-        raise InvalidInput(f"expected {name} with {expected} entries, one for each row of {of}, got {got}.")
+        raise InvalidInput(expected=f"{name} with {expected} entries, one for each row of {of}", got=f"{got}")
 
 
 def similarities(similar: Any, n: int) -> np.ndarray:
     """`n` pair labels as int8: +1 similar, -1 dissimilar; given as bools or as +1/-1."""
     values = np.atleast_1d(_array(similar, "similar"))
     if values.ndim != 1:
-        raise InvalidInput(f"expected a vector of pair labels for similar, got shape {values.shape}.")
+        raise InvalidInput(expected="a vector of pair labels for similar", got=f"shape {values.shape}")
     same_length("similar", len(values), n, "A and B")
     if values.dtype == np.bool_:
         return np.where(values, 1, -1).astype(np.int8)
     if values.dtype.kind in "iuf" and bool(np.isin(values, (-1, 1)).all()):
         return values.astype(np.int8)
-    raise InvalidInput(f"expected similar to be bools, or +1 for similar and -1 for dissimilar, got {_sample(values)}.")
+    raise InvalidInput(expected="similar to be bools, or +1 for similar and -1 for dissimilar", got=_sample(values))
 
 
 def weights(sample_weight: Any, n: int, most: float = MOST_WEIGHT) -> np.ndarray:
@@ -112,11 +126,11 @@ def weights(sample_weight: Any, n: int, most: float = MOST_WEIGHT) -> np.ndarray
         return np.ones(n)
     values = np.atleast_1d(_numbers(sample_weight, "sample_weight")).astype(np.float64)
     if values.ndim != 1:
-        raise InvalidInput(f"expected a vector for sample_weight, got shape {values.shape}.")
+        raise InvalidInput(expected="a vector for sample_weight", got=f"shape {values.shape}")
     same_length("sample_weight", len(values), n, "A and B")
     wrong = ~((values >= 0) & (values <= most))
     if wrong.any():
-        raise InvalidInput(f"expected sample_weight from 0 to {most:g}, got {_sample(values[wrong])}.")
+        raise InvalidInput(expected=f"sample_weight from 0 to {most:g}", got=_sample(values[wrong]))
     return values
 
 
@@ -141,10 +155,10 @@ def labels(y: Any, n: int, several: bool = False) -> np.ndarray:
     if several and values.ndim == 2:
         same_length("y", len(values), n, "X")
         if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
-            raise InvalidInput(f"expected a matrix y to hold 0 and 1, a column for each class, got {_sample(values)}.")
+            raise InvalidInput(expected="a matrix y to hold 0 and 1, a column for each class", got=_sample(values))
         return values != 0
     if values.ndim != 1:
-        raise InvalidInput(f"expected a vector of labels for y, got shape {values.shape}.")
+        raise InvalidInput(expected="a vector of labels for y", got=f"shape {values.shape}")
     same_length("y", len(values), n, "X")
     if values.dtype.kind == "O":
         if any(v is None or v != v for v in values):
@@ -153,7 +167,7 @@ def labels(y: Any, n: int, several: bool = False) -> np.ndarray:
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         raise InvalidInput("Input y contains NaN or infinity (inf); expected a finite label for each row.")
     if values.dtype.kind not in "biufUS":
-        raise InvalidInput(f"expected numbers, bools or strings as labels, got dtype {values.dtype}.")
+        raise InvalidInput(expected="numbers, bools or strings as labels", got=f"dtype {values.dtype}")
     return values
 
 
@@ -198,10 +212,13 @@ def either(*rules: Rule) -> Rule:
 
 
 def parameters(owner: str, values: dict[str, Any], rules: dict[str, Rule]) -> None:
-    """Each value keeps its rule; the first that does not raises."""
+    """Check each value by its rule."""
     for name, (text, test) in rules.items():
         if not test(values[name]):
-            raise InvalidParameter(f"{owner} expects {name} to be {text}, got {shown(values[name])}.")
+            got = shown(values[name])
+            raise InvalidParameter(
+                f"{owner} expects {name} to be {text}, got {got}.", expected=f"{name} to be {text}", got=got
+            )
 
 
 def shown(value: Any) -> str:
@@ -223,19 +240,21 @@ def warn(message: str) -> None:
 def _numbers(X: Any, name: str) -> np.ndarray:
     """An array of real numbers, its dtype as it came (objects that are numbers become float64)."""
     if hasattr(X, "tocsr") or hasattr(X, "todense"):
-        raise InvalidInput(f"expected a dense array for {name}, got sparse input; call {name}.toarray() first.")
+        raise InvalidInput(
+            expected=f"a dense array for {name}", got="sparse input", hint=f"call {name}.toarray() first"
+        )
     array = _array(X, name)
     try:
         if array.dtype.kind == "O":
             array = array.astype(np.float64)
     except TypeError as error:
-        raise InvalidType(f"expected numbers for {name}, got an object: {error}.") from None
+        raise InvalidType(expected=f"numbers for {name}", got=f"an object: {error}") from None
     except (ValueError, OverflowError) as error:
-        raise InvalidInput(f"expected numbers for {name}, got: {error}.") from None
+        raise InvalidInput(expected=f"numbers for {name}", got=f"something else: {error}") from None
     if array.dtype.kind == "c":
         raise InvalidInput(f"Complex data not supported: expected real numbers for {name}.")
     if array.dtype.kind not in "biuf":
-        raise InvalidInput(f"expected numbers for {name}, got dtype {array.dtype}; convert it to float32.")
+        raise InvalidInput(expected=f"numbers for {name}", got=f"dtype {array.dtype}", hint="convert it to float32")
     return array
 
 
@@ -243,7 +262,7 @@ def _array(values: Any, name: str) -> np.ndarray:
     try:
         return np.asarray(values)
     except ValueError:
-        raise InvalidInput(f"expected a rectangular array for {name}, got rows of unequal length.") from None
+        raise InvalidInput(expected=f"a rectangular array for {name}", got="rows of unequal length") from None
 
 
 def _real_dtype(dtype: np.dtype) -> np.dtype:

@@ -17,16 +17,50 @@
     ├── ServiceUnavailable (ConnectionError)  a service that cannot be reached, or is too busy to answer
     └── Unauthorized       (PermissionError)  a service that wants another token, or does not allow this
 
-A message is one sentence: what was expected, what was got, what to do. `exit_code` is what the command line
-returns for it; `http_status` is what a service answers.
+A message says what happened and what to do. Where a value was checked, the error has its parts as fields: `expected`,
+`got` and `hint`. `exit_code` is what the command line returns for it; `http_status` is what a service answers.
 """
+
+from __future__ import annotations
 
 
 class OnlineHashError(Exception):
-    """Base of everything this library raises on purpose."""
+    """Base of everything this library raises on purpose.
+
+    Parameters
+    ----------
+    message : str, optional
+        Whole sentences. Without it, they are made of the parts: "expected ..., got ...; hint."
+    expected, got, hint : str, optional
+        What was expected of a value, what was given, and what to do, without a full stop.
+    """
 
     exit_code = 1
     http_status = 500
+    expected: str | None = None
+    got: str | None = None
+    hint: str | None = None
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        expected: str | None = None,
+        got: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        if message is None:
+            message = f"expected {expected}, got {got}{'' if hint is None else f'; {hint}'}."
+        super().__init__(message)
+        self.expected, self.got, self.hint = expected, got, hint
+
+    @property
+    def message(self) -> str:
+        """The message, as `str` gives it."""
+        return str(self)
+
+    def __str__(self) -> str:  # KeyError would print the message in quotes
+        return str(self.args[0])
 
 
 class InvalidInput(OnlineHashError, ValueError):
@@ -58,18 +92,12 @@ class UnknownMethod(OnlineHashError, KeyError):
     exit_code = 2
     http_status = 404
 
-    def __str__(self) -> str:  # KeyError would print the message in quotes
-        return str(self.args[0])
-
 
 class UnknownId(OnlineHashError, KeyError):
     """No item of that id. Nothing was changed."""
 
     exit_code = 2
     http_status = 404
-
-    def __str__(self) -> str:  # KeyError would print the message in quotes
-        return str(self.args[0])
 
 
 class NotReady(OnlineHashError, ValueError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -11,11 +12,14 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+from typer.models import OptionInfo
 
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.cli import offer, parameters
 from onlinehash.cli.app import run
+from onlinehash.cli.options import flag, marked
 from onlinehash.cli.serve import _limits, _policy
+from onlinehash.cli.serve_options import Options
 from onlinehash.errors import InvalidInput
 from onlinehash.learners import registry
 from onlinehash.serve.settings import Access
@@ -26,9 +30,10 @@ from onlinehash.serve.settings import Access
     [
         (["--demo", "--memory"], "--demo brings its own items"),
         (["--demo", "--bits", "8"], "--bits is not allowed here"),
-        (["--memory", "--read-only"], "--read-only and --readers need a folder"),
-        (["--memory", "--readers", "2"], "--read-only and --readers need a folder"),
-        (["--read-only", "--compare"], "need a service that makes changes"),
+        (["--memory", "--read-only"], "--read-only needs a folder, not --memory."),
+        (["--memory", "--readers", "2"], "--readers needs a folder, not --memory."),
+        (["--demo", "--device", "cuda"], "--device needs a folder or --memory, not --demo."),
+        (["--read-only", "--compare"], "--compare needs a service that makes changes"),
         (["--held-out", "x.npz"], "--held-out needs --label"),
         (["--host", "0.0.0.0"], "needs a token"),
         (["--memory", "--limit", "speed=1"], "--limit takes one of body_bytes"),
@@ -96,6 +101,22 @@ def test_limits() -> None:
     assert _limits(None, outside).rate == 1000
     assert _limits(["rate=5", "batch=7"], outside).rate == 5
     assert _limits(["batch=7"], outside).batch == 7
+
+
+def test_readers_get_the_options_that_concern_them() -> None:
+    assert Options("items", readers=2, sync="batch").of_reader() == ["serve", "items", "--read-only"]
+    options = Options("items", host="::1", insecure=True, allow_host=["a", "b"], limit=["k=5"], label="x", port=1)
+    line = ["--host", "::1", "--insecure", "--allow-host", "a", "--allow-host", "b", "--label", "x", "--limit", "k=5"]
+    assert options.of_reader() == ["serve", "items", "--read-only", *line]
+
+
+def test_the_docs_describe_each_option_in_the_words_of_its_help() -> None:
+    (document,) = (Path(__file__).parents[2] / "docs").rglob("command-line.md")
+    section = document.read_text().partition("## `onlinehash serve [TARGET]`")[2].partition("\n## ")[0]
+    cells = dict(re.findall(r"^\| `(--[a-z-]+)[^`]*` \| (.*) \|$", section, flags=re.MULTILINE))
+    for name, option in marked(Options, OptionInfo).items():
+        plain = re.sub(r"`|\[([^]]*)\]\([^)]*\)", r"\1", cells[flag(name)])
+        assert plain == option.help.rstrip("."), name
 
 
 def test_an_index_on_a_disk_is_served_and_goes_on(tmp_path: Path) -> None:

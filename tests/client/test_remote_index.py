@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.client import connection, remote_index
 from onlinehash.client.remote_index import RemoteIndex
 from onlinehash.errors import InvalidInput, ServiceUnavailable, Unauthorized
+from onlinehash.index.hits import Hits
 from onlinehash.serve import background
 from onlinehash.serve.settings import Limits
 from tests.client.helpers import Asked, Reply, forwarding, serving
@@ -105,6 +106,42 @@ def test_going_back_twice_for_one_call_goes_back_once(served: tuple[LiveIndex, R
     assert index.serial == 3
 
 
+CALLS: dict[str, Callable[[RemoteIndex], Any]] = {
+    "find": lambda index: index.find(X[:3], 5),
+    "search": lambda index: index.search(X[0], 5, {"colour": "red"}),
+    "within": lambda index: index.within(X[:3], 2),
+    "rerank": lambda index: index.rerank(X[0], Hits(np.arange(5), np.zeros(5))),
+    "rerank nothing": lambda index: index.rerank(X[0], Hits(np.arange(0), np.zeros(0))),
+    "vectors of none": lambda index: index.vectors_of([]),
+    "payloads": lambda index: index.payloads_of([0, 1]),
+    "contains": lambda index: 3 in index,
+    "length": len,
+    "add": lambda index: index.add(None, X[:2]),
+    "learn": lambda index: index.learn_pairs(X[:30], X[30:], SIMILAR),
+    "learn by id": lambda index: index.learn_pairs_by_id([0, 1], [2, 3], [True, False]),
+    "refresh": lambda index: index.refresh(),
+    "roll back": lambda index: index.roll_back(),
+}
+
+
+def test_a_call_is_one_request(served: tuple[LiveIndex, RemoteIndex]) -> None:
+    _, remote = served
+    remote.add(None, X)
+    for name in ("find", "search", "within", "rerank"):
+        CALLS[name](remote)  # which compiles kernels, so that no request below takes too long
+    seen: list[str] = []
+
+    def counting(asked: Asked) -> Reply:
+        seen.append(asked.path)
+        return forwarding(remote._connection.url, asked)
+
+    with serving(counting) as proxy, onlinehash.connect(proxy, retries=0) as there:
+        for name, call in CALLS.items():
+            seen.clear()
+            call(there)
+            assert len(seen) == 1, (name, seen)
+
+
 # ------------------------------------------------------------------ what is refused, and what is not
 
 
@@ -181,7 +218,7 @@ def test_an_index_that_never_rests_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     with background(index) as url, serving(restless) as proxy, onlinehash.connect(proxy) as remote:
         error = refused(lambda: remote.ids)
     assert isinstance(error, ServiceUnavailable)
-    assert "stays as it is" in str(error)
+    assert "while it was being read" in str(error)
 
 
 def test_a_token_is_asked_for() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from onlinehash.errors import OnlineHashError
-from onlinehash.serve.bodies import reading, shapes
+from onlinehash.serve.bodies import parser, shapes
 from onlinehash.serve.settings import Limits
 
 LIMITS = Limits(batch=50, features=64, k=100, ids=80)
@@ -48,7 +48,7 @@ def outcome(
 ) -> shapes.Shape | OnlineHashError:
     """A body whose arrays keep the limits, or an error that blames the sender; anything else is raised."""
     try:
-        body = reading.read(shape, media, data, query or {}, LIMITS)
+        body = parser.read(shape, media, data, query or {}, LIMITS)
     except OnlineHashError as error:
         return blamed(error)
     assert type(body) is shape

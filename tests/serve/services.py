@@ -23,12 +23,10 @@ import numpy as np
 from onlinehash import LiveIndex, OnlineHashing
 from onlinehash.index.api import VectorIndex
 from onlinehash.io import files
-from onlinehash.serve import running
+from onlinehash.serve import server
 from onlinehash.serve.pictures import Pixels
-from onlinehash.serve.rivals import Rivals
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Access, Limits
-from onlinehash.serve.teacher import Teacher
 from tests.processes import children
 
 #: Vectors are as wide as those in the examples of the OpenAPI document, whose ids are there, too.
@@ -55,7 +53,7 @@ def small_index(path: Path | None = None, n: int = len(IDS), **settings: Any) ->
 def served(index: VectorIndex | None = None, token: str | None = None, **limits: Any) -> Iterator[tuple[Service, str]]:
     """A service in a thread, and where it is."""
     service = Service(small_index() if index is None else index, label="colour", limits=Limits(**limits))
-    with running.background(service, Access(token=token)) as url:
+    with server.background(service, Access(token=token)) as url:
         yield service, url
 
 
@@ -63,9 +61,9 @@ def served(index: VectorIndex | None = None, token: str | None = None, **limits:
 def served_with_all(**limits: Any) -> Iterator[tuple[Service, str]]:
     """A service with everything that may accompany one."""
     service = Service(small_index(), label="colour", pictures=Pixels(1, N_FEATURES, 1.0), limits=Limits(**limits))
-    service.rivals = Rivals(service)
-    service.teacher = Teacher(service, IDS, [i % 2 for i in IDS])
-    with running.background(service) as url:
+    service.compare_methods()
+    service.simulate_teacher(IDS, [i % 2 for i in IDS])
+    with server.background(service) as url:
         yield service, url
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from onlinehash.errors import InvalidInput, MissingExtra
-from onlinehash.serve.bodies.reading import read
+from onlinehash.serve.bodies.parser import read
 from onlinehash.serve.bodies.shapes import ARROW, Labelled, Lesson, NewItems, Query
 from onlinehash.serve.errors import BadRequest, TooLarge, UnsupportedMediaType
 from tests.serve.hostile import LIMITS, mutated, outcome, peak
@@ -172,9 +172,9 @@ def test_without_pyarrow_the_extra_is_named():
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"
         "from onlinehash.errors import MissingExtra\n"
-        "from onlinehash.serve.bodies import reading, shapes\n"
+        "from onlinehash.serve.bodies import parser, shapes\n"
         "from onlinehash.serve.settings import Limits\n"
-        "try: reading.read(shapes.Query, shapes.ARROW, b'', {}, Limits())\n"
+        "try: parser.read(shapes.Query, shapes.ARROW, b'', {}, Limits())\n"
         "except MissingExtra as error: print(error.http_status, error)"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

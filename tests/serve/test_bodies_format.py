@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as arrays
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
 from onlinehash.io import format
 from onlinehash.serve.bodies import shapes
-from onlinehash.serve.bodies.reading import read
+from onlinehash.serve.bodies.parser import read
 from onlinehash.serve.bodies.shapes import FORMAT, Labelled, Lesson, NewItems, Query, Shape
 from onlinehash.serve.errors import TooLarge
 from tests.serve.hostile import LIMITS, mutated, outcome, peak

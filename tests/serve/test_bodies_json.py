@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,10 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onlinehash import checks
 from onlinehash.errors import InvalidInput, MissingExtra, OnlineHashError, UnknownId
 from onlinehash.serve import errors
 from onlinehash.serve.bodies import shapes
-from onlinehash.serve.bodies.reading import read
+from onlinehash.serve.bodies.parser import read
 from onlinehash.serve.bodies.shapes import JSON, Labelled, Lesson, NewItems, Query, Rerank, Shape
 from onlinehash.serve.errors import BadRequest, TooLarge, UnsupportedMediaType, document
 from tests.serve.hostile import LIMITS, mutated, outcome, peak
@@ -225,16 +227,22 @@ def test_float64_comes_back_exactly(row: list[float]):
 # ------------------------------------------------------------------ errors
 
 
+def refused(check: Callable[..., Any], *arguments: Any) -> OnlineHashError:
+    with pytest.raises(OnlineHashError) as caught:
+        check(*arguments)
+    return caught.value
+
+
 @pytest.mark.parametrize(
     ("error", "expected", "got"),
     [
-        (InvalidInput("expected a number at k, got a string."), "a number at k", "a string"),
-        (UnknownId("expected the id of an item, got 7; ids here are integers."), "the id of an item", "7"),
-        (InvalidInput("search expects k to be 0 or 1, got -1."), "k to be 0 or 1", "-1"),
-        (InvalidInput("Expected 2D array, got 1D array instead."), "2D array", "1D array instead"),
+        (InvalidInput(expected="a number at k", got="a string"), "a number at k", "a string"),
+        (UnknownId("no item has id 7; ids here are integers."), None, None),
         (MissingExtra("Arrow bodies", "pyarrow", "parquet"), None, None),
-        (InvalidInput("X has 3 features, but A is expecting 4 features as input."), "4 features", "X has 3 features"),
-        (InvalidInput("X contains NaN in row 2; expected finite values, clean it."), "finite values", "X contains NaN"),
+        (refused(checks.parameters, "search", {"k": 2}, {"k": checks.one_of(None)}), "k to be one of None", "2"),
+        (refused(checks.vectors, [1.0]), "2D array", "1D array instead for X (shape (1,))"),
+        (refused(checks.width, np.ones((1, 3)), 4, "A"), "4 features", "X has 3 features"),
+        (refused(checks.vectors, [[np.nan]]), "finite values", "X contains NaN"),
     ],
 )  # fmt: skip
 def test_the_document_of_an_error(error: OnlineHashError, expected: str | None, got: str | None):

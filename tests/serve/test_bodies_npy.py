@@ -13,7 +13,7 @@ from hypothesis.extra import numpy as arrays
 
 from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.serve.bodies.from_npy import from_npy
-from onlinehash.serve.bodies.reading import read
+from onlinehash.serve.bodies.parser import read
 from onlinehash.serve.bodies.shapes import NPY, NewItems, Query, Within
 from onlinehash.serve.errors import BadRequest, TooLarge
 from tests.serve.hostile import LIMITS, mutated, outcome, peak

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onlinehash.serve import exchange
-from onlinehash.serve.bodies import reading
+from onlinehash.serve import requests
+from onlinehash.serve.bodies import parser
 from tests.serve.services import post_json, rows, served
 
 
@@ -56,9 +56,9 @@ def test_large_bodies_are_read_beside_the_event_loop(monkeypatch: pytest.MonkeyP
             in_loop.append(False)
         else:
             in_loop.append(True)
-        return reading.read(*arguments)
+        return parser.read(*arguments)
 
-    monkeypatch.setattr(exchange, "read", read)
+    monkeypatch.setattr(requests, "read", read)
     many = np.round(rows(9_000), 20).tolist()
     with served() as (_, url):
         assert post_json(url, "/v1/search", {"vectors": many[:3], "k": 1}).status_code == 200

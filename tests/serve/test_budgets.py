@@ -19,9 +19,9 @@ import pytest
 from onlinehash import LiveIndex
 from onlinehash.errors import StorageError
 from onlinehash.live import payloads
-from onlinehash.serve import disk_health
-from onlinehash.serve.clients import CLIENT_HEADER, client_of
+from onlinehash.serve import changes
 from onlinehash.serve.errors import Unavailable
+from onlinehash.serve.requests import CLIENT_HEADER, client_of
 from onlinehash.serve.routes import search
 from onlinehash.serve.settings import Limits
 from onlinehash.serve.writer import Writer
@@ -162,7 +162,7 @@ def test_one_client_cannot_take_all_places_of_listeners() -> None:
         for expected in (200, 200, 429):
             answered = stack.enter_context(httpx.stream("GET", f"{url}/events", timeout=SECONDS))
             assert answered.status_code == expected
-        assert len(service.hub) == 2
+        assert len(service.events) == 2
 
 
 # ------------------------------------------------------------------ a full disk
@@ -185,9 +185,9 @@ def test_a_full_disk_is_logged_and_the_service_is_not_ready(
         assert [record.getMessage() for record in caplog.records] == ["a change could not be stored"]
         assert post_json(url, "/v1/items", item).status_code == 201
         assert ready().status_code == 200
-        service.disk._failed_at = time.monotonic()
+        service.changes.disk._failed_at = time.monotonic()
         assert ready().status_code == 503
-        monkeypatch.setattr(disk_health, "REMEMBERED", 0.0)
+        monkeypatch.setattr(changes, "FAILURE_REMEMBERED", 0.0)
         assert ready().status_code == 200
 
 
@@ -213,7 +213,7 @@ def test_changes_for_which_there_is_no_time_are_refused() -> None:
 
 
 def test_a_process_that_cannot_stop_ends_nonetheless() -> None:
-    program = "import time; from onlinehash.serve import running; running.exit_within(0.1); time.sleep(600)"
+    program = "import time; from onlinehash.serve import server; server.exit_within(0.1); time.sleep(600)"
     assert subprocess.run([sys.executable, "-c", program], timeout=SECONDS, capture_output=True).returncode == 1
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 import time
 
 import httpx
+import pytest
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from tests.serve.services import connected, request_bytes, rest_of, served, until
 
@@ -31,3 +35,20 @@ def test_a_body_that_trickles_gets_no_answer_in_the_place_of_the_request_before_
         assert not rest_of(connection).startswith(b"HTTP/1.1 408 ")
         until(lambda: 900 in service.index)
         assert 901 not in service.index
+
+
+#: What `connections` and `server` use of uvicorn beside its documented interface.
+PRIVATE = {
+    HttpToolsProtocol: "app connections cycle loop pipeline scope transport on_headers_complete on_message_begin "
+    "on_message_complete send_400_response timeout_keep_alive_handler",
+    RequestResponseCycle: "default_headers disconnected flow keep_alive message_event on_response response_complete "
+    "response_started waiting_for_100_continue",
+    uvicorn.Server: "capture_signals handle_exit should_exit shutdown started startup",
+}
+
+
+@pytest.mark.parametrize("kind", PRIVATE)
+def test_uvicorn_has_what_is_derived_from_it(kind: type) -> None:
+    source = inspect.getsource(kind)
+    for name in PRIVATE[kind].split():
+        assert f"self.{name} = " in source or f"self.{name}: " in source or hasattr(kind, name), name

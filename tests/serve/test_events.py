@@ -12,8 +12,8 @@ from typing import Any
 import httpx
 import pytest
 
-from onlinehash.serve import running
-from onlinehash.serve.hub import BACKLOG
+from onlinehash.serve import server
+from onlinehash.serve.events import BACKLOG
 from onlinehash.serve.service import Service
 from tests.serve.services import (
     IDS,
@@ -92,7 +92,7 @@ def test_what_happens_is_told() -> None:
 def test_there_are_only_so_many_listeners() -> None:
     with served(events=3) as (service, url):
         first = [Listener(url) for _ in range(3)]
-        until(lambda: len(service.hub) == 3)
+        until(lambda: len(service.events) == 3)
         refused = httpx.get(url + "/events", timeout=SECONDS)
         assert refused.status_code == 429
         assert int(refused.headers["Retry-After"]) >= 1
@@ -109,7 +109,7 @@ def test_many_at_once_are_not_more_than_may_listen() -> None:
         assert sum(b"429" in head for head in heads) == 17
         for connection in connections:
             connection.close()
-        until(lambda: len(service.hub) == 0)  # those who left make room
+        until(lambda: len(service.events) == 0)  # those who left make room
         assert Listener(url).events[0][0] == "hello"
 
 
@@ -118,14 +118,14 @@ def test_a_slow_listener_slows_nobody_and_is_cut_off() -> None:
         quick = Listener(url)
         with connected(url, receive_bytes=4096) as slow:
             slow.sendall(request_bytes("GET", "/events", url))
-            until(lambda: len(service.hub) == 2)
+            until(lambda: len(service.events) == 2)
             big = {"filler": "x" * 20_000}
             for i in range(200):
-                service.hub.tell("big", big | {"i": i})
+                service.events.send("big", big | {"i": i})
                 time.sleep(0.002)
             until(lambda: len(quick.heard("big")) == 200, 10)
             assert [event["i"] for event in quick.heard("big")] == list(range(200))
-            until(lambda: len(service.hub) == 1, 10)
+            until(lambda: len(service.events) == 1, 10)
         assert post_json(url, "/v1/search", {"vector": [1, 2]}).status_code == 200
 
 
@@ -133,9 +133,9 @@ def test_a_listener_that_falls_behind_misses_the_oldest() -> None:
     with served() as (service, url):
         listener = Listener(url)
         stop = threading.Event()
-        service.hub._loop.call_soon_threadsafe(stop.wait, SECONDS)  # nobody is told anything meanwhile
+        service.events._loop.call_soon_threadsafe(stop.wait, SECONDS)  # nobody is told anything meanwhile
         for i in range(BACKLOG + 50):
-            service.hub.tell("count", {"i": i})
+            service.events.send("count", {"i": i})
         stop.set()
         until(lambda: [event for event in listener.heard("count") if event["i"] == BACKLOG + 49])
         heard = [event["i"] for event in listener.heard("count")]
@@ -153,11 +153,11 @@ def clock() -> Iterator[list[float]]:
 
 def test_listeners_do_not_hold_up_the_end() -> None:
     service = Service(small_index())
-    with clock() as seconds, running.background(service) as url:
+    with clock() as seconds, server.background(service) as url:
         listeners = [Listener(url) for _ in range(3)]
         raw = connected(url)
         raw.sendall(request_bytes("GET", "/events", url))
-        until(lambda: len(service.hub) == 4)
+        until(lambda: len(service.events) == 4)
     assert seconds[0] < 10
     for listener in listeners:
         listener.thread.join(SECONDS)
@@ -166,16 +166,16 @@ def test_listeners_do_not_hold_up_the_end() -> None:
     raw.close()
 
 
-def test_one_fault_does_not_end_the_news(caplog: pytest.LogCaptureFixture) -> None:
+def test_one_fault_does_not_end_the_events(caplog: pytest.LogCaptureFixture) -> None:
     with served() as (service, url):
-        real, faults = service.tell_news, iter(range(2))
+        real, faults = service.send_events, iter(range(2))
 
-        def tell_news() -> None:
+        def send_events() -> None:
             if next(faults, None) is not None:
                 raise RuntimeError("a fault")
             real()
 
-        service.tell_news = tell_news  # type: ignore[method-assign]
+        service.send_events = send_events  # type: ignore[method-assign]
         listener = Listener(url)
         until(lambda: "sending events failed" in caplog.text)
         post_json(url, "/v1/items/90", {"vector": [1, 2]})

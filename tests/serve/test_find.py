@@ -12,7 +12,8 @@ import pytest
 
 from onlinehash import LiveIndex, SmoothPairHashing, png
 from onlinehash.io import format
-from onlinehash.serve import follower, running
+from onlinehash.serve import server
+from onlinehash.serve import service as services
 from onlinehash.serve.routes import search
 from onlinehash.serve.service import Service
 from tests.serve.services import IDS, SECONDS, post_json, rows, served, served_with_all, small_index, until
@@ -193,10 +194,10 @@ def test_it_is_counted() -> None:
 
 
 def test_a_reader_finds_by_what_its_writer_has_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "PAUSE", 0.01)
+    monkeypatch.setattr(services, "FOLLOW_EVERY", 0.01)
     with small_index(tmp_path / "items", precision="float32") as index:
         reader = LiveIndex.open(tmp_path / "items", read_only=True, precision="float32")
-        with running.background(Service(reader, read_only=True)) as url:
+        with server.background(Service(reader, read_only=True)) as url:
             asked = {"id": 1, "k": 5}
             wrong = post_json(url, "/v1/find", asked).json()["ids"][1]
             index.learn_pair_by_id(1, wrong, False)

@@ -40,7 +40,7 @@ def test_learning_before_there_is_a_hash_function_can_ask_for_a_refresh() -> Non
 
 def test_an_answer_says_how_many_pairs_wait_for_their_chunk() -> None:
     with served(LiveIndex(n_bits=8)) as (service, url):
-        service.add(IDS, rows(len(IDS))).result()
+        service.changes.add(IDS, rows(len(IDS))).result()
         told = httpx.get(url + "/v1/about", timeout=SECONDS).json()
         assert (told["method"], told["chunk"]) == (registry.RECOMMENDED, 32)
         lessons = [1, 30, 1, 70, 3]
@@ -65,7 +65,7 @@ def test_clicks_by_vector_are_answered_again_when_their_items_are_gone() -> None
     clicks = {"vector": [1, 2], "shown": [2, 3], "clicked": [3]}
     with served() as (service, url):
         first = post_json(url, "/v1/learn/clicks", clicks, **{"Idempotency-Key": "clicks"})
-        service.remove([3]).result()
+        service.changes.remove([3]).result()
         again = post_json(url, "/v1/learn/clicks", clicks, **{"Idempotency-Key": "clicks"})
         assert (first.status_code, again.status_code) == (200, 200)
         assert again.headers["Idempotency-Replayed"] == "true"
@@ -98,12 +98,12 @@ def test_searches_do_not_wait_for_those_who_wait_for_a_change() -> None:
 def test_listeners_hear_of_every_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[int] = []
     with served() as (service, _):
-        monkeypatch.setattr(service.hub, "tell", lambda name, news: told.append(news.get("count", 0)))
+        monkeypatch.setattr(service.events, "send", lambda name, data: told.append(data.get("count", 0)))
         updates = service.index.learn_pairs_by_id(IDS[:-1], IDS[1:], [True] * 11)
 
         def note() -> None:
             for _ in range(2000):
-                service.news.note(updates)
+                service.changes.activity.learned(updates)
 
         before = sys.getswitchinterval()
         sys.setswitchinterval(1e-6)
@@ -111,8 +111,8 @@ def test_listeners_hear_of_every_pair(monkeypatch: pytest.MonkeyPatch) -> None:
             noting = threading.Thread(target=note)
             noting.start()
             while noting.is_alive():
-                service.tell_news()
+                service.send_events()
         finally:
             sys.setswitchinterval(before)
-        service.tell_news()
+        service.send_events()
     assert sum(told) == 2000 * len(updates)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 import httpx
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from onlinehash import LiveIndex, OnlineHashing
+from onlinehash.serve import processes
 from tests.serve.services import IDS, SECONDS, connected, post_json, request_bytes, rest_of, served, until
 
 Sample = tuple[str, frozenset[tuple[str, str]]]
@@ -87,3 +89,8 @@ def test_strange_requests_make_no_new_labels() -> None:
             "none", "/v1/items/{id:path}", "/v1/items", "/metrics",
         }  # fmt: skip
         assert "INVENTED" not in {dict(labels).get("method") for _, labels in found}
+
+
+def test_processes_share_their_numbers_only_if_prometheus_client_was_not_imported_before() -> None:
+    with pytest.raises(RuntimeError, match="was imported before"), processes.shared_metrics():
+        raise AssertionError("it would not notice where the numbers go")

@@ -9,7 +9,6 @@ import pytest
 from onlinehash import OnlineHashing
 from onlinehash.client.remote_index import RemoteIndex
 from onlinehash.errors import NotSupported
-from onlinehash.serve.monitor import Monitor
 from onlinehash.serve.service import Service
 from onlinehash.stores.index import StoreIndex
 from tests.serve.services import IDS, everything, post_json, rows, served
@@ -59,4 +58,4 @@ def test_what_a_service_needs_is_said() -> None:
         with pytest.raises(NotSupported, match="read-only service needs an index that supports reload"):
             Service(index, read_only=True)
         with pytest.raises(NotSupported, match="codes are in memory; StoreIndex keeps them in a database"):
-            Monitor(Service(index, label="colour"), rows(2), np.array(["red", "blue"]))
+            Service(index, label="colour").measure_quality(rows(2), np.array(["red", "blue"]))

@@ -15,7 +15,7 @@ import pytest
 
 from onlinehash import LiveIndex
 from onlinehash.live.recode import Rehash
-from onlinehash.serve import running
+from onlinehash.serve import server
 from onlinehash.serve.errors import Busy, Unavailable
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
@@ -297,7 +297,7 @@ def test_an_item_that_goes_while_it_is_found_is_no_error(path: str, monkeypatch:
 
 def test_all_that_was_accepted_is_answered_when_a_service_stops() -> None:
     service = Service(small_index())
-    background = running.background(service)
+    background = server.background(service)
     url = background.__enter__()
     with ThreadPoolExecutor(9) as pool:
         go = held(service.writer)

@@ -15,7 +15,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from onlinehash import LiveIndex, OnlineHashing
-from onlinehash.serve import facts, follower, processes, running
+from onlinehash.serve import processes, server
+from onlinehash.serve import service as services
 from onlinehash.serve.service import Service
 from tests.processes import is_alive, n_connections
 from tests.serve.services import (
@@ -188,10 +189,10 @@ def test_all_processes_end_together(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_reader_answers_for_items_that_its_writer_changes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "PAUSE", 60.0)  # it catches up only where it must
+    monkeypatch.setattr(services, "FOLLOW_EVERY", 60.0)  # it catches up only where it must
     with small_index(tmp_path / "items") as index:
         reader = LiveIndex.open(tmp_path / "items", read_only=True)
-        with running.background(Service(reader, read_only=True)) as url:
+        with server.background(Service(reader, read_only=True)) as url:
             index.update([1], [[5, 5]])
             index.remove([2])
             index.add([100], [[1, 1]])
@@ -216,8 +217,9 @@ def test_a_reader_answers_for_items_that_its_writer_changes(tmp_path: Path, monk
             assert httpx.get(f"{url}/v1/items/3", timeout=SECONDS).status_code == 404
 
 
-def test_a_reader_is_not_replaced_when_the_service_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "PATIENCE", 0.05)
+def test_a_reader_is_not_replaced_when_the_service_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "RESTART_SECONDS", 0.05)
+    monkeypatch.setenv(processes.METRICS_FOLDER, str(tmp_path))
     started: list[float] = []
     popen = processes.subprocess.Popen
 
@@ -226,8 +228,8 @@ def test_a_reader_is_not_replaced_when_the_service_ends(monkeypatch: pytest.Monk
         return popen(["true"], **options)
 
     monkeypatch.setattr(processes.subprocess, "Popen", start)
-    listener = running.listen("127.0.0.1", 0)
-    with listener, processes.shared_numbers(), processes.readers(1, listener, []) as readers:
+    listener = server.listen("127.0.0.1", 0)
+    with listener, processes.readers(1, listener, []) as readers:
         readers.start()
         until(lambda: len(started) > 2)
         readers.retire()
@@ -238,7 +240,7 @@ def test_a_reader_is_not_replaced_when_the_service_ends(monkeypatch: pytest.Monk
 
 
 def test_a_reader_that_cannot_follow_is_not_ready(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(facts, "MOST_LAG", 0.5)
+    monkeypatch.setattr(services, "MOST_LAG", 0.5)
     small_index(tmp_path / "items").close()
     reader, go_on = LiveIndex.open(tmp_path / "items", read_only=True), threading.Event()
     reload = reader.reload
@@ -248,7 +250,7 @@ def test_a_reader_that_cannot_follow_is_not_ready(tmp_path: Path, monkeypatch: p
         return reload()
 
     monkeypatch.setattr(reader, "reload", wait)
-    with running.background(Service(reader, read_only=True)) as url:
+    with server.background(Service(reader, read_only=True)) as url:
         try:
             until(lambda: httpx.get(f"{url}/v1/ready", timeout=SECONDS).status_code == 503)
             assert httpx.get(f"{url}/v1/ready", timeout=SECONDS).json()["status"] == "behind"

@@ -16,7 +16,7 @@ import pytest
 
 import onlinehash.serve
 from onlinehash.errors import InvalidInput
-from onlinehash.serve import guard
+from onlinehash.serve import middleware
 from onlinehash.serve.settings import Access, Limits
 from tests.cli.running import onlinehash as command
 from tests.serve.services import (
@@ -113,7 +113,7 @@ def test_no_spelling_of_a_path_gets_around_the_token(target: str) -> None:
 
 
 def test_tokens_are_compared_in_constant_time() -> None:
-    spied = mock.patch.object(guard.hmac, "compare_digest", side_effect=hmac.compare_digest)
+    spied = mock.patch.object(middleware.hmac, "compare_digest", side_effect=hmac.compare_digest)
     with spied as compared, served(token=TOKEN) as (_, url):
         httpx.get(url + "/v1/stats", headers={"Authorization": "Bearer wrong"}, timeout=SECONDS)
     compared.assert_called_once_with(b"wrong", TOKEN.encode())

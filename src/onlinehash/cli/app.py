@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 import typer
 
 from onlinehash.cli import experiment_app, output, postgres_app
+from onlinehash.cli.options import with_options
+from onlinehash.cli.serve_options import Options as ServeOptions
 from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.learners.registry import RECOMMENDED
 
@@ -300,81 +302,19 @@ def export(
 
 
 @app.command()
+@with_options(ServeOptions)
 def serve(
-    target: Annotated[
-        str, typer.Argument(help="The folder of a live index, created if it does not exist, or postgresql://...")
-    ] = "items",
-    schema: Annotated[
-        str | None, typer.Option(help="In PostgreSQL: the schema of the index.", show_default="onlinehash")
-    ] = None,
-    memory: Annotated[bool, typer.Option("--memory", help="Keep everything in memory.")] = False,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="Serve handwritten digits, with a simulated teacher to start and pause.")
-    ] = False,
-    host: Annotated[str, typer.Option(help="Where to listen; hosts other than loopback need a token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Which port; 0 is any free port.")] = 8000,
-    insecure: Annotated[
-        bool, typer.Option("--insecure", help="Let other machines in without a token (ONLINEHASH_TOKEN).")
-    ] = False,
-    allow_host: Annotated[
-        list[str] | None,
-        typer.Option(help="Another host name of the service.", show_default=False),
-    ] = None,
+    options: ServeOptions,
     method: NewMethod = None,
     bits: NewBits = None,
     features: NewFeatures = None,
     seed: NewSeed = None,
     settings: NewSettings = None,
-    refresh: Annotated[
-        str | None,
-        typer.Option(
-            metavar="POLICY", help="When codes follow the learner, such as every:50.", show_default="when_changed:0.05"
-        ),
-    ] = None,
-    sync: Annotated[
-        Literal["full", "batch"],
-        typer.Option(help="Wait for the disk at every change, or leave writing to the system."),
-    ] = "full",
-    device: Device = "cpu",
-    label: Annotated[
-        str | None, typer.Option(metavar="FIELD", help="The payload field that holds a label.", show_default=False)
-    ] = None,
-    pictures: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KIND",
-            help="How items are shown: 8x8 (vectors are pixels), gist, gist-colour or payload:FIELD.",
-            show_default=False,
-        ),
-    ] = None,
-    held_out: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Labelled vectors on which to measure the search.", show_default=False),
-    ] = None,
-    compare: Annotated[
-        bool,
-        typer.Option("--compare", help="Run other methods on the same items and pairs, for comparison on the page."),
-    ] = False,
-    readers: Annotated[int, typer.Option(min=0, max=64, help="Additional processes that answer searches.")] = 0,
-    read_only: Annotated[
-        bool, typer.Option("--read-only", help="Follow an index that another process writes.")
-    ] = False,
-    limit: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=VALUE", help="A limit, such as batch=1000; /v1/about lists all.", show_default=False
-        ),
-    ] = None,
-    log_requests: Annotated[bool, typer.Option("--log-requests", help="Write a line for each request.")] = False,
     as_json: Json = False,
 ) -> None:
     """Serve an index over HTTP, with a page for searching and teaching."""
     from onlinehash.cli import parameters, serve
 
-    options = serve.Options(
-        target, schema, memory, demo, read_only, readers, host, port, insecure, allow_host, refresh, sync, device,
-        label, pictures, held_out, compare, limit, log_requests,
-    )  # fmt: skip
     serve.serve(options, parameters.Choices(method, bits, features, seed, settings), as_json)
 
 

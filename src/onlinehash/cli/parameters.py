@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import onlinehash
+from onlinehash.cli.options import is_postgres
 from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.features import RbfAnchors
 from onlinehash.learners import registry
@@ -50,11 +51,6 @@ def make_learner(choices: Choices) -> Learner:
             )
     learner: Learner = learner_class(**params | settings)
     return learner
-
-
-def is_postgres(target: str) -> bool:
-    """Whether a target is an address of PostgreSQL rather than a folder."""
-    return target.startswith(("postgresql://", "postgres://"))
 
 
 def open_index(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from onlinehash.cli import output, parameters
+from onlinehash.cli.options import is_postgres
+from onlinehash.cli.serve_options import Options
 from onlinehash.errors import InvalidInput, MissingExtra
 
 if TYPE_CHECKING:
@@ -25,39 +27,11 @@ TOKEN = "ONLINEHASH_TOKEN"
 SWITCH_SECONDS = 0.0005
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options, except those of the learner."""
-
-    target: str
-    schema: str | None
-    memory: bool
-    demo: bool
-    read_only: bool
-    readers: int
-    host: str
-    port: int
-    insecure: bool
-    allow_host: list[str] | None
-    refresh: str | None
-    sync: str
-    device: str
-    label: str | None
-    pictures: str | None
-    held_out: str | None
-    compare: bool
-    limit: list[str] | None
-    log_requests: bool
-
-
 def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
     """Serve until a stop signal."""
-    try:
-        from onlinehash.serve import logs, processes, running
-        from onlinehash.serve.app import make_app
-        from onlinehash.serve.settings import Access
-    except ModuleNotFoundError as error:
-        raise MissingExtra("onlinehash serve", error.name or "a package", "serve") from None
+    from onlinehash.serve import logs, processes
+    from onlinehash.serve.settings import Access
+
     _check(options, choices)
     is_reader = processes.WRITER in os.environ
     access = Access(options.host, os.environ.get(TOKEN) or None, options.insecure, tuple(options.allow_host or ()))
@@ -68,14 +42,19 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
         if is_reader:
             processes.end_with_writer()
         elif options.readers:
-            stack.enter_context(processes.shared_numbers())
-        listener = processes.inherited_listener() if is_reader else running.listen(options.host, options.port)
+            stack.enter_context(processes.shared_metrics())
+        try:
+            from onlinehash.serve import server
+            from onlinehash.serve.app import make_app
+        except ModuleNotFoundError as error:
+            raise MissingExtra("onlinehash serve", error.name or "a package", "serve") from None
+        listener = processes.inherited_listener() if is_reader else server.listen(options.host, options.port)
         stack.callback(listener.close)
         service = _service(options, choices, limits)
         app = make_app(service, access, os.environ.get(processes.WRITER))
         sockets = [listener]
         n_readers = 0 if is_reader else options.readers
-        readers = stack.enter_context(processes.readers(n_readers, listener, _for_readers(options)))
+        readers = stack.enter_context(processes.readers(n_readers, listener, options.of_reader()))
         if n_readers:
             sockets.append(readers.socket)
 
@@ -84,13 +63,13 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
             if is_reader:
                 logs.service.info("a reader takes requests")
             else:
-                _announce(running.address(listener), service, options.target, access, as_json)
+                _announce(server.address(listener), service, options.target, access, as_json)
 
         def stopping() -> None:
             readers.retire()
-            running.exit_within(limits.stop_seconds)
+            server.exit_within(limits.stop_seconds)
 
-        running.server(app, service, started, stopping).run(sockets)
+        server.make_server(app, service, started, stopping).run(sockets)
 
 
 def _announce(url: str, service: Service, target: str, access: Access, as_json: bool) -> None:
@@ -100,41 +79,17 @@ def _announce(url: str, service: Service, target: str, access: Access, as_json: 
         path = service.index.path
         output.print_json({"url": url, "items": len(service.index), "path": None if path is None else str(path)})
         return
-    where = service.index.path or (without_login(target) if parameters.is_postgres(target) else "memory")
+    where = service.index.path or (without_login(target) if is_postgres(target) else "memory")
     print(f"onlinehash: {len(service.index):,} items in {where}, {'with' if access.token else 'no'} token")
     print(f"Open {url} in a browser; Ctrl-C stops.", flush=True)
 
 
 def _check(options: Options, choices: parameters.Choices) -> None:
     """Refuse contradictory options."""
-    if options.demo and (options.memory or options.read_only or options.readers or options.device != "cpu"):
-        raise InvalidInput(
-            "--demo brings its own items and cannot be combined with --memory, --read-only, --readers or --device."
-        )
-    if options.memory and (options.read_only or options.readers):
-        raise InvalidInput(
-            "--read-only and --readers need a folder: no other process can see an index in memory (--memory)."
-        )
-    if parameters.is_postgres(options.target) and not (options.memory or options.demo):
-        for name, is_given in {
-            "--read-only": options.read_only,
-            "--readers": options.readers,
-            "--sync": options.sync != "full",
-            "--device cuda": options.device != "cpu",
-            "--held-out": options.held_out,
-        }.items():
-            if is_given:
-                raise InvalidInput(f"{name} needs a folder, got a PostgreSQL address.")
+    options.check()
     typed = [name for name, value in vars(choices).items() if value is not None]
     if typed and (options.demo or options.read_only):
         raise InvalidInput(f"--{typed[0]} is not allowed here: the index already has its learner.")
-    if options.read_only and (options.refresh or options.held_out or options.compare):
-        raise InvalidInput(
-            "--refresh, --held-out and --compare need a service that makes changes, and cannot be "
-            "combined with --read-only."
-        )
-    if options.held_out and not options.label:
-        raise InvalidInput("--held-out needs --label FIELD, the payload field that holds an item's label.")
 
 
 def _limits(typed: list[str] | None, access: Access) -> Limits:
@@ -159,7 +114,7 @@ def _service(options: Options, choices: parameters.Choices, limits: Limits) -> S
     from onlinehash.serve.service import Service
 
     if options.demo:
-        from onlinehash.serve.showcase import digits_service
+        from onlinehash.serve.demo import digits_service
 
         return digits_service(limits=limits, seed=0)
     found = None if options.pictures is None else pictures.parse(options.pictures)
@@ -168,13 +123,9 @@ def _service(options: Options, choices: parameters.Choices, limits: Limits) -> S
     index = _index(options, choices)
     service = Service(index, limits=limits, label=options.label, pictures=found, read_only=options.read_only)
     if held_out is not None:
-        from onlinehash.serve.monitor import Monitor
-
-        service.monitor = Monitor(service, *held_out)
+        service.measure_quality(*held_out)
     if options.compare:
-        from onlinehash.serve.rivals import Rivals
-
-        service.rivals = Rivals(service)
+        service.compare_methods()
     return service
 
 
@@ -216,15 +167,3 @@ def _policy(text: str) -> Policy:
     except (TypeError, ValueError):
         raise InvalidInput(f"expected a policy such as every:50 for --refresh, got {text!r}.") from None
     return policy
-
-
-def _for_readers(options: Options) -> list[str]:
-    """The command line of a reader: access options, where to search, and --read-only."""
-    made = ["serve", options.target, "--read-only", "--host", options.host, "--device", options.device]
-    made += ["--insecure"] if options.insecure else []
-    made += ["--log-requests"] if options.log_requests else []
-    for name, values in (("--allow-host", options.allow_host), ("--limit", options.limit)):
-        made += [part for value in values or [] for part in (name, value)]
-    for name, value in (("--label", options.label), ("--pictures", options.pictures)):
-        made += [name, value] if value is not None else []
-    return made

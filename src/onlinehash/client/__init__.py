@@ -1,4 +1,4 @@
-"""A live index that a service keeps, used from here: `onlinehash.connect("http://...")`."""
+"""Use the index of a service from another process: `onlinehash.connect("http://...")`."""
 
 from __future__ import annotations
 

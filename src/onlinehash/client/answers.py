@@ -1,4 +1,4 @@
-"""What a service answers, as the things that `LiveIndex` gives and the errors that it raises."""
+"""Responses of a service, as the results and the errors of a `LiveIndex`."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from onlinehash.learners.update import Updates
 
 
 def error_of(status: int, content: bytes, url: str) -> OnlineHashError:
-    """The error that an answer tells of: the library's own where it names one, else what fits its status."""
+    """The error in a response: of the class that it names, or else of one that fits the status."""
     try:
-        told = json.loads(content)
-        name, message = told["error"], told["message"]
+        document = json.loads(content)
+        name, message = document["error"], document["message"]
+        parts = {part: document.get(part) for part in ("expected", "got")}
     except (ValueError, TypeError, LookupError, RecursionError):
         return foreign(status, url)
     if not isinstance(name, str) or not isinstance(message, str):
         return foreign(status, url)
     cls = _class(name)
     if cls is MissingExtra:
-        return cls.__new__(cls, message)  # it writes its message itself, and this one is written
-    return (cls or _class_for(status))(message)
+        return cls.__new__(cls, message)  # its own __init__ would compose the message
+    return (cls or _class_for(status))(message, **parts)
 
 
 def _class(name: str) -> type[OnlineHashError] | None:
@@ -47,13 +48,13 @@ def _class_for(status: int) -> type[OnlineHashError]:
 
 
 def foreign(status: int, url: str) -> OnlineHashError:
-    """The error for an answer that no service of ours would give."""
-    problem = f"expected an answer of an onlinehash service from {url}, got something else with status {status}"
-    return (_class_for(status) if status >= 400 else InvalidInput)(f"{problem}; check the URL.")
+    """The error for a response that does not come from an onlinehash service."""
+    cls = _class_for(status) if status >= 400 else InvalidInput
+    return cls(f"the response from {url} (status {status}) is not that of an onlinehash service; check the URL.")
 
 
 def seconds_to_wait(retry_after: str | None) -> float:
-    """What `Retry-After` asks for; a date, which our service does not send, is not waited for."""
+    """The seconds of a `Retry-After` header; 0 for a date, which our service does not send."""
     return float(retry_after) if retry_after is not None and retry_after.isdecimal() else 0.0
 
 

@@ -1,32 +1,36 @@
-"""What a caller gives, as it travels: refused here as `LiveIndex` would refuse it, if it cannot travel.
+"""Arguments in the form in which they are sent; what cannot be sent is refused here, as `LiveIndex` would refuse it.
 
-Vectors keep the type in which `LiveIndex` would take them, float32 or float64; their width and values are looked at by
-the service, which knows what it expects.
+Vectors stay float32 or become float64, as in `LiveIndex`; the service checks their width and values.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.codes import Codes, check_same_width
 from onlinehash.errors import InvalidInput
+from onlinehash.index import api as index
 from onlinehash.index import keys
 from onlinehash.live import filters
 from onlinehash.live.payloads import Payloads
+from onlinehash.live.queries import VectorKind
+
+T = TypeVar("T")
 
 
-def listed(ids: Any) -> list[int] | list[str]:
+def listed(ids: ArrayLike) -> list[index.Id]:
     """Ids, one or several."""
     found = keys.given([ids] if isinstance(ids, str | int | np.integer) else ids)
     return keys.shown_at(found, np.arange(keys.count(found))).tolist()
 
 
-def rows(X: Any, name: str = "X") -> np.ndarray:
-    """Vectors; one may come without a dimension for it."""
+def rows(X: ArrayLike, name: str = "X") -> np.ndarray:
+    """Vectors as a matrix; a single one may be a plain sequence."""
     try:
         is_one = np.ndim(X) == 1
     except ValueError:  # rows of several lengths
@@ -34,20 +38,20 @@ def rows(X: Any, name: str = "X") -> np.ndarray:
     return checks.matrix(checks.row(X, name) if is_one else X, name)
 
 
-def pairs(A: Any, B: Any, similar: Any, sample_weight: Any) -> dict[str, np.ndarray]:
-    """Pairs of vectors, their labels and weights, looked at in the order in which a learner does it."""
+def pairs(A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None) -> dict[str, np.ndarray]:
+    """Pairs of vectors, their labels and weights, checked in the same order as by a learner."""
     A, B = checks.matrix(A, "A"), checks.matrix(B, "B")
     checks.same_length("B", len(B), len(A), "A")
     checks.width(B, A.shape[1], "its partner A", "B")
     return {"a": A, "b": B} | labels_of_pairs(similar, sample_weight, len(A))
 
 
-def labels_of_pairs(similar: Any, sample_weight: Any, n: int) -> dict[str, np.ndarray]:
+def labels_of_pairs(similar: ArrayLike, sample_weight: ArrayLike | None, n: int) -> dict[str, np.ndarray]:
     """The labels of n pairs as +1 and -1, and their weights."""
     return {"similar": checks.similarities(similar, n), "weight": checks.weights(sample_weight, n)}
 
 
-def labels(y: Any, n: int) -> Any:
+def labels(y: ArrayLike, n: int) -> np.ndarray | list[str]:
     """Labels of points: as they are where they are numbers, else as strings."""
     try:
         values = np.asarray(y)
@@ -58,34 +62,35 @@ def labels(y: Any, n: int) -> Any:
     return values if values.dtype.kind in "biuf" else [str(label) for label in values.tolist()]
 
 
-def payloads(given: Any, n: int) -> list[dict[str, Any] | None] | None:
+def payloads(given: index.Payloads | None, n: int) -> list[index.Payload | None] | None:
     """JSON objects for n items, with plain numbers."""
     if given is None:
         return None
     return [None if text is None else _unicode(json.loads(text), "payloads") for text in Payloads.checked(given, n)]
 
 
-def where(given: Any) -> Any:
-    """A filter, which must not ask a Python function."""
+def where(given: index.Where | None) -> index.Where | None:
+    """A filter, which must not contain Python functions."""
     if given is None:
         return None
     filters.checked(given)
     for field, condition in given.items():
         if callable(condition):
             raise InvalidInput(
-                f"expected a condition on {field!r} that can be sent to a service, got a function; use values and "
-                "operators, or filter what comes back."
+                expected=f"a condition on {field!r} that can be sent to a service",
+                got="a function",
+                hint="use values and operators, or filter what comes back",
             )
     return _unicode(given, "where")
 
 
-def _unicode(value: Any, name: str) -> Any:
-    """A JSON value, if all its texts can be sent."""
+def _unicode(value: T, name: str) -> T:
+    """A JSON value, if all its strings can be sent."""
     try:
         json.dumps(value, ensure_ascii=False, default=lambda number: number.item()).encode()
     except UnicodeEncodeError:
         raise InvalidInput(
-            f"expected valid Unicode in {name}, got half of a surrogate pair; it cannot be sent."
+            expected=f"valid Unicode in {name}", got="half of a surrogate pair", hint="it cannot be sent"
         ) from None
     return value
 
@@ -94,15 +99,15 @@ def _unicode(value: Any, name: str) -> Any:
 
 
 class Asked(NamedTuple):
-    """Queries: the name of their field and what is in it, how many they are, and whether it is one by itself."""
+    """Queries: the name and value of their field, how many there are, and whether it is a single one."""
 
     field: str
-    value: Any
+    value: np.ndarray | list[str] | str
     n: int
     one: bool
 
 
-def queries(given: Any, n_bits: int, n_models: int) -> Asked:
+def queries(given: ArrayLike | Codes, n_bits: int, n_models: int) -> Asked:
     """Vectors or codes; bools in arrays and lists are vectors, as in `LiveIndex`."""
     if isinstance(given, Codes):
         check_same_width(given, no_codes(n_bits, n_models))
@@ -110,9 +115,9 @@ def queries(given: Any, n_bits: int, n_models: int) -> Asked:
     try:
         array = np.asarray(given)
     except ValueError:
-        raise InvalidInput("expected queries of one length, got rows of several.") from None
+        raise InvalidInput(expected="queries of one length", got="rows of several") from None
     if array.ndim == 0:
-        raise InvalidInput(f"expected queries in one or two dimensions, got {checks.shown(given)}.")
+        raise InvalidInput(expected="queries in one or two dimensions", got=checks.shown(given))
     several = array[None] if array.ndim == 1 else array
     if array.dtype == np.bool_ and not isinstance(given, np.ndarray | list):
         asked = queries(Codes.from_bits(several, n_models), n_bits, n_models)
@@ -123,8 +128,18 @@ def queries(given: Any, n_bits: int, n_models: int) -> Asked:
     return Asked("vector", several[0], 1, True) if array.ndim == 1 else Asked("vectors", several, len(several), False)
 
 
+def kind_of(queries: ArrayLike) -> VectorKind:
+    """Width and type of the queries themselves; the service compares them with those of the index."""
+    try:
+        array = np.asarray(queries)
+    except ValueError:  # rows of several lengths, which are refused as such
+        array = np.empty(0)
+    is_single = array.dtype in (np.float16, np.float32)
+    return VectorKind(array.shape[-1] if array.ndim else 0, np.dtype(np.float32 if is_single else np.float64))
+
+
 def no_codes(n_bits: int, n_models: int) -> Codes:
-    """Codes of this width, none of them."""
+    """An empty set of codes of this width."""
     return Codes.from_bits(np.empty((0, n_models * n_bits), np.bool_), n_models)
 
 
@@ -134,6 +149,6 @@ def texts_of(codes: Codes) -> list[str]:
 
 
 def codes_of(texts: list[str], n_bits: int, n_models: int) -> Codes:
-    """What `texts_of` was given."""
+    """The inverse of `texts_of`."""
     data = np.frombuffer(bytes.fromhex("".join(texts)), np.uint8)
     return Codes.from_rows(data.reshape(len(texts), no_codes(n_bits, n_models).n_planes), n_bits, n_models)

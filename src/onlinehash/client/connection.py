@@ -1,4 +1,4 @@
-"""Requests to a service: sent again where that is safe, and answered by what was asked for or by one of our errors."""
+"""Requests to a service, retried where that is safe; errors in responses are raised as those of the library."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import random
 import secrets
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -19,14 +20,18 @@ if TYPE_CHECKING:
     import httpx
 
 MEDIA_TYPE = "application/vnd.onlinehash"
-#: Answers after which a request is sent again: too many requests, and a service that starts or stops.
+#: Statuses after which a request is retried: too many requests, and a service that starts or stops.
 TRY_AGAIN = (429, 503)
-#: Seconds before the first retry and the most before any other, if the service does not name them.
+#: Seconds before the first retry, and at most before any other, unless the service asks for more.
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 
 
+#: The value of a query parameter.
+Parameter = str | int | float | bool
+
+
 class Answer(NamedTuple):
-    """What came back."""
+    """A response."""
 
     status: int
     headers: httpx.Headers
@@ -52,53 +57,55 @@ class Connection:
             raise
 
     @property
-    def limits(self) -> dict[str, Any]:
-        """The most that the service takes at once."""
+    def limits(self) -> dict[str, float]:
+        """The limits of the service."""
         return dict(self.about.get("limits", {}))
 
     def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         self._http.close()
 
     # ------------------------------------------------------------------------------------------------ requests
 
-    def get(self, path: str, **query: Any) -> Any:
-        """What a GET request answers."""
+    def get(self, path: str, **query: Parameter) -> dict[str, Any]:
+        """The response to a GET request."""
         return self._read(self._send("GET", path, params=query))
 
-    def download(self, path: str, **query: Any) -> bytes:
+    def download(self, path: str, **query: Parameter) -> bytes:
         """The bytes of a file."""
         answer = self._send("GET", path, params=query)
         self._check(answer)
         return answer.content
 
-    def ask(self, path: str, body: dict[str, Any], n_rows: int = 0, binary: bool = False) -> Any:
-        """What a question answers that comes with a body of so many rows; with arrays in it where it is binary."""
+    def ask(self, path: str, body: Mapping[str, object], n_rows: int = 0, binary: bool = False) -> dict[str, Any]:
+        """The response to a request that only reads, with a body of `n_rows` rows; `binary` asks for arrays."""
         headers = {"Accept": MEDIA_TYPE} if binary else {}
         return self._read(self._send("POST", path, content=self._packed(body, n_rows), headers=headers))
 
-    def change(self, method: str, path: str, body: dict[str, Any], n_rows: int = 0) -> Any:
-        """Have something changed, once, however often the request has to be sent."""
+    def change(self, method: str, path: str, body: Mapping[str, object], n_rows: int = 0) -> dict[str, Any]:
+        """Make a change, once, however often the request has to be sent."""
         content, key = self._packed(body, n_rows), secrets.token_hex(16)
         return self._read(self._send(method, path, content=content, headers={"Idempotency-Key": key}))
 
-    def _packed(self, body: dict[str, Any], n_rows: int) -> bytes:
-        """The bytes of a body, if the service takes as many; one request is one change, so it is never split here."""
+    def _packed(self, body: Mapping[str, object], n_rows: int) -> bytes:
+        """The bytes of a body, within the limits of the service; one request is one change, so it is never split."""
         limits = self.limits
         most = limits.get("batch", n_rows)
-        content = format.to_bytes("body", body) if n_rows <= most else b""
+        content = format.to_bytes("body", dict(body)) if n_rows <= most else b""
         room = limits.get("body_bytes", len(content))
         if len(content) > room:
             most = n_rows * room // len(content)
             if most == 0:
                 raise InvalidInput(
-                    f"expected a request of at most {room} bytes, which this service takes, got {len(content)}; send "
-                    "less, or start the service with a larger limit."
+                    expected=f"a request of at most {room} bytes, which this service takes",
+                    got=f"{len(content)}",
+                    hint="send less, or start the service with a larger limit",
                 )
         if n_rows > most:
             raise InvalidInput(
-                f"expected at most {most} rows at once, which this service takes, got {n_rows}; make several calls, "
-                "each of which is done wholly or not at all."
+                expected=f"at most {most} rows at once, which this service takes",
+                got=f"{n_rows}",
+                hint="make several calls, each of which is done wholly or not at all",
             )
         return content
 
@@ -108,12 +115,12 @@ class Connection:
         path: str,
         *,
         content: bytes | None = None,
-        params: dict[str, Any] | None = None,
+        params: Mapping[str, Parameter] | None = None,
         headers: dict[str, str] | None = None,
     ) -> Answer:
-        """The answer to a request, which is safe to send again: it reads, or it has a key."""
+        """The response to a request that may be retried: it only reads, or it has a key."""
         if self._http.is_closed:
-            raise InvalidInput("expected a connection that is open, got one that was closed; connect again.")
+            raise InvalidInput("the connection is closed; connect again.")
         headers = {"Accept": "application/json"} | (headers or {})
         if content is not None:
             headers["Content-Type"] = MEDIA_TYPE
@@ -131,10 +138,10 @@ class Connection:
             time.sleep(pause)
         if answer is not None:
             raise answers.error_of(answer.status, answer.content, self.url)
-        raise ServiceUnavailable(f"expected a service at {self.url}, got {problem}; start it, or check the URL.")
+        raise ServiceUnavailable(f"the service at {self.url} gave {problem}; start it, or check the URL.")
 
     def _attempt(self, request: httpx.Request, deadline: float) -> tuple[Answer | None, str]:
-        """The answer, or what went wrong on the way."""
+        """The response, or what went wrong."""
         httpx = _httpx()
         left = max(deadline - time.monotonic(), 0.001)
         request.extensions["timeout"] = httpx.Timeout(left).as_dict()
@@ -142,10 +149,10 @@ class Connection:
             response = self._http.send(request, stream=True)
             try:
                 parts = []
-                for part in response.iter_bytes():  # a timeout is for each of them, and the deadline for all
+                for part in response.iter_bytes():  # the timeout applies to each part, the deadline to all
                     parts.append(part)
                     if time.monotonic() > deadline:
-                        raise httpx.ReadTimeout("the answer came too slowly")
+                        raise httpx.ReadTimeout("the response came too slowly")
                 return Answer(response.status_code, response.headers, b"".join(parts)), ""
             finally:
                 response.close()
@@ -154,8 +161,8 @@ class Connection:
         except (httpx.TransportError, httpx.DecodingError) as error:
             return None, f"no answer ({str(error).rstrip('.') or type(error).__name__})"
 
-    def _read(self, answer: Answer) -> Any:
-        """What an answer says, or else its error."""
+    def _read(self, answer: Answer) -> dict[str, Any]:
+        """The content of a response; raises the error in it."""
         self._check(answer)
         if answer.headers.get("Content-Type", "").startswith(MEDIA_TYPE):
             return format.from_bytes(answer.content, f"the answer of {self.url}")[1]
@@ -183,20 +190,22 @@ def _httpx() -> Any:
     return httpx
 
 
-def _checked_url(url: Any) -> str:
+def _checked_url(url: str) -> str:
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
         good = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:  # a port that is no number, or half of an IPv6 address
+    except ValueError:  # the port is not a number, or the IPv6 address is not valid
         good = False
     if not good:
-        raise InvalidInput(f"expected the URL of a service, such as 'http://127.0.0.1:8000', got {checks.shown(url)}.")
+        raise InvalidInput(expected="the URL of a service, such as 'http://127.0.0.1:8000'", got=checks.shown(url))
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise InvalidInput("expected a URL of host, port and path only, got one with more; a token goes into token=.")
+        raise InvalidInput(
+            expected="a URL of host, port and path only", got="one with more", hint="a token goes into token="
+        )
     return url.rstrip("/")
 
 
-def _checked_token(token: Any) -> str:
+def _checked_token(token: str) -> str:
     if not isinstance(token, str) or not token or not all("!" <= letter <= "~" for letter in token):
-        raise InvalidInput("expected a token of visible ASCII characters without spaces, got something else.")
+        raise InvalidInput("the token must be visible ASCII characters without spaces.")
     return token

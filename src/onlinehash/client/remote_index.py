@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from onlinehash import checks
 from onlinehash.client import answers, arguments
@@ -14,7 +15,17 @@ from onlinehash.client.connection import Connection
 from onlinehash.codes import Codes
 from onlinehash.codes.layout import planes_per_model
 from onlinehash.errors import InvalidInput, NotReady, OnlineHashError, ServiceUnavailable, UnknownId
-from onlinehash.index.api import Behind, Counters, Id, Item, Payload, VectorIndex
+from onlinehash.index.api import (
+    Behind,
+    Counters,
+    Id,
+    Item,
+    Payload,
+    Payloads,
+    VectorIndex,
+    Vectors,
+    Where,
+)
 from onlinehash.index.hits import Hits
 from onlinehash.io import files
 from onlinehash.learners import registry
@@ -23,18 +34,18 @@ from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.update import Updates
 from onlinehash.live.queries import VectorKind, to_find, to_rerank
 
-#: How often what takes several requests is begun anew, because others changed the index between them.
+#: Attempts at a call of several requests, if others change the index between them.
 ATTEMPTS = 8
-#: Ids, codes or vectors of one answer, if the service does not allow fewer.
+#: Ids, codes or vectors per request, unless the limits of the service are lower.
 PAGE = 10_000
-#: Seconds between two looks at a refresh that goes on.
+#: Seconds between two checks whether a refresh has ended.
 LOOK_EVERY = 0.05
 
 T = TypeVar("T")
 
 
 class RemoteVersion(NamedTuple):
-    """An encoder that the service keeps: its serial number, the pairs it was learned from, and its version."""
+    """An encoder that the service keeps: its serial number, how many pairs it was learned from, and its version."""
 
     serial: int
     n_pairs: int
@@ -42,14 +53,14 @@ class RemoteVersion(NamedTuple):
 
 
 class Clicks(NamedTuple):
-    """What clicks taught: the pairs made of them (query or None, item, similar, weight), and what each did."""
+    """The pairs made from clicks (query or None, item, similar, weight), and what each pair did."""
 
     pairs: list[tuple[int | str | None, int | str, bool, float]]
     updates: Updates
 
 
 class RemoteRefresh:
-    """A refresh that goes on in the service."""
+    """A refresh that runs in the service."""
 
     def __init__(self, index: RemoteIndex, before: tuple[int, int], longest: float) -> None:
         self._index, self._before, self._longest = index, before, longest
@@ -57,7 +68,7 @@ class RemoteRefresh:
 
     @property
     def done(self) -> bool:
-        """Is it over, one way or another?"""
+        """Whether it has ended, one way or another."""
         return self._cancelled or self._finished
 
     @property
@@ -65,14 +76,14 @@ class RemoteRefresh:
         return self._index._refreshed_so_far() != self._before
 
     def cancel(self) -> None:
-        """Stop it, as if it had never begun."""
+        """Stop it as if it had never begun."""
         self._index.cancel()
         self._cancelled = True
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for the end; True if the new codes are there, False if it was cancelled or still runs.
+        """Wait for the end; True if the new codes are there, False if it was cancelled or is still running.
 
-        Without a timeout of its own this waits as long as any call of the connection.
+        Without a timeout it waits as long as any other call of the connection.
         """
         end = time.monotonic() + (self._longest if timeout is None else min(timeout, self._longest))
         while not (finished := self._finished) and not self._cancelled and time.monotonic() < end:
@@ -81,43 +92,43 @@ class RemoteRefresh:
 
 
 class RemoteIndex(VectorIndex):
-    """An index that a service keeps; `onlinehash.connect` gives it.
+    """The index of a service; `onlinehash.connect` returns it.
 
-    Methods, results and errors are those of `LiveIndex`. What cannot be sent is refused here; all else is refused, or
-    done wholly, by the service. Any number of threads may use it. It has none of the capabilities that an index may
-    lack: backups, receipts, positions, the learner and its policy are the service's own business.
+    Methods, results and errors are those of `LiveIndex`. What cannot be sent is refused here, everything else by the
+    service. Any number of threads may use it. It has no optional capabilities: backups, receipts, positions, the
+    learner and its policy belong to the service.
     """
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._are_texts: bool | None = None  # the ids; None as long as none were seen
+        self._are_texts: bool | None = None  # whether ids are strings; None until an id was seen
 
     # ------------------------------------------------------------------------------------------------ items
 
-    def add(self, ids: Any, X: Any, payloads: Any = None) -> np.ndarray:
+    def add(self, ids: ArrayLike | None, X: Vectors, payloads: Payloads | None = None) -> NDArray[Any]:
         rows = arguments.rows(X)
         body: dict[str, Any] = {"vectors": rows, "ids": None if ids is None else arguments.listed(ids)}
         body["payloads"] = arguments.payloads(payloads, len(rows))
         return self._as_ids(self._connection.change("POST", "/v1/items", body, len(rows))["ids"])
 
-    def update(self, ids: Any, X: Any = None, payloads: Any = None) -> None:
+    def update(self, ids: ArrayLike, X: Vectors | None = None, payloads: Payloads | None = None) -> None:
         if X is None and payloads is None:
-            raise InvalidInput("expected vectors or payloads to update, got neither.")
+            raise InvalidInput(expected="vectors or payloads to update", got="neither")
         rows = None if X is None else arguments.rows(X)
         body: dict[str, Any] = {"vectors": rows, "ids": arguments.listed(ids)}
         body["payloads"] = arguments.payloads(payloads, len(body["ids"]))
         self._connection.change("PATCH", "/v1/items", body, len(body["ids"]))
 
-    def remove(self, ids: Any) -> None:
+    def remove(self, ids: ArrayLike) -> None:
         self._connection.change("POST", "/v1/items/remove", {"ids": arguments.listed(ids)})
 
     def get(self, id: Id) -> Item:
         return self._items(arguments.listed([id]))[0]
 
-    def get_many(self, ids: Any) -> list[Item]:
+    def get_many(self, ids: ArrayLike) -> list[Item]:
         return self._items(arguments.listed(ids))
 
-    def _items(self, ids: list[Any]) -> list[Item]:
+    def _items(self, ids: list[Id]) -> list[Item]:
         answer = self._connection.ask("/v1/items/get", {"ids": ids, "vectors": True}, len(ids), binary=True)
         return [Item(*item) for item in zip(answer["ids"], answer["vectors"], answer["payloads"], strict=True)]
 
@@ -126,7 +137,7 @@ class RemoteIndex(VectorIndex):
             return False
         try:
             ids = arguments.listed(id)
-        except InvalidInput:  # no id at all
+        except InvalidInput:  # not a valid id
             return False
         try:
             self._connection.ask("/v1/items/get", {"ids": ids, "vectors": False})
@@ -143,7 +154,6 @@ class RemoteIndex(VectorIndex):
 
     @property
     def codes(self) -> Codes:
-        self._check_ready()
         return self._at_one_moment(self._all_codes)
 
     @property
@@ -179,28 +189,38 @@ class RemoteIndex(VectorIndex):
         data = self._connection.download("/v1/model/download", what=what)
         return files.from_bytes(data, f"the {what} of {self._connection.url}")
 
-    def vectors_of(self, ids: Any) -> np.ndarray:
+    def vectors_of(self, ids: ArrayLike) -> NDArray[Any]:
         names = arguments.listed(ids)
         if not names:
-            return np.empty((0, self._model["n_features"]), self._model["dtype"])
+            return self._no_vectors()
         return np.array([item.vector for item in self._items(names)])
+
+    def _no_vectors(self) -> np.ndarray:
+        kind = self._vector_kind
+        return np.empty((0, kind.n_features), kind.dtype)
 
     def payloads_of(self, ids: Sequence[Id]) -> list[Payload | None]:
         try:
             return [item.payload for item in self._items(arguments.listed(list(ids)))]
         except (UnknownId, InvalidInput):  # some are gone, or are no ids: one by one
-            return [self.get(id).payload if id in self else None for id in ids]
+            return [self._payload_of(id) for id in ids]
+
+    def _payload_of(self, id: Id) -> Payload | None:
+        try:
+            return self.get(id).payload
+        except (UnknownId, InvalidInput):
+            return None
 
     @property
     def ids_kind(self) -> str:
-        """`"integers"` or `"strings"`; the service does not tell whether integers count the items."""
+        """`"integers"` or `"strings"`; the service does not say whether integers count the items."""
         return "strings" if self._as_ids([]).dtype == object else "integers"
 
-    def _check_ready(self, where: Any = None) -> None:
+    def _check_ready(self, where: Where | None = None) -> None:
         self._connection.ask("/v1/search", {"ids": [], "k": 0, "where": where})
 
-    def _as_ids(self, ids: Any) -> np.ndarray:
-        """Ids as an index gives them: int64, or str objects. An index has one kind of them, for ever."""
+    def _as_ids(self, ids: ArrayLike) -> NDArray[Any]:
+        """Ids as an index returns them: int64, or str objects. An index never changes from one kind to the other."""
         found = np.array(ids, object)
         if found.size:
             self._are_texts = isinstance(found.flat[0], str)
@@ -211,18 +231,17 @@ class RemoteIndex(VectorIndex):
         return found if self._are_texts else found.astype(np.int64)
 
     def _at_one_moment(self, read: Callable[[], T | None]) -> T:
-        """What several requests tell together; None says that they do not fit together."""
+        """The result of several requests; `read` returns None if the index changed between them."""
         for _ in range(ATTEMPTS):
             found = read()
             if found is not None:
                 return found
         raise ServiceUnavailable(
-            f"expected an index that stays as it is while it is read, got one that changed {ATTEMPTS} times; try "
-            "again when there is less to do."
+            f"the index changed {ATTEMPTS} times while it was being read; retry when it changes less often."
         )
 
     def _all_ids(self) -> np.ndarray | None:
-        ids: list[Any] = []
+        ids: list[Id] = []
         numbers = set()
         while True:
             answer = self._connection.get("/v1/items", offset=len(ids), limit=self._page("ids"))
@@ -240,17 +259,18 @@ class RemoteIndex(VectorIndex):
             answer = self._connection.ask("/v1/codes", {"ids": page})
             texts += answer["codes"]
             versions.add(answer["encoder"])
+        if not texts:
+            self._check_ready()
         return arguments.codes_of(texts, self.n_bits, self.n_models) if len(versions) <= 1 else None
 
     def _all_vectors(self) -> np.ndarray | None:
-        model = self._model
         try:
             found = [item.vector for page in self._pages("batch") for item in self._items(page)]
-        except UnknownId:  # which was removed a moment ago
+        except UnknownId:  # removed a moment ago
             return None
-        return np.array(found, model["dtype"]).reshape(len(found), model["n_features"])
+        return np.array(found) if found else self._no_vectors()
 
-    def _pages(self, limit: str) -> Iterator[list[Any]]:
+    def _pages(self, limit: str) -> Iterator[list[Id]]:
         ids, size = self.ids.tolist(), self._page(limit)
         return (ids[start : start + size] for start in range(0, len(ids), size))
 
@@ -280,10 +300,13 @@ class RemoteIndex(VectorIndex):
         return self._with_encoder(lambda: self._within(queries, radius, where), self._hits_or_list)
 
     def _nearest(self, queries: Any, k: int, where: Any) -> dict[str, Any]:
-        kind, where = self._vector_kind, arguments.where(where)
-        if not kind.n_features:
-            self._check_ready(where)
-        rows, is_one = to_find(queries, k, kind)
+        where = arguments.where(where)
+        try:
+            rows, is_one = to_find(queries, k, arguments.kind_of(queries))
+        except OnlineHashError:
+            if not self._vector_kind.n_features:  # an index without items says so first, as `LiveIndex` does
+                self._check_ready(where)
+            raise
         asked: dict[str, Any] = {"vector": rows[0]} if is_one else {"vectors": rows}
         answer: dict[str, Any] = self._connection.ask(
             "/v1/find", asked | {"k": self._within_limits(k), "where": where}, len(rows)
@@ -296,7 +319,7 @@ class RemoteIndex(VectorIndex):
         return VectorKind(model["n_features"], np.dtype(model["dtype"]))
 
     def _within_limits(self, k: int) -> int:
-        """As many hits as the service gives at most, where these are all items."""
+        """`k`, or the limit of the service if that is enough for all items."""
         most = int(self._connection.limits.get("k", k))
         return most if k > most and len(self) <= most else int(k)
 
@@ -327,28 +350,24 @@ class RemoteIndex(VectorIndex):
         return answer | {"one": asked.one}
 
     def _find(self, path: str, asked: arguments.Asked, options: dict[str, Any]) -> dict[str, Any]:
-        """The answer for these queries; where there are none, for a code that only serves to be refused or not."""
+        """The response to these queries; if there are none, to a code that only checks the options."""
         body = {asked.field: asked.value} if asked.n else {"code": self._zeros}
-        try:
-            found: dict[str, Any] = self._connection.ask(path, body | options, asked.n)
-        except NotReady:
-            self._check_ready(options["where"])  # which tells what the index waits for
-            raise
+        found: dict[str, Any] = self._connection.ask(path, body | options, asked.n)
         return found
 
     def _hits(self, answer: dict[str, Any], distance: Any = np.int32) -> Hits:
-        """Hits of one query, or of several that found as many each."""
+        """Hits of one query, or of several with equally many hits."""
         return Hits(self._as_ids(answer["ids"]), np.array(answer["distances"], distance))
 
     def _hits_or_list(self, answer: dict[str, Any]) -> Any:
-        """Hits of one query, or a list of Hits of several, which found as many as there are."""
+        """Hits of one query, or a list with the Hits of each."""
         if answer["one"]:
             return self._hits(answer)
         rows = zip(answer["ids"], answer["distances"], strict=True)
         return [self._hits({"ids": ids, "distances": distances}) for ids, distances in rows]
 
     def _unless_not_ready(self, checked: Callable[[], T], where: Any = None) -> T:
-        """Checked arguments; an index that has no codes yet says so before it looks at them."""
+        """Check arguments; if they are wrong and the index has no codes, raise NotReady, as `LiveIndex` does."""
         try:
             return checked()
         except OnlineHashError:
@@ -362,7 +381,7 @@ class RemoteIndex(VectorIndex):
     def _with_encoder(
         self, ask: Callable[[], dict[str, Any]], result: Callable[[dict[str, Any]], T]
     ) -> tuple[T, Encoder]:
-        """A result with the encoder that it rests on, which takes two requests."""
+        """A result with the encoder that it is based on, which takes two requests."""
 
         def both() -> tuple[T, Encoder] | None:
             answer, encoder = ask(), self.encoder
@@ -370,9 +389,10 @@ class RemoteIndex(VectorIndex):
 
         return self._at_one_moment(both)
 
-    def rerank(self, queries: Any, hits: Hits, k: int | None = None) -> Hits:
-        asked = to_rerank(queries, hits, k, self._vector_kind)
+    def rerank(self, queries: Vectors, hits: Hits, k: int | None = None) -> Hits:
+        asked = to_rerank(queries, hits, k, arguments.kind_of(queries))
         if asked.ids.size == 0:
+            to_rerank(queries, hits, k, self._vector_kind)  # checked here, as the service takes no empty lists
             nothing = hits.ids[..., :k]
             return Hits(nothing, np.zeros(nothing.shape, np.float32))
         rows = checks.matrix(np.atleast_2d(np.asarray(queries)), "queries")
@@ -384,25 +404,35 @@ class RemoteIndex(VectorIndex):
 
     # ------------------------------------------------------------------------------------------------ learning
 
-    def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Updates:
+    def learn_pairs(
+        self, A: Vectors, B: Vectors, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Updates:
         body = arguments.pairs(A, B, similar, sample_weight)
         return self._updates(self._connection.change("POST", "/v1/learn", body, len(body["a"])))
 
-    def learn_pairs_by_id(self, ids_a: Any, ids_b: Any, similar: Any, sample_weight: Any = None) -> Updates:
+    def learn_pairs_by_id(
+        self, ids_a: ArrayLike, ids_b: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Updates:
         ids = {"id_a": arguments.listed(ids_a), "id_b": arguments.listed(ids_b)}
         n = len(ids["id_a"])
         if n == 0:
             similar, sample_weight = [], None  # no pairs are refused, whatever is said of them
         labels = arguments.labels_of_pairs(similar, sample_weight, n)
-        return self._updates(self._connection.change("POST", "/v1/learn", ids | labels, n))
+        return self._updates(self._connection.change("POST", "/v1/learn", {**ids, **labels}, n))
 
-    def learn_labelled(self, X: Any, y: Any) -> None:
+    def learn_labelled(self, X: Vectors, y: ArrayLike) -> None:
         rows = checks.matrix(X)
         body = {"vectors": rows, "y": arguments.labels(y, len(rows))}
         self._connection.change("POST", "/v1/learn/labelled", body, len(rows))
 
     def learn_clicks(
-        self, query: Any, shown: Any, clicked: Any, *, skip_weight: float = 0.5, position_bias: float = 0.0
+        self,
+        query: Id | Vectors,
+        shown: ArrayLike,
+        clicked: ArrayLike,
+        *,
+        skip_weight: float = 0.5,
+        position_bias: float = 0.0,
     ) -> Clicks:
         """Teach what a person clicked among the items shown for a query, which is an item's id or a vector.
 
@@ -426,16 +456,16 @@ class RemoteIndex(VectorIndex):
         return answers.updates_of(answer, self.n_models * self.n_bits, self._method._per_model)
 
     @property
-    def _method(self) -> Any:
-        """The learner's class; one that is installed only there cannot be used from here."""
+    def _method(self) -> type[Learner]:
+        """The learner's class, which must be installed here, too."""
         return registry.find(self._connection.about["method"])
 
     # ------------------------------------------------------------------------------------------------ refreshing
 
     def refresh(self, wait: bool = True) -> RemoteRefresh | None:
-        before = self._refreshed_so_far()
+        before = None if wait else self._refreshed_so_far()
         self._connection.change("POST", "/v1/refresh", {"wait": bool(wait)})
-        return None if wait else RemoteRefresh(self, before, self._connection.timeout)
+        return None if before is None else RemoteRefresh(self, before, self._connection.timeout)
 
     def _refreshed_so_far(self) -> tuple[int, int]:
         stats = self._stats
@@ -445,9 +475,6 @@ class RemoteIndex(VectorIndex):
         self._connection.change("POST", "/v1/refresh/cancel", {})
 
     def roll_back(self, serial: int | None = None) -> None:
-        if serial is None:  # by its number, so that it does no harm if the request arrives twice
-            model = self._model
-            serial = max((v["serial"] for v in model["versions"] if v["serial"] < model["serial"]), default=None)
         self._connection.change("POST", "/v1/rollback", {"serial": serial})
 
     @property
@@ -486,5 +513,5 @@ class RemoteIndex(VectorIndex):
         about = self._connection.about
         return f"RemoteIndex({self._connection.url!r}, {about['method']}, n_bits={about['n_bits']})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         raise InvalidInput("cannot copy or pickle a RemoteIndex: connect again where it is needed.")

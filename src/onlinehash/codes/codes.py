@@ -36,12 +36,13 @@ class Codes:
         try:
             bits = np.asarray(bits)
         except ValueError:
-            raise InvalidInput("expected a boolean array (n, bits), got rows of unequal length.") from None
+            raise InvalidInput(expected="a boolean array (n, bits)", got="rows of unequal length") from None
         _check_width(1, n_models)
         if bits.ndim != 2 or bits.dtype != np.bool_ or bits.shape[1] == 0 or bits.shape[1] % n_models:
             raise InvalidInput(
-                f"expected a boolean array (n, bits) with a multiple of {n_models} columns, "
-                f"got {bits.dtype} {bits.shape}; compare your projections with 0 to get booleans."
+                expected=f"a boolean array (n, bits) with a multiple of {n_models} columns",
+                got=f"{bits.dtype} {bits.shape}",
+                hint="compare your projections with 0 to get booleans",
             )
         n_bits = bits.shape[1] // n_models
         _check_width(n_bits, n_models)
@@ -53,10 +54,12 @@ class Codes:
         """Codes that lie in planes already; they are kept, not copied, and must not change any more."""
         _check_width(n_bits, n_models)
         if not _is_whole(n) or n < 0:
-            raise InvalidInput(f"expected n to be a number of codes, got {n!r}.")
+            raise InvalidInput(expected="n to be a number of codes", got=f"{n!r}")
         shape = (-(-n // layout.LANES), n_models * layout.planes_per_model(n_bits), layout.LANES)
         if planes.shape != shape or planes.dtype != np.uint8 or not planes.flags.c_contiguous:
-            raise InvalidInput(f"expected contiguous planes of dtype uint8 {shape}, got {planes.dtype} {planes.shape}.")
+            raise InvalidInput(
+                expected=f"contiguous planes of dtype uint8 {shape}", got=f"{planes.dtype} {planes.shape}"
+            )
         codes = cls.__new__(cls)
         codes._planes = read_only(planes)
         codes._n, codes._n_bits, codes._n_models = n, n_bits, n_models
@@ -81,8 +84,9 @@ class Codes:
         columns, packed = n_bits * n_models, np.asarray(packed)
         if packed.ndim != 2 or packed.dtype != np.uint8 or packed.shape[1] != -(-columns // 8):
             raise InvalidInput(
-                f"expected packed codes of dtype uint8 and shape (n, {-(-columns // 8)}) for {columns} bits, "
-                f"got {packed.dtype} {packed.shape}; pack boolean arrays with Codes.from_bits."
+                expected=f"packed codes of dtype uint8 and shape (n, {-(-columns // 8)}) for {columns} bits",
+                got=f"{packed.dtype} {packed.shape}",
+                hint="pack boolean arrays with Codes.from_bits",
             )
         if bitorder == "little" and _bytes_are_shared_alike(n_bits, n_models):
             return cls.from_rows(packed, n_bits, n_models).checked()
@@ -100,11 +104,11 @@ class Codes:
     def from_pgvector(cls, texts: Iterable[Any], n_models: int = 1) -> Codes:
         """Codes as PostgreSQL writes its type `bit(n)`, one text of 0 and 1 each, or pgvector's `Bit` objects."""
         if isinstance(texts, str):
-            raise InvalidInput("expected a sequence of strings of 0 and 1, one for each code, got a single string.")
+            raise InvalidInput(expected="a sequence of strings of 0 and 1, one for each code", got="a single string")
         lines = [text.to_text() if hasattr(text, "to_text") else text for text in texts]
         widths = {len(line) if isinstance(line, str) and not line.strip("01") else 0 for line in lines}
         if len(widths) != 1 or 0 in widths:
-            raise InvalidInput("expected at least one string of 0 and 1, all of equal length, got something else.")
+            raise InvalidInput(expected="at least one string of 0 and 1, all of equal length", got="something else")
         digits = np.frombuffer("".join(lines).encode(), np.uint8).reshape(len(lines), -1)
         return cls.from_bits(digits == ord("1"), n_models)
 
@@ -114,7 +118,7 @@ class Codes:
         parts = list(parts)
         if not parts or len({(part.n_bits, part.n_models) for part in parts}) != 1:
             raise InvalidInput(
-                f"expected codes of equal width to concatenate, got {', '.join(map(repr, parts)) or 'none'}."
+                expected="codes of equal width to concatenate", got=f"{', '.join(map(repr, parts)) or 'none'}"
             )
         n, at = sum(map(len, parts)), 0
         planes = layout.aligned_planes(n, parts[0].n_planes)
@@ -214,7 +218,7 @@ class Codes:
         else:
             positions = np.ascontiguousarray(np.arange(len(self))[rows])
             if positions.ndim != 1:
-                raise InvalidInput(f"expected rows to be a number, a slice or a vector, got shape {positions.shape}.")
+                raise InvalidInput(expected="rows to be a number, a slice or a vector", got=f"shape {positions.shape}")
             n, planes = len(positions), layout.aligned_planes(len(positions), self.n_planes)
             layout.gather_codes(self._planes, positions, planes)
         return Codes.from_planes(planes, n, self.n_bits, self.n_models)
@@ -240,8 +244,8 @@ def _check_width(n_bits: int, n_models: int) -> None:
         or not 1 <= n_models * layout.planes_per_model(n_bits) <= MAX_PLANES
     ):
         raise InvalidInput(
-            f"expected codes of 1 to {MAX_BITS} bits, and at most {MAX_PLANES} bytes over all models, "
-            f"got {n_models!r} models of {n_bits!r} bits."
+            expected=f"codes of 1 to {MAX_BITS} bits, and at most {MAX_PLANES} bytes over all models",
+            got=f"{n_models!r} models of {n_bits!r} bits",
         )
 
 
@@ -251,7 +255,7 @@ def _is_whole(value: object) -> bool:
 
 def _check_order(bitorder: str) -> None:
     if bitorder not in ("big", "little"):
-        raise InvalidInput(f"expected bitorder to be 'big' or 'little', got {bitorder!r}.")
+        raise InvalidInput(expected="bitorder to be 'big' or 'little'", got=f"{bitorder!r}")
 
 
 def _bytes_are_shared_alike(n_bits: int, n_models: int) -> bool:

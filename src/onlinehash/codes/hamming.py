@@ -36,7 +36,7 @@ def fused_distances(queries: Codes, base: Codes, fusion: str = "min") -> np.ndar
 def fused_planes(codes: Codes, fusion: str) -> tuple[int, int]:
     """How the kernels see the planes of a code under a fusion: the number of models, and the planes of each."""
     if fusion not in ("min", "sum"):
-        raise InvalidInput(f"expected fusion to be 'min' or 'sum', got {fusion!r}.")
+        raise InvalidInput(expected="fusion to be 'min' or 'sum'", got=f"{fusion!r}")
     return (codes.n_models, codes.n_planes // codes.n_models) if fusion == "min" else (1, codes.n_planes)
 
 
@@ -44,7 +44,7 @@ def check_same_width(queries: Codes, base: Codes) -> None:
     """Only codes of one width have a distance."""
     if (queries.n_bits, queries.n_models) != (base.n_bits, base.n_models):
         raise InvalidInput(
-            f"expected codes of equal width, got {queries!r} and {base!r}; encode both with the same encoder."
+            expected="codes of equal width", got=f"{queries!r} and {base!r}", hint="encode both with the same encoder"
         )
 
 

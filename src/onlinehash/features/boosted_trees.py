@@ -71,7 +71,7 @@ class BoostedTrees:
         """Scores `(n, n_bits)` of rows that have passed the gate."""
         Z = X if self.inner is None else self.inner.map_rows(X)
         if Z.shape[1] != len(self.mean):
-            raise InvalidInput(f"expected rows with {len(self.mean)} features for these trees, got {Z.shape[1]}.")
+            raise InvalidInput(expected=f"rows with {len(self.mean)} features for these trees", got=f"{Z.shape[1]}")
         out = np.empty((len(Z), self.n_outputs), X.dtype)
         centred = (Z - self.mean).astype(X.dtype)
         _add_leaves(centred, self.feature, self.threshold.astype(X.dtype), self.value, self.depth, out)
@@ -98,7 +98,7 @@ class BoostedTrees:
         nodes = (*value.shape[:2], value.shape[2] - 1)
         mean = like(state["mean"], np.zeros(np.shape(state["mean"])), "mean")
         if mean.ndim != 1:
-            raise FormatError(f"expected one mean of each feature, got shape {mean.shape}.")
+            raise FormatError(expected="one mean of each feature", got=f"shape {mean.shape}")
         feature = like(feature, np.zeros(nodes, np.int32), "the features of the trees", 0, len(mean) - 1)
         kind = np.float32 if getattr(state["threshold"], "dtype", None) == np.float32 else np.float64
         threshold = like(state["threshold"], np.zeros(nodes, kind), "threshold")

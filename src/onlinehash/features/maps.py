@@ -49,7 +49,7 @@ def make_map(features: Any, dtype: Any = np.float64, seed: int = 0) -> FeatureMa
     if hasattr(features, "fit") and hasattr(features, "transform") and not isinstance(features, type):
         return TransformerMap(features, seed)
     raise InvalidParameter(
-        f"expected features to be None, RbfAnchors or a scikit-learn transformer, got {checks.shown(features)}."
+        expected="features to be None, RbfAnchors or a scikit-learn transformer", got=checks.shown(features)
     )
 
 

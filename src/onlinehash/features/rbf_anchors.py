@@ -224,7 +224,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if not state:
             return
         if state["dtype"] not in ("float32", "float64"):
-            raise FormatError(f"expected float32 or float64, got {checks.shown(state['dtype'])}.")
+            raise FormatError(expected="float32 or float64", got=checks.shown(state["dtype"]))
         self.dtype_ = np.dtype(state["dtype"])
         self.n_features_in_ = whole(state["n_features"], "n_features", 1, 2**24)
         self.n_points_seen_ = whole(state["n_points_seen"], "n_points_seen")
@@ -237,7 +237,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             self.anchors_ = like(state["anchors"], np.zeros(shape, self.dtype_), "anchors")
             self.width_ = real(state["width"], "width", *WIDTHS)
             if not len(self.anchors_):
-                raise FormatError("expected at least one anchor, got none.")
+                raise FormatError(expected="at least one anchor", got="none")
             self._prepare()
 
 

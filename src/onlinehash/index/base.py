@@ -51,8 +51,9 @@ class Index(ABC):
         if isinstance(encoder, Encoder) and (encoder.n_bits, encoder.n_models) == (self.n_bits, self.n_models):
             return encoder
         raise InvalidInput(
-            f"expected the encoder that made {self._items.all_codes()!r}, got {checks.shown(encoder)}; "
-            "a learner gives its encoder by snapshot()."
+            expected=f"the encoder that made {self._items.all_codes()!r}",
+            got=checks.shown(encoder),
+            hint="a learner gives its encoder by snapshot()",
         )
 
     # ------------------------------------------------------------------------------------------------ searching
@@ -97,7 +98,7 @@ class Index(ABC):
             return self._items
         chosen = np.asarray(among)
         if chosen.dtype != np.bool_ or chosen.shape != (len(self),):
-            raise InvalidInput(f"expected {len(self)} bools, one for each item, got {checks.shown(among)}.")
+            raise InvalidInput(expected=f"{len(self)} bools, one for each item", got=checks.shown(among))
         return self._items.among(chosen)
 
     def codes_of(self, queries: Any) -> tuple[Codes, bool]:
@@ -112,11 +113,12 @@ class Index(ABC):
             raise InvalidInput("queries must have equal lengths.") from None
         if array.dtype != np.bool_ and self.encoder is None:
             raise InvalidInput(
-                f"expected Codes or booleans to search for, got {checks.shown(queries)}; "
-                "an index that was given its encoder also takes vectors."
+                expected="Codes or booleans to search for",
+                got=checks.shown(queries),
+                hint="an index that was given its encoder also takes vectors",
             )
         if array.ndim == 0:
-            raise InvalidInput(f"expected queries in one or two dimensions, got {checks.shown(queries)}.")
+            raise InvalidInput(expected="queries in one or two dimensions", got=checks.shown(queries))
         rows = array[None] if array.ndim == 1 else array
         if array.dtype != np.bool_ and self.encoder is not None:
             if len(rows) == 0:

@@ -215,12 +215,12 @@ class Ids(Naming):
                 raise FormatError("the offsets of the ids must start at 0 and never decrease.")
             new._keys = arrays.of_texts(_array(state, "data", np.uint8, int(offsets[-1])), offsets)
         elif kind != "range":
-            raise FormatError(f"expected ids of kind range, integers or strings, got {checks.shown(kind)}.")
+            raise FormatError(expected="ids of kind range, integers or strings", got=checks.shown(kind))
         if "dead" in state:
             new._dead = read_only(_array(state, "dead", np.bool_, n))
         number, least = state.get("next"), n if kind == "range" else -arrays.LARGEST
         if type(number) is not int or not least <= number <= arrays.LARGEST + 1:
-            raise FormatError(f"expected an unused number as the next of {n} ids, got {checks.shown(number)}.")
+            raise FormatError(expected=f"an unused number as the next of {n} ids", got=checks.shown(number))
         new._next = number
         return new
 
@@ -230,5 +230,5 @@ def _array(state: dict[str, Any], name: str, dtype: type, n: int) -> np.ndarray:
     value = state.get(name)
     if not isinstance(value, np.ndarray) or value.shape != (n,) or value.dtype != dtype:
         got = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
-        raise FormatError(f"expected {name} of the ids to be {np.dtype(dtype)} {(n,)}, got {got}.")
+        raise FormatError(expected=f"{name} of the ids to be {np.dtype(dtype)} {(n,)}", got=f"{got}")
     return np.ascontiguousarray(value)

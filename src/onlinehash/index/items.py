@@ -26,7 +26,7 @@ class Items:
     def __init__(self, codes: Codes, ids: Any = None) -> None:
         if not isinstance(codes, Codes):
             raise InvalidInput(
-                f"expected Codes to index, got {type(codes).__name__}; pack booleans with Codes.from_bits."
+                expected="Codes to index", got=type(codes).__name__, hint="pack booleans with Codes.from_bits"
             )
         self.n_bits, self.n_models = codes.n_bits, codes.n_models
         self.ids = ids if isinstance(ids, Ids) else Ids.of(ids, len(codes))
@@ -109,7 +109,7 @@ class Items:
         self._check(codes)
         positions = self.ids.find(ids)
         if len(positions) != len(codes):
-            raise InvalidInput(f"expected {len(positions)} codes, one for each id, got {len(codes)}.")
+            raise InvalidInput(expected=f"{len(positions)} codes, one for each id", got=f"{len(codes)}")
         self.put(positions, codes)
         return positions
 
@@ -140,7 +140,7 @@ class Items:
         """New codes for all living items, in the order of insertion; the columns that changed."""
         self._check(codes)
         if len(codes) != len(self):
-            raise InvalidInput(f"expected {len(self)} codes, one for each item, got {len(codes)}.")
+            raise InvalidInput(expected=f"{len(self)} codes, one for each item", got=f"{len(codes)}")
         self.compact()
         changed = _changed_columns(self.all_codes(), codes)
         self._hold(codes)
@@ -148,7 +148,7 @@ class Items:
 
     def _check(self, codes: Codes) -> None:
         if not isinstance(codes, Codes):
-            raise InvalidInput(f"expected Codes, got {type(codes).__name__}; pack booleans with Codes.from_bits.")
+            raise InvalidInput(expected="Codes", got=type(codes).__name__, hint="pack booleans with Codes.from_bits")
         if (codes.n_bits, codes.n_models) != (self.n_bits, self.n_models):
             check_same_width(codes, Codes.from_planes(self.planes[:0], 0, self.n_bits, self.n_models))
 

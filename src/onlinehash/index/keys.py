@@ -45,7 +45,7 @@ def given(ids: Any) -> Keys:
     except ValueError:
         array = np.empty((0, 0))
     if array.ndim != 1:
-        raise InvalidInput(f"expected a sequence of integers or of strings as ids, got {checks.shown(ids)}.")
+        raise InvalidInput(expected="a sequence of integers or of strings as ids", got=checks.shown(ids))
     types = set(map(type, array)) if array.dtype.kind in "OT" else {array.dtype.type}
     if not array.size:
         types.clear()
@@ -54,7 +54,7 @@ def given(ids: Any) -> Keys:
     if all(issubclass(t, str) for t in types):
         return _utf8(array)
     names = " and ".join(sorted(t.__name__ for t in types))
-    raise InvalidInput(f"expected ids that are all integers or all strings, got {names}.")
+    raise InvalidInput(expected="ids that are all integers or all strings", got=names)
 
 
 def _int64(array: np.ndarray) -> np.ndarray:
@@ -64,7 +64,7 @@ def _int64(array: np.ndarray) -> np.ndarray:
     except OverflowError:
         pass
     bad = next(int(value) for value in array if not -LARGEST - 1 <= int(value) <= LARGEST)
-    raise InvalidInput(f"expected 64-bit integers as ids, got {checks.shown(bad)}; use strings for such ids.")
+    raise InvalidInput(expected="64-bit integers as ids", got=checks.shown(bad), hint="use strings for such ids")
 
 
 def _utf8(texts: np.ndarray) -> Keys:

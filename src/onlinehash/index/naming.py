@@ -78,10 +78,10 @@ class Naming(ABC):
         """A user's new ids, if each is different from the others and from those that are alive."""
         new = arrays.given(ids)
         if arrays.count(new) != n:
-            raise InvalidInput(f"expected {n} ids, one for each item, got {arrays.count(new)}.")
+            raise InvalidInput(expected=f"{n} ids, one for each item", got=f"{arrays.count(new)}")
         if n and not self._undecided and are_texts(new) != self._are_texts:
             raise InvalidInput(
-                f"expected {self._kind} as ids, like those of the other items, got {_NAMES[are_texts(new)]}."
+                expected=f"{self._kind} as ids, like those of the other items", got=f"{_NAMES[are_texts(new)]}"
             )
         again = arrays.repeated(new)
         if again >= 0:

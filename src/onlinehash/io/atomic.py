@@ -17,7 +17,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """A new file beside the path, which takes its place when all of it is on the disk; or, on any error, nothing."""
     target = Path(path)
     if target.is_dir():
-        raise InvalidInput(f"expected the path of a file, got the folder {target}.")
+        raise InvalidInput(expected="the path of a file", got=f"the folder {target}")
     temporary = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
     try:
         with open(temporary, "xb") as file:

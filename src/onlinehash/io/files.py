@@ -89,7 +89,7 @@ def _unpacked(kind: str, content: dict[str, Any], path: str | os.PathLike[str], 
     }
     if kind not in readers:
         raise FormatError(
-            f"expected one of {', '.join(readers)} in {path}, got {checks.shown(kind)}; upgrade onlinehash."
+            expected=f"one of {', '.join(readers)} in {path}", got=checks.shown(kind), hint="upgrade onlinehash"
         )
     try:
         return readers[kind](content)
@@ -144,7 +144,7 @@ def _read_encoder(content: dict[str, Any]) -> Encoder:
         n_inputs = feature_map.n_outputs
     rows = len(weights)
     if weights.ndim != 2 or rows == 0 or rows % n_models or weights.dtype not in (np.float32, np.float64):
-        raise FormatError(f"expected weights for {n_models} models, got {weights.dtype} {weights.shape}.")
+        raise FormatError(expected=f"weights for {n_models} models", got=f"{weights.dtype} {weights.shape}")
     return Encoder(
         format.like(weights, np.zeros((rows, n_inputs or weights.shape[1]), weights.dtype), "weights"),
         format.like(content["thresholds"], np.zeros(rows), "thresholds"),
@@ -196,7 +196,7 @@ def _whole(content: dict[str, Any], name: str) -> int:
     """A number of things, which a file can claim to be anything."""
     value = content[name]
     if type(value) is not int or value < 0:
-        raise FormatError(f"expected {name} to be a whole number of at least 0, got {checks.shown(value)}.")
+        raise FormatError(expected=f"{name} to be a whole number of at least 0", got=checks.shown(value))
     return value
 
 
@@ -249,10 +249,10 @@ def _scikit_learn(value: dict[str, Any]) -> Any:
 
     module, _, name = value["$sklearn"].partition(":")
     if not module.startswith("sklearn."):
-        raise FormatError(f"expected a scikit-learn transformer, got {module}:{name}.")
+        raise FormatError(expected="a scikit-learn transformer", got=f"{module}:{name}")
     cls = getattr(importlib.import_module(module), name)
     if not (isinstance(cls, type) and issubclass(cls, BaseEstimator) and hasattr(cls, "transform")):
-        raise FormatError(f"expected a scikit-learn transformer, got {module}:{name}.")
+        raise FormatError(expected="a scikit-learn transformer", got=f"{module}:{name}")
     params = _unpack(value["params"])
     if params.get("memory") is not None:
         raise FormatError(f"{name} must not have memory, which would name a folder of pickles to trust.")
@@ -260,6 +260,6 @@ def _scikit_learn(value: dict[str, Any]) -> Any:
     for attribute, learned in _unpack(value["learned"]).items():
         # Set this way a parameter would not be checked, and a method would be replaced.
         if attribute in transformer.get_params(deep=False) or callable(getattr(cls, attribute, None)):
-            raise FormatError(f"expected a learned attribute of {name}, got {checks.shown(attribute)}.")
+            raise FormatError(expected=f"a learned attribute of {name}", got=checks.shown(attribute))
         setattr(transformer, attribute, learned)
     return transformer

@@ -72,7 +72,7 @@ def read(path: str | os.PathLike[str], mmap: bool = False) -> tuple[str, dict[st
     """
     if Path(path).is_dir():
         raise InvalidInput(
-            f"expected a file at {path}, got a folder; open the folder of a live index with LiveIndex.open."
+            expected=f"a file at {path}", got="a folder", hint="open the folder of a live index with LiveIndex.open"
         )
     if not Path(path).is_file():
         raise InvalidInput(f"no such file: {path}.")
@@ -127,12 +127,12 @@ def like(
         raise TypeError(f"{name} has whole numbers, so it needs a range")
     if not isinstance(value, np.ndarray) or value.shape != expected.shape or value.dtype != expected.dtype:
         got = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
-        raise FormatError(f"expected {name} to be {expected.dtype} {expected.shape}, got {got}.")
+        raise FormatError(expected=f"{name} to be {expected.dtype} {expected.shape}", got=f"{got}")
     if not np.isfinite(value).all():
         raise FormatError(f"{name} contains values that are not finite.")
     if value.size and ((low is not None and value.min() < low) or (high is not None and value.max() > high)):
         least, most = ("any number" if bound is None else f"{bound:g}" for bound in (low, high))
-        raise FormatError(f"expected {name} from {least} to {most}, got {value.min()} to {value.max()}.")
+        raise FormatError(expected=f"{name} from {least} to {most}", got=f"{value.min()} to {value.max()}")
     return np.array(value)
 
 
@@ -159,7 +159,7 @@ def listed(value: Any, name: str, length: int | None = None) -> list[Any]:
 
 def _kept(value: Any, name: str, rule: checks.Rule) -> Any:
     if not rule[1](value):
-        raise FormatError(f"expected {name} to be {rule[0]}, got {checks.shown(value)}.")
+        raise FormatError(expected=f"{name} to be {rule[0]}", got=checks.shown(value))
     return value
 
 

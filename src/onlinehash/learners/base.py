@@ -475,8 +475,9 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             now = getattr(self, name)
             if now is not value and not same_parameters(now, value):
                 raise InvalidParameter(
-                    f"expected {name} to stay {checks.shown(value)} while learning goes on, "
-                    f"got {checks.shown(now)}; call fit to begin anew."
+                    expected=f"{name} to stay {checks.shown(value)} while learning goes on",
+                    got=checks.shown(now),
+                    hint="call fit to begin anew",
                 )
 
     def _check_takes(self, what: str) -> None:
@@ -484,13 +485,15 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         name = type(self).__name__
         if self.traits.unit == "batch" and not (what == "points" and self.is_ready):
             raise InvalidInput(
-                f"expected all points at once, because {name} is a batch method, got {what}; fit it to a matrix or "
-                "file of points, or take a method that learns online."
+                expected=f"all points at once, because {name} is a batch method",
+                got=f"{what}",
+                hint="fit it to a matrix or file of points, or take a method that learns online",
             )
         if self.traits.learns_from == "labels" and what == "pairs":
             raise InvalidInput(
-                f"expected labelled points, because {name} learns from labels, got pairs; "
-                "give it labels (partial_fit), or take a method that learns from pairs."
+                expected=f"labelled points, because {name} learns from labels",
+                got="pairs",
+                hint="give it labels (partial_fit), or take a method that learns from pairs",
             )
 
     # ------------------------------------------------------------------ pairs
@@ -661,7 +664,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         frames, columns = (A, B), [list(X.columns) for X in (A, B) if hasattr(X, "columns")]
         A, B = (checks.matrix(X, name, dtype) for X, name in zip(frames, names, strict=True))
         if len(columns) == 2 and columns[0] != columns[1]:
-            raise InvalidInput(f"expected A and B to have the same columns, got {columns[0]} and {columns[1]}.")
+            raise InvalidInput(expected="A and B to have the same columns", got=f"{columns[0]} and {columns[1]}")
         checks.same_length(names[1], len(B), len(A), names[0])
         checks.width(B, A.shape[1], f"its partner {names[0]}", names[1])
         s = checks.similarities(similar, len(A))
@@ -1177,7 +1180,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             precisions.append(expected_average_precision(distances, _relevant(labels[rows], labels), rows))
         found = np.concatenate(precisions)
         if np.isnan(found).all():
-            raise InvalidInput("expected at least two rows with the same label to score, got none.")
+            raise InvalidInput(expected="at least two rows with the same label to score", got="none")
         return float(np.nanmean(found))
 
     @property
@@ -1312,7 +1315,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if (state["class"], state["centre"]) != (type(self).__name__, self.centre):
             raise FormatError(f"one of {state['class']} with centre={state['centre']!r}.")
         if state["dtype"] not in ("float32", "float64"):
-            raise FormatError(f"expected float32 or float64, got {state['dtype']}.")
+            raise FormatError(expected="float32 or float64", got=f"{state['dtype']}")
         rows = np.zeros((1, format.whole(state["n_features"], "n_features", 1, MOST_FEATURES)), state["dtype"])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they were given when the stream began

@@ -143,7 +143,9 @@ def similarity_matrix(similar: Any, n: int) -> csr_array:
     matrix = _sparse(similar, n) if issparse(similar) else _dense(similar, n)
     turned = matrix.T.tocsr()
     if not (np.array_equal(matrix.indptr, turned.indptr) and np.array_equal(matrix.indices, turned.indices)):
-        raise InvalidInput("expected similar to be symmetric, got a pair that is similar one way only; take M | M.T.")
+        raise InvalidInput(
+            expected="similar to be symmetric", got="a pair that is similar one way only", hint="take M | M.T"
+        )
     whole: csr_array = matrix + eye_array(n, dtype=np.bool_, format="csr")
     whole.sort_indices()
     return whole
@@ -154,8 +156,8 @@ def _sparse(similar: Any, n: int) -> csr_array:
     matrix = csr_array(similar)
     if matrix.dtype.kind not in "biuf" or not (np.isfinite(matrix.data) & (matrix.data >= 0)).all():
         raise InvalidInput(
-            f"expected a sparse similar to hold True or positive numbers for similar pairs and nothing for others, "
-            f"got {checks.shown(np.unique(matrix.data)[:4].tolist())}."
+            expected="a sparse similar to hold True or positive numbers for similar pairs and nothing for others",
+            got=checks.shown(np.unique(matrix.data)[:4].tolist()),
         )
     matrix = matrix.astype(np.bool_)  # which is a copy
     matrix.sum_duplicates()
@@ -167,13 +169,14 @@ def _dense(similar: Any, n: int) -> csr_array:
     try:
         values = np.asarray(similar)
     except ValueError:
-        raise InvalidInput("expected a square matrix for similar, got rows of unequal length.") from None
+        raise InvalidInput(expected="a square matrix for similar", got="rows of unequal length") from None
     _check_shape(values.shape, n)
     if values.dtype != np.bool_:
         if values.dtype.kind not in "iuf" or not ((values == 1) | (values == -1)).all():
             raise InvalidInput(
-                "expected similar to hold bools, or +1 for similar pairs and -1 for others, got other values; "
-                "compare them with a threshold."
+                expected="similar to hold bools, or +1 for similar pairs and -1 for others",
+                got="other values",
+                hint="compare them with a threshold",
             )
         values = values == 1
     return csr_array(values)
@@ -182,5 +185,5 @@ def _dense(similar: Any, n: int) -> csr_array:
 def _check_shape(shape: tuple[int, ...], n: int) -> None:
     if shape != (n, n):
         raise InvalidInput(
-            f"expected a matrix of shape ({n}, {n}) for similar, a row and a column for each row of X, got {shape}."
+            expected=f"a matrix of shape ({n}, {n}) for similar, a row and a column for each row of X", got=f"{shape}"
         )

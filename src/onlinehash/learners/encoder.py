@@ -81,8 +81,8 @@ class Encoder:
         is_there = hasattr(X, "__cuda_array_interface__")
         if is_there and (X.dtype, X.shape[1:], X.flags.c_contiguous) != (self.weights.dtype, (self.n_features,), True):
             raise InvalidInput(
-                f"expected contiguous rows of {self.n_features} {self.weights.dtype} on the card, "
-                f"got {X.dtype} {X.shape}."
+                expected=f"contiguous rows of {self.n_features} {self.weights.dtype} on the card",
+                got=f"{X.dtype} {X.shape}",
             )
         rows: Any = X if is_there else self._check_rows(X)
         planes = layout.aligned_planes(len(rows), self.n_models * layout.planes_per_model(self.n_bits))
@@ -107,7 +107,7 @@ class Encoder:
         rows = self._check_rows(X)
         if not isinstance(codes, Codes) or (codes.n_bits, codes.n_models) != (self.n_bits, self.n_models):
             raise InvalidInput(
-                f"expected codes as {self!r} makes them, got {checks.shown(codes)}; encode the rows with it."
+                expected=f"codes as {self!r} makes them", got=checks.shown(codes), hint="encode the rows with it"
             )
         checks.same_length("codes", len(codes), len(rows), "X")
         columns = self._check_columns(columns)
@@ -171,8 +171,9 @@ class Encoder:
             numbers = numbers.astype(np.int64)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or ((numbers < 0) | (numbers >= self.n_columns)).any():
             raise InvalidInput(
-                f"expected columns to be a vector of numbers from 0 to {self.n_columns - 1}, "
-                f"got {checks.shown(columns)}; `changed_bits` gives such."
+                expected=f"columns to be a vector of numbers from 0 to {self.n_columns - 1}",
+                got=checks.shown(columns),
+                hint="`changed_bits` gives such",
             )
         return numbers.astype(np.int64)
 

@@ -174,7 +174,7 @@ class OnlineHashing(LinearLearner):
             *(updates.loss, updates.step, updates.capped, updates.flips, updates.n_moved, updates.moved, refined),
         )
         if stopped_at >= 0:
-            raise InvalidInput(f"expected finite values, got others in pair {stopped_at}.")
+            raise InvalidInput(expected="finite values", got=f"others in pair {stopped_at}")
 
     def refined_loss(self, a: ArrayLike, b: ArrayLike, similar: Any, sample_weight: float = 1.0) -> float:
         """The paper's refinement of its prediction loss for a pair; nothing is learned.

@@ -205,14 +205,14 @@ class PairMetric:
         """Take the place of the one whose `get_state` this was; ValueError or FormatError if it cannot have been."""
         counters = state["counters"]
         if [type(n) for n in counters] != [int] * 3 or not 0 <= counters[1] <= counters[0] < 2**62 > counters[2] >= 0:
-            raise FormatError(f"expected counters of a metric, got {counters!r}.")
+            raise FormatError(expected="counters of a metric", got=f"{counters!r}")
         self.n_pairs, self.n_learned, self.n_steps = counters
         self._radius = state["radius"]
         if type(self._radius) is not float or not ROUNDING <= self._radius <= 2 * SAME:
-            raise FormatError(f"expected a distance of unit vectors, got {self._radius!r}.")
+            raise FormatError(expected="a distance of unit vectors", got=f"{self._radius!r}")
         rank = np.shape(state["basis"])[1]
         if rank not in (0, min(RANK, self.n_features)):
-            raise FormatError(f"expected no direction or {min(RANK, self.n_features)}, got {rank}.")
+            raise FormatError(expected=f"no direction or {min(RANK, self.n_features)}", got=f"{rank}")
         self._points = _array(state["points"], np.float32, (len(state["points"]), self.n_features))
         basis = _array(state["basis"], np.float32, (self.n_features, rank))
         self._map = _Map(basis, _array(state["change"], np.float32, (rank, rank)))
@@ -221,13 +221,13 @@ class PairMetric:
         self._pairs.set_state(state["pairs"], min(self.n_pairs, KEPT), rank if self.n_learned else 0)
         *_, similar, weight = self._answers
         if not np.isin(similar, (0, 1)).all() or (weight < 0).any():
-            raise FormatError("expected answers that are similar or not, with weights, got others.")
+            raise FormatError(expected="answers that are similar or not, with weights", got="others")
         if len(self._points) >= N_POINTS or self._answers.shape[1] > ANSWERS or (rank and len(self._points)):
-            raise FormatError("expected points and answers of a metric, got too many.")
+            raise FormatError(expected="points and answers of a metric", got="too many")
         if rank and self.n_pairs - self.n_learned >= self._chunk_size():
-            raise FormatError(f"expected pairs that wait for a chunk of {self._chunk_size()}, got more.")
+            raise FormatError(expected=f"pairs that wait for a chunk of {self._chunk_size()}", got="more")
         if max(np.abs(self._map.change).max(initial=0), np.abs(self._momentum).max(initial=0)) > LARGEST:
-            raise FormatError(f"expected a map of numbers up to {LARGEST:g}, got larger ones.")
+            raise FormatError(expected=f"a map of numbers up to {LARGEST:g}", got="larger ones")
         self.share = self._share()
 
 
@@ -414,9 +414,9 @@ class _Pairs:
         similar = _array(state["similar"], np.int8, (n,))
         weight = _array(state["weight"], np.float64, (n,))
         if not np.isin(similar, (-1, 1)).all() or (weight < 0).any():
-            raise FormatError("expected pairs that are similar or not, with weights, got others.")
+            raise FormatError(expected="pairs that are similar or not, with weights", got="others")
         if (np.square(sides, dtype=np.float32).sum(axis=2) > 1.01).any():
-            raise FormatError("expected vectors of length 1 in pairs, got longer ones.")
+            raise FormatError(expected="vectors of length 1 in pairs", got="longer ones")
         self._grow(n)
         self._sides[:, :n], self._similar[:n], self._weight[:n] = sides, similar, weight
         if inside.size:
@@ -513,5 +513,5 @@ def _array(value: Any, dtype: type, shape: tuple[int, ...]) -> np.ndarray:
     """A copy of an array out of a state, which must be of this kind."""
     array = np.asarray(value)
     if array.dtype != dtype or array.shape != shape or not np.isfinite(array).all():
-        raise FormatError(f"expected finite {np.dtype(dtype)} of shape {shape}, got {array.dtype} of {array.shape}.")
+        raise FormatError(expected=f"finite {np.dtype(dtype)} of shape {shape}", got=f"{array.dtype} of {array.shape}")
     return array.copy()

@@ -48,7 +48,9 @@ class Attachment(ABC):
 class Attachments:
     """The attachments that were announced and wait for the one change that their thread makes inside `with`.
 
-    A transaction asks for its thread's once, when it begins, and hands it on from there.
+    `once` and `reached` are public context managers around an ordinary call of the index, so nothing but the thread
+    connects the two. This is the only place that uses it: a transaction asks once, when it begins, and passes the
+    attachment on.
     """
 
     def __init__(self) -> None:
@@ -60,7 +62,7 @@ class Attachments:
         thread, present = threading.get_ident(), self.of_this_thread()
         if present is not None:
             around, name = (known.call.partition("(")[0] for known in (present, attachment))
-            raise InvalidInput(f"expected one change at a time inside {around}, got {name} inside {around}.")
+            raise InvalidInput(expected=f"one change at a time inside {around}", got=f"{name} inside {around}")
         self._announced[thread] = attachment
         try:
             yield
@@ -75,4 +77,4 @@ class Attachments:
         """Refuse a second change."""
         attachment = self.of_this_thread()
         if attachment is not None and attachment.is_used:
-            raise InvalidInput(f"expected one change inside {attachment.call}, got another; make it after.")
+            raise InvalidInput(expected=f"one change inside {attachment.call}", got="another", hint="make it after")

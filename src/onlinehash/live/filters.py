@@ -65,11 +65,11 @@ def checked(where: Any, check: Check = never, *, max_fields: int = MAX_FIELDS, m
     if isinstance(where, Filter):
         return where
     if not isinstance(where, dict) or not all(isinstance(field, str) for field in where):
-        raise InvalidInput(f"expected where to be a dict of fields and conditions, got {checks.shown(where)}.")
+        raise InvalidInput(expected="where to be a dict of fields and conditions", got=checks.shown(where))
     if len(where) > max_fields:
-        raise InvalidInput(f"expected a filter on at most {max_fields} fields, got {len(where)}; use fewer.")
+        raise InvalidInput(expected=f"a filter on at most {max_fields} fields", got=f"{len(where)}", hint="use fewer")
     if exceeds(where.values(), max_values):
-        raise InvalidInput(f"expected a filter with at most {max_values} values in all, got more; use fewer.")
+        raise InvalidInput(expected=f"a filter with at most {max_values} values in all", got="more", hint="use fewer")
     return Filter({field: _tests(field, condition) for field, condition in where.items()}, check)
 
 
@@ -94,14 +94,14 @@ def _tests(field: str, condition: Any) -> list[Test]:
     elif condition:
         tests = list(condition.items())
     else:
-        raise InvalidInput(f"expected operators in the condition on {field!r}, got none; use {_listed()}.")
+        raise InvalidInput(expected=f"operators in the condition on {field!r}", got="none", hint=f"use {_listed()}")
     return [(name, _operand(field, name, value)) for name, value in tests]
 
 
 def _operand(field: str, name: str, value: Any) -> Any:
     """A copy of what an operator compares with, if it is what that operator takes."""
     if name not in _OPERATORS:
-        raise InvalidInput(f"expected one of {_listed()} in the condition on {field!r}, got {checks.shown(name)}.")
+        raise InvalidInput(expected=f"one of {_listed()} in the condition on {field!r}", got=checks.shown(name))
     expected = None
     value = value.item() if isinstance(value, np.generic) else value
     if name in _COMPARISONS and (isinstance(value, bool) or not isinstance(value, int | float | str)):
@@ -111,11 +111,9 @@ def _operand(field: str, name: str, value: Any) -> Any:
     elif name == "exists" and not isinstance(value, bool):
         expected = "True or False"
     elif problem := json_problem(value):
-        raise InvalidInput(f"expected JSON values in the condition on {field!r}, got {problem}.")
+        raise InvalidInput(expected=f"JSON values in the condition on {field!r}", got=problem)
     if expected:
-        raise InvalidInput(
-            f"expected {expected} after {name!r} in the condition on {field!r}, got {checks.shown(value)}."
-        )
+        raise InvalidInput(expected=f"{expected} after {name!r} in the condition on {field!r}", got=checks.shown(value))
     return _plain(value)
 
 

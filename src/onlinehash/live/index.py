@@ -120,8 +120,9 @@ class LiveIndex(LearnerIndex):
         learner = learner_for(learner, n_bits)
         if learner.traits.unit == "batch" and path is not None and not hasattr(learner, "n_features_in_"):
             raise InvalidInput(
-                f"expected a fitted {type(learner).__name__} for an index on a disk, which then owns it, got one that "
-                "has learned nothing; call fit first."
+                expected=f"a fitted {type(learner).__name__} for an index on a disk, which then owns it",
+                got="one that has learned nothing",
+                hint="call fit first",
             )
         checks.parameters("LiveIndex", {"index": index}, {"index": checks.one_of(None, *KINDS)})
         self._set_up(refresh, index, background, sync, n_jobs, device, precision)
@@ -272,8 +273,9 @@ class LiveIndex(LearnerIndex):
             if self._is_read_only:
                 return policies.by_hand()  # it is never asked
             raise InvalidInput(
-                "expected a policy, as the one that this index was made with cannot be kept in a file, got none; "
-                "give it again by refresh=."
+                expected="a policy, as the one that this index was made with cannot be kept in a file",
+                got="none",
+                hint="give it again by refresh=",
             )
         return policies.from_specification(settings["refresh"])
 
@@ -284,15 +286,16 @@ class LiveIndex(LearnerIndex):
     def _check_open(self, writing: bool = False) -> None:
         """Refuse what cannot be done now."""
         if self._closed:
-            raise InvalidInput("expected an index that is open, got one that was closed; open it again.")
+            raise InvalidInput(expected="an index that is open", got="one that was closed", hint="open it again")
         encoder = self._table.view.encoder
         if encoder is not None and getattr(self._learner, "n_features_in_", 0) != encoder.n_features:
             raise InvalidInput(
-                f"expected the learner of this index to stay with vectors of {encoder.n_features} values, got one "
-                f"that was fitted to {self._vector_kind.n_features}; give it an index of its own."
+                expected=f"the learner of this index to stay with vectors of {encoder.n_features} values",
+                got=f"one that was fitted to {self._vector_kind.n_features}",
+                hint="give it an index of its own",
             )
         if writing and self._is_read_only:
-            raise InvalidInput("expected an index that may be changed, got one that was opened read-only.")
+            raise InvalidInput(expected="an index that may be changed", got="one that was opened read-only")
         if writing and self._broken:
             with self._lock:
                 self._recover()
@@ -469,8 +472,9 @@ class LiveIndex(LearnerIndex):
         self._check_open(writing=True)
         if self._stored_receipt(key) is not None:
             raise InvalidInput(
-                f"expected a key of a change that was not made yet, got {checks.shown(key)}; "
-                "receipt(key) tells what came of it."
+                expected="a key of a change that was not made yet",
+                got=checks.shown(key),
+                hint="receipt(key) tells what came of it",
             )
         with self._attachments.announced(Once(self._receipts, key, digest)):
             yield
@@ -603,7 +607,7 @@ class LiveIndex(LearnerIndex):
     def reload(self) -> bool:
         with self._lock:
             if self._storage is None:
-                raise InvalidInput("expected an index with a path to read again, got one in memory.")
+                raise InvalidInput(expected="an index with a path to read again", got="one in memory")
             if self._broken:
                 self._recover()
                 return True
@@ -698,10 +702,10 @@ def learner_for(learner: Learner | None, n_bits: int | None) -> Learner:
         return found
     if not isinstance(learner, Learner):
         raise InvalidInput(
-            f"expected a learner, such as OnlineHashing(n_bits=64), or none and n_bits, got {checks.shown(learner)}."
+            expected="a learner, such as OnlineHashing(n_bits=64), or none and n_bits", got=checks.shown(learner)
         )
     if n_bits is not None:
         raise InvalidInput(
-            f"expected a learner or n_bits, got both: a {type(learner).__name__} has its length of codes already."
+            expected="a learner or n_bits", got=f"both: a {type(learner).__name__} has its length of codes already"
         )
     return learner

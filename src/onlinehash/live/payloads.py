@@ -178,25 +178,27 @@ class Payloads:
         if isinstance(payloads, dict) and n == 1:
             payloads = [payloads]
         if not isinstance(payloads, list | tuple):
-            raise InvalidInput(f"expected a list of {n} payloads, got {checks.shown(payloads)}.")
+            raise InvalidInput(expected=f"a list of {n} payloads", got=checks.shown(payloads))
         if len(payloads) != n:
-            raise InvalidInput(f"expected a payload (a dict or None) for each of {n} items, got {len(payloads)}.")
+            raise InvalidInput(expected=f"a payload (a dict or None) for each of {n} items", got=f"{len(payloads)}")
         return [None if payload is None else _text(payload, i) for i, payload in enumerate(payloads)]
 
 
 def _text(payload: Any, i: int) -> str:
     if not isinstance(payload, dict):
-        raise InvalidInput(f"expected payload {i} to be a dict or None, got {checks.shown(payload)}.")
+        raise InvalidInput(expected=f"payload {i} to be a dict or None", got=checks.shown(payload))
     problem = filters.json_problem(payload)
     if problem:
-        raise InvalidInput(f"expected JSON values in payload {i}, got {problem}.")
+        raise InvalidInput(expected=f"JSON values in payload {i}", got=problem)
     try:
         text = _ENCODER.encode(payload)
     except ValueError as error:  # an integer of more digits than Python writes
-        raise InvalidInput(f"expected payload {i} to fit into JSON, got: {error}.") from None
+        raise InvalidInput(expected=f"payload {i} to fit into JSON", got=f"an error: {error}") from None
     if len(text) > MAX_BYTES:
         raise InvalidInput(
-            f"expected payload {i} to be at most {MAX_BYTES} bytes of JSON, got {len(text)}; keep large things apart."
+            expected=f"payload {i} to be at most {MAX_BYTES} bytes of JSON",
+            got=f"{len(text)}",
+            hint="keep large things apart",
         )
     return text
 

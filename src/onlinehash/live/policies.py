@@ -290,7 +290,7 @@ class no_worse:
         checks.width(B, A.shape[1], "A", "B")
         s = checks.similarities(similar, len(A))
         if len(np.unique(s)) < 2:
-            raise InvalidInput(f"expected similar and dissimilar held-out pairs, got {len(s)} of one kind.")
+            raise InvalidInput(expected="similar and dissimilar held-out pairs", got=f"{len(s)} of one kind")
         self.policy, self.tolerance = policy, float(tolerance)
         self._pairs = A.copy(), B.copy(), s.copy()
         self._pause = Pause()
@@ -332,8 +332,8 @@ def from_specification(specification: dict[str, Any]) -> Policy:
         policy: Policy = _BY_NAME[parameters.pop("policy")](**parameters)
     except (KeyError, TypeError, ValueError):
         raise FormatError(
-            f"expected a refresh policy, one of {', '.join(_BY_NAME)} with its parameters, "
-            f"got {checks.shown(specification)}."
+            expected=f"a refresh policy, one of {', '.join(_BY_NAME)} with its parameters",
+            got=checks.shown(specification),
         ) from None
     return policy
 

@@ -21,14 +21,14 @@ def checked(source: Any, position: Any) -> str:
     """The position as JSON, if it is some, and the source is a name."""
     if not isinstance(source, str) or not 0 < len(source) <= LONGEST_SOURCE:
         raise InvalidInput(
-            f"expected the name of a source, a text of 1 to {LONGEST_SOURCE} characters, got {checks.shown(source)}."
+            expected=f"the name of a source, a text of 1 to {LONGEST_SOURCE} characters", got=checks.shown(source)
         )
     try:
         text = json.dumps(position, allow_nan=False)
     except (TypeError, ValueError, RecursionError):
-        raise InvalidInput(f"expected a position that JSON can hold, got {checks.shown(position)}.") from None
+        raise InvalidInput(expected="a position that JSON can hold", got=checks.shown(position)) from None
     if len(text) > LONGEST_POSITION:
-        raise InvalidInput(f"expected a position of at most {LONGEST_POSITION} bytes of JSON, got {len(text)}.")
+        raise InvalidInput(expected=f"a position of at most {LONGEST_POSITION} bytes of JSON", got=f"{len(text)}")
     return text
 
 

@@ -58,7 +58,7 @@ def no_codes(learner: Learner) -> NotReady:
             learner.snapshot()  # which says what it waits for
         except NotReady as error:
             return error
-    return NotReady("expected an index with codes to search, got one that never had an item; add some.")
+    return NotReady(expected="an index with codes to search", got="one that never had an item", hint="add some")
 
 
 class ToRerank(NamedTuple):
@@ -73,15 +73,17 @@ def to_rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind) -> ToRe
     """Check what `rerank` is given."""
     if not isinstance(hits, Hits) or isinstance(queries, Codes):
         raise InvalidInput(
-            f"expected vectors and their hits, got {checks.shown(queries)} and {checks.shown(hits)}; "
-            "within gives a list of hits, to be reranked one by one."
+            expected="vectors and their hits",
+            got=f"{checks.shown(queries)} and {checks.shown(hits)}",
+            hint="within gives a list of hits, to be reranked one by one",
         )
     vectors = checks.matrix(queries, "queries") if not checks.is_row(queries) else np.asarray(queries)
     ids = np.asarray(hits.ids)
     if vectors.ndim not in (1, 2) or ids.ndim != vectors.ndim or (vectors.ndim == 2 and len(ids) != len(vectors)):
         raise InvalidInput(
-            f"expected the hits of these queries, got hits of shape {ids.shape} for queries of shape "
-            f"{vectors.shape}; rerank what a search gave, with its queries."
+            expected="the hits of these queries",
+            got=f"hits of shape {ids.shape} for queries of shape {vectors.shape}",
+            hint="rerank what a search gave, with its queries",
         )
     if k is not None:
         checks.parameters("rerank", {"k": k}, {"k": checks.integer(0)})

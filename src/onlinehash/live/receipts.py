@@ -97,5 +97,5 @@ def outcome_of(data: bytes, name: str) -> Any:
         if content["what"] == "nothing":
             return None
     except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-        raise FormatError(f"expected the outcome of a change in the {name}, got {checks.shown(error)}.") from None
-    raise FormatError(f"expected the outcome of a change in the {name}, got {checks.shown(content['what'])}.")
+        raise FormatError(expected=f"the outcome of a change in the {name}", got=checks.shown(error)) from None
+    raise FormatError(expected=f"the outcome of a change in the {name}", got=checks.shown(content["what"]))

@@ -280,8 +280,9 @@ def older_version(index: VectorIndex, serial: int | None) -> Version:
     if not older:
         known = ", ".join(str(version.serial) for version in versions) or "none"
         raise InvalidInput(
-            f"expected an older encoder to return to, got {'none' if serial is None else checks.shown(serial)};"
-            f" the present one is {present}, and these are kept: {known}."
+            expected="an older encoder to return to",
+            got=f"{('none' if serial is None else checks.shown(serial))}",
+            hint=f"the present one is {present}, and these are kept: {known}",
         )
     return older[-1]
 

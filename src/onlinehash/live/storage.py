@@ -79,7 +79,7 @@ class Storage:
         """A new store with all of an index in it, which is there when all of it is."""
         target = Path(path)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
-            raise InvalidInput(f"expected a new or empty folder, got {target}; give another path.")
+            raise InvalidInput(expected="a new or empty folder", got=f"{target}", hint="give another path")
         unfinished = target.with_name(f"{target.name}.{secrets.token_hex(4)}.part")
         try:
             storage = cls.create(unfinished, contents.learner, contents.settings, "full")
@@ -167,20 +167,22 @@ class Storage:
         """A learner that is given to go on with must be the stored one's like, and know nothing."""
         if hasattr(learner, "n_features_in_"):
             raise InvalidInput(
-                f"expected a learner that has learned nothing to go on with {self.store.path}, whose own has, "
-                f"got one that has; open it with LiveIndex.open, or give the index another path."
+                expected=f"a learner that has learned nothing to go on with {self.store.path}, whose own has",
+                got="one that has",
+                hint="open it with LiveIndex.open, or give the index another path",
             )
         stored = self._stored_learner()
         params, known = learner.get_params(deep=False), stored.get_params(deep=False)
         if type(learner) is not type(stored):
             raise InvalidInput(
-                f"expected a {type(stored).__name__} as in {self.store.path}, got a {type(learner).__name__}."
+                expected=f"a {type(stored).__name__} as in {self.store.path}", got=f"a {type(learner).__name__}"
             )
         for name, value in known.items():
             if not same_parameters(params[name], value):
                 raise InvalidInput(
-                    f"expected {name}={checks.shown(value)} as in {self.store.path}, got "
-                    f"{checks.shown(params[name])}; open it with LiveIndex.open, or give the index another path."
+                    expected=f"{name}={checks.shown(value)} as in {self.store.path}",
+                    got=checks.shown(params[name]),
+                    hint="open it with LiveIndex.open, or give the index another path",
                 )
 
     def check_bits(self, n_bits: int) -> None:
@@ -188,8 +190,9 @@ class Storage:
         stored: int = self._stored_learner().shape_of_codes[0]
         if n_bits != stored:
             raise InvalidInput(
-                f"expected n_bits={stored} as in {self.store.path}, got {checks.shown(n_bits)}; leave it out, or give "
-                "the index another path."
+                expected=f"n_bits={stored} as in {self.store.path}",
+                got=checks.shown(n_bits),
+                hint="leave it out, or give the index another path",
             )
 
     @classmethod
@@ -264,12 +267,12 @@ def replay(learner: Learner, events: Iterable[dict[str, Any]]) -> None:
             learner.flush()
         else:
             raise FormatError(
-                f"expected points, pairs, labels or a flush in a learner's log, got {checks.shown(event['what'])}."
+                expected="points, pairs, labels or a flush in a learner's log", got=checks.shown(event["what"])
             )
 
 
 def expect(thing: Any, kind: type, name: str) -> Any:
     """The thing that was read, if it is what it should be."""
     if not isinstance(thing, kind):
-        raise FormatError(f"expected the {name} to be one, got {type(thing).__name__}; restore it from a backup.")
+        raise FormatError(expected=f"the {name} to be one", got=type(thing).__name__, hint="restore it from a backup")
     return thing

@@ -66,7 +66,7 @@ class Transaction(ABC, Generic[E]):
     def update(self, ids: Any, X: Any, payloads: Any) -> None:
         """Other vectors or payloads, or both, of known items."""
         if X is None and payloads is None:
-            raise InvalidInput("expected vectors or payloads to update, got neither.")
+            raise InvalidInput(expected="vectors or payloads to update", got="neither")
         rows = None if X is None else rows_of(X, self.vector_kind)
         positions = self.ids.find(listed(ids))
         texts = None if payloads is None else Payloads.checked(payloads, len(positions))

@@ -21,10 +21,10 @@ def background(index: VectorIndex, port: int = 0, *, token: str | None = None, *
     The index is closed at the end. `settings` are those of `Service`: `limits`, `label`, `pictures`.
     """
     try:
-        from onlinehash.serve import running
+        from onlinehash.serve import server
         from onlinehash.serve.service import Service
         from onlinehash.serve.settings import Access
     except ModuleNotFoundError as error:
         raise MissingExtra("serving", error.name or "a package", "serve") from None
-    with running.background(Service(index, **settings), Access(token=token), port) as url:
+    with server.background(Service(index, **settings), Access(token=token), port) as url:
         yield url

@@ -1,11 +1,11 @@
-"""The ASGI application: routes behind the guard, and the task that sends events."""
+"""The ASGI application: routes behind the middleware, and the task that sends events."""
 
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -15,16 +15,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from onlinehash.errors import InvalidInput, OnlineHashError
-from onlinehash.serve import documents, errors, logs
-from onlinehash.serve.answers import refusal
-from onlinehash.serve.forwarding import Forwarding
-from onlinehash.serve.guard import Guard
+from onlinehash.serve import errors, logs, openapi
 from onlinehash.serve.metrics import Metrics
+from onlinehash.serve.middleware import Middleware
+from onlinehash.serve.responses import refusal
 from onlinehash.serve.routes import items, learning, model, page, search
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Access
+from onlinehash.serve.writer_proxy import WriterProxy
 
-#: Seconds between two looks at what happened, and how many of these make a second.
+#: Seconds between two events of one kind, and how many of these make a second.
 TICK, TICKS = 0.1, 10
 
 
@@ -37,16 +37,16 @@ def make_app(service: Service, access: Access | None = None, writer: str | None 
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        service.hub.open()
+        service.events.open()
         service.start()
-        task = asyncio.create_task(_keep_telling(service, metrics))
+        task = asyncio.create_task(_send_events(service, metrics))
         try:
             yield
         finally:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-            service.hub.close()
+            service.events.close()
             await asyncio.to_thread(service.close)
 
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
@@ -60,40 +60,33 @@ def make_app(service: Service, access: Access | None = None, writer: str | None 
         items.routes(service),
     ):
         app.include_router(router)
-    made: dict[str, Any] = {}
-
-    def openapi() -> dict[str, Any]:
-        if not made:
-            made.update(documents.document(app))
-        return made
-
-    app.openapi = openapi  # type: ignore[method-assign]
+    app.openapi = functools.cache(lambda: openapi.document(app))  # type: ignore[method-assign]
     app.add_exception_handler(OnlineHashError, _refuse)
-    app.add_exception_handler(Exception, _apologise)
+    app.add_exception_handler(Exception, _refuse_internal)
     app.add_exception_handler(RequestValidationError, _refuse_parameter)
     app.add_exception_handler(HTTPException, _refuse_request)
-    inner: ASGIApp = Forwarding(app, writer, service.limits) if service.read_only else app
-    return Guard(inner, hot, service, access or Access(), metrics)
+    inner: ASGIApp = WriterProxy(app, writer, service.limits) if service.read_only else app
+    return Middleware(inner, hot, service, access or Access(), metrics)
 
 
-async def _keep_telling(service: Service, metrics: Metrics) -> None:
+async def _send_events(service: Service, metrics: Metrics) -> None:
     """Send events to listeners; once a second, if anything changed, the statistics too."""
-    told: dict[str, Any] = {}
+    sent: dict[str, object] = {}
     tick = 0
     while True:
         await asyncio.sleep(TICK)
         tick += 1
         try:
-            service.tell_news()
+            service.send_events()
             if tick % TICKS:
                 continue
             service.count_searches(TICK * TICKS)
-            metrics.note()
-            if len(service.hub):
+            metrics.update()
+            if len(service.events):
                 stats = await service.waited(service.stats)
-                if stats | {"uptime": 0} != told:
-                    service.hub.tell("stats", stats)
-                told = stats | {"uptime": 0}
+                if stats | {"uptime": 0} != sent:
+                    service.events.send("stats", stats)
+                sent = stats | {"uptime": 0}
         except Exception:  # later events must still be sent
             logs.service.exception("sending events failed")
 
@@ -103,7 +96,7 @@ async def _refuse(_: Request, error: Exception) -> Response:
     return refusal(error)
 
 
-async def _apologise(_: Request, error: Exception) -> Response:
+async def _refuse_internal(_: Request, error: Exception) -> Response:
     return refusal(errors.fault())
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Batches:
     def __init__(self, index: VectorIndex, in_memory: bool = True) -> None:
         self._index, self._is_in_memory = index, in_memory
         self._waiting: list[_Waiting] = []
-        self._is_due = False  # the next batch is about to be taken, or is to wait for the one that is searched
+        self._is_due = False  # a batch is about to be searched, or being searched
 
     def search(self, vector: np.ndarray, k: int) -> asyncio.Future[Nearest]:
         """The k nearest items of a vector."""
@@ -105,9 +105,9 @@ def _attempt(search: Callable[[], Nearest]) -> Nearest | Exception:
         return error
 
 
-def _settle(batch: list[_Waiting], results: list[Any]) -> None:
+def _settle(batch: list[_Waiting], results: list[Nearest | Exception]) -> None:
     for waiting, result in zip(batch, results, strict=True):
-        if waiting.future.done():  # its client has left
+        if waiting.future.done():  # the client has disconnected
             continue
         if isinstance(result, Exception):
             waiting.future.set_exception(result)

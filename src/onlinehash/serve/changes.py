@@ -1,40 +1,32 @@
-"""Changes to a served index: made in order by one writer, once per idempotency key, and reported to companions."""
+"""Changes to a served index: made in order by one writer, once per idempotency key, and reported to observers."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import Any, NamedTuple, Protocol
+from contextlib import contextmanager
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from onlinehash.index.api import Capability, Receipt, VectorIndex
+from onlinehash.errors import StorageError
+from onlinehash.index.api import Capability, Id, Payloads, Receipt, VectorIndex
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
 from onlinehash.live.receipts import MemoryReceipts, bytes_of, outcome_of
-from onlinehash.serve.disk_health import DiskHealth
+from onlinehash.serve import logs
 from onlinehash.serve.errors import KeyReused
-from onlinehash.serve.news import News
+from onlinehash.serve.events import Activity
+from onlinehash.serve.observers import Observer
 from onlinehash.serve.writer import Writer
 
+#: Seconds for which a failure of the disk is remembered. A service that is not ready gets no changes, so no later
+#: change would show that the disk works again.
+FAILURE_REMEMBERED = 30.0
 
-class Companion(Protocol):
-    """Is notified of every change, in the writer's thread; its methods must be fast and must not raise."""
-
-    def start(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def added(self, ids: np.ndarray, X: np.ndarray) -> None: ...
-
-    def updated(self, ids: list[Any], X: np.ndarray | None) -> None: ...
-
-    def removed(self, ids: list[Any]) -> None: ...
-
-    def learned(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weight: np.ndarray | None) -> None: ...
-
-    def refreshed(self) -> None: ...
+T = TypeVar("T")
 
 
 class Retry(NamedTuple):
@@ -44,11 +36,14 @@ class Retry(NamedTuple):
     digest: str
 
 
-class Done(NamedTuple):
-    """The outcome of a change, whether it is that of an earlier request with the same key, and, right after it, how
-    many pairs were waiting for their chunk to fill and from how many `find` had learned."""
+class Done(NamedTuple, Generic[T]):
+    """The outcome of a change.
 
-    outcome: Any
+    `replayed` says whether it is that of an earlier request with the same key. `n_waiting` and `n_ranking` are, right
+    after the change, the pairs that wait for their chunk to fill and those that `find` has learned from.
+    """
+
+    outcome: T
     replayed: bool = False
     n_waiting: int = 0
     n_ranking: int = 0
@@ -71,7 +66,7 @@ class Receipts:
         stored = self._here.get(key)
         return None if stored is None else Receipt(stored[0], outcome_of(stored[1], f"receipt {key!r}"))
 
-    def made_once(self, request: Retry, make: Callable[[], Done]) -> Done:
+    def made_once(self, request: Retry, make: Callable[[], Done[T]]) -> Done[T]:
         """Make a change whose key has no receipt yet."""
         if self._are_kept:
             with self._index.once(request.key, request.digest):
@@ -81,122 +76,170 @@ class Receipts:
         return done
 
 
-class Changes(ABC):
-    """Changes by clients, made by the writer."""
+class DiskHealth:
+    """Whether the last changes could be stored."""
 
-    index: VectorIndex
-    writer: Writer
-    news: News
-    disk: DiskHealth
-    _receipts: Receipts
+    def __init__(self) -> None:
+        self._failed_at: float | None = None
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Make a change, and note whether it could be stored."""
+        try:
+            yield
+        except StorageError as error:
+            self._failed_at = time.monotonic()
+            logs.service.error("a change could not be stored", extra={"fields": {"reason": str(error)}})
+            raise
+        self._failed_at = None
 
     @property
-    @abstractmethod
-    def companions(self) -> list[Companion]:
-        """Who is notified of changes."""
+    def is_failing(self) -> bool:
+        """Whether the last change could not be stored, a moment ago."""
+        return self._failed_at is not None and time.monotonic() - self._failed_at < FAILURE_REMEMBERED
 
-    def change(
-        self, work: Callable[[VectorIndex], Any], request: Retry | None = None, n_bytes: int = 0
-    ) -> Future[Done]:
+
+class Changes:
+    """Changes by clients, made by the writer."""
+
+    def __init__(self, index: VectorIndex, writer: Writer) -> None:
+        self._index, self._writer, self._receipts = index, writer, Receipts(index)
+        self.activity, self.disk = Activity(), DiskHealth()
+        #: Who is told of every change.
+        self.observers: list[Observer] = []
+
+    def submit(
+        self, work: Callable[[VectorIndex], T], request: Retry | None = None, n_bytes: int = 0
+    ) -> Future[Done[T]]:
         """Queue a change for the writer; it is made once per key."""
 
-        def told(outcome: Any, replayed: bool = False) -> Done:
-            learner = self.index.learner
+        def done(outcome: T, replayed: bool = False) -> Done[T]:
+            learner = self._index.learner
             return Done(outcome, replayed, pairs_waiting(learner), ranking_pairs(learner))
 
-        def made() -> Done:
+        def make() -> Done[T]:
             with self.disk.watched():
-                return told(work(self.index))
+                return done(work(self._index))
 
-        def run() -> Done:
+        def run() -> Done[T]:
             if request is None:
-                return made()
+                return make()
             receipt = self._receipts.receipt(request.key)
             if receipt is None:
-                return self._receipts.made_once(request, made)
+                return self._receipts.made_once(request, make)
             if receipt.digest != request.digest:
                 raise KeyReused(
                     f"Idempotency-Key {request.key!r} was already used for a different request; use a new key "
                     "for each request, and reuse it only for retries."
                 )
-            return told(receipt.outcome, True)
+            return done(receipt.outcome, True)
 
-        return self.writer.submit(run, n_bytes)
+        return self._writer.submit(run, n_bytes)
 
     def add(
-        self, ids: Any, X: Any, payloads: Any = None, request: Retry | None = None, n_bytes: int = 0
-    ) -> Future[Done]:
+        self,
+        ids: ArrayLike | None,
+        X: ArrayLike,
+        payloads: Payloads | None = None,
+        request: Retry | None = None,
+        n_bytes: int = 0,
+    ) -> Future[Done[NDArray[Any]]]:
         """Add items; the outcome is their ids."""
 
-        def work(index: VectorIndex) -> Any:
+        def work(index: VectorIndex) -> NDArray[Any]:
             names = index.add(ids, X, payloads)
-            self.news.note_items()
-            self._pass_on("added", names, X)
+            self.activity.items_changed()
+            for observer in self.observers:
+                observer.added(names, X)
             return names
 
-        return self.change(work, request, n_bytes)
+        return self.submit(work, request, n_bytes)
 
-    def update(self, ids: Any, X: Any, payloads: Any, request: Retry | None = None, n_bytes: int = 0) -> Future[Done]:
-        """Change vectors or payloads."""
+    def update(
+        self,
+        ids: ArrayLike,
+        X: ArrayLike | None,
+        payloads: Payloads | None,
+        request: Retry | None = None,
+        n_bytes: int = 0,
+    ) -> Future[Done[None]]:
+        """Replace vectors or payloads."""
 
         def work(index: VectorIndex) -> None:
             index.update(ids, X, payloads)
-            self.news.note_items()
-            self._pass_on("updated", ids, X)
+            self.activity.items_changed()
+            for observer in self.observers:
+                observer.updated(ids, X)
 
-        return self.change(work, request, n_bytes)
+        return self.submit(work, request, n_bytes)
 
-    def remove(self, ids: Any, request: Retry | None = None, n_bytes: int = 0) -> Future[Done]:
+    def remove(self, ids: ArrayLike, request: Retry | None = None, n_bytes: int = 0) -> Future[Done[None]]:
         """Remove items."""
 
         def work(index: VectorIndex) -> None:
             index.remove(ids)
-            self.news.note_items()
-            self._pass_on("removed", ids)
+            self.activity.items_changed()
+            for observer in self.observers:
+                observer.removed(ids)
 
-        return self.change(work, request, n_bytes)
+        return self.submit(work, request, n_bytes)
 
     def learn(
-        self, A: Any, B: Any, similar: Any, weight: Any = None, request: Retry | None = None, n_bytes: int = 0
-    ) -> Future[Done]:
+        self,
+        A: ArrayLike,
+        B: ArrayLike,
+        similar: ArrayLike,
+        weight: ArrayLike | None = None,
+        request: Retry | None = None,
+        n_bytes: int = 0,
+    ) -> Future[Done[Updates]]:
         """Learn pairs of vectors; the outcome is the Updates."""
         return self._learn(lambda index: (A, B), similar, weight, request, n_bytes)
 
     def learn_by_id(
-        self, ids_a: Any, ids_b: Any, similar: Any, weight: Any = None, request: Retry | None = None, n_bytes: int = 0
-    ) -> Future[Done]:
+        self,
+        ids_a: ArrayLike,
+        ids_b: ArrayLike,
+        similar: ArrayLike,
+        weight: ArrayLike | None = None,
+        request: Retry | None = None,
+        n_bytes: int = 0,
+    ) -> Future[Done[Updates]]:
         """Learn pairs of items, with the vectors they have when the change is made; the outcome is the Updates."""
         return self._learn(
             lambda index: (index.vectors_of(ids_a), index.vectors_of(ids_b)), similar, weight, request, n_bytes
         )
 
     def learn_with_items(
-        self, vector: np.ndarray, ids: Any, similar: Any, weight: Any, request: Retry | None, n_bytes: int
-    ) -> Future[Done]:
+        self,
+        vector: np.ndarray,
+        ids: list[Id],
+        similar: ArrayLike,
+        weight: ArrayLike | None,
+        request: Retry | None,
+        n_bytes: int,
+    ) -> Future[Done[Updates]]:
         """Learn pairs of one vector with items, as they are when the change is made; the outcome is the Updates."""
         vectors = np.repeat(vector[None], len(ids), axis=0)
         return self._learn(lambda index: (vectors, index.vectors_of(ids)), similar, weight, request, n_bytes)
 
     def _learn(
         self,
-        sides: Callable[[VectorIndex], tuple[Any, Any]],
-        similar: Any,
-        weight: Any,
+        sides: Callable[[VectorIndex], tuple[ArrayLike, ArrayLike]],
+        similar: ArrayLike,
+        weight: ArrayLike | None,
         request: Retry | None,
         n_bytes: int,
-    ) -> Future[Done]:
+    ) -> Future[Done[Updates]]:
         def work(index: VectorIndex) -> Updates:
             A, B = sides(index)
             updates = index.learn_pairs(A, B, similar, weight)
-            self.news.note(updates)
-            self._pass_on("learned", A, B, similar, weight)
+            self.activity.learned(updates)
+            for observer in self.observers:
+                observer.learned(A, B, similar, weight)
             return updates
 
-        return self.change(work, request, n_bytes)
-
-    def _pass_on(self, what: str, *arguments: Any) -> None:
-        for companion in self.companions:
-            getattr(companion, what)(*arguments)
+        return self.submit(work, request, n_bytes)
 
 
 def pairs_at_a_time(learner: Learner) -> int:
@@ -206,7 +249,7 @@ def pairs_at_a_time(learner: Learner) -> int:
 
 
 def ranking_pairs(learner: Learner) -> int:
-    """Number of pairs from which the metric has learned that puts the hits of `find` in order."""
+    """Number of pairs that the metric behind the order of `find` has learned from."""
     metric = learner.pair_metric_
     return 0 if metric is None else metric.n_pairs
 

@@ -1,64 +1,78 @@
-"""uvicorn's connections, with a limit on how long a client may take to ask and to take its answer.
+"""uvicorn's connections, with time limits for slow clients, and responses to searches in one write.
 
-uvicorn itself closes a connection that is idle between two requests, but waits for ever for the first one, for the end
-of one that was begun, and for a client that does not read.
+uvicorn closes a connection that is idle between two requests, but it waits for ever for the first request, for the rest
+of one that has begun, and for a client that does not read. It has no setting for these, and an ASGI application does
+not see them, so this module derives from uvicorn's HTTP protocol, which is not a public interface. That is confined to
+this module: `pyproject.toml` bounds the version, and `tests/serve/test_connections.py` fails if uvicorn no longer has
+what is used here.
+
+The one write (`_send_whole`) is there because two ASGI messages take a tenth or more of the CPU time of a search.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from http import HTTPStatus
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from onlinehash.errors import OnlineHashError
-from onlinehash.serve.answers import WHOLE, refusal
 from onlinehash.serve.errors import BadRequest, RequestTimeout, Unavailable
+from onlinehash.serve.responses import WHOLE, refusal
 from onlinehash.serve.settings import Limits
 
-#: Bytes of a request line and headers, where they come in several pieces.
+#: Bytes of a request line and headers that arrive in several pieces.
 MOST_HEADER_BYTES = 1 << 17
 
-_SUCCESS = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\n"
-_WORDS = {400: b"Bad Request", 408: b"Request Timeout"}
+_NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 
 
-class PatientConnection(HttpToolsProtocol):
-    """Closes when headers or a body do not come in time, or an answer is not taken; refuses where too many are open."""
+def _head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    first = b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode())
+    return first + b"".join([b"%s: %s\r\n" % header for header in headers])
+
+
+_SUCCESS = _head(200, [(b"content-type", b"application/json"), _NO_SNIFFING])
+
+
+class TimedConnection(HttpToolsProtocol):
+    """Closes if headers or a body do not arrive in time, or a response is not read; refuses if too many are open."""
 
     limits = Limits()
     _in_headers = _in_body = False
     _stage = _n_header_bytes = 0
 
-    def connection_made(self, transport: Any) -> None:
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._service = self.app
-        self._asking, self._answering = _Patience(self.loop, self._too_late), _Patience(self.loop, self._give_up)
-        self._asking.begin(self.limits.idle_seconds)
+        self._request_timer = _Timer(self.loop, self._too_late)
+        self._response_timer = _Timer(self.loop, self._abort)
+        self._request_timer.start(self.limits.idle_seconds)
 
     def data_received(self, data: bytes) -> None:
         stage = self._stage
         super().data_received(data)
-        if self._stage != stage:  # mostly a whole request, for which no clock need run
+        if self._stage != stage:  # mostly a whole request, which needs no timer
             if self._in_headers:
-                self._asking.begin(self.limits.idle_seconds)
+                self._request_timer.start(self.limits.idle_seconds)
             elif self._in_body:
-                self._asking.begin(self.limits.body_seconds)
+                self._request_timer.start(self.limits.body_seconds)
             else:
-                self._asking.end()
+                self._request_timer.stop()
         elif self._in_headers:
             self._n_header_bytes += len(data)
             if self._n_header_bytes > MOST_HEADER_BYTES:
-                self._give_up()
-        elif not self._asking.is_on and self._is_idle():  # empty lines, which have stopped uvicorn's own clock
-            self._asking.begin(self.limits.idle_seconds)
+                self._abort()
+        elif not self._request_timer.is_running and self._is_idle():  # empty lines, which stop uvicorn's own timer
+            self._request_timer.start(self.limits.idle_seconds)
 
     def _is_idle(self) -> bool:
         return not self._in_headers and not self._in_body and (self.cycle is None or self.cycle.response_complete)
 
-    # ------------------------------------------------------------------ a request comes
+    # ------------------------------------------------------------------ the request
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -81,29 +95,27 @@ class PatientConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer a request that is not valid HTTP with an error like any other."""
+        """Answer a request that is not valid HTTP with an error in the usual form."""
         self._refuse(BadRequest("the request is not valid HTTP/1.1."))
 
     def _too_late(self) -> None:
-        if not self._in_body or self.cycle.response_started or self.pipeline:  # an earlier request has no answer yet
-            self._give_up()
+        if not self._in_body or self.cycle.response_started or self.pipeline:  # an earlier request is not answered yet
+            self._abort()
             return
         seconds = self.limits.body_seconds
         self._refuse(RequestTimeout(f"the body did not arrive within {seconds:g} s; send it again."))
 
     def _refuse(self, error: OnlineHashError) -> None:
-        """Send an error and close the connection, without going through a route."""
+        """Send an error and close the connection; no route is involved."""
         refused = refusal(error)
-        headers = [*refused.raw_headers, (b"connection", b"close"), (b"x-content-type-options", b"nosniff")]
-        first = b"HTTP/1.1 %d %s" % (error.http_status, _WORDS[error.http_status])
-        lines = [first, *(name + b": " + value for name, value in headers)]
-        self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + bytes(refused.body))
+        headers = [*refused.raw_headers, (b"connection", b"close"), _NO_SNIFFING]
+        self.transport.write(_head(error.http_status, headers) + b"\r\n" + bytes(refused.body))
         self.transport.close()
 
-    # ------------------------------------------------------------------ an answer goes
+    # ------------------------------------------------------------------ the response
 
     def _send_whole(self, cycle: RequestResponseCycle, body: bytes) -> bool:
-        """A success in JSON, by one write instead of two messages; False where it must take the usual way."""
+        """Send JSON with status 200 in one write; False if it has to be sent in the usual way."""
         if cycle.flow.write_paused or cycle.disconnected or cycle.response_started or not cycle.keep_alive:
             return False
         headers = b"".join([b"%s: %s\r\n" % header for header in cycle.default_headers])
@@ -116,67 +128,70 @@ class PatientConnection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._answering.begin(self.limits.idle_seconds)
+        self._response_timer.start(self.limits.idle_seconds)
 
     def resume_writing(self) -> None:
-        self._answering.end()
+        self._response_timer.stop()
         super().resume_writing()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Between two requests; what the client has not taken of the last answer by now is not waited for."""
-        self._give_up()
+        """Between two requests: do not wait for a client that has not read the last response."""
+        self._abort()
 
     # ------------------------------------------------------------------ the end
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._asking.forget()
-        self._answering.forget()
+        self._request_timer.cancel()
+        self._response_timer.cancel()
         super().connection_lost(exc)
 
-    def _give_up(self) -> None:
+    def _abort(self) -> None:
         self.transport.abort()
 
 
-class _Patience:
-    """Something must happen in time. It mostly does, so the clock is not wound for each time anew: it looks, when it
-    rings, whether it was meant."""
+class _Timer:
+    """Calls a function unless it is stopped in time.
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, lose: Any) -> None:
-        self._loop, self._lose = loop, lose
-        self._until = self._rings = math.inf
-        self._timer: asyncio.TimerHandle | None = None
+    It almost always is, so starting and stopping only note the deadline; the event loop's timer looks at it when it
+    fires, and is set again if the deadline has moved.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, expired: Callable[[], None]) -> None:
+        self._loop, self._expired = loop, expired
+        self._deadline = self._fires_at = math.inf
+        self._handle: asyncio.TimerHandle | None = None
 
     @property
-    def is_on(self) -> bool:
-        return self._until < math.inf
+    def is_running(self) -> bool:
+        return self._deadline < math.inf
 
-    def begin(self, seconds: float) -> None:
-        self._until = self._loop.time() + seconds
-        if self._until < self._rings:
-            self._wind()
+    def start(self, seconds: float) -> None:
+        self._deadline = self._loop.time() + seconds
+        if self._deadline < self._fires_at:
+            self._set()
 
-    def end(self) -> None:
-        self._until = math.inf
+    def stop(self) -> None:
+        self._deadline = math.inf
 
-    def forget(self) -> None:
-        self._until = math.inf
-        if self._timer is not None:
-            self._timer.cancel()
+    def cancel(self) -> None:
+        self._deadline = math.inf
+        if self._handle is not None:
+            self._handle.cancel()
 
-    def _wind(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._rings = self._until
-        self._timer = self._loop.call_at(self._rings, self._ring)
+    def _set(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+        self._fires_at = self._deadline
+        self._handle = self._loop.call_at(self._fires_at, self._fire)
 
-    def _ring(self) -> None:
-        self._timer, self._rings = None, math.inf
-        if self._until <= self._loop.time():
-            self._lose()
-        elif self.is_on:
-            self._wind()
+    def _fire(self) -> None:
+        self._handle, self._fires_at = None, math.inf
+        if self._deadline <= self._loop.time():
+            self._expired()
+        elif self.is_running:
+            self._set()
 
 
-def protocol(limits: Limits) -> type[PatientConnection]:
-    """The class for one service."""
-    return type("Connection", (PatientConnection,), {"limits": limits})
+def protocol(limits: Limits) -> type[TimedConnection]:
+    """The protocol class for one service."""
+    return type("Connection", (TimedConnection,), {"limits": limits})

@@ -1,8 +1,8 @@
 """The memory that the bodies of requests take, all of them together.
 
 A body is counted as it arrives, before anything is made of it: its bytes, which are there twice when they are joined,
-and what a JSON parser makes of them, which can be twenty times as much. What is taken is given back when the request
-has its answer. Small bodies are not counted; those of all connections together are bounded by their number.
+and what a JSON parser makes of them, which can be twenty times as much. The memory is released when the
+request is answered. Small bodies are not counted; those of all connections together are bounded by their number.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _VALUE, _OBJECT, _LIST, _WIDE = 64, 200, 64, 4
 
 
 class Memory:
-    """What is taken by the bodies of all requests."""
+    """The memory that the bodies of all requests use."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits, self.n_bytes = limits, 0
 
     def of_request(self, scope: Scope, length: int | None) -> Body | None:
-        """The account of a request whose body has this length, or comes in chunks; None for a small one."""
+        """The account of a request whose body has this length, or None if it is chunked; None for a small body."""
         if length is not None and length <= SMALL:
             return None
         kind = next((value for name, value in scope["headers"] if name == b"content-type"), b"")
@@ -38,7 +38,7 @@ class Memory:
 
 
 class Body:
-    """What is taken by the body of one request."""
+    """The memory that the body of one request uses."""
 
     def __init__(self, memory: Memory, is_json: bool) -> None:
         self._memory, self._is_json = memory, is_json
@@ -78,9 +78,9 @@ class Body:
                 "send less per request, or send arrays as application/x-npy or application/vnd.onlinehash."
             )
         if needed > 2 * SMALL and self._memory.n_bytes + needed - self._taken > limits.memory:
-            raise Unavailable("the bodies of other requests take all the memory there is for them; retry after 1 s.")
+            raise Unavailable("the bodies of other requests use all the memory reserved for bodies; retry after 1 s.")
 
     def end(self) -> None:
-        """Give back what was taken."""
+        """Release the memory."""
         self._memory.n_bytes -= self._taken
         self._taken = 0

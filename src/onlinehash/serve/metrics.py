@@ -1,22 +1,17 @@
 """Prometheus metrics, in a registry of the service's own.
 
-Several processes that serve one index share their numbers through files, as prometheus_client does it: then every
-process answers for all of them.
+Several processes that serve one index share their numbers through prometheus_client's multiprocess mode
+(`processes.shared_metrics`): then every process answers for all of them.
 """
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
-import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 
-if TYPE_CHECKING:
-    from onlinehash.serve.service import Service
-
-#: Where the processes of one service keep their numbers.
-SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+from onlinehash.serve.processes import METRICS_FOLDER
+from onlinehash.serve.service import Service
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 
@@ -34,7 +29,7 @@ class Metrics:
             "onlinehash_request_seconds", "Seconds from a request's headers to the end of its answer.", ["route"],
             registry=registry, buckets=_SECONDS,
         )  # fmt: skip
-        # The writer knows these; readers of the same index do not contradict it.
+        # Only the writer sets these.
         self._gauges = {
             name: Gauge(f"onlinehash_{name}", text, registry=registry, multiprocess_mode="mostrecent")
             for name, text in (
@@ -54,35 +49,28 @@ class Metrics:
             "onlinehash_reader_lag_seconds", "How far a reader process is behind the writer.", registry=registry,
             multiprocess_mode="livemax",
         )  # fmt: skip
-        self._untold: dict[tuple[str, str, int], list[float]] = {}
+        self._uncounted: dict[tuple[str, str, int], list[float]] = {}
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
-        """One more request; `route` is the pattern, so that there are few. It is counted when somebody looks."""
-        seconds_so_far = self._untold.get((route, method, status))
-        if seconds_so_far is None:
-            seconds_so_far = self._untold[route, method, status] = []
-        seconds_so_far.append(seconds)
+        """Record a request; `route` is the pattern, of which there are few. Counting is left to `update`."""
+        self._uncounted.setdefault((route, method, status), []).append(seconds)
 
     def _count(self) -> None:
-        """Count what came since: many at once, which costs a tenth of counting each."""
-        untold, self._untold = self._untold, {}
-        for (route, method, status), seconds in untold.items():
-            self._requests.labels(route, method, str(status)).inc(len(seconds))
+        uncounted, self._uncounted = self._uncounted, {}
+        for (route, method, status), times in uncounted.items():
+            self._requests.labels(route, method, str(status)).inc(len(times))
             histogram = self._seconds.labels(route)
-            numbers = np.bincount(np.searchsorted(_SECONDS, seconds), minlength=len(_SECONDS) + 1)
-            for bucket, number in zip(histogram._buckets, numbers.tolist(), strict=True):  # `observe` takes one only
-                if number:
-                    bucket.inc(number)
-            histogram._sum.inc(sum(seconds))
+            for seconds in times:
+                histogram.observe(seconds)
 
-    def note(self) -> None:
-        """Take down how things stand, in the thread that counts requests; cheap, as it asks nothing that waits."""
+    def update(self) -> None:
+        """Bring all metrics up to date; called in the event loop, and never waits."""
         service, index = self._service, self._service.index
         self._count()
         self._lag.set(service.lag)
         if service.read_only:
             return
-        measured = None if service.monitor is None else service.monitor.latest
+        measured = None if service.quality is None else service.quality.latest
         values = {
             "items": len(index),
             "pairs": service.n_pairs,
@@ -92,15 +80,15 @@ class Metrics:
             "encoder_version": 0 if index.encoder is None else index.encoder.version,
             "queue_length": len(service.writer),
             "queue_limit": service.limits.queue,
-            "listeners": len(service.hub),
+            "listeners": len(service.events),
             "held_out_map": float("nan") if measured is None else measured["map"],
         }
         for name, value in values.items():
             self._gauges[name].set(value)
 
     def text(self) -> bytes:
-        """Everything in Prometheus's text format, as of the last `note`."""
-        if SHARED_FOLDER not in os.environ:
+        """Everything in Prometheus's text format, as of the last `update`."""
+        if METRICS_FOLDER not in os.environ:
             return generate_latest(self._registry)
         everybody = CollectorRegistry()
         multiprocess.MultiProcessCollector(everybody)  # type: ignore[no-untyped-call]

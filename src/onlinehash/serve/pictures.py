@@ -13,7 +13,8 @@ from base64 import b64decode
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -39,7 +40,7 @@ _BEGINNINGS = {
     "image/webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
 }
 
-#: A border is paper if this share of its pixels is at least so bright.
+#: A border is paper if this share of its pixels has at least this brightness.
 PAPER_SHARE, PAPER_BRIGHTNESS = 0.9, 0.8
 
 
@@ -47,7 +48,7 @@ class Pictures(ABC):
     """How items are shown as pictures, and how pictures become queries."""
 
     @abstractmethod
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """Description for the page."""
 
     def vector_of(self, image: bytes) -> np.ndarray:
@@ -77,7 +78,7 @@ class Pixels(Pictures):
         rules = {"height": side, "width": side, "scale": checks.real(0, above=True)}
         checks.parameters("Pixels", vars(self), rules)
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """Their kind and size."""
         return {"kind": "pixels", "height": self.height, "width": self.width}
 
@@ -92,8 +93,9 @@ class Pixels(Pictures):
         """The pixels as they are, one each; what is outside 0 to `scale` is cut."""
         if np.size(vector) != self.height * self.width:
             raise InvalidInput(
-                f"expected {self.height} x {self.width} pixels, got a vector of {np.size(vector)} values; "
-                "start the service with another size of pictures."
+                expected=f"{self.height} x {self.width} pixels",
+                got=f"a vector of {np.size(vector)} values",
+                hint="start the service with another size of pictures",
             )
         shares = np.asarray(vector, np.float64).reshape(self.height, self.width) / self.scale
         return png.written(np.round(255 * np.clip(shares, 0, 1)).astype(np.uint8))
@@ -116,7 +118,7 @@ class Gist(Pictures):
     def __post_init__(self) -> None:
         checks.parameters("Gist", vars(self), {"side": checks.integer(16, LARGEST_VECTOR)})
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """Their kind and size."""
         return {"kind": "gist", "colour": self.colour, "side": self.side}
 
@@ -134,7 +136,7 @@ class FromPayload(Pictures):
 
     field: str
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> dict[str, object]:
         """Their kind."""
         return {"kind": "payload"}
 
@@ -164,7 +166,7 @@ def parse(text: str) -> Pictures:
     if name == "payload" and more:
         return FromPayload(more)
     raise InvalidInput(
-        f"expected --pictures to be 8x8, 8x8:16, gist, gist-colour or payload:FIELD, got {checks.shown(text)}."
+        expected="--pictures to be 8x8, 8x8:16, gist, gist-colour or payload:FIELD", got=checks.shown(text)
     )
 
 
@@ -172,23 +174,25 @@ def parse(text: str) -> Pictures:
 
 
 def decoded(data: bytes) -> Image:
-    """A picture in RGB or grey, upright, on white; refused where it is too large or not sound."""
+    """A picture in RGB or grey, upright, on white; refused if it is too large or damaged."""
     library = _pillow()
     if len(data) > MOST_BYTES:
-        raise TooLarge(f"expected a picture of at most {MOST_BYTES} bytes, got {len(data)}; make it smaller.")
+        raise TooLarge(expected=f"a picture of at most {MOST_BYTES} bytes", got=f"{len(data)}", hint="make it smaller")
     try:
         with library.open(BytesIO(data), formats=("PNG", "JPEG", "WEBP")) as image:
             if max(image.size) <= LARGEST:
                 return _plain(image)
             size = " x ".join(map(str, image.size))
-    except Exception as error:  # a decoder that is fed nonsense raises whatever comes first
+    except Exception as error:  # decoders raise all kinds of errors on damaged data
         problem = checks.shown(str(error).partition(" <")[0])  # without the address of a buffer
         raise InvalidInput(f"the picture is not a readable PNG, JPEG or WebP: {problem}.") from None
-    raise InvalidInput(f"expected a picture of at most {LARGEST} pixels per side, got {size}; make it smaller.")
+    raise InvalidInput(
+        expected=f"a picture of at most {LARGEST} pixels per side", got=f"{size}", hint="make it smaller"
+    )
 
 
 @cache
-def _pillow() -> Any:
+def _pillow() -> ModuleType:
     try:
         from PIL import Image
     except ImportError:
@@ -213,7 +217,7 @@ def _plain(image: Image) -> Image:
 
 
 def _fitted(image: Image, width: int, height: int) -> np.ndarray:
-    """The middle of a picture in this shape, a pixel being the mean of those that fall into it."""
+    """The middle of a picture in this shape; each pixel is the mean of those that it covers."""
     from PIL import Image as library
     from PIL import ImageOps
 
@@ -223,7 +227,7 @@ def _fitted(image: Image, width: int, height: int) -> np.ndarray:
 
 
 def _is_on_paper(pixels: np.ndarray) -> bool:
-    """Is the border nearly white, and the inside darker?"""
+    """Whether the border is nearly white, and the inside darker."""
     inside = np.zeros(pixels.shape, np.bool_)
     inside[1:-1, 1:-1] = True
     border = pixels[~inside]

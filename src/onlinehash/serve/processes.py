@@ -18,36 +18,39 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from prometheus_client import multiprocess, values
-
 from onlinehash.serve import logs
-from onlinehash.serve.metrics import SHARED_FOLDER
 
 #: Seconds before a reader that died is replaced.
-PATIENCE = 0.5
+RESTART_SECONDS = 0.5
 
-#: How the writer tells its readers where to listen, where it listens, and how they know that it is alive.
+#: Environment variable of prometheus_client: the folder in which the processes of one service store their metrics.
+METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+
+#: Environment variables of a reader: the listening socket, the writer's socket, and the pipe that ends with the writer.
 LISTENER, WRITER, LIFELINE = "ONLINEHASH_LISTENER", "ONLINEHASH_WRITER", "ONLINEHASH_LIFELINE"
 
 
 @contextmanager
-def shared_numbers() -> Iterator[None]:
-    """Let all processes store their metrics in one folder; call it before anything is counted."""
+def shared_metrics() -> Iterator[None]:
+    """Let all processes of a service store their metrics in one folder.
+
+    prometheus_client looks at the environment when it is imported, so nothing may have imported it before.
+    """
+    if "prometheus_client" in sys.modules:
+        raise RuntimeError("prometheus_client was imported before shared_metrics()")
     with tempfile.TemporaryDirectory(prefix="onlinehash-metrics-") as folder:
-        os.environ[SHARED_FOLDER] = folder
-        # prometheus_client has chosen another when it was imported.
-        values.ValueClass = values.MultiProcessValue()  # type: ignore[no-untyped-call]
+        os.environ[METRICS_FOLDER] = folder
         try:
             yield
         finally:
-            del os.environ[SHARED_FOLDER]
-            values.ValueClass = values.MutexValue
+            del os.environ[METRICS_FOLDER]
 
 
 class Readers(NamedTuple):
-    """The socket on which the writer hears its readers, how to start them once it does, and how to replace none.
+    """The socket on which the writer listens to its readers, and two functions.
 
-    Whoever ends a service may end all its processes at once, and the writer, which has the most to finish, is the last.
+    `start` starts the readers, once the writer listens. `retire` stops replacing those that end: a stop signal may go
+    to all processes at once, and the writer, which has the most to finish, is the last to end.
     """
 
     socket: socket.socket
@@ -71,23 +74,23 @@ def readers(n: int, listener: socket.socket, arguments: Sequence[str]) -> Iterat
             WRITER: str(folder / "writer"),
             LIFELINE: str(lifeline),
         }
-        keepers = [_Keeper(arguments, environment, (listener.fileno(), lifeline)) for _ in range(n)]
-        stack.callback(os.close, held)  # readers see its end, and stop
+        supervisors = [_Supervisor(arguments, environment, (listener.fileno(), lifeline)) for _ in range(n)]
+        stack.callback(os.close, held)  # readers notice, and stop
 
         def start() -> None:
-            for keeper in keepers:
-                keeper.start()
-                stack.callback(keeper.stop)
+            for supervisor in supervisors:
+                supervisor.start()
+                stack.callback(supervisor.stop)
 
         def retire() -> None:
-            for keeper in keepers:
-                keeper.retire()
+            for supervisor in supervisors:
+                supervisor.retire()
 
         yield Readers(private, start, retire)
 
 
-class _Keeper:
-    """One reader process, started again when it dies."""
+class _Supervisor:
+    """Runs one reader process, and starts it again when it dies."""
 
     def __init__(self, arguments: Sequence[str], environment: dict[str, str], kept: tuple[int, ...]) -> None:
         self._arguments, self._environment, self._kept = arguments, environment, kept
@@ -112,17 +115,23 @@ class _Keeper:
         while not self._stop.is_set():
             try:
                 self._process = subprocess.Popen(command, env=self._environment, pass_fds=self._kept)
-            except OSError as error:  # no memory or no room for a process now; there may be soon
+            except OSError as error:  # too little memory or too many processes; there may be room soon
                 logs.service.warning("a reader could not be started", extra={"fields": {"reason": error.strerror}})
-                self._stop.wait(PATIENCE)
+                self._stop.wait(RESTART_SECONDS)
                 continue
             if self._stop.is_set():
                 self._process.terminate()
             code = self._process.wait()
-            # Its lag is nobody's now.
-            multiprocess.mark_process_dead(self._process.pid)  # type: ignore[no-untyped-call]
-            if not self._stop.wait(PATIENCE):
+            _forget_metrics(self._process.pid)
+            if not self._stop.wait(RESTART_SECONDS):
                 logs.service.warning("a reader ended and will be replaced", extra={"fields": {"code": code}})
+
+
+def _forget_metrics(pid: int) -> None:
+    """Let the metrics no longer tell the lag of a reader that ended."""
+    from prometheus_client import multiprocess  # not before `shared_metrics`
+
+    multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
 def inherited_listener() -> socket.socket:

@@ -1,7 +1,7 @@
 """Reads that may take long: in a few threads of their own, each with a deadline.
 
 Filters and searches for many queries run here, so that they hold up neither the event loop nor the threads of others.
-They look at their deadline now and then, and end early if the time is over, the client left or the service stops.
+They check their deadline now and then, and end early if the time is over, the client disconnected or the service stops.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from starlette.types import Receive
 from onlinehash.serve.errors import BadRequest, Busy, DeadlineExceeded, Unavailable
 from onlinehash.serve.settings import Limits
 
-#: Threads for what looks cheap and for what does not, so that the one need not wait for the other. Python runs one
-#: thread at a time, and every dear one that is at work takes its share from all others.
-CHEAP, DEAR = 2, 1
+#: Threads for cheap reads and for expensive ones, so that cheap ones need not wait. Python runs one thread at a time,
+#: so every expensive one that is running slows down all others.
+CHEAP, EXPENSIVE = 2, 1
 
 T = TypeVar("T")
 
@@ -30,18 +30,18 @@ class Deadline:
 
     def __init__(self, seconds: float, stopping: threading.Event) -> None:
         self._seconds, self._until = seconds, time.monotonic() + seconds
-        self._stopping, self._is_alone = stopping, False
+        self._stopping, self._is_abandoned = stopping, False
 
-    def leave(self) -> None:
-        """The client will not read the answer."""
-        self._is_alone = True
+    def abandon(self) -> None:
+        """The client will not read the response."""
+        self._is_abandoned = True
 
     def check(self) -> None:
         """Raise if it is time to stop."""
         if self._stopping.is_set():
             raise Unavailable("the service is shutting down; retry later.")
-        if self._is_alone:
-            raise BadRequest("the client left before its answer.")
+        if self._is_abandoned:
+            raise BadRequest("the client disconnected before its response.")
         if time.monotonic() > self._until:
             raise DeadlineExceeded(
                 f"the request took longer than {self._seconds:g} s and was stopped; ask for less at once."
@@ -55,42 +55,43 @@ class Reads:
         self._limits, self._n = limits, 0
         self._stopping = threading.Event()
         self._cheap = ThreadPoolExecutor(CHEAP, "onlinehash-read")
-        self._dear = ThreadPoolExecutor(DEAR, "onlinehash-long-read")
+        self._expensive = ThreadPoolExecutor(EXPENSIVE, "onlinehash-long-read")
 
     def __len__(self) -> int:
         return self._n
 
-    async def run(self, find: Callable[[Deadline], T], receive: Receive, is_dear: bool = False) -> T:
-        """The result of a read whose request has come whole; a dear one waits for others of its kind."""
+    async def run(self, find: Callable[[Deadline], T], receive: Receive, is_expensive: bool = False) -> T:
+        """The result of a read whose whole body has arrived; an expensive one waits for others of its kind."""
         if self._n >= self._limits.reads:
             raise Busy(f"too many searches are waiting ({self._n}); retry after 1 s.")
         deadline = Deadline(self._limits.request_seconds, self._stopping)
 
         def attempt() -> T:
-            deadline.check()  # it may have waited long
+            deadline.check()  # it may have waited for a thread
             return find(deadline)
 
-        leaving = asyncio.create_task(_note_leaving(receive, deadline))
+        watch = asyncio.create_task(_watch_client(receive, deadline))
         self._n += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._dear if is_dear else self._cheap, attempt)
+            pool = self._expensive if is_expensive else self._cheap
+            return await asyncio.get_running_loop().run_in_executor(pool, attempt)
         finally:
             self._n -= 1
-            deadline.leave()  # where this task was cancelled
-            leaving.cancel()
+            deadline.abandon()  # if this task was cancelled
+            watch.cancel()
 
     def stop(self) -> None:
         """End all reads soon, and refuse others."""
         self._stopping.set()
 
     def close(self) -> None:
-        """Let go of the threads."""
+        """Release the threads."""
         self.stop()
-        for pool in (self._cheap, self._dear):
+        for pool in (self._cheap, self._expensive):
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-async def _note_leaving(receive: Receive, deadline: Deadline) -> None:
+async def _watch_client(receive: Receive, deadline: Deadline) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    deadline.leave()
+    deadline.abandon()

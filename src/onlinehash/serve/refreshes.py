@@ -15,7 +15,7 @@ from onlinehash.live.refresher import version_of
 from onlinehash.serve.errors import Unavailable
 from onlinehash.serve.writer import Writer
 
-#: Seconds between two looks at a refresh that is waited for: a thread for each who waits would be one less for others.
+#: Seconds between two checks whether a refresh has ended; waiting in threads would take these from other requests.
 PAUSE = 0.01
 
 
@@ -51,21 +51,21 @@ class Refreshes:
             _, running = await self._joined()
 
     async def begin(self) -> None:
-        """Begin a refresh, or let one follow that is running; return at once."""
+        """Begin a refresh, or queue one after that which is running; return at once."""
         needed, running = await self._joined()
         if running is not None and running.stage < needed:
             task = asyncio.create_task(self._follow())
-            self._tasks.add(task)  # or nothing would refer to it
+            self._tasks.add(task)  # an event loop keeps only a weak reference
             task.add_done_callback(self._tasks.discard)
 
     async def _follow(self) -> None:
         try:
             await self.wait()
-        except Exception:  # as for any refresh that nobody waits for; the next one says what is wrong
+        except Exception:  # nobody waits for it, and the next refresh reports what is wrong
             return
 
     async def _joined(self) -> tuple[Stage, _Running | None]:
-        """The learner's stage, and the refresh that is running: a new one, if there was none."""
+        """The learner's stage, and the running refresh; if there is none, a new one."""
         return await asyncio.wrap_future(self._writer.submit(self._join))
 
     def _join(self) -> tuple[Stage, _Running | None]:

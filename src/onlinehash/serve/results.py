@@ -1,4 +1,4 @@
-"""The schemas of answers, for the OpenAPI document; routes produce the JSON directly."""
+"""The schemas of responses, for the OpenAPI document; routes produce the JSON directly."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Id = int | str
 
 
 class Answer(Struct, kw_only=True):
-    """Every answer names the encoder of the codes it is based on."""
+    """Every response names the encoder of the codes it is based on."""
 
     encoder: int | None
 
 
 class Problem(Struct):
-    """An error: its message and, where the message has them, what was expected and what was got."""
+    """An error: its message and, where a value was checked, what was expected and what was got."""
 
     error: str
     message: str
@@ -65,14 +65,14 @@ class Items(Answer, kw_only=True):
 
 
 class RankedBy(Struct, kw_only=True):
-    """What put hits in order: the `hamming` distance of codes, or the metric `learned` from so many pairs."""
+    """What hits are sorted by: the `hamming` distance of codes, or the metric `learned` from this many pairs."""
 
     metric: Literal["hamming", "learned"]
     pairs: int | None = None
 
 
 class Found(Answer, kw_only=True):
-    """Ids and distances, nearest first; a list of lists where several queries were asked."""
+    """Ids and distances, nearest first; a list of lists for several queries."""
 
     ranked_by: RankedBy
     ids: list[Id | list[Id]]
@@ -81,7 +81,7 @@ class Found(Answer, kw_only=True):
 
 
 class FoundByPicture(Found, kw_only=True):
-    """Besides, the vector of the picture."""
+    """Hits, and the vector of the picture."""
 
     vector: list[float]
 
@@ -95,7 +95,7 @@ class Encoded(Answer, kw_only=True):
 
 
 class Map(Encoded, kw_only=True):
-    """A sample of items with their codes and, where the service knows a label, their labels."""
+    """A sample of items with their codes and, if the service has a label field, their labels."""
 
     ids: list[Id]
     labels: list[Any] | None
@@ -116,7 +116,7 @@ class Learned(Answer, kw_only=True):
 
 
 class LearnedFromClicks(Learned, kw_only=True):
-    """Besides, the pairs that were made of the clicks: query (null for a vector), item, similar, weight."""
+    """What each pair did, and the pairs made from the clicks: query (null for a vector), item, similar, weight."""
 
     pairs: list[list[Any]]
 
@@ -135,7 +135,7 @@ class Behind(Struct):
 
 
 class Refreshed(Answer, kw_only=True):
-    """Which encoder the codes are of, and how far they are behind the learner."""
+    """The serial number of the codes' encoder, and how far the codes are behind the learner."""
 
     serial: int
     behind: Behind
@@ -188,7 +188,7 @@ class Exact(Struct):
 
 
 class ComparedMethods(Answer, kw_only=True):
-    """The same query under several methods; `exact` is null where no queries are held out."""
+    """The same query under several methods; `exact` is null if no queries are held out."""
 
     methods: list[Compared]
     exact: Exact | None
@@ -203,6 +203,6 @@ class Teacher(Answer, kw_only=True):
 
 
 class Status(Struct):
-    """Is the service there; is it ready?"""
+    """Whether the service is alive, or ready."""
 
     status: str

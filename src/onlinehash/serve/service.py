@@ -1,44 +1,49 @@
 """`Service`: an index shared by many clients: searches at any time, changes one at a time.
 
 Reads go straight to the index. Changes and learning go through one `Writer`; they are counted, sent as events, and
-reported to companions (a monitor, rivals, a teacher).
+reported to observers (a quality monitor, a comparison of methods).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash.errors import InvalidInput, NotSupported
 from onlinehash.index.api import Capability, VectorIndex
-from onlinehash.serve.changes import Changes, Companion, Receipts, ranking_pairs
-from onlinehash.serve.disk_health import DiskHealth
-from onlinehash.serve.facts import Facts
-from onlinehash.serve.follower import Follower
-from onlinehash.serve.hub import Hub
-from onlinehash.serve.news import News
+from onlinehash.serve import logs
+from onlinehash.serve.changes import Changes, pairs_at_a_time, pairs_waiting, ranking_pairs
+from onlinehash.serve.comparison import METHODS, MethodComparison
+from onlinehash.serve.events import Events
+from onlinehash.serve.pictures import Pictures
+from onlinehash.serve.quality import QualityMonitor
 from onlinehash.serve.reads import Reads
 from onlinehash.serve.refreshes import Refreshes
 from onlinehash.serve.settings import Limits
+from onlinehash.serve.simulated_teacher import SimulatedTeacher
 from onlinehash.serve.writer import Writer
 
-if TYPE_CHECKING:
-    from onlinehash.serve.monitor import Monitor
-    from onlinehash.serve.pictures import Pictures
-    from onlinehash.serve.rivals import Rivals
-    from onlinehash.serve.teacher import Teacher
-
-#: How often a reader looks for what its writer changes meanwhile.
+#: Attempts of a reader to find items that its writer may have added a moment ago.
 TRIES = 3
+#: A reader that is further behind its writer, in seconds, is not ready.
+MOST_LAG = 5.0
+#: Seconds between two looks of a reader at the disk.
+FOLLOW_EVERY = 0.1
 
 T = TypeVar("T")
 
 
-class Service(Changes, Facts):
-    """An index with its statistics and companions."""
+class Service:
+    """An index with its writer, events, statistics and observers."""
 
     def __init__(
         self,
@@ -56,50 +61,69 @@ class Service(Changes, Facts):
                     f"a {'read-only ' if read_only else ''}service needs an index that supports {needed.value}, "
                     f"and {type(index).__name__} does not."
                 )
-        self.index, self.limits, self._receipts = index, limits or Limits(), Receipts(index)
+        self.index, self.limits = index, limits or Limits()
         self.label, self.pictures, self.read_only, self.demo = label, pictures, read_only, demo
-        self.hub, self.writer, self.reads = Hub(self.limits), Writer(self.limits), Reads(self.limits)
-        self.refreshes, self.disk = Refreshes(index, self.writer), DiskHealth()
-        self.monitor: Monitor | None = None
-        self.rivals: Rivals | None = None
-        self.teacher: Teacher | None = None
-        self.started = time.monotonic()
+        self.events, self.writer, self.reads = Events(self.limits), Writer(self.limits), Reads(self.limits)
+        self.changes, self.refreshes = Changes(index, self.writer), Refreshes(index, self.writer)
+        self.quality: QualityMonitor | None = None
+        self.comparison: MethodComparison | None = None
+        self.teacher: SimulatedTeacher | None = None
         self.searches = 0
         self.searches_per_second, self._searches_counted = 0.0, 0
-        self.follower = Follower(self) if read_only else None
-        self.news, self._told = News(), (0, 0)
+        self._started = time.monotonic()
+        self._follower = Follower(index) if read_only else None
+        self._announced = (0, 0)  # refreshes and serial number in the last `refreshed` event
         self._waiting = ThreadPoolExecutor(1, "onlinehash-waiting")
         self._parsing = ThreadPoolExecutor(1, "onlinehash-parsing")
 
-    @property
-    def companions(self) -> list[Companion]:
-        """All companions."""
-        found: list[Companion | None] = [self.monitor, self.rivals, self.teacher]
-        return [companion for companion in found if companion is not None]
+    # ------------------------------------------------------------------------------------------------ observers
+
+    def measure_quality(self, X: ArrayLike, y: ArrayLike) -> QualityMonitor:
+        """Measure the search continuously on held-out queries and their labels."""
+        self.quality = QualityMonitor(self.index, self.label, self.events, X, y)
+        self.changes.observers.append(self.quality)
+        return self.quality
+
+    def compare_methods(self, names: Iterable[str] = METHODS) -> MethodComparison:
+        """Run other methods on the same items and pairs; call `measure_quality` first to compare their quality too."""
+        self.comparison = MethodComparison(self.index, names, self.quality)
+        self.changes.observers.append(self.comparison)
+        return self.comparison
+
+    def simulate_teacher(
+        self, ids: ArrayLike, y: ArrayLike, seed: int = 0, pairs_per_second: float = 20.0
+    ) -> SimulatedTeacher:
+        """Teach pairs of items by their labels, once the teacher is resumed."""
+        self.teacher = SimulatedTeacher(self.index, self.changes, self.events, ids, y, seed, pairs_per_second)
+        return self.teacher
+
+    # ------------------------------------------------------------------------------------------------ start and stop
 
     def start(self) -> None:
         """Start everything that runs in the background."""
-        for companion in self.companions:
-            companion.start()
-        if self.follower is not None:
-            self.follower.start()
+        for observer in self.changes.observers:
+            observer.start()
+        if self.teacher is not None:
+            self.teacher.start()
+        if self._follower is not None:
+            self._follower.start()
 
     def stop(self) -> None:
         """Begin to stop: end reads, disconnect listeners, refuse changes. Called in the event loop."""
         self.reads.stop()
-        self.hub.close()
+        self.events.close()
         self.writer.retire()
 
     def close(self) -> None:
         """Finish the accepted changes for which there is time, then close the index."""
         self.reads.close()
         if self.teacher is not None:
-            self.teacher.stop()  # first: it still teaches
-        if self.follower is not None:
-            self.follower.stop()
+            self.teacher.stop()  # before the writer, to which it submits
+        if self._follower is not None:
+            self._follower.stop()
         self.writer.close()
-        for companion in self.companions:
-            companion.stop()
+        for observer in self.changes.observers:
+            observer.stop()
         self.index.close()
         for pool in (self._waiting, self._parsing):
             pool.shutdown(wait=False, cancel_futures=True)
@@ -116,30 +140,188 @@ class Service(Changes, Facts):
         return find()
 
     async def parsed(self, parse: Callable[[], T]) -> T:
-        """Parse a large body in a thread: one at a time, as a parser does not let anybody else run meanwhile."""
+        """Parse a large body in a thread; one at a time, because a parser keeps other threads from running."""
         return await asyncio.get_running_loop().run_in_executor(self._parsing, parse)
 
     async def waited(self, find: Callable[[], T]) -> T:
         """Call `find`, which may wait for a running change, in a thread that searches do not use."""
         return await asyncio.get_running_loop().run_in_executor(self._waiting, find)
 
-    # ------------------------------------------------------------------------------------------------ news
+    # ------------------------------------------------------------------------------------------------ events
 
-    def tell_news(self) -> None:
+    def send_events(self) -> None:
         """Send events for what happened since the last call; a task calls this ten times a second."""
-        news = self.news.take()
-        if news.count:
+        recent = self.changes.activity.take()
+        if recent.n_learned:
             counts = {"n_pairs": self.n_pairs, "ranking_pairs": ranking_pairs(self.index.learner)}
-            self.hub.tell("learned", news.learned() | counts)
-        if news.items:
-            self.hub.tell("items", {"n": len(self.index)})
+            self.events.send("learned", recent.event() | counts)
+        if recent.items_changed:
+            self.events.send("items", {"n": len(self.index)})
         state = (self.index.refreshes, self.index.serial)
-        if state != self._told:
-            self._told = state
-            self._pass_on("refreshed")
-            self.hub.tell("refreshed", self.refreshed())
+        if state != self._announced:
+            self._announced = state
+            for observer in self.changes.observers:
+                observer.refreshed()
+            self.events.send("refreshed", self.codes())
 
     def count_searches(self, seconds: float) -> None:
         """Update the search rate, `seconds` after the last update."""
         self.searches_per_second = round((self.searches - self._searches_counted) / seconds, 1)
         self._searches_counted = self.searches
+
+    # ------------------------------------------------------------------------------------------------ statistics
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs that the learner has seen."""
+        return int(getattr(self.index.learner, "n_pairs_seen_", 0))
+
+    @property
+    def n_features(self) -> int:
+        """The width of vectors; 0 before the first."""
+        return int(getattr(self.index.learner, "n_features_in_", 0))
+
+    @property
+    def has_text_ids(self) -> bool:
+        """Whether ids are strings; False while there are none."""
+        return self.index.ids_kind == "strings"
+
+    @property
+    def lag(self) -> float:
+        """Seconds since a reader last had everything that its writer had written."""
+        return 0.0 if self._follower is None else self._follower.lag
+
+    def changed_bits(self) -> np.ndarray:
+        """The hash functions in which the codes are behind the learner; none while there are no codes."""
+        with contextlib.suppress(ValueError):  # a learner that still waits has no encoder to compare
+            if self.index.encoder is not None:
+                return self.index.newest.changed_bits(self.index.encoder)
+        return np.empty(0, np.int64)
+
+    def codes(self) -> dict[str, object]:
+        """Which encoder the codes are of, and what refreshes have done so far."""
+        index = self.index
+        encoder = index.encoder
+        return {
+            "serial": index.serial,
+            "encoder": None if encoder is None else encoder.version,
+            "refreshes": index.refreshes,
+            "bits_rehashed": index.bits_rehashed,
+            "bits_flipped": index.bits_flipped,
+            "n_pairs": self.n_pairs,
+        }
+
+    def stats(self) -> dict[str, object]:
+        """All statistics."""
+        index = self.index
+        seconds = time.monotonic() - self._started
+        return self.codes() | {
+            "n": len(index),
+            "behind": {"bits": len(self.changed_bits()), "pairs": index.pairs_behind},
+            "bits_skipped": index.bits_skipped,
+            "queue": {"length": len(self.writer), "limit": self.limits.queue},
+            "searches": self.searches,
+            "searches_per_second": self.searches_per_second,
+            "learned": self.changes.activity.n_learned,
+            "waiting": pairs_waiting(index.learner),
+            "updated": self.changes.activity.n_updated,
+            "uptime": round(seconds, 3),
+            "measured": None if self.quality is None else self.quality.latest,
+            "read_only": self.read_only,
+            "lag_seconds": round(self.lag, 3),
+        }
+
+    def model(self) -> dict[str, object]:
+        """The learner, its parameters, and the encoders that are kept."""
+        index, learner = self.index, self.index.learner
+        versions = [{"serial": v.serial, "n_pairs": v.n_pairs, "version": v.encoder.version} for v in index.versions]
+        n_bits, n_models, fusion = learner.shape_of_codes
+        return {
+            "method": type(learner).__name__,
+            "parameters": {name: _plain(value) for name, value in learner.get_params(deep=False).items()},
+            "n_bits": n_bits,
+            "n_models": n_models,
+            "n_features": self.n_features,
+            "dtype": str(getattr(learner, "dtype_", np.dtype(np.float32))),
+            "fusion": fusion,
+            "version": getattr(learner, "version_", None),
+            "serial": index.serial,
+            "versions": versions,
+            "n_pairs": self.n_pairs,
+            "policy": repr(index.policy),
+            "paused": index.paused,
+        }
+
+    def about(self) -> dict[str, object]:
+        """What is served, for the page or a new client."""
+        n_bits, n_models, _ = self.index.learner.shape_of_codes
+        return {
+            "name": "onlinehash",
+            "n": len(self.index),
+            "method": type(self.index.learner).__name__,
+            "n_bits": n_bits,
+            "n_models": n_models,
+            "chunk": pairs_at_a_time(self.index.learner),
+            "n_features": self.n_features,
+            "pictures": None if self.pictures is None else self.pictures.about(),
+            "label": self.label,
+            "demo": self.demo,
+            "teacher": self.teacher is not None,
+            "compare": [] if self.comparison is None else list(self.comparison.names),
+            "read_only": self.read_only,
+            "limits": dataclasses.asdict(self.limits),
+        }
+
+    def readiness(self) -> tuple[str, int]:
+        """A status word and the HTTP status."""
+        if self.writer.closing:
+            return "stopping", 503
+        if self.lag > MOST_LAG:
+            return "behind", 503
+        if self.changes.disk.is_failing:
+            return "storage failing", 503
+        return "ready", 200
+
+
+class Follower:
+    """Keeps a reader's index up to date with its writer, in a thread of its own."""
+
+    def __init__(self, index: VectorIndex) -> None:
+        self._index = index
+        self._stop = threading.Event()
+        self._known: float | None = None  # when the last reload began
+        self._thread = threading.Thread(target=self._run, name="onlinehash-follower", daemon=True)
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._known = time.monotonic()
+        self._thread.start()
+
+    @property
+    def lag(self) -> float:
+        """Seconds since this process had everything that the writer had written; grows during a reload."""
+        return 0.0 if self._known is None else time.monotonic() - self._known
+
+    def stop(self) -> None:
+        """Stop following."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(FOLLOW_EVERY):
+            begun = time.monotonic()
+            try:
+                self._index.reload()
+                self._known = begun
+            except Exception:
+                logs.service.exception("reloading the index failed")
+
+
+def _plain(value: object) -> object:
+    """A parameter as a JSON value."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if hasattr(value, "get_params"):
+        return {"class": type(value).__name__} | {k: _plain(v) for k, v in value.get_params(deep=False).items()}
+    return repr(value)

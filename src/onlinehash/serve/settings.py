@@ -4,51 +4,64 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass, field, fields
+from typing import TypeVar
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
 
 MIB = 1 << 20
 
+N = TypeVar("N", int, float)
+
+
+def _limit(default: N, text: str, *, may_be_zero: bool = False) -> N:
+    """A limit, what it bounds (docs/reference/http.md has the same words), and the rule of its values."""
+    rule = checks.real(0, above=not may_be_zero)
+    limit: N = field(default=default, metadata={"text": text, "rule": rule})
+    return limit
+
 
 @dataclass(frozen=True)
 class Limits:
     """Limits of a service; requests beyond them get a 4xx answer and change nothing."""
 
-    body_bytes: int = 64 * MIB
-    #: Bytes of memory that one JSON body takes with what is parsed from it, as estimated; and all bodies together.
-    json_memory: int = 32 * MIB
-    memory: int = 512 * MIB
-    #: Rows of one body, values of one row, results of one query, ids of one body, results of one answer.
-    batch: int = 10_000
-    features: int = 65_536
-    k: int = 10_000
-    ids: int = 100_000
-    hits: int = 1_000_000
-    #: Waiting changes, and the bytes of their bodies.
-    queue: int = 1_024
-    queue_bytes: int = 256 * MIB
-    #: Searches that wait for one of the threads that filter or search for many queries, and seconds for one of these.
-    reads: int = 256
-    request_seconds: float = 10.0
-    #: Fields of one filter, and its values in all.
-    filter_fields: int = 64
-    filter_values: int = 10_000
-    #: Seconds from a stop signal to the end of the process.
-    stop_seconds: float = 5.0
-    #: Seconds for a whole body; for a request line and headers, or between requests; for a client to take an answer.
-    body_seconds: float = 30.0
-    idle_seconds: float = 30.0
-    #: Requests per second with the token, or else from one address, 0 for no limit; open connections; listeners to
-    #: events, in total and at one address.
-    rate: float = 0.0
-    connections: int = 1_024
-    events: int = 32
-    events_per_client: int = 8
+    body_bytes: int = _limit(64 * MIB, "bytes of one body")
+    json_memory: int = _limit(
+        32 * MIB,
+        "bytes of memory for one JSON body and what is parsed from it, as estimated from its bytes, commas and "
+        "brackets; about 6 MB of floats. Send larger arrays in a binary format",
+    )
+    memory: int = _limit(512 * MIB, "bytes of memory for the bodies of all requests that are under way")
+    batch: int = _limit(10_000, "rows of one request")
+    features: int = _limit(65_536, "values of one row")
+    k: int = _limit(10_000, "results of one query")
+    ids: int = _limit(100_000, "ids of one request")
+    hits: int = _limit(1_000_000, "results of one response")
+    queue: int = _limit(1_024, "waiting changes")
+    queue_bytes: int = _limit(256 * MIB, "bytes of the bodies of waiting changes")
+    reads: int = _limit(256, "waiting finds, and searches with a filter or for many queries")
+    request_seconds: float = _limit(10.0, "seconds for one of these")
+    filter_fields: int = _limit(64, "fields of one filter")
+    filter_values: int = _limit(10_000, "values that one filter compares with")
+    stop_seconds: float = _limit(
+        5.0, "seconds from a stop signal to the end of the process; half of it is for changes that wait"
+    )
+    body_seconds: float = _limit(30.0, "seconds for a whole body")
+    idle_seconds: float = _limit(
+        30.0, "seconds for headers, between requests, and for a client to receive its response"
+    )
+    rate: float = _limit(
+        0.0,
+        "requests per second to each process, by all who have the token together and by each address without it (of "
+        "IPv6: each /64); 0 is unlimited, and beyond loopback the default is 1000",
+        may_be_zero=True,
+    )
+    connections: int = _limit(1_024, "open connections")
+    events: int = _limit(32, "listeners to /events")
+    events_per_client: int = _limit(8, "listeners to /events from one address; behind a proxy, all have its address")
 
     def __post_init__(self) -> None:
-        rules = {f.name: checks.real(0, above=f.name != "rate") for f in fields(self)}
-        checks.parameters("the service", vars(self), rules)
+        checks.parameters("the service", vars(self), {f.name: f.metadata["rule"] for f in fields(self)})
 
 
 @dataclass(frozen=True)
@@ -69,8 +82,9 @@ class Access:
             8 <= len(self.token) <= 512 and self.token.isascii() and self.token.isprintable()
         ):
             raise InvalidInput(
-                f"expected a token of 8 to 512 visible ASCII characters, got {len(self.token)} "
-                "characters; generate one with: openssl rand -hex 32"
+                expected="a token of 8 to 512 visible ASCII characters",
+                got=f"{len(self.token)} characters",
+                hint="generate one with: openssl rand -hex 32",
             )
         if self.token is not None and " " in self.token:
             raise InvalidInput("the token contains spaces; remove them.")

@@ -28,10 +28,11 @@ def first(learner: Learner, policy: Policy | None = None) -> tuple[Head, dict[st
 def layout_of(learner: Learner) -> Layout:
     """What codes a backend for this learner has, if it is one that can be kept."""
     if not isinstance(learner, Learner):
-        raise InvalidInput(f"expected a learner, such as OnlineHashing(n_bits=64), got {checks.shown(learner)}.")
+        raise InvalidInput(expected="a learner, such as OnlineHashing(n_bits=64)", got=checks.shown(learner))
     if learner.traits.unit == "batch" and not hasattr(learner, "n_features_in_"):
         raise InvalidInput(
-            f"expected a fitted {type(learner).__name__} for an index in a database, which then owns it, got one that "
-            "has learned nothing; call fit first."
+            expected=f"a fitted {type(learner).__name__} for an index in a database, which then owns it",
+            got="one that has learned nothing",
+            hint="call fit first",
         )
     return Layout(*learner.shape_of_codes)

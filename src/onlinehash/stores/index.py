@@ -110,8 +110,9 @@ class StoreIndex(LearnerIndex):
         stored = self._state.refresh
         if stored is None:
             raise InvalidInput(
-                "expected a policy, as the one that this index was made with cannot be kept in a database, got none; "
-                "give it again by refresh=."
+                expected="a policy, as the one that this index was made with cannot be kept in a database",
+                got="none",
+                hint="give it again by refresh=",
             )
         return policies.from_specification(stored)
 

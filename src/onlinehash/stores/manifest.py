@@ -116,8 +116,9 @@ class State:
             return cls(**values)
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(
-                f"expected the head of an index in {address}, got one that is not ({checks.shown(error)}); "
-                "open it with the release of onlinehash that made it."
+                expected=f"the head of an index in {address}",
+                got=f"one that is not ({checks.shown(error)})",
+                hint="open it with the release of onlinehash that made it",
             ) from None
 
 

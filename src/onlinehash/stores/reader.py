@@ -57,7 +57,7 @@ class Reader:
     def check_open(self) -> None:
         """Refuse to read what was closed."""
         if self.closed:
-            raise InvalidInput("expected an index that is open, got one that was closed; open it again.")
+            raise InvalidInput(expected="an index that is open", got="one that was closed", hint="open it again")
 
     # ------------------------------------------------------------------------------------------------ moments
 
@@ -101,8 +101,9 @@ class Reader:
             if not rows or self.are_all_there(moment):
                 return found
         raise ServiceUnavailable(
-            f"expected an index that can be read while it is changed, got one that was cleared up {ATTEMPTS} times "
-            "meanwhile; try again when there is less to do."
+            expected="an index that can be read while it is changed",
+            got=f"one that was cleared up {ATTEMPTS} times meanwhile",
+            hint="try again when there is less to do",
         )
 
     def are_all_there(self, moment: Moment) -> bool:

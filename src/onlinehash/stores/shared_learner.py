@@ -45,7 +45,7 @@ class SharedLearner:
                 self._count_changes(state)
                 return
         raise FormatError(
-            f"expected a learner and its lessons in {self._reader.backend.address}, got some of them only."
+            expected=f"a learner and its lessons in {self._reader.backend.address}", got="some of them only"
         )
 
     def _learn_until(self, log: Log) -> None:

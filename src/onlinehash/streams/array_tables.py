@@ -24,7 +24,7 @@ def read_npy(path: str, size: int, labels: np.ndarray | None = None) -> Iterator
     columns = {"x": matrix}
     if labels is not None:
         if labels.shape != (len(matrix),):
-            raise InvalidInput(f"expected {len(matrix)} labels, one per row of {path}, got {labels.shape}.")
+            raise InvalidInput(expected=f"{len(matrix)} labels, one per row of {path}", got=f"{labels.shape}")
         columns["label"] = labels
     yield from _slices(path, "npy", columns, size)
 

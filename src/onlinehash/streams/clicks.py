@@ -78,7 +78,7 @@ def from_clicks(
 
 def _different(ids: Any, name: str) -> list[int | str]:
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
-        raise InvalidInput(f"expected a list of ids for {name}, got {checks.shown(ids)}.")
+        raise InvalidInput(expected=f"a list of ids for {name}", got=checks.shown(ids))
     found = [_id(id, name) for id in ids]
     if len(set(found)) < len(found):
         again = next(id for at, id in enumerate(found) if id in found[:at])
@@ -91,4 +91,4 @@ def _id(id: Any, name: str) -> int | str:
         return str(id)
     if isinstance(id, int | np.integer) and not isinstance(id, bool):
         return int(id)
-    raise InvalidInput(f"expected integers or strings as ids for {name}, got {checks.shown(id)}.")
+    raise InvalidInput(expected=f"integers or strings as ids for {name}", got=checks.shown(id))

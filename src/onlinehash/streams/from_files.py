@@ -48,11 +48,13 @@ def read_tables(
     """
     format = format or format_of(path)
     if format not in READERS:
-        raise InvalidInput(f"expected a format among {', '.join(READERS)}, got {format!r}.")
+        raise InvalidInput(expected=f"a format among {', '.join(READERS)}", got=f"{format!r}")
     name = os.fspath(path)
     if name == STANDARD_INPUT:
         if format not in ("jsonl", "csv"):
-            raise InvalidInput(f"expected jsonl or csv on standard input, got {format}; write it to a file first.")
+            raise InvalidInput(
+                expected="jsonl or csv on standard input", got=f"{format}", hint="write it to a file first"
+            )
     else:
         _check_readable(name)
     if labels is None:
@@ -68,7 +70,7 @@ def format_of(path: FilePath) -> str:
         return "jsonl"
     ending = Path(path).suffix.lower()
     if ending not in ENDINGS:
-        raise InvalidInput(f"expected a file that ends in {', '.join(sorted(ENDINGS))}, got {os.fspath(path)!r}.")
+        raise InvalidInput(expected=f"a file that ends in {', '.join(sorted(ENDINGS))}", got=f"{os.fspath(path)!r}")
     return ENDINGS[ending]
 
 

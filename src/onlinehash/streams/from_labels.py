@@ -113,7 +113,7 @@ class LabelPairing:
         counts = (whole(count, "a count") for count in listed(state["counts"], "counts", 3))
         self.n_points, self.n_pairs, self.n_similar = counts
         if len(self.labels) > len(self.points):
-            raise FormatError(f"expected at most {len(self.points)} labels in the reservoir, got {len(self.labels)}.")
+            raise FormatError(expected=f"at most {len(self.points)} labels in the reservoir", got=f"{len(self.labels)}")
 
 
 def key_of(label: Any) -> str:

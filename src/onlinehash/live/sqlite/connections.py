@@ -89,5 +89,7 @@ class Connections:
             raise InvalidInput(f"expected an open store, but {self._folder} was closed; open it again.")
         if self.is_inherited:
             raise InvalidInput(
-                f"expected the process that opened {self._folder}, got a fork of it; open it again with read_only=True."
+                expected=f"the process that opened {self._folder}",
+                got="a fork of it",
+                hint="open it again with read_only=True",
             )

@@ -26,7 +26,7 @@ _TAKEN = (errno.EWOULDBLOCK, errno.EACCES)  #: What it means that somebody else 
 def absolute(path: str | os.PathLike[str]) -> Path:
     """A path that stays the same when the process goes to another folder."""
     if not isinstance(path, str | os.PathLike):
-        raise InvalidInput(f"expected a folder's path, got {shown(path)}.")
+        raise InvalidInput(expected="a folder's path", got=shown(path))
     return Path(path).absolute()
 
 
@@ -39,7 +39,9 @@ def expect_store(folder: Path) -> None:
     """Refuse a folder in which there is no store, or one that lost its database."""
     if not is_store(folder):
         raise InvalidInput(
-            f"expected the folder of a live index at {folder}, got none; LiveIndex(learner, path=...) makes one."
+            expected=f"the folder of a live index at {folder}",
+            got="none",
+            hint="LiveIndex(learner, path=...) makes one",
         )
     if not (folder / DATABASE).exists():
         raise FormatError(f"{DATABASE} is missing in {folder}; restore it from a copy.")
@@ -48,11 +50,11 @@ def expect_store(folder: Path) -> None:
 def make_room(folder: Path) -> None:
     """An empty folder; what a crash left of a database that was being made is taken away."""
     if folder.exists() and not folder.is_dir():
-        raise InvalidInput(f"expected a folder's path for a store, got the file {folder}.")
+        raise InvalidInput(expected="a folder's path for a store", got=f"the file {folder}")
     make_folders(folder)
     for found in sorted(folder.iterdir()):
         if found.name != LOCK and not found.name.startswith(UNFINISHED):
-            raise InvalidInput(f"expected a new or empty folder for a store, got {folder}, which holds {found.name}.")
+            raise InvalidInput(expected="a new or empty folder for a store", got=f"{folder}, which holds {found.name}")
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -98,8 +100,9 @@ class Lock:
             import fcntl  # here, as those who only read can do without it
         except ImportError:
             raise StorageError(
-                f"expected a system with the file locks of Unix to write to {folder}, got {sys.platform}; "
-                "write it on another system, or open with read_only=True."
+                expected=f"a system with the file locks of Unix to write to {folder}",
+                got=f"{sys.platform}",
+                hint="write it on another system, or open with read_only=True",
             ) from None
         self._descriptors = [os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o644)]
         try:

@@ -71,15 +71,21 @@ def translated(folder: Path) -> Iterator[None]:
     except UnicodeDecodeError as error:  # SQLite's message quotes a damaged name
         raise FormatError(f"{folder} is damaged (a name in it is no text); restore it from a copy.") from error
     except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
-        raise InvalidInput(f"expected a folder at {folder}, got: {error.strerror}; give another path.") from error
+        raise InvalidInput(
+            f"{folder} cannot be used as a folder: {error.strerror}; give another path.",
+            expected=f"a folder at {folder}",
+            got=error.strerror,
+            hint="give another path",
+        ) from error
     except OSError as error:
         raise _storage_error(folder, error.strerror or str(error)) from error
 
 
 def _storage_error(folder: Path, problem: str) -> StorageError:
     return StorageError(
-        f"expected a disk that takes and gives what is in {folder}, got: {problem}; nothing of this call was kept, "
-        "make room or repair the disk and try again."
+        f"the disk failed to read or write {folder}: {problem}; nothing of this call was kept, make room or repair the "
+        "disk and try again.",
+        got=problem,
     )
 
 

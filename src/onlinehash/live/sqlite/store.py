@@ -80,7 +80,7 @@ class Store:
 
     def __init__(self, path: str | os.PathLike[str], read_only: bool = False, sync: str = "full") -> None:
         if sync not in SYNCS:
-            raise InvalidInput(f"expected sync to be 'full' or 'batch', got {shown(sync)}.")
+            raise InvalidInput(expected="sync to be 'full' or 'batch'", got=shown(sync))
         self.path, self.read_only, self.sync = folders.absolute(path), read_only, sync
         folders.expect_store(self.path)
         self._writer: int | None = None  # the thread that is in a transaction
@@ -119,7 +119,9 @@ class Store:
         """A new store in a new or empty folder, there as a whole or not at all."""
         folder = folders.absolute(path)
         if folders.is_store(folder):
-            raise InvalidInput(f"expected a new or empty folder for a store, got {folder}, which holds one; open it.")
+            raise InvalidInput(
+                expected="a new or empty folder for a store", got=f"{folder}, which holds one", hint="open it"
+            )
         with translated(folder):
             folders.make_room(folder)
             lock = folders.Lock(folder)
@@ -174,7 +176,7 @@ class Store:
         """A store with all that is committed now, in a new or empty folder; the writer may go on meanwhile."""
         folder = Path(target)
         if folders.is_store(folder):
-            raise InvalidInput(f"expected a new or empty folder for a backup, got {folder}, which holds a store.")
+            raise InvalidInput(expected="a new or empty folder for a backup", got=f"{folder}, which holds a store")
         with translated(folder):
             folders.make_room(folder)
             folders.remove_unfinished(folder)
@@ -484,7 +486,7 @@ class Store:
         """The numbers at these positions; a dead one would be counted twice."""
         numbers = self.numbers[positions]
         if self._numbering.any_dead(numbers):
-            raise InvalidInput("expected positions of living items, got dead ones too.")
+            raise InvalidInput(expected="positions of living items", got="dead ones too")
         return numbers
 
     def _batch(
@@ -492,7 +494,7 @@ class Store:
     ) -> Batch:
         if (rows.dtype.name, rows.shape) != (self._state.dtype, (len(numbers), self._state.width)):
             expected = f"{self._state.dtype} {(len(numbers), self._state.width)}"
-            raise InvalidInput(f"expected rows of {expected}, got {rows.dtype} {rows.shape}.")
+            raise InvalidInput(expected=f"rows of {expected}", got=f"{rows.dtype} {rows.shape}")
         return Batch(numbers, list(ids), list(payloads), np.ascontiguousarray(rows))
 
     def remove(self, positions: np.ndarray) -> None:
@@ -517,7 +519,7 @@ class Store:
         numbers = self.numbers if positions is None else self.numbers[positions]
         if codes.dtype != np.uint8 or codes.shape != (len(numbers), state.code_bytes):
             expected = f"uint8 {(len(numbers), state.code_bytes)}"
-            raise InvalidInput(f"expected codes of {expected}, got {codes.dtype} {codes.shape}.")
+            raise InvalidInput(expected=f"codes of {expected}", got=f"{codes.dtype} {codes.shape}")
         write_codes(self._connections.writer, self.path, ledger, numbers, codes)
 
     # ------------------------------------------------------------------ learner and encoders

@@ -21,7 +21,7 @@ from onlinehash.serve.settings import Limits
 
 #: Record batches of one stream.
 MOST_BATCHES = 1024
-#: Where a flatbuffer's tables have what is looked for: a message its header, a record batch its compression.
+#: Slots of flatbuffer tables: the header of a message, the compression of a record batch.
 _HEADER, _COMPRESSION = 2, 3
 
 
@@ -39,7 +39,7 @@ def from_arrow(shape: type[Shape], data: bytes, limits: Limits) -> dict[str, Any
 
 
 def _batches(pa: Any, shape: type[Shape], data: bytes, limits: Limits) -> list[Any]:
-    """All record batches, valid throughout, of the types that are read here."""
+    """All record batches, validated."""
     source = pa.BufferReader(data)
     messages = pa.ipc.MessageReader.open_stream(source)
     schema = _schema(pa, shape, messages, limits)
@@ -48,8 +48,9 @@ def _batches(pa: Any, shape: type[Shape], data: bytes, limits: Limits) -> list[A
     for message in messages:
         if message.type != "record batch":
             raise InvalidInput(
-                f"expected plain columns, got an Arrow message of type {message.type}; decode "
-                "dictionaries before sending."
+                expected="plain columns",
+                got=f"an Arrow message of type {message.type}",
+                hint="decode dictionaries before sending",
             )
         if _is_compressed(message.metadata):
             raise InvalidInput("compressed Arrow buffers are not supported; write the stream without compression.")
@@ -58,7 +59,9 @@ def _batches(pa: Any, shape: type[Shape], data: bytes, limits: Limits) -> list[A
         batch = pa.ipc.read_record_batch(message, schema)
         n_rows += batch.num_rows
         if n_rows > limits.batch:
-            raise TooLarge(f"expected at most {limits.batch} rows, got {n_rows} or more; send fewer per request.")
+            raise TooLarge(
+                expected=f"at most {limits.batch} rows", got=f"{n_rows} or more", hint="send fewer per request"
+            )
         batch.validate(full=True)
         batches.append(batch)
     if source.tell() != len(data):
@@ -69,23 +72,23 @@ def _batches(pa: Any, shape: type[Shape], data: bytes, limits: Limits) -> list[A
 
 
 def _schema(pa: Any, shape: type[Shape], messages: Any, limits: Limits) -> Any:
-    """The schema, if each column is a field of the shape, there once, and of a type that this field may have."""
+    """The schema; each column must be a field of the shape, occur once, and have a type that the field may have."""
     try:
         first = messages.read_next_message()
     except StopIteration:
-        raise BadRequest("expected an Arrow IPC stream, got an empty body.") from None
+        raise BadRequest(expected="an Arrow IPC stream", got="an empty body") from None
     if first.type != "schema":
-        raise BadRequest(f"expected an Arrow stream to begin with its schema, got a {first.type}.")
+        raise BadRequest(expected="an Arrow stream to begin with its schema", got=f"a {first.type}")
     schema = pa.ipc.read_schema(first)
     names = schema.names
     if not names or len(set(names)) < len(names) or not set(names) <= set(shape.columns):
         raise InvalidInput(
-            f"expected some of the columns {', '.join(shape.columns)}, each once, got {checks.shown(names)}."
+            expected=f"some of the columns {', '.join(shape.columns)}, each once", got=checks.shown(names)
         )
     for field in schema:
         if not _may_be(pa, field.name, field.type, field.name in shape.arrays, limits):
             wanted = "lists of numbers" if field.name in shape.arrays else "numbers, bools or strings"
-            raise InvalidInput(f"expected {wanted} in the column {field.name}, got {checks.shown(str(field.type))}.")
+            raise InvalidInput(expected=f"{wanted} in the column {field.name}", got=checks.shown(str(field.type)))
     return schema
 
 
@@ -94,7 +97,7 @@ def _may_be(pa: Any, name: str, type: Any, is_vectors: bool, limits: Limits) -> 
     if is_vectors:
         fixed = of.is_fixed_size_list(type) and type.list_size > 0  # rows of no bytes could be any number of rows
         if fixed and type.list_size > limits.features:
-            raise TooLarge(f"expected at most {limits.features} values per row of {name}, got {type.list_size}.")
+            raise TooLarge(expected=f"at most {limits.features} values per row of {name}", got=f"{type.list_size}")
         return (fixed or of.is_list(type) or of.is_large_list(type)) and _is_number(pa, type.value_type)
     return (
         of.is_string(type) or of.is_large_string(type) or (name not in ("payloads", "codes") and _is_number(pa, type))
@@ -106,7 +109,7 @@ def _is_number(pa: Any, type: Any) -> bool:
 
 
 def _is_compressed(metadata: Any) -> bool:
-    """Does a record batch's flatbuffer have the table that says how its buffers are compressed?"""
+    """Whether a record batch's flatbuffer has the table that describes compression."""
     data = metadata.to_pybytes()
     message = struct.unpack_from("<I", data)[0]
     at = _slot(data, message, _HEADER)
@@ -150,7 +153,7 @@ def _rows(name: str, piece: Any) -> np.ndarray:
 
 
 def _ragged(name: str) -> InvalidInput:
-    return InvalidInput(f"expected a rectangular array for {name}, got rows of unequal length.")
+    return InvalidInput(expected=f"a rectangular array for {name}", got="rows of unequal length")
 
 
 def _payload(text: str | None) -> dict[str, Any] | None:
@@ -159,6 +162,6 @@ def _payload(text: str | None) -> dict[str, Any] | None:
     try:
         payload = msgspec.json.decode(text, type=dict[str, Any] | None)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
-        raise InvalidInput(f"expected a JSON object for each payload, got {checks.shown(text)}.") from None
+        raise InvalidInput(expected="a JSON object for each payload", got=checks.shown(text)) from None
     refuse_repeated(text.encode())
     return payload

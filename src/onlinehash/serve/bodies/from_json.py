@@ -77,7 +77,7 @@ def _decoded(shape: type[S], data: bytes) -> S:
     try:
         body = decoder(shape).decode(data)
     except msgspec.ValidationError as error:
-        raise InvalidInput(_sentence(str(error), shape)) from None
+        raise _refusal(str(error), shape) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequest(f"the body is not JSON in UTF-8: {error}.") from None
     except RecursionError:
@@ -90,8 +90,9 @@ def refuse_many_values(data: bytes | memoryview) -> None:
     """Refuse a body with so many values that parsing would take too much memory."""
     if len(data) > MOST_VALUES and (n := bytes(data).count(b",")) >= MOST_VALUES:
         raise TooLarge(
-            f"expected at most {MOST_VALUES} JSON values, got {n + 1}; send less per request, or send "
-            "arrays as application/vnd.onlinehash."
+            expected=f"at most {MOST_VALUES} JSON values",
+            got=f"{n + 1}",
+            hint="send less per request, or send arrays as application/vnd.onlinehash",
         )
 
 
@@ -101,26 +102,28 @@ def decoder(shape: type[S]) -> msgspec.json.Decoder[S]:
     return msgspec.json.Decoder(shape)
 
 
-def _sentence(message: str, shape: type[Shape]) -> str:
-    """What msgspec says, as one sentence in the style of this library."""
+def _refusal(message: str, shape: type[Shape]) -> InvalidInput:
+    """What msgspec says, in the style of this library."""
     problem, _, path = message.rpartition(" - at `$")
     problem, place = problem or message, path.rstrip("`").removeprefix(".")
     at = f" at {place}" if place and problem is not message else ""
     if types := _TYPES.search(problem):
         wanted = " or ".join(_WORDS.get(name, name) for name in types[1].split(" | "))
-        return f"expected {wanted}{at or ' as the body'}, got {_GOT.get(types[2], types[2])}."
+        return InvalidInput(expected=wanted + (at or " as the body"), got=_GOT.get(types[2], types[2]))
     fields = ", ".join(shape.__struct_fields__)
     if (name := _quoted(problem, "Object contains unknown field ")) is not None:
-        return shape.refused.get(name) or f"the field {checks.shown(name)} is unknown; the fields are {fields}."
+        known = f"the field {checks.shown(name)} is unknown; the fields are {fields}."
+        return InvalidInput(shape.refused.get(name, known))
     if (name := _quoted(problem, "Object missing required field ")) is not None:
-        return f"the field {name} is missing; the fields are {fields}."
+        return InvalidInput(f"the field {name} is missing; the fields are {fields}.")
     if problem.endswith("out of range"):
-        return f"the number{at} is too large for a double."
+        return InvalidInput(f"the number{at} is too large for a double.")
     if problem.startswith("Expected `int` <="):
-        return f"expected a 64-bit integer{at}, got a larger one."
+        return InvalidInput(expected=f"a 64-bit integer{at}", got="a larger one")
     if problem.startswith("Invalid enum value "):
-        return f"expected float32 or float64{at}, got {checks.shown(problem.removeprefix('Invalid enum value '))}."
-    return f"the body does not fit the schema {shape.__name__}{at}: {checks.shown(problem)}."
+        got = checks.shown(problem.removeprefix("Invalid enum value "))
+        return InvalidInput(expected=f"float32 or float64{at}", got=got)
+    return InvalidInput(f"the body does not fit the schema {shape.__name__}{at}: {checks.shown(problem)}.")
 
 
 def _quoted(problem: str, beginning: str) -> str | None:

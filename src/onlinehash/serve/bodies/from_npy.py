@@ -37,13 +37,13 @@ def from_npy(data: bytes) -> np.ndarray:
     found = _HEADER.fullmatch(text)
     entries = dict(zip(found.groups()[::2], found.groups()[1::2], strict=True)) if found else {}
     if len(entries) != 3:
-        raise BadRequest(f"expected an npy header with descr, fortran_order and shape, got {checks.shown(text)}.")
+        raise BadRequest(expected="an npy header with descr, fortran_order and shape", got=checks.shown(text))
     dtype, shape = _dtype(entries["descr"]), _shape(entries["shape"])
     if entries["fortran_order"] not in ("True", "False"):
-        raise BadRequest(f"expected fortran_order to be True or False, got {checks.shown(entries['fortran_order'])}.")
+        raise BadRequest(expected="fortran_order to be True or False", got=checks.shown(entries["fortran_order"]))
     n_bytes = math.prod(shape) * dtype.itemsize
     if n_bytes != len(data) - start:
-        raise BadRequest(f"expected {n_bytes} bytes for an npy array of shape {shape}, got {len(data) - start}.")
+        raise BadRequest(expected=f"{n_bytes} bytes for an npy array of shape {shape}", got=f"{len(data) - start}")
     found_order: Literal["C", "F"] = "F" if entries["fortran_order"] == "True" else "C"
     return np.array(np.ndarray(shape, dtype, data, start, order=found_order), dtype.newbyteorder("="), order="C")
 
@@ -56,7 +56,7 @@ def _header(data: bytes) -> tuple[str, int]:
     length = int.from_bytes(data[8 : 8 + size], "little")
     start = 8 + size + length
     if length > LONGEST_HEADER:
-        raise BadRequest(f"expected an npy header of at most {LONGEST_HEADER} bytes, got {length}.")
+        raise BadRequest(expected=f"an npy header of at most {LONGEST_HEADER} bytes", got=f"{length}")
     if start > len(data):
         raise BadRequest(f"the npy header should end at byte {start}, but the body has {len(data)} bytes.")
     try:
@@ -71,7 +71,9 @@ def _dtype(descr: str) -> np.dtype:
     if len(code) == 2 and len(name) - len(code) <= 1 and code[1] in _TYPES.get(code[0], ""):
         return np.dtype(name)
     raise InvalidInput(
-        f"expected an npy array of floats, integers or bools, got dtype {checks.shown(name)}; convert it to float32."
+        expected="an npy array of floats, integers or bools",
+        got=f"dtype {checks.shown(name)}",
+        hint="convert it to float32",
     )
 
 
@@ -81,8 +83,8 @@ def _shape(text: str) -> tuple[int, ...]:
     if not parts[-1].strip():
         parts.pop()  # (3,) has one axis, and () none
     if not all(part.strip().isdigit() for part in parts):
-        raise BadRequest(f"expected the shape of an npy array, got {checks.shown(text)}.")
+        raise BadRequest(expected="the shape of an npy array", got=checks.shown(text))
     shape = tuple(int(part) for part in parts)
     if len(shape) > 2 or any(n > LONGEST_AXIS for n in shape):
-        raise InvalidInput(f"expected a matrix, got an npy array of shape {checks.shown(shape)}.")
+        raise InvalidInput(expected="a matrix", got=f"an npy array of shape {checks.shown(shape)}")
     return shape

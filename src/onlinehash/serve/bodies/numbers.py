@@ -4,10 +4,10 @@ Python's objects are what costs: a list of 512 floats is 512 of them. Here the d
 which a power of ten multiplies or divides. Up to 2**53 and 10**22 both are exact floats, so there is one rounding;
 beyond, what the first operation leaves over is kept in a second float (Dekker, *A floating-point technique for
 extending the available precision*, 1971), and the sum of both is rounded once, as the true value would be. Where that
-cannot be known (more digits, other powers, a value halfway between two floats) nothing is parsed, and the caller takes
-the long way; so it does where the text is no list of numbers.
+cannot be known (more digits, other powers, a value halfway between two floats), or the text is no list of numbers,
+nothing is parsed, and the caller uses the general parser.
 
-Positions are unsigned, as Numba asks of every other index whether it counts from the end.
+Positions are unsigned, because Numba checks of every signed index whether it counts from the end.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _COMMA, _OPEN, _CLOSE, _MINUS, _PLUS, _DOT = (ord(sign) for sign in ",[]-+.")
 
 
 def parse(data: bytes, start: int) -> tuple[np.ndarray, int] | None:
-    """The float32 values of the list that begins at `data[start]`, and where the text goes on; None: the long way."""
+    """The float32 values of the list at `data[start]`, and where the text goes on; None for the general parser."""
     text = np.frombuffer(data + b"\0", np.uint8)  # no number goes on beyond the end
     values = np.empty((len(data) - start) // 2 + 1, np.float32)  # a number and a comma each
     n, end = _parse(text, start, values)
@@ -45,9 +45,9 @@ def parse(data: bytes, start: int) -> tuple[np.ndarray, int] | None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _parse(text: np.ndarray, start: int, values: np.ndarray) -> tuple[Any, Any]:
-    """How many numbers there are, and where the list ends; -1 where it takes the long way.
+    """How many numbers there are, and where the list ends; -1 for the general parser.
 
-    One loop without functions for its parts, which would hand positions and digits to and fro through memory.
+    One loop without helper functions, which would pass positions and digits through memory.
     """
     at = _skip(text, uint64(start))
     if text[at] != _OPEN:
@@ -128,7 +128,7 @@ def _skip(text: np.ndarray, at: np.uint64) -> np.uint64:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def _scaled(digits: np.uint64, power: np.int64) -> float:
-    """The float nearest to digits * 10**power; NaN where that takes the long way."""
+    """The float nearest to digits * 10**power; NaN for the general parser."""
     if digits == _NONE:
         return 0.0
     if power < -22 or power > 22:

@@ -1,6 +1,6 @@
 """Request bodies: one class each, which parses, refuses unknown fields, and is the source of the OpenAPI schema.
 
-After `reading.read`, the fields of the types `Vector`, `Matrix` and `Points` hold NumPy arrays; msgspec sees lists.
+After `parser.read`, the fields of the types `Vector`, `Matrix` and `Points` hold NumPy arrays; msgspec sees lists.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ class Shape(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     example: ClassVar[dict[str, Any]] = {}
     #: The fields that are arrays after reading, and how many axes they may have.
     arrays: ClassVar[dict[str, tuple[int, ...]]] = {}
-    #: The fields with an entry for each row: the columns of an Arrow table, and what may be an array in our format.
+    #: Fields with an entry for each row: columns of an Arrow table, which may be arrays in our format.
     columns: ClassVar[tuple[str, ...]] = ()
-    #: Those of the columns that may have several values a row.
+    #: Columns that may have several values per row.
     grids: ClassVar[tuple[str, ...]] = ()
     one_of: ClassVar[Groups] = ()
     media: ClassVar[tuple[str, ...]] = (JSON, FORMAT)
-    #: Fields that the body cannot have although others like it do, and the sentence that says why.
+    #: Fields that similar bodies have but this one does not, and the message that says why.
     refused: ClassVar[dict[str, str]] = {}
     #: Whether no body at all means a body without fields.
     may_be_empty: ClassVar[bool] = False
@@ -141,7 +141,7 @@ class WantedItems(Shape, kw_only=True):
     columns = ("ids",)
 
 
-# ------------------------------------------------------------------ questions
+# ------------------------------------------------------------------ searches
 
 
 class Asked(Shape, kw_only=True):
@@ -243,7 +243,7 @@ class Comparison(Shape, kw_only=True):
     one_of = (("id",), ("vector",))
 
 
-# ------------------------------------------------------------------ lessons
+# ------------------------------------------------------------------ learning
 
 
 class Lesson(Shape, kw_only=True):
@@ -296,7 +296,7 @@ class Clicks(Shape, kw_only=True):
     one_of = (("query",), ("vector",))
 
 
-# ------------------------------------------------------------------ orders
+# ------------------------------------------------------------------ commands
 
 
 class RefreshOrder(Shape, kw_only=True):

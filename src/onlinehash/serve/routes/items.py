@@ -7,17 +7,18 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from msgspec import UNSET
+from numpy.typing import NDArray
 from starlette.responses import Response
 
 from onlinehash.index.api import Item
 from onlinehash.io import format
 from onlinehash.serve import results
-from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.bodies.shapes import FORMAT
-from onlinehash.serve.documents import described
 from onlinehash.serve.errors import NotFound, TooLarge
-from onlinehash.serve.exchange import done, id_in_path, parsed, retry_of
+from onlinehash.serve.openapi import described
+from onlinehash.serve.requests import id_in_path, parsed, retry_of
+from onlinehash.serve.responses import Document, answer, done
 from onlinehash.serve.service import Service
 
 MOST_LISTED = 100_000
@@ -30,31 +31,31 @@ def routes(service: Service) -> APIRouter:
     def got(id: str) -> Item:
         return service.read(lambda: index.get(id_in_path(id, service)))
 
-    def count(_: Any) -> dict[str, Any]:
+    def count(_: object) -> Document:
         return {"n": len(index)}
 
-    def added(ids: Any) -> dict[str, Any]:
+    def added(ids: NDArray[Any]) -> Document:
         return {"ids": ids.tolist(), "n": len(index)}
 
     @router.post("/v1/items", **described("Add items", shapes.NewItems, results.Added, status=201, changes=True))
     async def add(request: Request) -> Response:
         """Add items. Existing ids are refused; without ids, items are numbered automatically."""
         body, data = await parsed(request, service, shapes.NewItems)
-        change = service.add(body.ids, body.vectors, body.payloads, retry_of(request, data), len(data))
+        change = service.changes.add(body.ids, body.vectors, body.payloads, retry_of(request, data), len(data))
         return await done(change, service, added, 201)
 
     @router.patch("/v1/items", **described("Update items", shapes.ChangedItems, results.Counted, changes=True))
     async def update(request: Request) -> Response:
         """Change vectors, payloads or both of existing items, which keep their place in the order of insertion."""
         body, data = await parsed(request, service, shapes.ChangedItems)
-        change = service.update(body.ids, body.vectors, body.payloads, retry_of(request, data), len(data))
+        change = service.changes.update(body.ids, body.vectors, body.payloads, retry_of(request, data), len(data))
         return await done(change, service, count)
 
     @router.post("/v1/items/remove", **described("Remove items", shapes.Ids, results.Counted, changes=True))
     async def remove(request: Request) -> Response:
         """Remove existing items."""
         body, data = await parsed(request, service, shapes.Ids)
-        return await done(service.remove(body.ids, retry_of(request, data), len(data)), service, count)
+        return await done(service.changes.remove(body.ids, retry_of(request, data), len(data)), service, count)
 
     @router.post("/v1/items/get", **described("Get items", shapes.WantedItems, results.Items))
     async def get_many(request: Request) -> Response:
@@ -63,7 +64,9 @@ def routes(service: Service) -> APIRouter:
         most = service.limits.batch
         if body.vectors and len(body.ids) > most:
             raise TooLarge(
-                f"expected at most {most} items with their vectors, got {len(body.ids)}; request fewer at once."
+                expected=f"at most {most} items with their vectors",
+                got=f"{len(body.ids)}",
+                hint="request fewer at once",
             )
         as_format = request.headers.get("accept") == FORMAT
 
@@ -115,7 +118,7 @@ def routes(service: Service) -> APIRouter:
     async def add_one(id: str, request: Request) -> Response:
         """Add one item."""
         body, data = await parsed(request, service, shapes.NewItem)
-        change = service.add(
+        change = service.changes.add(
             [id_in_path(id, service)], body.vector[None], [body.payload], retry_of(request, data), len(data)
         )
         return await done(change, service, added, 201)
@@ -128,19 +131,21 @@ def routes(service: Service) -> APIRouter:
         body, data = await parsed(request, service, shapes.ChangedItem)
         vectors = None if body.vector is None else body.vector[None]
         payloads = None if body.payload is UNSET else [body.payload]
-        change = service.update([id_in_path(id, service)], vectors, payloads, retry_of(request, data), len(data))
+        change = service.changes.update(
+            [id_in_path(id, service)], vectors, payloads, retry_of(request, data), len(data)
+        )
         return await done(change, service, count)
 
     @router.delete("/v1/items/{id:path}", **described("Remove an item", None, results.Counted, changes=True))
     async def remove_one(id: str, request: Request) -> Response:
         """Remove one item."""
-        return await done(service.remove([id_in_path(id, service)], retry_of(request, b"")), service, count)
+        return await done(service.changes.remove([id_in_path(id, service)], retry_of(request, b"")), service, count)
 
     return router
 
 
-def _shown(item: Item, with_vector: bool) -> dict[str, Any]:
-    shown: dict[str, Any] = {"id": item.id, "payload": item.payload}
+def _shown(item: Item, with_vector: bool) -> Document:
+    shown: Document = {"id": item.id, "payload": item.payload}
     if with_vector:
         shown["vector"] = item.vector
     return shown

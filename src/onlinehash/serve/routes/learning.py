@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import Any
+from typing import cast
 
 import numpy as np
 from fastapi import APIRouter, Request
@@ -12,17 +12,18 @@ from starlette.responses import Response
 
 from onlinehash import streams
 from onlinehash.errors import NotReady
+from onlinehash.index.api import Id
 from onlinehash.learners.update import Updates
 from onlinehash.serve import logs, results
-from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.changes import Done, pairs_waiting, ranking_pairs
-from onlinehash.serve.documents import described
 from onlinehash.serve.errors import Busy, Unavailable
-from onlinehash.serve.exchange import REPLAYED_HEADER, done, parsed, retry_of
+from onlinehash.serve.openapi import described
+from onlinehash.serve.requests import parsed, retry_of
+from onlinehash.serve.responses import REPLAYED_HEADER, Document, answer, done
 from onlinehash.serve.service import Service
 
-#: Seconds between two attempts to have a refresh after a change that was made.
+#: Seconds between two attempts to refresh after a change.
 PAUSE = 0.01
 
 
@@ -30,7 +31,7 @@ def routes(service: Service) -> APIRouter:
     """The routes that teach."""
     router, index = APIRouter(tags=["learning"]), service.index
 
-    def learned(updates: Updates, change: Done) -> dict[str, Any]:
+    def learned(updates: Updates, change: Done[Updates]) -> Document:
         return {
             "loss": updates.loss,
             "step": updates.step,
@@ -41,20 +42,21 @@ def routes(service: Service) -> APIRouter:
             "n_pairs": service.n_pairs,
         }
 
-    def taught(_: Any) -> dict[str, Any]:
+    def taught(_: object) -> Document:
         return {"n_pairs": service.n_pairs}
 
     @router.post("/v1/learn", **described("Learn pairs", shapes.Lesson, results.Learned, changes=True))
     async def learn(request: Request) -> Response:
-        """Pairs of vectors or of items, and whether they are similar; one answer for each pair."""
+        """Learn pairs of vectors or of items, and whether they are similar; the response has an entry for each pair."""
         body, data = await parsed(request, service, shapes.Lesson)
         retry = retry_of(request, data)
         if body.a is not None and body.b is not None:
             A, B = (np.atleast_2d(side) for side in (body.a, body.b))
-            change = service.learn(A, B, body.similar, body.weight, retry, len(data))
+            change = service.changes.learn(A, B, body.similar, body.weight, retry, len(data))
         else:
-            ids_a, ids_b = ([side] if isinstance(side, int | str) else side for side in (body.id_a, body.id_b))
-            change = service.learn_by_id(ids_a, ids_b, body.similar, body.weight, retry, len(data))
+            change = service.changes.learn_by_id(
+                _ids(body.id_a), _ids(body.id_b), body.similar, body.weight, retry, len(data)
+            )
         if body.refresh:
             await asyncio.shield(asyncio.wrap_future(change))
             await refreshed_when_there_is_room()
@@ -64,7 +66,7 @@ def routes(service: Service) -> APIRouter:
     async def labelled(request: Request) -> Response:
         """Learn from labelled points, for learners that take them."""
         body, data = await parsed(request, service, shapes.Labelled)
-        change = service.change(
+        change = service.changes.submit(
             lambda index: index.learn_labelled(body.vectors, body.y), retry_of(request, data), len(data)
         )
         return await done(change, service, taught)
@@ -80,20 +82,23 @@ def routes(service: Service) -> APIRouter:
         )
         shown = [list(pair) for pair in zip(pairs.ids_a, pairs.ids_b, pairs.similar, pairs.weight, strict=True)]
         if not shown:
-            nothing: dict[str, Any] = {name: [] for name in ("loss", "step", "bits", "pending", "pairs")}
+            nothing: Document = {name: [] for name in ("loss", "step", "bits", "pending", "pairs")}
             counts = {"waiting": pairs_waiting(index.learner), "ranking_pairs": ranking_pairs(index.learner)}
             return answer(nothing | counts | {"n_pairs": service.n_pairs}, index.encoder)
         retry = retry_of(request, data)
         if body.vector is None:
-            change = service.learn_by_id(pairs.ids_a, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
+            ids_a = cast(list[Id], pairs.ids_a)  # the query is an item
+            change = service.changes.learn_by_id(ids_a, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
         else:
-            change = service.learn_with_items(body.vector, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
+            change = service.changes.learn_with_items(
+                body.vector, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data)
+            )
         return await done(change, service, lambda updates: learned(updates, change.result()) | {"pairs": shown})
 
     @router.post("/v1/flush", **described("Flush", None, results.Taught, changes=True))
     async def flush(request: Request) -> Response:
         """Start a feature map that is still collecting anchors, and learn an unfinished chunk."""
-        return await done(service.change(lambda index: index.flush(), retry_of(request, b"")), service, taught)
+        return await done(service.changes.submit(lambda index: index.flush(), retry_of(request, b"")), service, taught)
 
     # ------------------------------------------------------------------------------------------------ codes
 
@@ -131,8 +136,12 @@ def routes(service: Service) -> APIRouter:
     async def roll_back(request: Request) -> Response:
         """Return to an older encoder: the previous one, or the one with a serial number."""
         body, data = await parsed(request, service, shapes.Rollback)
-        change = service.change(lambda index: index.roll_back(body.serial), retry_of(request, data))
+        change = service.changes.submit(lambda index: index.roll_back(body.serial), retry_of(request, data))
         result = await asyncio.shield(asyncio.wrap_future(change))
         return await state({REPLAYED_HEADER: "true"} if result.replayed else None)
 
     return router
+
+
+def _ids(given: Id | list[Id] | None) -> list[Id]:
+    return [given] if isinstance(given, int | str) else given or []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
@@ -13,16 +13,17 @@ from onlinehash.errors import NotReady
 from onlinehash.io import files
 from onlinehash.learners.registry import RECOMMENDED
 from onlinehash.serve import results
-from onlinehash.serve.answers import answer
 from onlinehash.serve.bodies import shapes
-from onlinehash.serve.clients import client_of
-from onlinehash.serve.documents import described, example
+from onlinehash.serve.comparison import MethodComparison
 from onlinehash.serve.errors import NotFound
-from onlinehash.serve.exchange import parsed
 from onlinehash.serve.metrics import Metrics
+from onlinehash.serve.openapi import described, example
+from onlinehash.serve.requests import client_of, parsed
+from onlinehash.serve.responses import Document, answer
 from onlinehash.serve.routes.search import encoded, undisturbed
-from onlinehash.serve.sampling import sample
+from onlinehash.serve.sample import sample
 from onlinehash.serve.service import Service
+from onlinehash.serve.simulated_teacher import SimulatedTeacher
 
 MOST_ON_MAP = 2_000
 
@@ -55,7 +56,9 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         """All statistics."""
         return answer(await service.waited(service.stats), index.encoder)
 
-    @router.get("/v1/about", **described("Get facts", None, example({"name": "onlinehash", "method": RECOMMENDED})))
+    @router.get(
+        "/v1/about", **described("Get a description", None, example({"name": "onlinehash", "method": RECOMMENDED}))
+    )
     async def about() -> Response:
         """What is served, and the limits of requests."""
         return answer(service.about() | {"version": onlinehash.__version__}, index.encoder)
@@ -76,25 +79,25 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
 
     @router.post("/v1/compare", **described("Compare methods", shapes.Comparison, results.ComparedMethods))
     async def compare(request: Request) -> Response:
-        """The same query under other methods, with the same items; those that learn have learned the same pairs."""
+        """The same query under other methods, which have the same items and have learned the same pairs."""
         body, _ = await parsed(request, service, shapes.Comparison)
-        if service.rivals is None:
+        if service.comparison is None:
             raise NotFound("this service does not compare methods; start it with --compare.")
 
-        def find() -> dict[str, Any]:
-            assert service.rivals is not None
+        def find(comparison: MethodComparison) -> Document:
             vector = body.vector if body.id is None else index.vectors_of([body.id])[0]
-            return {"methods": service.rivals.compare(vector, body.k), "exact": service.rivals.exact()}
+            assert vector is not None  # a body has one of both
+            return {"methods": comparison.compare(vector, body.k), "exact": comparison.exact()}
 
-        return answer(await asyncio.to_thread(find), index.encoder)
+        return answer(await asyncio.to_thread(find, service.comparison), index.encoder)
 
     @router.get("/v1/teacher", **described("Get the teacher", None, results.Teacher))
     async def teacher() -> Response:
         """The simulated teacher of the demo."""
         return answer(_teacher(service).state(), index.encoder)
 
-    @router.post("/v1/teacher", **described("Direct the teacher", shapes.TeacherOrder, results.Teacher))
-    async def direct(request: Request) -> Response:
+    @router.post("/v1/teacher", **described("Control the teacher", shapes.TeacherOrder, results.Teacher))
+    async def control(request: Request) -> Response:
         """Start or pause the simulated teacher, or change its speed."""
         body, _ = await parsed(request, service, shapes.TeacherOrder)
         teacher = _teacher(service)
@@ -104,21 +107,21 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
             (teacher.resume if body.running else teacher.pause)()
         return answer(teacher.state(), index.encoder)
 
-    @router.get("/v1/health", **described("Is it alive?", None, results.Status))
+    @router.get("/v1/health", **described("Check that it is alive", None, results.Status))
     async def health() -> Response:
         """Whether the service is running."""
         return answer({"status": "ok"}, index.encoder)
 
-    @router.get("/v1/ready", **described("Is it ready?", None, results.Status))
+    @router.get("/v1/ready", **described("Check that it is ready", None, results.Status))
     async def ready() -> Response:
-        """Whether it takes requests: it is not stopping, nor too far behind its writer, and can store changes."""
+        """Whether it takes requests: not while it stops, is too far behind its writer, or cannot store changes."""
         status, code = service.readiness()
         return answer({"status": status}, index.encoder, code)
 
     @router.get("/metrics", **described("Get metrics", None, "text/plain"))
     async def prometheus() -> Response:
         """Counts and times for Prometheus."""
-        metrics.note()
+        metrics.update()
         return Response(await asyncio.to_thread(metrics.text), media_type="text/plain; version=0.0.4")
 
     @router.get("/events", **described("Listen to events", None, "text/event-stream"))
@@ -127,13 +130,13 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         teacher = None if service.teacher is None else service.teacher.state()
         hello = await service.waited(service.stats) | {"teacher": teacher}
         return StreamingResponse(
-            await service.hub.listen(hello, client_of(request.scope)), media_type="text/event-stream"
+            await service.events.subscribe(hello, client_of(request.scope)), media_type="text/event-stream"
         )
 
     return router
 
 
-def _teacher(service: Service) -> Any:
+def _teacher(service: Service) -> SimulatedTeacher:
     if service.teacher is None:
         raise NotFound("this service has no simulated teacher; start it with --demo.")
     return service.teacher

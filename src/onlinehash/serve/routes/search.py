@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import numpy as np
 from fastapi import APIRouter, Query, Request
@@ -15,49 +15,49 @@ from starlette.types import Receive, Scope, Send
 
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput, NotReady, UnknownId
-from onlinehash.index.api import Capability
+from onlinehash.index.api import Capability, Id
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import filters
 from onlinehash.live.queries import n_candidates
 from onlinehash.serve import results
-from onlinehash.serve.answers import answer, send_json
 from onlinehash.serve.batches import Batches
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.changes import ranking_pairs
-from onlinehash.serve.documents import described
 from onlinehash.serve.errors import Busy, NotFound, TooLarge, UnsupportedMediaType
-from onlinehash.serve.exchange import asked, body_of, parsed
+from onlinehash.serve.openapi import described
 from onlinehash.serve.pictures import MEDIA_TYPES
 from onlinehash.serve.reads import Deadline
+from onlinehash.serve.requests import asked, body_of, parsed
+from onlinehash.serve.responses import Document, answer, send_json
 from onlinehash.serve.service import Service
 
-#: Looks at an index that others change, before one is given up.
+#: Attempts at a search of several steps, while others change the index.
 TRIES = 3
 
-#: Times the hits of one answer that are found before they are counted.
+#: How many times the limit of hits may be found before they are counted.
 HITS_AT_ONCE = 8
 
-#: Up to so many queries, fields and values of a filter, or hits to rerank, a search looks cheap.
+#: Numbers of queries, of fields and values of a filter, and of hits to rerank, up to which a search is cheap.
 FEW_QUERIES, FEW_FIELDS, FEW_VALUES, FEW_RERANKED = 16, 4, 100, 1000
 
-#: Items times queries that are compared, queries that are reranked, and queries that find, between two looks at the
+#: Items times queries that are compared, queries that are reranked, and queries that find, between two checks of the
 #: deadline.
 _COMPARED_AT_ONCE, _RERANKED_AT_ONCE, _FOUND_AT_ONCE = 500_000_000, 256, 32
 
-#: What an answer says of hits in the order of their codes' distances.
-_HAMMING = {"ranked_by": {"metric": "hamming"}}
+#: In responses whose hits are sorted by the distances of their codes.
+_HAMMING: Document = {"ranked_by": {"metric": "hamming"}}
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
 def hot_routes(service: Service) -> list[Route]:
-    """Plain Starlette routes, without the overhead of FastAPI; `documents` adds them to OpenAPI."""
+    """Plain Starlette routes, without the overhead of FastAPI; `openapi` adds them to OpenAPI."""
     return [
         Route("/v1/find", Finds(service), methods=["POST"]),
         Route("/v1/search", Searches(service), methods=["POST"]),
-        Route("/v1/within", Radii(service), methods=["POST"]),
+        Route("/v1/within", RadiusSearches(service), methods=["POST"]),
     ]
 
 
@@ -69,8 +69,10 @@ class Finds:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await asked(shapes.Find, scope, receive, self._service)
-        is_dear = _is_dear(body) or min(body.k, len(self._service.index)) > FEW_RERANKED
-        response = await read(self._service, receive, lambda deadline: _find(self._service, body, deadline), is_dear)
+        is_expensive = _is_expensive(body) or min(body.k, len(self._service.index)) > FEW_RERANKED
+        response = await read(
+            self._service, receive, lambda deadline: _find(self._service, body, deadline), is_expensive
+        )
         await response(scope, receive, send)
 
 
@@ -84,7 +86,7 @@ class Searches:
         body = await asked(shapes.Query, scope, receive, self._service)
         if body.vector is None or body.where is not None or body.rerank or body.payloads:
             response = await read(
-                self._service, receive, lambda deadline: _search(self._service, body, deadline), _is_dear(body)
+                self._service, receive, lambda deadline: _search(self._service, body, deadline), _is_expensive(body)
             )
             await response(scope, receive, send)
             return
@@ -94,7 +96,7 @@ class Searches:
         await send_json(scope, send, hits | {"encoder": found.encoder.version})
 
 
-class Radii:
+class RadiusSearches:
     """`POST /v1/within`, an ASGI application."""
 
     def __init__(self, service: Service) -> None:
@@ -103,7 +105,7 @@ class Radii:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = await asked(shapes.Within, scope, receive, self._service)
         response = await read(
-            self._service, receive, lambda deadline: _within(self._service, body, deadline), _is_dear(body)
+            self._service, receive, lambda deadline: _within(self._service, body, deadline), _is_expensive(body)
         )
         await response(scope, receive, send)
 
@@ -114,11 +116,11 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/v1/rerank", **described("Rerank hits", shapes.Rerank, results.Found))
     async def rerank(request: Request) -> Response:
-        """Sort hits as find would: by their vectors, in the order that pairs have taught."""
+        """Sort hits as find would: by their vectors, in the order learned from pairs."""
         body, _ = await parsed(request, service, shapes.Rerank)
-        query: Any = body.vector if body.vector is not None else body.vectors
+        query = cast(np.ndarray, body.vector if body.vector is not None else body.vectors)  # a body has one of both
         if len({type(id) for id in body.ids}) > 1:
-            raise InvalidInput("expected integer ids, string ids, or one list of ids per vector, got a mixture.")
+            raise InvalidInput(expected="integer ids, string ids, or one list of ids per vector", got="a mixture")
         ids = np.array(body.ids, object)  # as NumPy would make strings of numbers beside a string
         hits = Hits(ids, np.zeros(ids.shape))
         encoder = index.encoder
@@ -131,15 +133,15 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/v1/search/image", **described("Search by a picture", MEDIA_TYPES, results.FoundByPicture))
     async def by_image(request: Request, k: Annotated[int, Query(ge=0, le=2**63 - 1)] = 10) -> Response:
-        """What find gives for the vector of a picture: PNG, JPEG or WebP."""
+        """Find the nearest items of a picture: PNG, JPEG or WebP."""
         if service.pictures is None:
             raise NotFound("this index cannot search by picture; start the service with --pictures.")
         if k > service.limits.k:
-            raise TooLarge(f"expected k of at most {service.limits.k}, got {k}.")
+            raise TooLarge(expected=f"k of at most {service.limits.k}", got=f"{k}")
         data = await body_of(request.receive, service.limits)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in MEDIA_TYPES:
-            raise UnsupportedMediaType(f"expected {', '.join(MEDIA_TYPES)}, got {kind[:80]!r}.")
+            raise UnsupportedMediaType(expected=f"{', '.join(MEDIA_TYPES)}", got=f"{kind[:80]!r}")
 
         vector = await asyncio.to_thread(service.pictures.vector_of, data)
 
@@ -160,13 +162,13 @@ def routes(service: Service) -> APIRouter:
     return router
 
 
-async def read(service: Service, receive: Receive, find: Callable[[Deadline], T], is_dear: bool) -> T:
-    """Call `find` where reads may take long, with its deadline."""
-    return await service.reads.run(lambda deadline: service.read(lambda: find(deadline)), receive, is_dear)
+async def read(service: Service, receive: Receive, find: Callable[[Deadline], T], is_expensive: bool) -> T:
+    """Call `find` in a thread for reads, with a deadline."""
+    return await service.reads.run(lambda deadline: service.read(lambda: find(deadline)), receive, is_expensive)
 
 
-def _is_dear(body: shapes.Asked | shapes.Find) -> bool:
-    """Whether a search looks as if it took long: one for many queries, or with a large filter."""
+def _is_expensive(body: shapes.Asked | shapes.Find) -> bool:
+    """Whether a search is likely to take long: one for many queries, or with a large filter."""
     codes = None if isinstance(body, shapes.Find) else body.codes
     queries = next((many for many in (body.vectors, body.ids, codes) if many is not None), ())
     where = body.where or {}
@@ -181,7 +183,9 @@ def undisturbed(find: Callable[[], T]) -> T:
     return find()
 
 
-def encoded(service: Service, ids: Any, vectors: Any, more: dict[str, Any] | None = None) -> Response:
+def encoded(
+    service: Service, ids: list[Id] | None, vectors: np.ndarray | None, more: Document | None = None
+) -> Response:
     """The codes of items, or of vectors."""
     index = service.index
     encoder = index.encoder
@@ -211,7 +215,7 @@ def _find(service: Service, body: shapes.Find, deadline: Deadline) -> Response:
 
 
 def _joined(parts: list[Hits]) -> Hits | None:
-    """The hits of all queries, unless items came or went meanwhile and some found fewer than others."""
+    """The hits of all queries; None if items were added or removed meanwhile, so that some found fewer than others."""
     if len({hits.ids.shape[1] for hits in parts}) > 1:
         return None
     return Hits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -245,20 +249,23 @@ def _search(service: Service, body: shapes.Query, deadline: Deadline) -> Respons
 
 def _within(service: Service, body: shapes.Within, deadline: Deadline) -> Response:
     found, encoder = _found_within(service, _asked(service, body), body, deadline)
-    if body.code is not None:
+    if body.code is not None and isinstance(found, list):
         (found,) = found
     if isinstance(found, Hits):
         service.searches += 1
         return answer(_lists(found, _HAMMING) | _payloads(service, found.ids, body.payloads), encoder)
     service.searches += len(found)
-    lists = {"ids": [hits.ids.tolist() for hits in found], "distances": [hits.distances for hits in found]} | _HAMMING
+    ids = [hits.ids.tolist() for hits in found]
+    lists: Document = {"ids": ids, "distances": [hits.distances for hits in found], **_HAMMING}
     if body.payloads:
-        lists["payloads"] = [service.index.payloads_of(ids) for ids in lists["ids"]]
+        lists["payloads"] = [service.index.payloads_of(row) for row in ids]
     return answer(lists, encoder)
 
 
-def _found_within(service: Service, query: Any, body: shapes.Within, deadline: Deadline) -> tuple[Any, Encoder]:
-    """All hits, by one encoder; a few queries at a time, so that too many are refused before they fill the memory."""
+def _found_within(
+    service: Service, query: np.ndarray | Codes, body: shapes.Within, deadline: Deadline
+) -> tuple[Hits | list[Hits], Encoder]:
+    """All hits, from one encoder; a few queries at a time, so that too many are refused before they fill the memory."""
     index, where = service.index, _filter(service, body, deadline)
     if not isinstance(query, Codes) and np.ndim(query) == 1:
         hits, encoder = index.found_within(query, body.radius, where)
@@ -283,13 +290,13 @@ def _found_within(service: Service, query: Any, body: shapes.Within, deadline: D
 
 
 def _in_parts(
-    queries: Any,
+    queries: np.ndarray | Codes,
     step: int,
     find: Callable[[Any], tuple[T, Encoder]],
     join: Callable[[list[T]], R | None],
     look: Callable[[list[T]], None],
 ) -> tuple[R, Encoder]:
-    """What is found for a few queries at a time, by one encoder; parts that do not fit together are found again."""
+    """The hits of a few queries at a time, from one encoder; if the index changes in between, all start again."""
     step = max(step, 1)
     for _ in range(TRIES):
         found: list[T] = []
@@ -310,7 +317,7 @@ def _in_parts(
 
 
 def _filter(service: Service, body: shapes.Asked | shapes.Find, deadline: Deadline) -> Any:
-    """The filter of a request, within the limits and the time that it has."""
+    """The checked filter of a request, which indexes take as they take a mapping."""
     if body.where is None:
         return None
     limits = service.limits
@@ -322,7 +329,7 @@ def _refuse_many(service: Service, n: int) -> None:
         raise TooLarge(f"the answer has {n} hits, more than the limit of {service.limits.hits}; ask for fewer.")
 
 
-def _asked(service: Service, body: shapes.Asked) -> Any:
+def _asked(service: Service, body: shapes.Asked) -> np.ndarray | Codes:
     """What to search for: vectors, or codes."""
     if body.code is not None or body.codes is not None:
         return _codes(service, [body.code or ""] if body.codes is None else body.codes)
@@ -361,29 +368,29 @@ def _codes(service: Service, texts: list[str]) -> Codes:
     try:
         rows = [bytes.fromhex(text) for text in texts]
     except ValueError:
-        raise InvalidInput("expected codes as hexadecimal strings, got something else.") from None
+        raise InvalidInput(expected="codes as hexadecimal strings", got="something else") from None
     for row in rows:
         if len(row) != width:
-            raise InvalidInput(f"expected codes of {width} bytes, got one of {len(row)}.")
+            raise InvalidInput(expected=f"codes of {width} bytes", got=f"one of {len(row)}")
     packed = np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), width)
     return Codes.from_rows(packed, encoder.n_bits, encoder.n_models).checked()
 
 
-def _lists(hits: Hits, ranked_by: dict[str, Any]) -> dict[str, Any]:
+def _lists(hits: Hits, ranked_by: Document) -> Document:
     return {"ids": _plain(hits.ids), "distances": hits.distances} | ranked_by
 
 
-def _learned(service: Service) -> dict[str, Any]:
-    """What an answer says of hits that the learned metric will put in order, which may learn more meanwhile."""
+def _learned(service: Service) -> Document:
+    """In responses whose hits are sorted by the learned metric; taken first, because it may learn more meanwhile."""
     return {"ranked_by": {"metric": "learned", "pairs": ranking_pairs(service.index.learner)}}
 
 
-def _plain(ids: np.ndarray) -> Any:
-    """Ids as orjson takes them."""
+def _plain(ids: np.ndarray) -> object:
+    """Ids in a form that orjson takes."""
     return ids if ids.dtype == np.int64 and ids.flags.c_contiguous else ids.tolist()
 
 
-def _payloads(service: Service, ids: np.ndarray, wanted: bool) -> dict[str, Any]:
+def _payloads(service: Service, ids: np.ndarray, wanted: bool) -> Document:
     if not wanted:
         return {}
     rows = ids.tolist()

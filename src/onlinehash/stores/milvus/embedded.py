@@ -26,8 +26,8 @@ def checked(path: str) -> str:
     file = Path(path).absolute().resolve()
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,36}", file.name) or not file.parent.is_dir():
         raise InvalidInput(
-            "expected a file in a folder that is there, with a name of at most 36 letters, digits and ._- for Milvus, "
-            f"got {checks.shown(path)}."
+            expected="a file in a folder that is there, with a name of at most 36 letters, digits and ._- for Milvus",
+            got=checks.shown(path),
         )
     return str(file)
 
@@ -39,11 +39,13 @@ def start(file: str) -> str:
         where: str | None = servers.start_and_get_uri(file)
         if where is None:
             raise ServiceUnavailable(
-                f"expected Milvus to open {file}, got no engine for it; close it in the process that has it open."
+                expected=f"Milvus to open {file}",
+                got="no engine for it",
+                hint="close it in the process that has it open",
             )
         if not _users[file] and not _answers(where.removeprefix("unix:")):
             servers.release_server(file)
-            raise ServiceUnavailable(f"expected Milvus to open {file} in {_PATIENCE:.0f} seconds, got no answer.")
+            raise ServiceUnavailable(expected=f"Milvus to open {file} in {_PATIENCE:.0f} seconds", got="no answer")
         _users[file] += 1
         return where
 

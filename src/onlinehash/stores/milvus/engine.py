@@ -109,7 +109,9 @@ class Engine:
                 inserted = self._client.insert(collection, some, timeout=_PATIENCE)["insert_count"]
             if inserted != len(some):
                 raise StorageError(
-                    f"expected Milvus at {self.address} to keep {len(some)} rows, got {inserted}; check its room."
+                    expected=f"Milvus at {self.address} to keep {len(some)} rows",
+                    got=f"{inserted}",
+                    hint="check its room",
                 )
 
     def delete(self, collection: str, which: str) -> None:
@@ -217,8 +219,7 @@ def _checked(address: str) -> tuple[str, str]:
     parts = urlsplit(address) if isinstance(address, str) else None
     if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
         raise InvalidInput(
-            "expected a file that ends in .db or http://host:port as the address of Milvus, "
-            f"got {checks.shown(address)}."
+            expected="a file that ends in .db or http://host:port as the address of Milvus", got=checks.shown(address)
         )
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}", ""
 

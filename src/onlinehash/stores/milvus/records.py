@@ -60,8 +60,9 @@ class Records:
         told = json.loads(_joined(heads[number, writer]))
         if told["format"] != _FORMAT:
             raise FormatError(
-                f"expected format {_FORMAT} of an index in {self.address}, got {told['format']}; "
-                "use the version of onlinehash that wrote it."
+                expected=f"format {_FORMAT} of an index in {self.address}",
+                got=f"{told['format']}",
+                hint="use the version of onlinehash that wrote it",
             )
         head = Head(told["epoch"], told["state"])
         return Standing(number, writer, head, Layout(*told["layout"]), told["writing"], told["dropped"])
@@ -137,6 +138,7 @@ def _portions(texts: Sequence[str], size: int) -> list[list[str]]:
 def another_writer(address: str) -> StorageError:
     """The error for who is not the only one that writes."""
     return StorageError(
-        f"expected to be the only one that changes the index in {address}, got another writer; "
-        "open it again when that one has stopped."
+        expected=f"to be the only one that changes the index in {address}",
+        got="another writer",
+        hint="open it again when that one has stopped",
     )

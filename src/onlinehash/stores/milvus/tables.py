@@ -41,8 +41,8 @@ class Tables:
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]{0,99}", name):
             raise InvalidInput(
-                f"expected a name of letters, digits and underscores, at most 100 of them and no digit first, "
-                f"got {checks.shown(name)}."
+                expected="a name of letters, digits and underscores, at most 100 of them and no digit first",
+                got=checks.shown(name),
             )
         self.items, self.codes, self.records = (f"{name}_{part}" for part in ("items", "codes", "records"))
 
@@ -82,11 +82,11 @@ def check_fits(ids: Sequence[str], vectors: np.ndarray) -> None:
     """Refuse what has no room in a row; payloads always have."""
     longest = max((len(id.encode()) for id in ids), default=0)
     if longest > _TEXT:
-        raise InvalidInput(f"expected ids of at most {_TEXT} bytes in Milvus, got one of {longest}.")
+        raise InvalidInput(expected=f"ids of at most {_TEXT} bytes in Milvus", got=f"one of {longest}")
     if len(vectors) and vectors[0].nbytes > _BYTES:
         most = _BYTES // vectors.itemsize
         raise InvalidInput(
-            f"expected vectors of at most {most} numbers of type {vectors.dtype} in Milvus, got {vectors.shape[1]}."
+            expected=f"vectors of at most {most} numbers of type {vectors.dtype} in Milvus", got=f"{vectors.shape[1]}"
         )
 
 

@@ -81,8 +81,9 @@ class PostgresBackend(Backend):
             except psycopg.errors.SerializationFailure:  # what was cut off has just come to its end on some server
                 connection.execute("ROLLBACK AND CHAIN")
         raise ServiceUnavailable(
-            f"expected the servers of {self.address} to finish what they were doing, got none of it in {_TRIES} tries; "
-            "try again."
+            expected=f"the servers of {self.address} to finish what they were doing",
+            got=f"none of it in {_TRIES} tries",
+            hint="try again",
         )
 
     def _note(self) -> None:
@@ -182,7 +183,7 @@ class PostgresBackend(Backend):
 
 def _head(row: tuple[Any, ...] | None) -> Head:
     if row is None:
-        raise FormatError("expected a row in the table head of an index, got none; restore a backup.")
+        raise FormatError(expected="a row in the table head of an index", got="none", hint="restore a backup")
     return Head(row[0], json.loads(row[1]))
 
 
@@ -193,12 +194,13 @@ def _chosen(connection: Connection, about: About, search: str | None) -> str:
     checks.parameters("PostgresIndex", {"search": search}, {"search": checks.one_of(None, *MODES)})
     if search in pgvector.APPROXIMATE:
         raise InvalidInput(
-            f"expected an index that was made with search={search!r} for that, got one of {about.search!r}; "
-            "make a new one."
+            expected=f"an index that was made with search={search!r} for that",
+            got=f"one of {about.search!r}",
+            hint="make a new one",
         )
     if (
         search == "pgvector"
         and not connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone()
     ):
-        raise InvalidInput("expected a database with pgvector for search='pgvector', got one without it.")
+        raise InvalidInput(expected="a database with pgvector for search='pgvector'", got="one without it")
     return search

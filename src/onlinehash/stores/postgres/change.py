@@ -32,7 +32,7 @@ class PostgresChange(Change):
         unfit = next((id for id in ids if "\0" in id), None)
         if unfit is not None:
             raise InvalidInput(
-                f"expected ids without the character 0, which PostgreSQL cannot hold, got {checks.shown(unfit)}."
+                expected="ids without the character 0, which PostgreSQL cannot hold", got=checks.shown(unfit)
             )
         self._append("items", *rows.of_items(born, places, ids, vectors, payloads))
 

@@ -35,8 +35,8 @@ def parts(address: Any) -> dict[str, Any]:
     try:
         return dict(conninfo.conninfo_to_dict(address))
     except (psycopg.ProgrammingError, AttributeError, UnicodeError):
-        raise InvalidInput(  # without the address, which may have a password in it
-            "expected the address of a database, such as postgresql://user@host:5432/name, got something else."
+        raise InvalidInput(
+            expected="the address of a database, such as postgresql://user@host:5432/name", got="something else"
         ) from None
 
 
@@ -54,8 +54,8 @@ def checked_schema(schema: Any) -> str:
     """A name that can stand in SQL between quotes."""
     if not isinstance(schema, str) or not _NAME.fullmatch(schema):
         raise InvalidInput(
-            "expected the schema's name to be of small letters, digits and _, and to begin with no digit, "
-            f"got {checks.shown(schema)}."
+            expected="the schema's name to be of small letters, digits and _, and to begin with no digit",
+            got=checks.shown(schema),
         )
     return schema
 

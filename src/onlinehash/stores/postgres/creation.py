@@ -64,8 +64,9 @@ def _addresses(shards: Any) -> list[str]:
         raise InvalidInput("expected a list of addresses, one for each server that holds rows, as shards.")
     if len(shards) == 1:
         raise InvalidInput(
-            "expected the addresses of two servers or more as shards, got one; without shards the first server holds "
-            "all rows."
+            expected="the addresses of two servers or more as shards",
+            got="one",
+            hint="without shards the first server holds all rows",
         )
     return list(shards)
 

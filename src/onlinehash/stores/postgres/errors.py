@@ -39,7 +39,7 @@ def told(address: str) -> Iterator[None]:
         yield
     except psycopg_pool.PoolTimeout:
         raise ServiceUnavailable(
-            f"expected PostgreSQL at {address} to give a connection in time, got none; try again when it runs."
+            expected=f"PostgreSQL at {address} to give a connection in time", got="none", hint="try again when it runs"
         ) from None
     except psycopg.Error as error:
         meaning = _meaning(error)

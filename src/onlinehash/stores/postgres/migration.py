@@ -61,8 +61,9 @@ def refuse_newer(about: About, schema: str) -> None:
     """What a later version made is none of ours."""
     if about.format > FORMAT:
         raise FormatError(
-            f"expected format {FORMAT} or older in the schema {schema}, got {about.format}; "
-            "it was made by a newer version of onlinehash: upgrade this one."
+            expected=f"format {FORMAT} or older in the schema {schema}",
+            got=f"{about.format}",
+            hint="it was made by a newer version of onlinehash: upgrade this one",
         )
 
 
@@ -71,6 +72,7 @@ def check_format(about: About, schema: str) -> None:
     refuse_newer(about, schema)
     if about.format < FORMAT:
         raise FormatError(
-            f"expected format {FORMAT} in the schema {schema}, got {about.format}; its owner brings it there with "
-            f"`onlinehash postgres migrate ADDRESS --schema {schema}`."
+            expected=f"format {FORMAT} in the schema {schema}",
+            got=f"{about.format}",
+            hint=f"its owner brings it there with `onlinehash postgres migrate ADDRESS --schema {schema}`",
         )

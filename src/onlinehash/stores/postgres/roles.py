@@ -35,7 +35,9 @@ def check_role(connection: Connection, role: str) -> None:
         or not connection.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,)).fetchone()
     ):
         raise InvalidInput(
-            f"expected the name of a role that is there, got {checks.shown(role)}; make it with CREATE ROLE ... LOGIN."
+            expected="the name of a role that is there",
+            got=checks.shown(role),
+            hint="make it with CREATE ROLE ... LOGIN",
         )
 
 

@@ -92,7 +92,9 @@ def make_room(connection: Connection, schema: str) -> None:
     """The schema, which may be there if it is empty."""
     encoding = connection.execute("SHOW server_encoding").fetchone()
     if encoding != ("UTF8",):
-        raise InvalidInput(f"expected a database whose encoding is UTF8, got {encoding and encoding[0]}; make another.")
+        raise InvalidInput(
+            expected="a database whose encoding is UTF8", got=f"{encoding and encoding[0]}", hint="make another"
+        )
     if connection.execute("SELECT to_regnamespace(%s)", (f'"{schema}"',)).fetchone() == (None,):
         connection.execute(f'CREATE SCHEMA "{schema}"')
     taken = connection.execute(
@@ -100,8 +102,9 @@ def make_room(connection: Connection, schema: str) -> None:
     ).fetchone()
     if taken:
         raise InvalidInput(
-            f"expected nothing in the schema {schema}, got {taken[0]} in it; open the index that is there with "
-            "PostgresIndex.open, or choose another schema."
+            expected=f"nothing in the schema {schema}",
+            got=f"{taken[0]} in it",
+            hint="open the index that is there with PostgresIndex.open, or choose another schema",
         )
 
 
@@ -109,7 +112,7 @@ def need_pgvector(connection: Connection) -> None:
     """The extension, which somebody with the right to do so may have to install."""
     if not connection.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'").fetchone():
         raise InvalidInput(
-            "expected a server with pgvector for this mode of search, got one without; install it there."
+            expected="a server with pgvector for this mode of search", got="one without", hint="install it there"
         )
     connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
 
@@ -128,12 +131,15 @@ def read_about(connection: Connection, schema: str) -> About:
     there = connection.execute("SELECT to_regclass(%s)", (f'"{schema}".about',)).fetchone()
     if there == (None,):
         raise InvalidInput(
-            f"expected an index in the schema {schema}, got none; PostgresIndex.create or "
-            "`onlinehash postgres create` makes one."
+            expected=f"an index in the schema {schema}",
+            got="none",
+            hint="PostgresIndex.create or `onlinehash postgres create` makes one",
         )
     row = connection.execute(
         f'SELECT format, n_bits, n_models, fusion, chunk_bits, search, n_shards FROM "{schema}".about'
     ).fetchone()
     if row is None:
-        raise FormatError(f"expected a row in the table about of the schema {schema}, got none; restore a backup.")
+        raise FormatError(
+            expected=f"a row in the table about of the schema {schema}", got="none", hint="restore a backup"
+        )
     return About(row[0], Layout(*row[1:4]), *row[4:])

@@ -22,7 +22,7 @@ from onlinehash.serve.bodies.shapes import FORMAT, JSON, NPY, Shape
 from onlinehash.serve.errors import BadRequest, TooLarge, UnsupportedMediaType
 from onlinehash.serve.settings import Limits
 
-#: Which limit the length of a field has. Rows of vectors are checked where the vectors are.
+#: The limit on the length of each field. Rows of vectors are checked in `_array`.
 _LENGTHS = {
     "ids": "ids",
     "id_a": "ids",
@@ -53,18 +53,18 @@ def read(shape: type[S], content_type: str, data: bytes, query: Mapping[str, str
         body = from_json(shape, data)
     elif kind not in shape.media:
         wanted = " or ".join(shape.media)
-        raise UnsupportedMediaType(f"expected a body of {wanted}, got {checks.shown(kind) if kind else 'no kind'}.")
+        raise UnsupportedMediaType(expected=f"a body of {wanted}", got=f"{(checks.shown(kind) if kind else 'no kind')}")
     elif kind == FORMAT:
         _refuse_query(query)
         body = from_format(shape, data)
     else:
         arrays = {"vectors": from_npy(data)} if kind == NPY else from_arrow(shape, data, limits)
-        body = _beside(shape, arrays, query)
+        body = _with_query(shape, arrays, query)
     _check(body, limits)
     return body
 
 
-# ------------------------------------------------------------------ beside a body
+# ------------------------------------------------------------------ query parameters
 
 
 def _refuse_query(query: Mapping[str, str]) -> None:
@@ -73,8 +73,8 @@ def _refuse_query(query: Mapping[str, str]) -> None:
         raise InvalidInput(f"query parameter {name} is not allowed with this content type; put it into the body.")
 
 
-def _beside(shape: type[S], columns: dict[str, Any], query: Mapping[str, str]) -> S:
-    """A body of columns, and of query parameters for the other fields."""
+def _with_query(shape: type[S], columns: dict[str, Any], query: Mapping[str, str]) -> S:
+    """A body whose arrays are columns, and whose other fields are query parameters."""
     fields: dict[str, Any] = {name: [] if isinstance(value, np.ndarray) else value for name, value in columns.items()}
     for name, text in query.items():
         if name in columns or name == "dtype":
@@ -85,7 +85,7 @@ def _beside(shape: type[S], columns: dict[str, Any], query: Mapping[str, str]) -
             fields[name] = msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             raise BadRequest(
-                f"expected JSON for the query parameter {checks.shown(name)}, got {checks.shown(text)}."
+                expected=f"JSON for the query parameter {checks.shown(name)}", got=checks.shown(text)
             ) from None
     body = from_plain(shape, fields)
     for name, value in columns.items():
@@ -104,10 +104,12 @@ def _check(body: Shape, limits: Limits) -> None:
     for name, limit in _bounded(shape):
         value = getattr(body, name)
         if value is not None and isinstance(value, list | np.ndarray) and (n := _count(value)) > getattr(limits, limit):
-            raise TooLarge(f"expected at most {getattr(limits, limit)} {name}, got {n}; send fewer per request.")
+            raise TooLarge(
+                expected=f"at most {getattr(limits, limit)} {name}", got=f"{n}", hint="send fewer per request"
+            )
     k = getattr(body, "k", None)
     if k is not None and k > limits.k:
-        raise TooLarge(f"expected k to be at most {limits.k}, got {k}.")
+        raise TooLarge(expected=f"k to be at most {limits.k}", got=f"{k}")
     for name, axes in shape.arrays.items():
         value = getattr(body, name)
         if value is not None:
@@ -120,7 +122,7 @@ def _bounded(shape: type[Shape]) -> tuple[tuple[str, str], ...]:
 
 
 def _count(value: list[Any] | np.ndarray) -> int:
-    """How many there are; hits of several queries, and labels of several classes, count all."""
+    """The number of values, in all rows."""
     if isinstance(value, np.ndarray):
         return int(value.size)
     if not value or not isinstance(value[0], list):
@@ -140,16 +142,18 @@ def _refuse_several(body: Shape, groups: tuple[tuple[str, ...], ...]) -> None:
     given = tuple([name for name in _names(groups) if getattr(body, name) is not None])
     if given not in groups:
         wanted = " or ".join(" and ".join(group) for group in groups)
-        raise InvalidInput(f"expected one of {wanted}, got {' and '.join(given) or 'none of them'}.")
+        raise InvalidInput(expected=f"one of {wanted}", got=f"{' and '.join(given) or 'none of them'}")
 
 
 def _array(value: Any, name: str, axes: tuple[int, ...], dtype: str, limits: Limits) -> np.ndarray:
     """An array of as many axes as it should have, within the limits."""
     n_rows, width = _size(value)
     if n_rows > limits.batch:
-        raise TooLarge(f"expected at most {limits.batch} rows of {name}, got {n_rows}; send fewer per request.")
+        raise TooLarge(
+            expected=f"at most {limits.batch} rows of {name}", got=f"{n_rows}", hint="send fewer per request"
+        )
     if width > limits.features:
-        raise TooLarge(f"expected at most {limits.features} values per row of {name}, got {width}.")
+        raise TooLarge(expected=f"at most {limits.features} values per row of {name}", got=f"{width}")
     if isinstance(value, list):
         try:
             with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, which the index refuses
@@ -158,7 +162,7 @@ def _array(value: Any, name: str, axes: tuple[int, ...], dtype: str, limits: Lim
             value = checks.matrix(value, name)  # which says what is wrong with it
     if value.ndim not in axes:
         if axes == (1,):
-            raise InvalidInput(f"expected one vector for {name}, got shape {value.shape}.")
+            raise InvalidInput(expected=f"one vector for {name}", got=f"shape {value.shape}")
         checks.matrix(value, name)
     return value
 

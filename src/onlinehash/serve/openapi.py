@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from fastapi import FastAPI
@@ -11,11 +11,16 @@ from fastapi.openapi.utils import get_openapi
 import onlinehash
 from onlinehash.serve import results
 from onlinehash.serve.bodies import shapes
-from onlinehash.serve.exchange import KEY_HEADER, LONGEST_KEY, REPLAYED_HEADER
+from onlinehash.serve.requests import KEY_HEADER, LONGEST_KEY
+from onlinehash.serve.responses import REPLAYED_HEADER
 
 REF = "#/components/schemas/{name}"
 
-#: Every status that is no success, and when it comes.
+#: The schema of a body, or its media types; that of a response, its media type, or an example.
+Body: TypeAlias = type[shapes.Shape] | tuple[str, ...]
+Result: TypeAlias = type[msgspec.Struct] | str | dict[str, Any]
+
+#: Every error status, and when it is sent.
 PROBLEMS = {
     400: "The body is not what its content type says: not JSON, truncated, not UTF-8, nested too deep.",
     401: "The token is missing or wrong.",
@@ -42,8 +47,10 @@ DESCRIPTION = (
 )
 
 
-def described(summary: str, body: Any, result: Any, *, status: int = 200, changes: bool = False) -> dict[str, Any]:
-    """What FastAPI is told of a route; `body` and `result` are shapes, or media types."""
+def described(
+    summary: str, body: Body | None, result: Result, *, status: int = 200, changes: bool = False
+) -> dict[str, Any]:
+    """The arguments that describe a route to FastAPI; `body` and `result` are schemas, or media types."""
     responses: dict[int | str, dict[str, Any]] = {
         status: {"description": "Done.", "content": _content(result), "headers": {}},
         **{code: _problem(code) for code in PROBLEMS},
@@ -55,7 +62,7 @@ def described(summary: str, body: Any, result: Any, *, status: int = 200, change
             {"name": KEY_HEADER, "in": "header", "required": False, "schema": key,
              "description": "Makes a retry safe: a request with a key that was used is not done again."}
         ]  # fmt: skip
-        replayed = {"description": "true where this is the answer to an earlier request.", "schema": {"type": "string"}}
+        replayed = {"description": "true if this is the response to an earlier request.", "schema": {"type": "string"}}
         responses[status]["headers"][REPLAYED_HEADER] = replayed
     if body is not None:
         extra["requestBody"] = {"required": True, "content": _body(body)}
@@ -63,7 +70,7 @@ def described(summary: str, body: Any, result: Any, *, status: int = 200, change
 
 
 def example(document: dict[str, Any]) -> dict[str, Any]:
-    """An answer that is described by an example alone."""
+    """A response that is described by an example only."""
     return {"schema": {"type": "object"}, "example": document}
 
 
@@ -71,7 +78,7 @@ def _ref(shape: type) -> dict[str, Any]:
     return {"$ref": REF.format(name=shape.__name__)}
 
 
-def _content(result: Any) -> dict[str, Any]:
+def _content(result: Result) -> dict[str, Any]:
     if isinstance(result, str):
         binary = {"type": "string"} if result.startswith("text/") else {"type": "string", "format": "binary"}
         return {result: {"schema": binary}}
@@ -84,7 +91,7 @@ def _problem(code: int) -> dict[str, Any]:
     return {"description": PROBLEMS[code], "content": _content(results.Problem), "headers": headers}
 
 
-def _body(body: Any) -> dict[str, Any]:
+def _body(body: Body) -> dict[str, Any]:
     binary = {"schema": {"type": "string", "format": "binary"}}
     if isinstance(body, tuple):
         return dict.fromkeys(body, binary)
@@ -94,22 +101,26 @@ def _body(body: Any) -> dict[str, Any]:
     }
 
 
-def hot(path: str, summary: str, body: Any, result: Any, text: str) -> dict[str, Any]:
-    """The entry of a plain route."""
-    told = described(summary, body, result)
-    responses = {str(code): response for code, response in told["responses"].items()}
+def hot(path: str, summary: str, body: Body, result: Result, text: str) -> dict[str, Any]:
+    """The entry of a plain Starlette route."""
+    description = described(summary, body, result)
+    responses = {str(code): response for code, response in description["responses"].items()}
     operation = {"tags": ["search"], "summary": summary, "description": text, "responses": responses}
-    return {path: {"post": operation | told["openapi_extra"] | {"operationId": path.strip("/").replace("/", "_")}}}
+    return {
+        path: {"post": operation | description["openapi_extra"] | {"operationId": path.strip("/").replace("/", "_")}}
+    }
 
 
 def document(app: FastAPI) -> dict[str, Any]:
     """The whole document, made once."""
     made = get_openapi(title="onlinehash", version=onlinehash.__version__, description=DESCRIPTION, routes=app.routes)
-    found = "The nearest items by their vectors, in the order that pairs have taught; codes give the candidates."
+    found = "The nearest items by their vectors, in the order learned from pairs; codes give the candidates."
     made["paths"] |= hot("/v1/find", "Find", shapes.Find, results.Found, found)
     nearest = "The nearest items by Hamming distance, of one query or of several: vectors, items or codes."
     made["paths"] |= hot("/v1/search", "Search", shapes.Query, results.Found, nearest)
-    made["paths"] |= hot("/v1/within", "Search within a radius", shapes.Within, results.Found, "All items so near.")
+    made["paths"] |= hot(
+        "/v1/within", "Search within a radius", shapes.Within, results.Found, "All items within this distance."
+    )
     components = made.setdefault("components", {})
     components["schemas"] = components.get("schemas", {}) | _schemas()
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}

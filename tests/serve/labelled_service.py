@@ -37,7 +37,7 @@ def serving(n: int = 120, learner: Any = None, policy: Any = None, **limits: int
         index.refresh()
     service = Service(index, label="kind", limits=Limits(**limits))
     service.told = []
-    service.hub.tell = lambda name, data: service.told.append((name, dict(data)))
+    service.events.send = lambda name, data: service.told.append((name, dict(data)))
     try:
         yield service
     finally:

@@ -13,24 +13,21 @@ from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 from onlinehash.live import policies as refresh
 from onlinehash.live.index import LiveIndex
-from onlinehash.serve.monitor import Monitor
 from onlinehash.serve.pictures import Pixels
-from onlinehash.serve.rivals import Rivals
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
-from onlinehash.serve.teacher import Teacher
 
 LABEL = "digit"
 
-#: Half a second of the teacher; marks that a person makes can ask for a refresh of their own.
+#: Half a second of the teacher; a person's marks can ask for a refresh of their own.
 PAIRS_BETWEEN_REFRESHES = 10
 
 
 def digits_service(limits: Limits | None = None, seed: int = 0) -> Service:
-    """The service with its companions, none of them started."""
+    """The service with its quality monitor, its comparison of methods and its teacher, none of them started."""
     data = digits.load(seed, n_pairs=1)
-    # The mean is that of all items, so that codes move only by what is learned.
-    # What is learned shows at once (stale_share), as so few items are hashed again in a moment.
+    # The mean is that of all items, so that only learning changes codes. So few items are rehashed in a moment, so
+    # codes follow the learner at once (stale_share=0).
     learner: Learner = registry.find(registry.RECOMMENDED)(
         N_BITS, features=RbfAnchors(N_ANCHORS), burn_in=len(data.X_base), stale_share=0.0, random_state=seed
     )
@@ -38,7 +35,7 @@ def digits_service(limits: Limits | None = None, seed: int = 0) -> Service:
     ids = index.add(None, data.X_base, [{LABEL: int(label)} for label in data.y_base])
     index.refresh()
     service = Service(index, limits=limits, label=LABEL, pictures=Pixels(8, 8, scale=1), demo=True)
-    service.monitor = Monitor(service, data.X_query, data.y_query)
-    service.rivals = Rivals(service)
-    service.teacher = Teacher(service, ids, data.y_base, seed)
+    service.measure_quality(data.X_query, data.y_query)
+    service.compare_methods()
+    service.simulate_teacher(ids, data.y_base, seed)
     return service

@@ -19,11 +19,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from onlinehash import checks
 from onlinehash.errors import OnlineHashError
 from onlinehash.serve import errors, logs
-from onlinehash.serve.answers import refusal
-from onlinehash.serve.clients import client_of
-from onlinehash.serve.exchange import too_large
 from onlinehash.serve.memory import Body, Memory
 from onlinehash.serve.metrics import Metrics
+from onlinehash.serve.requests import client_of, too_large
+from onlinehash.serve.responses import refusal
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Access
 
@@ -34,11 +33,11 @@ PAGE = "/page/"
 ENCODER_HEADER = b"onlinehash-encoder"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 MOST_CLIENTS = 10_000
-#: Security-relevant headers; if one came twice, it would matter which is read.
+#: Headers that security depends on; if one came twice, it would matter which is read.
 ONCE = (b"host", b"authorization", b"origin", b"content-length")
 
 _HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
-#: Whoever forwards a request may resolve such parts of a path, and then means another resource.
+#: A proxy may resolve such parts of a path, and then forward a request for another resource.
 _DOTS = re.compile(rb"/\.\.?(?:/|$)")
 
 PAGE_POLICY = (
@@ -65,25 +64,25 @@ _FOR_DATA = [
     (b"content-security-policy", DATA_POLICY.encode()),
     (b"cache-control", b"no-store"),
 ]
-#: What is asked by other methods is never framed, embedded or cached, and each header costs a search some microseconds.
+#: Responses to other methods are never framed, embedded or cached, and each header costs a search some microseconds.
 _FOR_CHANGES = [_NO_SNIFFING]
 
-#: Whoever has the token is one client, from however many addresses; no address is called that.
+#: All requests with the token count as one client; no address is called this.
 _WITH_TOKEN = "token"
 
-#: The names of the headers that every answer gets here.
+#: The names of the headers that are added here.
 ADDED = frozenset(name for name, _ in _FOR_PAGE)
 
 
-class Guard:
-    """ASGI middleware around the application; hot routes are called directly, without routing."""
+class Middleware:
+    """ASGI middleware around the application; it calls hot routes directly, without routing."""
 
     def __init__(self, app: ASGIApp, hot: list[Route], service: Service, access: Access, metrics: Metrics) -> None:
         self._app, self._hot = app, {route.path: route for route in hot}
         self._service, self._limits, self._metrics = service, service.limits, metrics
         self._token = None if access.token is None else access.token.encode()
         self._hosts = access.known_hosts
-        self._rate = _Rate(self._limits.rate) if self._limits.rate else None
+        self._rate = RateLimiter(self._limits.rate) if self._limits.rate else None
         self._memory = Memory(self._limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -100,7 +99,7 @@ class Guard:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], *extra]
-                if status >= 400 or not (is_page or is_change):  # JSON says it itself, but not all of these are
+                if status >= 400 or not (is_page or is_change):  # other responses are JSON with the version in it
                     message["headers"].append(self._encoder_header())
             else:
                 whole = not message.get("more_body", False)
@@ -117,7 +116,7 @@ class Guard:
             else:
                 scope["route"] = route
                 await route.app(scope, receive, send_on)
-                status = status or 200  # which was sent at once
+                status = status or 200  # sent in one write, past `send_on`
         except OnlineHashError as error:
             await refusal(error)(scope, receive, send_on)
         except Exception:
@@ -125,18 +124,18 @@ class Guard:
             if status == 0:
                 await refusal(errors.fault())(scope, receive, send_on)
             elif not whole:
-                raise  # half an answer is out; the server cuts the connection
+                raise  # part of the response is sent; the server closes the connection
         finally:
             if body is not None:
                 body.end()
-            self._note(scope, status, time.perf_counter() - start)
+            self._record(scope, status, time.perf_counter() - start)
 
     def _encoder_header(self) -> tuple[bytes, bytes]:
         encoder = self._service.index.encoder
         return ENCODER_HEADER, b"none" if encoder is None else str(encoder.version).encode()
 
     def _check(self, scope: Scope, path: str, is_open: bool) -> int | None:
-        """The length of the body, if it is known, of a request that may pass."""
+        """Refuse what is not allowed; returns the length of the body, if it is known."""
         headers = dict(scope["headers"])
         _refuse_ambiguous(scope)
         given_host = headers.get(b"host", b"")
@@ -159,7 +158,7 @@ class Guard:
         if self._token is not None and not is_open and not is_known:
             got = "another" if b"authorization" in headers else "none"
             raise errors.Unauthorized(
-                f"expected the header Authorization: Bearer TOKEN with this service's token, got {got}."
+                expected="the header Authorization: Bearer TOKEN with this service's token", got=f"{got}"
             )
         given = headers.get(b"content-length", b"")
         length = int(given) if given.isdigit() else 0
@@ -172,7 +171,7 @@ class Guard:
         assert self._token is not None
         return hmac.compare_digest(given.strip(), self._token) and scheme.lower() == b"bearer"
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
         pattern = scope_pattern(scope)
         self._metrics.request(pattern, scope["method"], status, seconds)
         if logs.access.isEnabledFor(logging.INFO):
@@ -182,13 +181,13 @@ class Guard:
 
 
 def scope_pattern(scope: Scope) -> str:
-    """The pattern of the route that took a request: ids, which may be people's names, are not in it."""
+    """The pattern of the route, not the path: an id in it may be a person's name."""
     route = scope.get("route")
     return getattr(route, "path", "none")
 
 
 def _refuse_ambiguous(scope: Scope) -> None:
-    """Refuse a request that two readers could understand in two ways: a proxy, or the process it is forwarded to."""
+    """Refuse a request that a proxy and this service might understand differently."""
     names = [name for name, _ in scope["headers"] if name in ONCE]
     if len(names) > len(set(names)):
         twice = max(names, key=names.count).decode().title()
@@ -213,8 +212,8 @@ def _origin(value: bytes) -> str:
         return ""
 
 
-class _Rate:
-    """Rate limit for each client: a bucket that holds one second of requests."""
+class RateLimiter:
+    """A token bucket per client, which holds one second of requests."""
 
     def __init__(self, rate: float) -> None:
         self._rate, self._most = rate, max(1.0, rate)

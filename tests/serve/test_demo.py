@@ -11,14 +11,14 @@ from sklearn.datasets import load_digits
 from onlinehash import evaluate
 from onlinehash.demo import digits
 from onlinehash.learners import registry
-from onlinehash.serve import monitor
-from onlinehash.serve.showcase import digits_service
-from tests.serve.companions import SECONDS, slow_map
+from onlinehash.serve import quality
+from onlinehash.serve.demo import digits_service
+from tests.serve.labelled_service import SECONDS, slow_map
 
 
 @pytest.fixture
 def service(monkeypatch):
-    monkeypatch.setattr(monitor, "SHARE", 1.0)  # no test waits
+    monkeypatch.setattr(quality, "SHARE", 1.0)  # no test waits
     service = digits_service()
     yield service
     service.close()
@@ -41,17 +41,17 @@ def test_all_digits_are_items_or_queries_with_their_label_and_their_picture(serv
 def test_the_teacher_waits_and_search_gets_better_once_it_teaches(service):
     data = digits.load(0, 1)
     service.start()
-    assert service.monitor.settled(SECONDS)
-    assert service.rivals.settled(SECONDS)
+    assert service.quality.settled(SECONDS)
+    assert service.comparison.settled(SECONDS)
     assert service.teacher.state() == {"running": False, "pairs_per_second": 20.0, "n_pairs": 0}
-    before = service.monitor.latest["map"]
+    before = service.quality.latest["map"]
     assert before == slow_map(service.index.encoder, data.X_query, data.y_query, data.X_base, data.y_base)
-    itq, blended, oh, mmoh = service.rivals.compare(data.X_query[0], 10)
+    itq, blended, oh, mmoh = service.comparison.compare(data.X_query[0], 10)
     assert [row["bits"] for row in (itq, blended, oh, mmoh)] == [32, 32, 32, 128]
     assert blended["name"] == registry.RECOMMENDED == type(service.index.learner).__name__
     assert abs(itq["map"] - before) < 0.02  # where the recommended learner starts
     exact = evaluate.cosine(data.X_query, data.X_base, evaluate.same_label(data.y_query, data.y_base))["map"]
-    assert service.rivals.exact() == {"bits": 2048, "map": pytest.approx(exact)}
+    assert service.comparison.exact() == {"bits": 2048, "map": pytest.approx(exact)}
 
     service.teacher.set_rate(2000)
     service.teacher.resume()
@@ -59,19 +59,19 @@ def test_the_teacher_waits_and_search_gets_better_once_it_teaches(service):
     while service.teacher.state()["n_pairs"] < 600 and time.monotonic() < end:
         time.sleep(0.01)
     service.teacher.stop()
-    service.tell_news()
-    service.monitor._wake(at_once=True)
-    assert service.monitor.settled(SECONDS)
-    assert service.rivals.settled(SECONDS)
-    after = service.monitor.latest["map"]
+    service.send_events()
+    service.quality._wake(at_once=True)
+    assert service.quality.settled(SECONDS)
+    assert service.comparison.settled(SECONDS)
+    after = service.quality.latest["map"]
     assert after == slow_map(service.index.encoder, data.X_query, data.y_query, data.X_base, data.y_base)
     assert after > before + 0.1
-    still, blended, oh, mmoh = service.rivals.compare(data.X_query[0], 10)
+    still, blended, oh, mmoh = service.comparison.compare(data.X_query[0], 10)
     assert still == itq  # no feedback
     assert blended["map"] == after > still["map"]
     assert min(oh["map"], mmoh["map"]) > 0.65
     assert mmoh["n_pairs"] == service.teacher.state()["n_pairs"] == service.n_pairs
-    assert service.rivals.n_lost == 0
+    assert service.comparison.n_lost == 0
 
 
 def test_it_follows_from_the_seed(service):

@@ -1,29 +1,54 @@
-"""A companion of a service that works in a thread of its own."""
+"""Observers of a service: they are told of every change, and work on it in threads of their own."""
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from typing import Protocol
+
+from numpy.typing import ArrayLike
 
 from onlinehash.serve import logs
 
 
-class Background:
-    """Ignores notifications unless a subclass handles them; works in its own thread, never in the writer's."""
+class Observer(Protocol):
+    """Is told of every change, in the writer's thread; its methods must be fast and must not raise."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def added(self, ids: ArrayLike, X: ArrayLike) -> None:
+        """Items were added."""
+
+    def updated(self, ids: ArrayLike, X: ArrayLike | None) -> None:
+        """Items were updated; X is None if only their payloads were."""
+
+    def removed(self, ids: ArrayLike) -> None:
+        """Items were removed."""
+
+    def learned(self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, weight: ArrayLike | None) -> None:
+        """Pairs were learned."""
+
+    def refreshed(self) -> None:
+        """The index was refreshed."""
+
+
+class BackgroundObserver:
+    """An observer that ignores all changes, unless a subclass handles them, and works in its own thread."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._due = self._busy = self._stopping = False
-        self._rested = 0.0  # the moment from which it may work again
+        self._rested = 0.0  # the time from which it may work again
         self._thread: threading.Thread | None = None
 
     def _work(self) -> float:
-        """Do what is due; returns how many seconds to rest."""
+        """Do what is due; returns for how many seconds to rest."""
         raise NotImplementedError
 
     def start(self) -> None:
-        """Start working, at once."""
+        """Start working."""
         with self._changed:
             if self._thread is None and not self._stopping:
                 name = f"onlinehash-{type(self).__name__.lower()}"
@@ -40,7 +65,7 @@ class Background:
             self._thread.join()
 
     def settled(self, timeout: float) -> bool:
-        """Wait until everything due is done; returns whether that happened in time."""
+        """Wait until nothing is left to do; returns whether that happened in time."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._due and not self._busy, timeout)
 
@@ -58,7 +83,7 @@ class Background:
             try:
                 rest = self._work()
             except Exception:
-                if not self._stopping:  # when things close in any order, some are missed
+                if not self._stopping:  # while the service closes, the index may be gone already
                     logs.service.exception("%s failed", type(self).__name__)
             with self._changed:
                 self._busy, self._rested = False, time.monotonic() + rest
@@ -77,19 +102,17 @@ class Background:
             self._changed.notify_all()
             return False
 
-    # ------------------------------------------------------------------------------------------------ companion
+    def added(self, ids: ArrayLike, X: ArrayLike) -> None:
+        """Ignore new items."""
 
-    def added(self, ids: Any, X: Any) -> None:
-        """Items were added."""
+    def updated(self, ids: ArrayLike, X: ArrayLike | None) -> None:
+        """Ignore updated items."""
 
-    def updated(self, ids: Any, X: Any) -> None:
-        """Items were updated; X is None if only payloads were."""
+    def removed(self, ids: ArrayLike) -> None:
+        """Ignore removed items."""
 
-    def removed(self, ids: Any) -> None:
-        """Items were removed."""
-
-    def learned(self, A: Any, B: Any, similar: Any, weight: Any) -> None:
-        """Pairs were learned."""
+    def learned(self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, weight: ArrayLike | None) -> None:
+        """Ignore pairs."""
 
     def refreshed(self) -> None:
-        """The index was refreshed."""
+        """Ignore a refresh."""

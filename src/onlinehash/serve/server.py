@@ -23,12 +23,12 @@ from onlinehash.serve.settings import Access
 #: Connections that may wait to be accepted.
 BACKLOG = 1024
 
-#: Share of the time for a stop that requests under way have to end. Changes have half of it; the rest is for closing.
+#: Share of `stop_seconds` in which running requests may finish; half of it is for changes. The rest is for closing.
 GRACE = 0.7
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 is any that is free."""
+    """A listening socket; port 0 is any free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -45,12 +45,12 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address(listener: socket.socket) -> str:
-    """Where a listening socket is reached."""
+    """The URL of a listening socket."""
     host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def server(
+def make_server(
     app: ASGIApp,
     service: Service,
     started: Callable[[], None] = lambda: None,
@@ -70,7 +70,7 @@ def server(
         date_header=True,
         proxy_headers=False,
         timeout_keep_alive=int(limits.idle_seconds) or 1,
-        timeout_graceful_shutdown=GRACE * limits.stop_seconds,  # type: ignore[arg-type]  # only its comparison is used
+        timeout_graceful_shutdown=GRACE * limits.stop_seconds,  # type: ignore[arg-type]  # a float works too
         backlog=BACKLOG,
     )
 
@@ -82,11 +82,11 @@ def server(
 
 
 class _Server(uvicorn.Server):
-    """Reports when it takes requests; a stop signal ends it without an error."""
+    """Reports when it starts and stops; a stop signal ends it without an error."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None], stopping: Callable[[], None]) -> None:
         super().__init__(config)
-        self._tell_started, self._tell_stopping = started, stopping
+        self._on_start, self._on_stop = started, stopping
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -103,15 +103,15 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.started:
-            self._tell_started()
+            self._on_start()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._tell_stopping()
+        self._on_stop()
         await super().shutdown(sockets)
 
 
 def exit_within(seconds: float) -> None:
-    """End this process after some seconds, if it still runs then. What was answered is on the disk."""
+    """End this process after some seconds if it is still running. Every change that was answered is on the disk."""
 
     def end() -> None:
         time.sleep(seconds)
@@ -126,7 +126,7 @@ def background(service: Service, access: Access | None = None, port: int = 0) ->
     """Serve in a thread of this process inside a `with` block; yields the URL. The service is closed at the end."""
     access = access or Access()
     ready = threading.Event()
-    running = server(make_app(service, access), service, ready.set)
+    running = make_server(make_app(service, access), service, ready.set)
     listener = listen(access.host, port)
     thread = threading.Thread(target=running.run, args=([listener],), name="onlinehash-server", daemon=True)
     thread.start()

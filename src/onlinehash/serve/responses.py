@@ -1,10 +1,12 @@
-"""Responses: JSON with the encoder's version, and errors in one form."""
+"""Responses: JSON with the encoder's version, outcomes of changes, and errors in one form."""
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import TypeAlias, TypeVar
 
 import orjson
 from starlette.responses import Response
@@ -13,29 +15,37 @@ from starlette.types import Scope, Send
 from onlinehash.errors import OnlineHashError
 from onlinehash.learners.encoder import Encoder
 from onlinehash.serve import errors
+from onlinehash.serve.changes import Done
+from onlinehash.serve.service import Service
 
 JSON = "application/json"
+REPLAYED_HEADER = "Idempotency-Replayed"
 
-#: A server that has this extension (`connections`) takes the JSON of a success at once: body -> was it sent?
+#: An ASGI extension of our server (`connections`): sends the JSON of a success in one write; returns whether it did.
 WHOLE = "onlinehash.whole_answer"
+
+#: A JSON object that is sent.
+Document: TypeAlias = dict[str, object]
+
+T = TypeVar("T")
 
 
 def answer(
-    document: dict[str, Any], encoder: Encoder | None, status: int = 200, headers: Mapping[str, str] | None = None
+    document: Document, encoder: Encoder | None, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """A JSON response that names the encoder it is based on."""
     document["encoder"] = None if encoder is None else encoder.version
     return Response(_json(document), status, headers, JSON)
 
 
-def _json(document: dict[str, Any]) -> bytes:
+def _json(document: Document) -> bytes:
     try:
         return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
-    except TypeError:  # payloads may hold integers beyond 64 bits and lone surrogates, which only json writes
+    except TypeError:  # payloads may hold integers beyond 64 bits and lone surrogates, which only `json` can write
         return json.dumps(document, default=lambda array: array.tolist()).encode()
 
 
-async def send_json(scope: Scope, send: Send, document: dict[str, Any]) -> None:
+async def send_json(scope: Scope, send: Send, document: Document) -> None:
     """Send what `answer` would return, without the overhead of a Response object."""
     data = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
     send_whole = scope.get("extensions", {}).get(WHOLE)
@@ -44,6 +54,15 @@ async def send_json(scope: Scope, send: Send, document: dict[str, Any]) -> None:
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": data})
+
+
+async def done(
+    future: Future[Done[T]], service: Service, describe: Callable[[T], Document], status: int = 200
+) -> Response:
+    """The response to a change, once it is made."""
+    result = await asyncio.shield(asyncio.wrap_future(future))  # the change is made even if the client disconnects
+    headers = {REPLAYED_HEADER: "true"} if result.replayed else None
+    return answer(describe(result.outcome), service.index.encoder, status, headers)
 
 
 def refusal(error: OnlineHashError) -> Response:

@@ -1,4 +1,4 @@
-"""A read-only service forwards all changes to the writer process."""
+"""`WriterProxy`: forwards to the writer process what a read-only process cannot answer."""
 
 from __future__ import annotations
 
@@ -9,31 +9,30 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from onlinehash.serve.clients import CLIENT_HEADER, client_of
 from onlinehash.serve.errors import Forbidden, Unavailable
-from onlinehash.serve.exchange import body_of
-from onlinehash.serve.guard import ADDED
+from onlinehash.serve.middleware import ADDED
+from onlinehash.serve.requests import CLIENT_HEADER, body_of, client_of
 from onlinehash.serve.settings import Limits
 
-#: What a reader answers by itself although it is asked by POST, and what only the writer knows although it is not.
+#: POST requests that a reader answers itself, and GET requests that only the writer can answer.
 READS = {"/v1/find", "/v1/search", "/v1/within", "/v1/rerank", "/v1/search/image", "/v1/codes", "/v1/items/get"}
 OF_THE_WRITER = {"/events", "/v1/teacher", "/v1/compare", "/v1/stats", "/v1/about"}
 
-#: Headers that concern one connection, not the request, and those that the reader's own guard and server put on.
+#: Headers that concern one connection, and headers that the reader's own middleware and server add.
 _OF_CONNECTIONS = {b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"te", b"trailer", b"expect"}
 _NOT_PASSED_ON = {*_OF_CONNECTIONS, b"date", CLIENT_HEADER, *ADDED}
 
-#: How such requests are called where routes are counted.
+#: The route of forwarded requests in metrics and logs.
 _FORWARDED = SimpleNamespace(path="forwarded")
 
 
-class Forwarding:
+class WriterProxy:
     """ASGI middleware: requests that only the writer can answer go to the writer's socket."""
 
     def __init__(self, app: ASGIApp, socket: str | None, limits: Limits) -> None:
         self._app, self._socket, self._limits = app, socket, limits
         transport = None if socket is None else httpx.AsyncHTTPTransport(uds=socket, limits=httpx.Limits())
-        # The writer answers a change when it is on the disk, which may take as long as all that wait before it.
+        # The writer answers a change when it is on the disk, after all changes that were queued before it.
         self._client = httpx.AsyncClient(
             transport=transport, timeout=httpx.Timeout(limits.body_seconds, read=None), trust_env=False
         )
@@ -51,10 +50,10 @@ class Forwarding:
             response.raw_headers = _passed_on(answered.headers.raw)
             await response(scope, receive, send)
         finally:
-            await answered.aclose()  # also where the client left before the first piece
+            await answered.aclose()  # also if the client disconnects before the first chunk
 
     async def _answered(self, request: Request) -> httpx.Response:
-        # As it was written: an id in a path may hold an encoded question mark.
+        # The raw path, because an id in it may contain an encoded question mark.
         target = request.scope["raw_path"] + b"?" * bool(request.scope["query_string"]) + request.scope["query_string"]
         asked = self._client.build_request(
             request.method,

@@ -1,39 +1,39 @@
-"""Reading requests and answering changes."""
+"""What a request says: its body, its idempotency key, the id in its path, and who sends it."""
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections.abc import Callable
-from concurrent.futures import Future
-from typing import Any, TypeVar
+import ipaddress
+from functools import lru_cache
+from typing import TypeVar
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from onlinehash.errors import UnknownId
-from onlinehash.serve.answers import answer
-from onlinehash.serve.bodies.reading import read
+from onlinehash.serve.bodies.parser import read
 from onlinehash.serve.bodies.shapes import Shape
-from onlinehash.serve.changes import Done, Retry
+from onlinehash.serve.changes import Retry
 from onlinehash.serve.errors import BadRequest, TooLarge
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
 
-#: Bytes of a body that is parsed in a thread, so that others are answered meanwhile.
+#: Bytes from which a body is parsed in a thread, so that others are answered meanwhile.
 LARGE = 1 << 16
 
-KEY_HEADER, REPLAYED_HEADER = "Idempotency-Key", "Idempotency-Replayed"
+KEY_HEADER = "Idempotency-Key"
 LONGEST_KEY = 128
+
+#: How a reader tells the writer who sent a request that it forwards; trusted only on the writer's private socket.
+CLIENT_HEADER = b"onlinehash-client"
 
 S = TypeVar("S", bound=Shape)
 
 
 def too_large(most: int, got: int) -> TooLarge:
     """A body beyond the limit."""
-    return TooLarge(f"expected a body of at most {most:,} bytes, got {got:,}; send it in parts.")
+    return TooLarge(expected=f"a body of at most {most:,} bytes", got=f"{got:,}", hint="send it in parts")
 
 
 async def body_of(receive: Receive, limits: Limits) -> bytes:
@@ -79,8 +79,9 @@ def retry_of(request: Request, data: bytes) -> Retry | None:
         return None
     if not (1 <= len(key) <= LONGEST_KEY and key.isascii() and key.isprintable() and " " not in key):
         raise BadRequest(
-            f"expected an {KEY_HEADER} of 1 to {LONGEST_KEY} visible ASCII characters, got {len(key)} characters; "
-            "a random UUID is a good one."
+            expected=f"an {KEY_HEADER} of 1 to {LONGEST_KEY} visible ASCII characters",
+            got=f"{len(key)} characters",
+            hint="a random UUID is a good one",
         )
     digest = hashlib.blake2b(digest_size=16)
     kind = request.headers.get("content-type", "")
@@ -90,20 +91,30 @@ def retry_of(request: Request, data: bytes) -> Retry | None:
     return Retry(key, digest.hexdigest())
 
 
-async def done(
-    future: Future[Done], service: Service, describe: Callable[[Any], dict[str, Any]], status: int = 200
-) -> Response:
-    """The answer to a change, once it is made."""
-    result = await asyncio.shield(asyncio.wrap_future(future))  # continues even if the client disconnects
-    headers = {REPLAYED_HEADER: "true"} if result.replayed else None
-    return answer(describe(result.outcome), service.index.encoder, status, headers)
-
-
 def id_in_path(text: str, service: Service) -> int | str:
-    """The id that a path names: an integer where the index has integers."""
+    """The id that a path names: an integer if the index has integers."""
     is_number = text.isascii() and text.removeprefix("-").isdecimal() and len(text) <= 20 and str(int(text)) == text
     if is_number and not service.has_text_ids:
         return int(text)
     if len(service.index) and not service.has_text_ids:
         raise UnknownId(f"no item has id {text[:80]!r}; ids here are integers.")
     return text
+
+
+def client_of(scope: Scope) -> str:
+    """The address that limits per client apply to; for IPv6 its network, as one client may use all addresses in it."""
+    client = scope.get("client")
+    if client is not None:
+        return _network(client[0])
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == CLIENT_HEADER), "")
+
+
+@lru_cache(1024)
+def _network(address: str) -> str:
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if found.version == 4:
+        return address
+    return str(found.ipv4_mapped or ipaddress.ip_network((found, 64), strict=False))

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from onlinehash.errors import InvalidInput
-from onlinehash.serve.teacher import LabelledPairs, Teacher
-from tests.serve.companions import SECONDS, held, serving
+from onlinehash.serve.simulated_teacher import LabelledPairs, SimulatedTeacher
+from tests.serve.labelled_service import SECONDS, held, serving
 
 Y = np.repeat([0, 1, 2], [2, 10, 28])
 IDS = [f"item {at}" for at in range(40)]
@@ -71,9 +71,9 @@ def test_one_item_makes_no_pair():
 # ------------------------------------------------------------------------------------------------ teaching
 
 
-def teacher_of(service, rate: float = 2000.0) -> Teacher:
+def teacher_of(service, rate: float = 2000.0) -> SimulatedTeacher:
     labels = [payload["kind"] for payload in service.index.payloads_of(service.index.ids)]
-    service.teacher = Teacher(service, service.index.ids, labels, seed=0, pairs_per_second=rate)
+    service.simulate_teacher(service.index.ids, labels, seed=0, pairs_per_second=rate)
     service.start()
     return service.teacher
 
@@ -98,8 +98,8 @@ def test_it_waits_to_be_started_then_teaches_until_paused():
 def test_it_teaches_what_its_pairs_say():
     with serving() as service:
         seen = []
-        learn = service.learn_by_id
-        service.learn_by_id = lambda *pairs: seen.append(pairs) or learn(*pairs)
+        learn = service.changes.learn_by_id
+        service.changes.learn_by_id = lambda *pairs: seen.append(pairs) or learn(*pairs)
         teacher = teacher_of(service)
         teacher.resume()
         until(lambda: teacher.state()["n_pairs"] >= 300)
@@ -114,8 +114,8 @@ def test_speed_is_steady(rate, batch):
     """By its own clock: batches come at equal distances, however long a pair takes."""
     with serving() as service:
         sizes = []
-        learn = service.learn_by_id
-        service.learn_by_id = lambda *pairs: sizes.append(len(pairs[0])) or learn(*pairs)
+        learn = service.changes.learn_by_id
+        service.changes.learn_by_id = lambda *pairs: sizes.append(len(pairs[0])) or learn(*pairs)
         teacher = teacher_of(service, rate)
         began = time.monotonic()
         teacher.resume()
@@ -142,7 +142,7 @@ def test_it_waits_while_the_writer_is_busy_and_loses_no_pair():
         teacher = teacher_of(service)
         go = held(service)
         busy = threading.Event()
-        learn = service.learn_by_id
+        learn = service.changes.learn_by_id
 
         def asked(*pairs):
             try:
@@ -152,7 +152,7 @@ def test_it_waits_while_the_writer_is_busy_and_loses_no_pair():
                 busy.set()
                 raise
 
-        service.learn_by_id = asked
+        service.changes.learn_by_id = asked
         teacher.resume()
         assert busy.wait(SECONDS)
         assert teacher.state()["running"]
@@ -165,10 +165,10 @@ def test_it_waits_while_the_writer_is_busy_and_loses_no_pair():
 def test_items_that_went_are_taught_no_more():
     with serving() as service:
         teacher = teacher_of(service)
-        service.remove(list(range(100))).result()
+        service.changes.remove(list(range(100))).result()
         teacher.resume()
         until(lambda: teacher.state()["n_pairs"] >= 100)
-        service.remove(list(range(100, 119))).result()
+        service.changes.remove(list(range(100, 119))).result()
         until(lambda: not teacher.state()["running"])  # one item is left
 
 

@@ -1,38 +1,37 @@
-"""`Teacher`: a simulated teacher that knows the labels and teaches pairs at an adjustable rate."""
+"""`SimulatedTeacher`: knows the labels of items and teaches pairs of them, at an adjustable rate."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, UnknownId
+from onlinehash.index.api import Id, VectorIndex
 from onlinehash.serve import logs
-from onlinehash.serve.companion import Background
+from onlinehash.serve.changes import Changes
 from onlinehash.serve.errors import Busy
-
-if TYPE_CHECKING:
-    from onlinehash.serve.service import Service
+from onlinehash.serve.events import Events
+from onlinehash.serve.observers import BackgroundObserver
 
 MOST_PER_SECOND = 2_000
 
-#: Pairs that come faster than this are taught several at a time; listeners hear of progress so often; pairs are drawn
-#: so many at a time.
+#: Pairs due within this time are taught together; time between two events; pairs drawn at a time.
 SECONDS_BETWEEN = 0.05
-SECONDS_BETWEEN_NEWS = 1.0
+SECONDS_BETWEEN_EVENTS = 1.0
 BLOCK = 1_024
 
 
 class LabelledPairs:
     """An endless sequence of pairs of items, half of them similar, determined by the seed."""
 
-    def __init__(self, ids: Any, y: Any, seed: int) -> None:
+    def __init__(self, ids: ArrayLike, y: ArrayLike, seed: int) -> None:
         self._ids = np.array(ids, object)
         labels = checks.labels(y, len(self._ids))
         if len(labels) < 2:
-            raise InvalidInput(f"expected at least two items to teach with, got {len(labels)}.")
+            raise InvalidInput(expected="at least two items to teach with", got=f"{len(labels)}")
         order = np.argsort(labels, kind="stable")
         self._ids, labels = self._ids[order], labels[order]  # a class is a run of places
         _, first, which, sizes = np.unique(labels, return_index=True, return_inverse=True, return_counts=True)
@@ -41,8 +40,8 @@ class LabelledPairs:
         self._drawn = self._draw()
         self._at = 0
 
-    def next(self, n: int) -> tuple[list[Any], list[Any], list[bool]]:
-        """The next n pairs, which stay the next ones until `take`."""
+    def next(self, n: int) -> tuple[list[Id], list[Id], list[bool]]:
+        """The next n pairs; calling it again returns the same ones until `take`."""
         while len(self._drawn[0]) - self._at < n:
             more = self._draw()
             self._drawn = tuple(
@@ -53,41 +52,52 @@ class LabelledPairs:
         return a, b, similar
 
     def take(self, n: int) -> None:
-        """So many were taught."""
+        """Move on by n pairs."""
         self._at += n
 
     def _draw(self) -> tuple[np.ndarray, ...]:
         n = len(self._ids)
-        i, wish = self._rng.integers(n, size=BLOCK), self._rng.random(BLOCK) < 0.5
+        i, want = self._rng.integers(n, size=BLOCK), self._rng.random(BLOCK) < 0.5
         first, size = self._first[i], self._size[i]
-        similar = (wish & (size > 1)) | (size == n)  # where there is no such partner, the other kind
+        similar = (want & (size > 1)) | (size == n)  # where there is no such partner, the other kind
         own = first + (i - first + self._rng.integers(1, np.maximum(size, 2))) % size
         other = (first + size + self._rng.integers(np.maximum(n - size, 1))) % n
         return self._ids[i], self._ids[np.where(similar, own, other)], similar
 
 
-class Teacher(Background):
+class SimulatedTeacher(BackgroundObserver):
     """Teaches pairs of items by their labels.
 
+    index, changes, events : the served index, where pairs are submitted, and where the state is sent.
     ids, y : the items and their labels.
-    seed : what the pairs are drawn by.
+    seed : of the random pairs.
     pairs_per_second : above 0, at most 2,000.
 
     `resume()` starts it and `pause()` pauses it; at first it is paused. If the writer is busy, it waits and loses no
     pair; removed items are no longer taught; an error pauses it.
     """
 
-    def __init__(self, service: Service, ids: Any, y: Any, seed: int = 0, pairs_per_second: float = 20.0) -> None:
+    def __init__(
+        self,
+        index: VectorIndex,
+        changes: Changes,
+        events: Events,
+        ids: ArrayLike,
+        y: ArrayLike,
+        seed: int,
+        pairs_per_second: float,
+    ) -> None:
         super().__init__()
-        self._service = service
-        self._known = np.array(ids, object), checks.labels(y, len(ids)), seed
+        self._index, self._changes, self._events = index, changes, events
+        names = np.array(ids, object)
+        self._known = names, checks.labels(y, len(names)), seed
         self._pairs = LabelledPairs(*self._known)
         self._rate = _checked(pairs_per_second)
         self._running = False
         self._n_pairs = 0
-        self._next_at = self._told_at = 0.0
+        self._next_at = self._sent_at = 0.0
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> dict[str, object]:
         """Whether it is teaching, how fast, and how many pairs it has taught."""
         return {"running": self._running, "pairs_per_second": self._rate, "n_pairs": self._n_pairs}
 
@@ -115,19 +125,19 @@ class Teacher(Background):
             self._rate = self._rate if rate is None else rate
             is_other = (self._running, self._rate) != before
             if is_other:
-                self._next_at = 0.0  # a new beginning, with nothing to catch up
+                self._next_at = 0.0  # start afresh, with nothing to catch up on
         if is_other:
             self._wake(at_once=True)
-            self._tell(time.monotonic())
+            self._send_state(time.monotonic())
 
-    def _tell(self, now: float) -> None:
-        self._told_at = now
-        self._service.hub.tell("teacher", self.state())
+    def _send_state(self, now: float) -> None:
+        self._sent_at = now
+        self._events.send("teacher", self.state())
 
     # ------------------------------------------------------------------------------------------------ teaching
 
     def _work(self) -> float:
-        """The pairs that are due now, and how long until the next."""
+        """Teach the pairs that are due; returns the seconds until the next are."""
         if not self._running:
             return 0.0
         now = time.monotonic()
@@ -139,22 +149,22 @@ class Teacher(Background):
             with self._changed:
                 if rate == self._rate:
                     self._next_at = max((self._next_at or now) + n / rate, now)
-        if self._running and time.monotonic() - self._told_at >= SECONDS_BETWEEN_NEWS:
-            self._tell(time.monotonic())
+        if self._running and time.monotonic() - self._sent_at >= SECONDS_BETWEEN_EVENTS:
+            self._send_state(time.monotonic())
         if self._running:
             self._wake()
-        return max(wait, min(self._next_at - time.monotonic(), SECONDS_BETWEEN_NEWS))
+        return max(wait, min(self._next_at - time.monotonic(), SECONDS_BETWEEN_EVENTS))
 
     def _teach(self, n: int) -> float:
-        """Teach the next n pairs; how long to wait because others wait for the writer too."""
+        """Teach the next n pairs; returns how long to wait if the writer is busy."""
         try:
-            self._service.learn_by_id(*self._pairs.next(n)).result()
+            self._changes.learn_by_id(*self._pairs.next(n)).result()
         except Busy as busy:
             return float(busy.retry_after)
         except UnknownId:
             self._forget_removed()
-        except Exception as error:  # closing, a full disk, a learner that learns from other things
-            logs.service.warning("the teacher pauses: %s", type(error).__name__)
+        except Exception as error:  # shutting down, a full disk, a learner that does not learn from pairs
+            logs.service.warning("the simulated teacher was paused by an error: %s", type(error).__name__)
             self.pause()
         else:
             self._pairs.take(n)
@@ -163,7 +173,7 @@ class Teacher(Background):
 
     def _forget_removed(self) -> None:
         ids, labels, seed = self._known
-        here = np.array([id in self._service.index for id in ids.tolist()], np.bool_)
+        here = np.array([id in self._index for id in ids.tolist()], np.bool_)
         self._known = ids[here], labels[here], seed + 1  # other pairs than those so far
         if np.count_nonzero(here) < 2:
             self.pause()

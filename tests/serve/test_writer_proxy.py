@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
-from onlinehash.serve.forwarding import Forwarding
 from onlinehash.serve.settings import Limits
+from onlinehash.serve.writer_proxy import WriterProxy
 
 
 class Pieces(httpx.AsyncByteStream):
@@ -48,10 +48,10 @@ def forwarded(*messages: dict[str, Any]) -> tuple[list[Any], bool]:
         sent.append(message)
 
     async def run() -> bool:
-        forwarding, writer = Forwarding(None, "/nowhere", Limits()), Writer()  # type: ignore[arg-type]
-        forwarding._client = httpx.AsyncClient(transport=writer)
+        proxy, writer = WriterProxy(None, "/nowhere", Limits()), Writer()  # type: ignore[arg-type]
+        proxy._client = httpx.AsyncClient(transport=writer)
         scope = {"type": "http", "method": "POST", "path": "/v1/items", "raw_path": b"/v1/items", "query_string": b""}
-        await forwarding(scope | {"headers": [], "asgi": {"spec_version": "2.3"}}, receive, send)
+        await proxy(scope | {"headers": [], "asgi": {"spec_version": "2.3"}}, receive, send)
         return writer.pieces.closed
 
     return sent, asyncio.run(run())

@@ -29,10 +29,7 @@ myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 4
 
 default_role = "py:obj"
-suppress_warnings = [
-    "ref.python",  # such as n_bits in the shape of an array: several classes have one
-    "toc.empty_glob",  # no tutorial is a script
-]
+suppress_warnings = ["ref.python"]  # such as n_bits in the shape of an array: several classes have one
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
@@ -67,6 +64,13 @@ def point_to_repository(app, name, source):
         return found[0] if there.startswith("docs") else f"]({REPOSITORY}/{there}{found[2] or ''})"
 
     source[0] = re.sub(r"\]\(((?:\.\./)+[^)#\s]*)(#[^)]*)?\)", target, source[0])
+
+
+def list_scripts(app, name, source):
+    """Let the list of tutorials lead to those that are scripts as well."""
+    if name == "tutorials/index":
+        names = "\n".join(f"generated/{path.stem}" for path in sorted((DOCS / "tutorials").glob("*.py")))
+        source[0] += f"\n```{{toctree}}\n\n{names}\n```\n" if names else ""
 
 
 def offer_notebook(app, name, source):
@@ -126,6 +130,7 @@ def setup(app):
     reference_pages.write(DOCS / "tutorials" / "generated", reference_pages.script_pages(DOCS / "tutorials"))
     app.connect("source-read", point_to_repository)
     app.connect("autodoc-process-docstring", docstrings.convert, priority=100)  # before napoleon reads the sections
+    app.connect("source-read", list_scripts)
     app.connect("source-read", offer_notebook)
     app.connect("build-finished", write_lists)
     app.connect("build-finished", write_notebooks)

@@ -19,7 +19,7 @@ from pathlib import Path
 import common
 import numpy as np
 
-from onlinehash import LiveIndex, OnlineHashing, refresh
+from onlinehash import Hits, LiveIndex, OnlineHashing, refresh
 
 D, BATCH = 512, 2000
 
@@ -80,7 +80,7 @@ def main() -> None:
         hits = index.search(X[:100], 10)
         print(f"{'100 queries':34} {time.perf_counter() - begin:8.2f} s")
         begin = time.perf_counter()
-        index.rerank(X[0], hits._replace(ids=hits.ids[0], distances=hits.distances[0]))
+        index.rerank(X[0], Hits(hits.ids[0], hits.distances[0]))
         print(f"{'rerank of 10 hits':34} {1e3 * (time.perf_counter() - begin):8.2f} ms")
         index.close()
         size = sum(file.stat().st_size for file in path.iterdir())

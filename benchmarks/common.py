@@ -150,6 +150,6 @@ def source() -> str:
 
 def machine() -> str:
     """What the figures were taken on."""
-    from onlinehash.experiments.measuring import machine
+    from onlinehash.experiments.measurement import machine
 
     return machine()

@@ -29,7 +29,7 @@ import numpy as np
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.consume.address import Address
 from onlinehash.consume.consumer import BATCH, Consumer
-from onlinehash.consume.running import open_source
+from onlinehash.consume.loop import open_source
 
 #: What all partitions of the mock broker hold for sure.
 ROOM = 4 * 4_500_000

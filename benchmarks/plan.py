@@ -31,7 +31,7 @@ from scipy.special import ndtr
 from onlinehash import Codes, FlatIndex, LiveIndex, MultiIndex, OnlineHashing, refresh
 from onlinehash.codes.layout import LANES, aligned_planes
 from onlinehash.planning import costs as unit_costs
-from onlinehash.planning import distances, measuring, probing, sizes, times
+from onlinehash.planning import distances, measurements, probes, sizes, times
 from onlinehash.planning.costs import Costs
 from onlinehash.planning.workload import K, Workload
 
@@ -78,7 +78,7 @@ def main() -> None:
     print(common.machine())
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         begin = time.perf_counter()
-        costs = unit_costs.read(options.costs) if options.costs else measuring.measure(Path(folder), show=told)
+        costs = unit_costs.read(options.costs) if options.costs else measurements.measure(Path(folder), show=told)
         told(f"unit costs after {time.perf_counter() - begin:.0f} s")
         sheet = Sheet()
         encoding(sheet, costs)
@@ -286,7 +286,7 @@ def tables(sheet: Sheet, costs: Costs, codes: Codes, queries: Codes, data: dista
     index.search(queries, K)
     spent = timed(lambda: index.search(queries, K), 3) / len(queries)
     found = index.search(queries, K).distances[:, -1]
-    expected = probing.probes(n, K, BITS, sizes.widths(n, BITS), data)
+    expected = probes.probes(n, K, BITS, sizes.widths(n, BITS), data)
     done = index.work
     sheet.line(f"  distance of the {K}th nearest", distances.mean_distance(n, K, BITS, data), found.mean(), "bits")
     sheet.line("  look-ups of a query", expected.look_ups, done.look_ups.mean(), "buckets")

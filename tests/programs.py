@@ -169,13 +169,15 @@ class Program:
         queries, k, where = self.queries(), int(self.rng.integers(0, 9)), self.where()
         k = k if self.rng.random() < 0.9 else 10**9
         if self.rng.random() < 0.5:
-            return f"search({k}, {where})", lambda index: index.search(queries, k, where)
+            return f"search({k}, {where})", lambda index: index.search(queries, k, where, payloads=k % 2 == 0)
         return f"searched({k}, {where})", lambda index: index.searched(queries, k, where)
 
     def within(self) -> tuple[str, Call]:
         queries, radius, where = self.queries(), int(self.rng.choice([0, 2, 4, 100, 10**20])), self.where()
         if self.rng.random() < 0.5:
-            return f"within({radius}, {where})", lambda index: index.within(queries, radius, where)
+            return f"within({radius}, {where})", lambda index: index.within(
+                queries, radius, where, payloads=radius == 2
+            )
         return f"found_within({radius}, {where})", lambda index: index.found_within(queries, radius, where)
 
     def rerank(self) -> tuple[str, Call]:
@@ -186,7 +188,7 @@ class Program:
     def find(self) -> tuple[str, Call]:
         queries = self.rows(1)[0] if self.rng.random() < 0.5 else self.rows(3)
         k = int(self.rng.integers(5))
-        return f"find({k})", lambda index: index.find(queries, k)
+        return f"find({k})", lambda index: index.find(queries, k, payloads=k % 2 == 0)
 
     def learn(self) -> tuple[str, Call]:
         n = int(self.rng.integers(1, 5))
@@ -409,6 +411,8 @@ def plain(value: Any) -> Any:
         if "version" in value._fields:
             return "version", value.serial, value.n_pairs, value.version
         return type(value).__name__, [plain(one) for one in value]
+    if isinstance(value, Hits):
+        return "hits", plain(value.ids), plain(value.distances), plain(value.payloads)
     if isinstance(value, list | tuple):
         return type(value).__name__, [plain(one) for one in value]
     return type(value).__name__, value

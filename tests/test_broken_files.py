@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import struct
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -55,6 +56,24 @@ def test_truncated(path: Path, keep: float) -> None:
     data = path.read_bytes()
     path.write_bytes(data[: int(keep * len(data)) if isinstance(keep, float) else keep])
     assert "is not an onlinehash file, or it is truncated" in sentence(path)
+
+
+@pytest.mark.parametrize(
+    ("write", "words"),
+    [
+        (
+            lambda file: np.save(file, np.eye(3)),
+            "is a NumPy array, not a model, an index or codes saved by",
+        ),
+        (lambda file: np.savez(file, X=np.eye(3)), "is a zip archive, such as an npz file, not a model"),
+        (lambda file: pickle.dump([1, 2], file), "is a pickle, not a model"),
+    ],
+    ids=["npy", "npz", "pickle"],
+)
+def test_a_file_of_another_kind_is_called_what_it_is(path: Path, write: Callable[[Any], None], words: str) -> None:
+    with path.open("wb") as file:
+        write(file)
+    assert words in sentence(path)
 
 
 def test_longer_than_it_should_be(path: Path) -> None:

@@ -83,13 +83,17 @@ def test_every_room_is_under_the_linter() -> None:
             assert f"onlinehash.{room}" in project, room
 
 
-PROCESSES = "from joblib import Parallel, delayed"  # which runs functions, and reads no files
+#: Imports that execute nothing: joblib runs functions, and the unpickler of CIFAR-10 imports nothing.
+HARMLESS = {
+    ("bulk/on_processes.py", "from joblib import Parallel, delayed"),
+    ("datasets/pickles.py", "import pickle"),
+}
 
 
 @pytest.mark.parametrize("word", ["pickle", "joblib", "marshal", "shelve", "eval(", "exec("])
 def test_nothing_in_the_source_executes_data(word: str) -> None:
-    pattern = re.compile(rf"^[^#\"']*\b{re.escape(word)}")
+    pattern = re.compile(rf"^[^#\"']*\b{re.escape(word)}" + (r"\b" if word.isalpha() else ""))
     for path in SOURCE.rglob("*.py"):
         for line in path.read_text().splitlines():
-            code = pattern.match(line) and line.strip() != PROCESSES
+            code = pattern.match(line) and (path.relative_to(SOURCE).as_posix(), line.strip()) not in HARMLESS
             assert not (code and re.match(r"\s*(import|from)\b|.*\b(eval|exec)\(", line)), f"{path}: {line}"

@@ -20,7 +20,7 @@ import onlinehash as package
 from onlinehash import OnlineHashing
 from onlinehash.cli.app import app
 from onlinehash.learners.registry import methods
-from onlinehash.planning import measuring
+from onlinehash.planning import measurements
 from tests.cli.running import Data, done, onlinehash, refused
 from tests.planning.sizes import TINY
 
@@ -58,6 +58,29 @@ def test_version_and_help() -> None:
     assert done().out == done("--help").out
     assert "Learn from pairs or labelled vectors" in done("--help").out
     assert "--resume" in done("learn", "--help").out
+
+
+def commands(app: typer.Typer = app) -> list[list[str]]:
+    group = typer.main.get_command(app)
+    found: list[list[str]] = [[]]
+    for name, command in group.commands.items():
+        found += [[name]] + [[name, inner] for inner in getattr(command, "commands", {})]
+    return found
+
+
+def test_help_of_every_command_is_short_to_ask_for_and_names_no_types_of_python() -> None:
+    assert ["experiment", "run"] in commands()
+    for command in commands():
+        told = done(*command, "--help").out
+        assert done(*command, "-h").out == told
+        assert "list[" not in told, command
+
+
+def test_a_slip_of_the_finger_is_answered_with_what_may_have_been_meant() -> None:
+    assert "Did you mean 'search'" in refused("serch")[1]
+    assert "--output" in refused("learn", "p.jsonl", "--outptu", "m.oh")[1]
+    told = refused("learn", "p.jsonl", "-o", "m.oh", "--method", "OnlineHasing")[1]
+    assert told == "there is no method 'OnlineHasing'; did you mean OnlineHashing? `onlinehash methods` lists all."
 
 
 def test_command_lines_that_make_no_sense() -> None:
@@ -151,7 +174,7 @@ def test_every_command_and_option_is_documented(command: str, option: str) -> No
 
 @pytest.mark.long
 def test_the_commands_of_the_document_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "Sizes", lambda: TINY)  # of `plan --measure`, which takes a minute as it is
+    monkeypatch.setattr(measurements, "Sizes", lambda: TINY)  # of `plan --measure`, which takes a minute as it is
     data = Data.make(200)
     monkeypatch.chdir(tmp_path)
     data.write_pairs(Path("pairs.jsonl"), slice(0, 100))

@@ -13,7 +13,7 @@ from unittest import mock
 
 import pytest
 
-from onlinehash.experiments import running
+from onlinehash.experiments import runner
 from tests.cli.running import onlinehash
 from tests.processes import children, is_alive
 
@@ -37,7 +37,7 @@ x_label = "bits"
 
 def without_processes():
     """A process takes seconds to start: `folder` is made by some, and most other tests do without."""
-    return mock.patch.object(running, "_pool", ThreadPoolExecutor)
+    return mock.patch.object(runner, "_pool", ThreadPoolExecutor)
 
 
 @pytest.fixture(autouse=True)

@@ -335,7 +335,7 @@ def test_resume_keeps_the_parameters(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--method", "XYZ"], "expected a method among BlendedPairs, SmoothPairs, OH, MMOH, "),
+        (["--method", "XYZ"], "there is no method 'XYZ'; `onlinehash methods` lists all."),
         (
             ["--method", "OH", "--set", "D=1"],
             "OnlineHashing has no parameter 'D'; --set takes one of C, burn_in, centre, ",

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from onlinehash.planning import costs, measuring
+from onlinehash.planning import costs, measurements
 from tests.cli.running import done, onlinehash, refused
 from tests.planning.sizes import TINY
 
@@ -93,7 +93,7 @@ def test_costs_come_from_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_measuring_writes_a_file_to_plan_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "Sizes", lambda: TINY)
+    monkeypatch.setattr(measurements, "Sizes", lambda: TINY)
     file = tmp_path / "costs.toml"
     assert f"to {file}" in done("plan", "--measure", file).out
     assert [path.name for path in tmp_path.iterdir()] == ["costs.toml"]
@@ -104,7 +104,7 @@ def test_measuring_writes_a_file_to_plan_with(tmp_path: Path, monkeypatch: pytes
 def test_measuring_with_as_much_as_users_do(tmp_path: Path) -> None:
     file = tmp_path / "costs.toml"
     done("plan", "--measure", file)
-    assert costs.read(str(file)).search.large == pytest.approx(measuring.Sizes().large, rel=1e-5)  # six digits are kept
+    assert costs.read(str(file)).search.large == pytest.approx(measurements.Sizes().large, rel=1e-5)  # six digits
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_measuring_with_as_much_as_users_do(tmp_path: Path) -> None:
     ids=" ".join,
 )
 def test_nonsense_is_refused(options: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(measuring, "Sizes", lambda: TINY)
+    monkeypatch.setattr(measurements, "Sizes", lambda: TINY)
     monkeypatch.chdir(tmp_path)
     code, message = refused("plan", *options)
     assert code == 2

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import redis
 
 from onlinehash.consume.address import Address
-from onlinehash.consume.running import open_source
+from onlinehash.consume.loop import open_source
 from onlinehash.consume.source import Source
 from tests.servers import PATIENCE, RedisServer
 

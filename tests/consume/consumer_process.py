@@ -22,7 +22,7 @@ from typing import Any
 import onlinehash.consume.kafka_topics
 import onlinehash.consume.redis_streams  # noqa: F401
 from onlinehash import LiveIndex
-from onlinehash.consume import running
+from onlinehash.consume import loop
 from onlinehash.consume.address import Address
 from onlinehash.consume.consumer import Consumer
 from onlinehash.consume.source import Source
@@ -68,11 +68,11 @@ def consume(task: dict[str, Any]) -> None:
     if task["death"] in STATEMENTS:
         Mortal.left, Mortal.word = task["after"], STATEMENTS[task["death"]]
         sqlite3.connect = partial(sqlite3.connect, factory=Mortal)  # type: ignore[assignment]
-    source = running.open_source(Address.parse(task["address"]), task["settings"])
+    source = loop.open_source(Address.parse(task["address"]), task["settings"])
     if task["death"] in DEATHS:
         mortal(source, task["death"], task["after"])
     with open_index(task["path"]) as index:
-        running.run(Consumer(index, source, task["batch"]), threading.Event(), until_empty=True)
+        loop.run(Consumer(index, source, task["batch"]), threading.Event(), until_empty=True)
     source.close()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onlinehash.consume.address import Address, without_login
-from onlinehash.consume.running import open_source
+from onlinehash.consume.loop import open_source
 from tests.support import refused
 
 

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from onlinehash import LiveIndex
-from onlinehash.consume import running
+from onlinehash.consume import loop
 from onlinehash.consume.consumer import Consumer
 from onlinehash.errors import InvalidInput, ServiceUnavailable
 from tests.consume.brokers import source_of
@@ -19,7 +19,7 @@ from tests.servers import wait_until
 def consumed(index, source, batch=500):
     """All that there is; how it went."""
     consumer = Consumer(index, source, batch)
-    running.run(consumer, threading.Event(), until_empty=True)
+    loop.run(consumer, threading.Event(), until_empty=True)
     source.close()
     return consumer.tally
 
@@ -173,6 +173,6 @@ def test_a_position_that_cannot_be_kept_is_the_fault_of_no_message(broker, strea
     index, source = LiveIndex(new_learner()), source_of(broker, stream, name="x" * 2000)
     consumer = Consumer(index, source)
     with pytest.raises(InvalidInput, match="the name of a source"):
-        running.run(consumer, threading.Event(), until_empty=True)
+        loop.run(consumer, threading.Event(), until_empty=True)
     source.close()
     assert (len(index), consumer.tally.dead_letters) == (0, 0)

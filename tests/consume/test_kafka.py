@@ -7,7 +7,7 @@ from confluent_kafka import Consumer as Client
 from confluent_kafka import TopicPartition
 
 from onlinehash import LiveIndex
-from onlinehash.consume import kafka_topics, running
+from onlinehash.consume import kafka_topics, loop
 from onlinehash.consume.address import Address
 from onlinehash.consume.consumer import Consumer
 from onlinehash.errors import InvalidInput, ServiceUnavailable
@@ -77,7 +77,7 @@ def test_messages_that_are_gone_are_not_left_out_silently(kafka_broker, stream):
     with pytest.raises(InvalidInput, match="does not have message 5 of partition 0"):
         consumed(index, source_of(kafka_broker, stream))
     address = Address.parse(kafka_broker.address(stream))
-    wanted = running.open_source(address, kafka_broker.settings | {"auto.offset.reset": "earliest"})
+    wanted = loop.open_source(address, kafka_broker.settings | {"auto.offset.reset": "earliest"})
     tally = consumed(index, wanted)
     assert 0 < tally.dead_letters == tally.messages < 80
 
@@ -95,7 +95,7 @@ def test_a_message_that_is_too_long_with_its_reason_does_not_stop_the_others(kaf
     good, bad = items(4, 5, 1), [b"x" * 1_000, b"x" * 2_000]
     places = kafka_broker.send(stream, [good[0], *bad, *good[1:]])
     settings = kafka_broker.settings | {"message.max.bytes": "1600"}
-    source = running.open_source(Address.parse(kafka_broker.address(stream)), settings)
+    source = loop.open_source(Address.parse(kafka_broker.address(stream)), settings)
     tally = consumed(LiveIndex(new_learner()), source)
     assert (tally.messages, tally.items, tally.dead_letters) == (6, 4, 2)
     found = kafka_broker.dead(stream)
@@ -132,7 +132,7 @@ def test_offsets_that_no_broker_takes_do_not_keep_the_source_from_closing(stream
 
 def test_no_broker_at_all(monkeypatch):
     monkeypatch.setattr(kafka_topics, "PATIENCE", 0.5)
-    source = running.open_source(Address.parse("kafka://127.0.0.1:1/pairs"), {})
+    source = loop.open_source(Address.parse("kafka://127.0.0.1:1/pairs"), {})
     with pytest.raises(ServiceUnavailable):
         source.check()
     source.close()

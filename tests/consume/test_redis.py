@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from onlinehash import LiveIndex
-from onlinehash.consume import running
+from onlinehash.consume import loop
 from onlinehash.consume.address import Address
 from onlinehash.consume.consumer import Consumer
 from onlinehash.errors import InvalidInput, ServiceUnavailable, Unauthorized
@@ -62,7 +62,7 @@ def test_a_group_that_is_deleted_meanwhile_is_made_again(redis_broker, stream):
     redis_broker.client.xgroup_destroy(stream, "onlinehash")
     with pytest.raises(ServiceUnavailable):
         consumer.step()
-    running.run(consumer, threading.Event(), until_empty=True)
+    loop.run(consumer, threading.Event(), until_empty=True)
     assert same(index, after(data)[0])
 
 
@@ -90,7 +90,7 @@ def test_several_consumers_of_a_group_share_the_work(redis_broker, stream):
         consumer = Consumer(index, source, 7)
         consumer.step()
         if number == 2:
-            running.run(consumer, threading.Event(), until_empty=True)
+            loop.run(consumer, threading.Event(), until_empty=True)
         found.append(index.ids.tolist())
         source.close()
     assert found[0] + found[1] == after(items)[0].ids.tolist()
@@ -131,7 +131,7 @@ def test_a_server_that_is_killed_and_started_again(stream):
         consumer, stop = Consumer(index, source_of(broker, stream), 5), threading.Event()
         problems = list[str]()
         watch = lambda tally: problems.append(tally.problem)  # noqa: E731
-        thread = threading.Thread(target=running.run, args=(consumer, stop, False, watch))
+        thread = threading.Thread(target=loop.run, args=(consumer, stop, False, watch))
         thread.start()
         for n in (50, 150, 250):
             wait_until(lambda n=n: consumer.tally.messages >= n, f"{n} messages")
@@ -157,13 +157,13 @@ def test_passwords(stream):
         broker.client.close()
         place = f"127.0.0.1:{server.port}/0?stream={stream}"
         for login, words in (("", "required"), (":wrong@", "invalid"), ("me:wrong@", "invalid")):
-            source = running.open_source(Address.parse(f"redis://{login}{place}"), {})
+            source = loop.open_source(Address.parse(f"redis://{login}{place}"), {})
             with pytest.raises(Unauthorized, match=words) as caught:
                 source.check()
             assert "wrong" not in str(caught.value)
         for login in (":other@", "me:s%2Fcret@"):
-            source = running.open_source(Address.parse(f"redis://{login}{place}&group={len(login)}"), {})
+            source = loop.open_source(Address.parse(f"redis://{login}{place}&group={len(login)}"), {})
             assert consumed(LiveIndex(new_learner()), source).messages == 3
         server.kill()
         with pytest.raises(ServiceUnavailable):
-            running.open_source(Address.parse(f"redis://me:s%2Fcret@{place}"), {}).check()
+            loop.open_source(Address.parse(f"redis://me:s%2Fcret@{place}"), {}).check()

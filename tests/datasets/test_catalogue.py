@@ -11,7 +11,7 @@ import pytest
 from scipy.io import savemat
 
 from onlinehash import datasets
-from onlinehash.datasets import catalogue, surveying
+from onlinehash.datasets import catalogue, inventory
 from onlinehash.errors import InvalidInput
 from tests.datasets.writing import write_mnist, write_patches, write_texmex
 
@@ -102,7 +102,7 @@ def test_an_archive_that_is_not_unpacked(tmp_path, monkeypatch):
     one = found(tmp_path, "cifar-10")
     assert (one.state, one.problems) == ("in part", ["cifar-10-python.tar.gz is here, but not unpacked"])
     assert found(tmp_path, "cifar-10", verify=True).state == "damaged"
-    assert surveying.md5_of(tmp_path / "cifar-10-python.tar.gz") == "900150983cd24fb0d6963f7d28e17f72"
+    assert inventory.md5_of(tmp_path / "cifar-10-python.tar.gz") == "900150983cd24fb0d6963f7d28e17f72"
 
 
 def test_the_folder_can_be_set_by_a_variable(tmp_path, monkeypatch):

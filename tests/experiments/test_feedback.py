@@ -9,19 +9,19 @@ import pytest
 
 from onlinehash import OnlineHashing, datasets, evaluate
 from onlinehash.errors import InvalidInput
-from onlinehash.experiments import feedback, figures, running, tables
+from onlinehash.experiments import feedback, figures, runner, tables
 from onlinehash.experiments import plan as planning
 from onlinehash.experiments.results import Store
 from onlinehash.experiments.rows import rows_of
 from onlinehash.experiments.settings import Setting
 from onlinehash.experiments.sources import find_sets
-from onlinehash.experiments.worlds import World
+from onlinehash.experiments.split_data import SplitData
 from tests.experiments.made_up import made_up, named_sets
 
 RNG = np.random.default_rng(5)
 Y = np.repeat(np.arange(6), 80)
 X = (RNG.standard_normal((6, 8))[Y] * 1.2 + RNG.standard_normal((480, 8))).astype(np.float32)
-WORLD = World(datasets.Dataset("made", X, Y), "labels", (5, 1))
+WORLD = SplitData(datasets.Dataset("made", X, Y), "labels", (5, 1))
 SCENE = feedback.scene_of(WORLD)
 BASICS = {
     "protocol": "feedback",
@@ -179,7 +179,7 @@ def test_quick_plans_run_and_are_shown(name, tmp_path):
     store = Store(tmp_path)
     for cell in some:
         if cell.setting.name not in store:
-            store.add(running.execute(running.Job(cell.setting, "digits", str(tmp_path), False, cell.line)))
+            store.add(runner.execute(runner.Job(cell.setting, "digits", str(tmp_path), False, cell.line)))
     assert len(store) == 4
     rows = rows_of(some, store)
     table = tables.table(plan.showing("precision@10"), rows)
@@ -210,7 +210,7 @@ def test_a_run_is_read_for_each_form_of_search():
 
 
 def test_sets_without_labels_are_refused():
-    without = World(datasets.Dataset("made", X), "neighbours", (5, 1))
+    without = SplitData(datasets.Dataset("made", X), "neighbours", (5, 1))
     with pytest.raises(InvalidInput, match="expected labels for the protocol feedback"):
         feedback.measure(setting(), without)
 

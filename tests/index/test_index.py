@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -29,6 +30,20 @@ def test_rank_in_rank_out(cls):
     assert [type(hits) for hits in index.within(X[:2], 4)] == [Hits, Hits]
     assert index.search(OH.encode(X)[:0], 5).ids.shape == (0, 5)
     assert index.within(OH.encode(X)[:0], 5) == []
+
+
+@both
+def test_hits_unpack_into_two_arrays_and_are_as_long_as_their_ids(cls):
+    index = cls(OH.encode(X), encoder=OH.snapshot())
+    one, several, none = index.search(X[3], 5), index.search(X[:4]), index.search(X[3], 0)
+    ids, distances = one
+    assert ids is one.ids
+    assert distances is one.distances
+    assert (len(one), len(several), len(none)) == (5, 4, 0)
+    assert several.ids.shape == (4, 10)
+    assert one.payloads is None
+    copy = pickle.loads(pickle.dumps(one))
+    np.testing.assert_array_equal(copy.ids, one.ids)
 
 
 @both

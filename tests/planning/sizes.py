@@ -1,8 +1,8 @@
 """Little to measure with."""
 
-from onlinehash.planning import measuring
+from onlinehash.planning import measurements
 
-TINY = measuring.Sizes(
+TINY = measurements.Sizes(
     small=1 << 17,
     middle=1 << 18,
     large=1 << 19,

@@ -6,7 +6,7 @@ import pytest
 
 from onlinehash.planning import sizes, times
 from onlinehash.planning.distances import UNIFORM
-from onlinehash.planning.probing import probes
+from onlinehash.planning.probes import probes
 from onlinehash.planning.workload import Workload
 from tests.planning.costs_for_tests import COSTS, STORE
 

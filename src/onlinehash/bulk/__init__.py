@@ -8,11 +8,11 @@
 All of them take `on`: the engine.
 """
 
+from onlinehash.bulk.encoded import Encoded, read_codes
 from onlinehash.bulk.encoding import Report, encode, recode
 from onlinehash.bulk.engine import Engine
 from onlinehash.bulk.engines import engine_of
 from onlinehash.bulk.precision import mean_average_precision
-from onlinehash.bulk.reading import Encoded, read_codes
 from onlinehash.bulk.sources import Source, open_source
 from onlinehash.bulk.truth import Neighbours, SameLabel, ground_truth, same_label
 

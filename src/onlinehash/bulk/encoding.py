@@ -40,7 +40,39 @@ class Report(NamedTuple):
 def encode(
     model: Encoder | Learner, source: FilePath | Source, target: FilePath, on: str | Engine | None = None
 ) -> Report:
-    """Encode all vectors of a source into a folder, on an engine (see `engine_of`)."""
+    """Encode all vectors of a source into a folder of Parquet files, part by part.
+
+    Repeating the call with the same encoder, source and folder resumes it.
+
+    Parameters
+    ----------
+    model : Encoder or Learner
+    source : str, path-like or Source
+        Files of vectors; `open_source` says which.
+    target : str or path-like
+        The folder.
+    on : str or Engine, optional
+        Where the work is done; see `engine_of`.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    InvalidInput
+        If source or folder do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, bulk
+    >>> X = np.random.default_rng(0).standard_normal((1000, 16)).astype(np.float32)
+    >>> np.save("vectors.npy", X)
+    >>> learner = OnlineHashing(n_bits=32, random_state=0).observe(X)
+    >>> bulk.encode(learner, "vectors.npy", "codes", on="local://1").n
+    1000
+    """
     encoder = encoder_of(model)
     check_apart(source, target)
     source = as_source(source, encoder)
@@ -56,7 +88,44 @@ def recode(
     target: FilePath,
     on: str | Engine | None = None,
 ) -> Report:
-    """Encode from codes of the same source by an older encoder; only the bits that changed are computed."""
+    """Encode a source again, from its codes by an older encoder; only the bits that changed are computed.
+
+    Parameters
+    ----------
+    model : Encoder or Learner
+    older : Encoder
+        The one that made the codes.
+    source : str, path-like or Source
+    codes : str or path-like
+        The folder of the codes.
+    target : str or path-like
+        Another folder.
+    on : str or Engine, optional
+        Where the work is done; see `engine_of`.
+
+    Returns
+    -------
+    Report
+
+    Raises
+    ------
+    InvalidInput
+        If source, codes or folder do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, bulk
+    >>> X = np.random.default_rng(0).standard_normal((1000, 16)).astype(np.float32)
+    >>> np.save("vectors.npy", X)
+    >>> learner = OnlineHashing(n_bits=32, random_state=0).observe(X)
+    >>> older = learner.snapshot()
+    >>> _ = bulk.encode(older, "vectors.npy", "codes", on="local://1")
+    >>> _ = learner.learn_pair(X[0], X[1], similar=True)
+    >>> _ = bulk.recode(learner, older, "vectors.npy", "codes", "new", on="local://1")
+    >>> bulk.read_codes("new").codes == learner.encode(X)
+    True
+    """
     encoder = encoder_of(model)
     check_apart(source, target)
     source = as_source(source, encoder)

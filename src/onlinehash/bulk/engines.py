@@ -11,12 +11,29 @@ from onlinehash.errors import InvalidInput
 
 
 def engine_of(on: str | Engine | None) -> Engine:
-    """The engine at an address; an `Engine` is returned as it is.
+    """Return the engine at an address; an `Engine` is returned as it is.
 
-    None, "local"               processes on this machine, one per CPU
-    "local://4"                 four processes
-    "dask://host:port"          a Dask scheduler; "dask://" starts a cluster on this machine while the job runs
-    "ray://host:port"           a Ray client server; "ray://" uses what `ray.init()` finds or starts
+    Parameters
+    ----------
+    on : str, Engine or None
+        None or `"local"`: processes on this machine, one per CPU. `"local://4"`: four processes.
+        `"dask://host:port"`: a Dask scheduler; `"dask://"` starts a cluster on this machine while the job runs.
+        `"ray://host:port"`: a Ray client server; `"ray://"` uses what `ray.init()` finds or starts.
+
+    Returns
+    -------
+    Engine
+
+    Raises
+    ------
+    InvalidInput
+        If it is no such address.
+
+    Examples
+    --------
+    >>> from onlinehash import bulk
+    >>> type(bulk.engine_of("local://4")).__name__
+    'Processes'
     """
     if isinstance(on, Engine):
         return on

@@ -15,12 +15,12 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.bulk.answers import Answer, Job
+from onlinehash.bulk.encoded import joined
 from onlinehash.bulk.encoding import complete_manifest
 from onlinehash.bulk.engine import Engine
 from onlinehash.bulk.engines import engine_of
 from onlinehash.bulk.folder import Manifest, part_path
 from onlinehash.bulk.parts import read_part
-from onlinehash.bulk.reading import joined
 from onlinehash.bulk.truth import BulkTruth
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput
@@ -40,9 +40,44 @@ def mean_average_precision(
     *,
     folder: str | os.PathLike[str] | None = None,
 ) -> float:
-    """The mAP of a search among the codes of a folder, in expectation over ties, as `evaluate.retrieval` computes it.
+    """Measure the mAP of a search among the codes of a folder, in expectation over ties.
 
-    With another folder, the counts of each part are stored there, and repeating the call resumes it.
+    The value is that of `evaluate.retrieval`.
+
+    Parameters
+    ----------
+    model : Encoder or Learner
+        The one that made the codes.
+    X_query : array-like of shape (n, n_features)
+    codes : str or path-like
+        The folder of the codes.
+    truth : SameLabel or Neighbours
+        Which items are relevant: `same_label` or `ground_truth`.
+    on : str or Engine, optional
+        Where the work is done; see `engine_of`.
+    folder : str or path-like, optional
+        Where the counts of each part are stored, so that repeating the call resumes it.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InvalidInput
+        If codes or truth do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, bulk
+    >>> X = np.random.default_rng(0).standard_normal((1000, 16)).astype(np.float32)
+    >>> np.save("vectors.npy", X)
+    >>> learner = OnlineHashing(n_bits=32, random_state=0).observe(X)
+    >>> _ = bulk.encode(learner, "vectors.npy", "codes", on="local://1")
+    >>> truth = bulk.ground_truth(X[:20], "vectors.npy", 10, on="local://1")
+    >>> 0 < bulk.mean_average_precision(learner, X[:20], "codes", truth, on="local://1") < 1
+    True
     """
     encoder = encoder_of(model)
     queries, manifest = encoder.encode(X_query), complete_manifest(codes, encoder)

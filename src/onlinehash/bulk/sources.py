@@ -67,11 +67,35 @@ def open_source(
     id: str | None = None,
     label: str | None = None,
 ) -> Source:
-    """The vectors at a path.
+    """Open the vectors at a path.
 
-    partition_rows: the most rows of a partition; default 64 MB of vectors. Row groups, record batches and chunks
-        are never split, only combined.
-    vector, id, label: the names of columns, if they are not the default ones.
+    Parameters
+    ----------
+    path : str or path-like
+        A file or a folder of Parquet, Arrow, npy or Zarr.
+    partition_rows : int, optional
+        The most rows of a partition; by default 64 MB of vectors. Row groups, record batches and chunks are never
+        split, only combined.
+    vector, id, label : str, optional
+        The names of columns, if they are not the default ones.
+
+    Returns
+    -------
+    Source
+
+    Raises
+    ------
+    InvalidInput
+        If there are no such files.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import bulk
+    >>> np.save("vectors.npy", np.zeros((1000, 16), np.float32))
+    >>> source = bulk.open_source("vectors.npy", partition_rows=400)
+    >>> source.n_features, len(source.partitions)
+    (16, 3)
     """
     rule = checks.either(("None", lambda v: v is None), checks.integer(1))
     checks.parameters("a source", {"partition_rows": partition_rows}, {"partition_rows": rule})

@@ -95,7 +95,23 @@ class Neighbours(BulkTruth):
 
 
 def same_label(y_query: Any) -> SameLabel:
-    """Relevant are the items with the query's label."""
+    """Call those items relevant that have the query's label.
+
+    Returns
+    -------
+    SameLabel
+
+    Raises
+    ------
+    InvalidInput
+        If the labels are not valid.
+
+    Examples
+    --------
+    >>> from onlinehash import bulk
+    >>> bulk.same_label([3, 1, 4]).n_queries
+    3
+    """
     return SameLabel(checks.labels(y_query, len(y_query)))
 
 
@@ -108,12 +124,40 @@ def ground_truth(
     folder: str | os.PathLike[str] | None = None,
     device: str | None = None,
 ) -> Neighbours:
-    """The `k` nearest vectors of a source to each query, as in `evaluate.nearest`.
+    """Find the `k` nearest vectors of a source to each query, as `evaluate.nearest` does.
 
-    It takes 16 bytes for each of them and each query, here and on every worker. With a folder, the nearest of each
-    partition are stored there, and repeating the call resumes it. With `device="cuda"` cards find them, the same ones:
-    this process alone where `on` is not given, as processes would take turns on its card, and else each worker on its
-    own. Without a folder, a card searches several partitions at once.
+    It takes 16 bytes for each of them and each query, here and on every worker.
+
+    Parameters
+    ----------
+    X_query : array-like of shape (n, n_features)
+    source : str, path-like or Source
+    k : int
+    on : str or Engine, optional
+        Where the work is done; see `engine_of`.
+    folder : str or path-like, optional
+        Where the nearest of each partition are stored, so that repeating the call resumes it. Without one, a card
+        searches several partitions at once.
+    device : {"cpu", "cuda"}, optional
+        "cuda" finds the same ones on cards: without `on`, in this process alone, as processes would take turns on its
+        card; else each worker on its own.
+
+    Returns
+    -------
+    Neighbours
+
+    Raises
+    ------
+    InvalidInput
+        If queries, source or k do not fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import bulk
+    >>> np.save("vectors.npy", np.arange(10.0)[:, None])
+    >>> bulk.ground_truth([[3.2]], "vectors.npy", 2, on="local://1").rows
+    array([[3, 4]])
     """
     is_on_card = check_device(device)
     if is_on_card and on is None:

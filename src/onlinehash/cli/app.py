@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 import typer
 
 from onlinehash.cli import experiment_app, output, postgres_app
+from onlinehash.cli.help import RepeatedArgument
 from onlinehash.cli.options import with_options
 from onlinehash.cli.serve_options import Options as ServeOptions
 from onlinehash.errors import InvalidInput, OnlineHashError
@@ -19,7 +20,7 @@ from onlinehash.learners.registry import RECOMMENDED
 #: What typer raises for a command line that it cannot understand; it has no public name for the base class.
 USAGE_ERROR = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
 
-app = typer.Typer(name="onlinehash", rich_markup_mode=None)
+app = typer.Typer(name="onlinehash", rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 app.add_typer(experiment_app.app, name="experiment")
 app.add_typer(postgres_app.app, name="postgres")
 
@@ -85,11 +86,13 @@ def methods(
     methods.show(bibtex, as_json)
 
 
-@app.command()
+@app.command(cls=RepeatedArgument)
 def learn(
     files: Annotated[
         list[str],
-        typer.Argument(help="Files of pairs or of labelled vectors; - is standard input.", show_default=False),
+        typer.Argument(
+            metavar="FILE", help="Files of pairs or of labelled vectors; - is standard input.", show_default=False
+        ),
     ],
     output: Annotated[str, typer.Option("--output", "-o", help="Where to save the model.", show_default=False)],
     method: Annotated[

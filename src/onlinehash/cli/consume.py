@@ -42,13 +42,13 @@ def consume(options: Options, choices: parameters.Choices, as_json: bool) -> Non
     from onlinehash.consume.address import Address
 
     try:
-        from onlinehash.consume import metrics, running
+        from onlinehash.consume import loop, metrics
         from onlinehash.consume.consumer import Consumer
     except ModuleNotFoundError as error:
         raise MissingExtra("onlinehash consume", error.name or "a package", "redis") from None
     address = _with_password(Address.parse(options.source))
     with ExitStack() as stack:
-        source = running.open_source(address, _settings(options.setting), options.name)
+        source = loop.open_source(address, _settings(options.setting), options.name)
         stack.callback(source.close)
         source.check()  # before the index: a broker that is not there leaves no folder behind
         index = stack.enter_context(parameters.open_index(options.target, options.schema, choices))
@@ -57,7 +57,7 @@ def consume(options: Options, choices: parameters.Choices, as_json: bool) -> Non
         port = stack.enter_context(metrics.served(consumer.tally, source.name, options.metrics_port))
         _announce(source.name, options.target, port, as_json)
         show = stack.enter_context(progress_bar())
-        tally = running.run(consumer, stop, options.until_empty, _shown(show))
+        tally = loop.run(consumer, stop, options.until_empty, _shown(show))
     _report(tally, as_json)
 
 

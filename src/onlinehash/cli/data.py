@@ -10,7 +10,7 @@ import numpy as np
 from onlinehash import datasets
 from onlinehash.cli import output
 from onlinehash.datasets.catalogue import default_folder
-from onlinehash.datasets.loading import is_readable
+from onlinehash.datasets.loader import is_readable
 from onlinehash.errors import FormatError, InvalidInput
 
 

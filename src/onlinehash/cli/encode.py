@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import onlinehash
-from onlinehash.cli import facts, output
+from onlinehash.cli import output, summaries
 from onlinehash.cli.target import check as check_target
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput, NotReady
@@ -96,7 +96,7 @@ def encoder_of(model: Learner | Encoder, path: str) -> Encoder:
     try:
         return model.end_chunk().snapshot()
     except NotReady:
-        raise NotReady(facts.what_it_needs(model, path)) from None
+        raise NotReady(summaries.what_it_needs(model, path)) from None
 
 
 def encode_blocks(encoder: Encoder, vectors: str, format: str | None = None) -> Iterator[Codes]:

@@ -13,7 +13,7 @@ from onlinehash.cli import output
 from onlinehash.cli.experiment_app import RESULTS as DEFAULT_RESULTS
 from onlinehash.errors import InvalidInput
 from onlinehash.experiments import plan as planning
-from onlinehash.experiments import running, sources, verifying
+from onlinehash.experiments import runner, sources, verification
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.results import Store, existing
 from onlinehash.experiments.roles import NamedSet, roles, told_apart
@@ -59,7 +59,7 @@ def run(
     if len(skipped) == len(chosen):
         raise InvalidInput(f"no data for {', '.join(skipped)}: {next(iter(skipped.values()))}.")
     jobs = [(cell, plan.alone) for plan in chosen for cell in cells[plan.name]]
-    tally = running.run(jobs, store, workers or os.cpu_count() or 1, again)
+    tally = runner.run(jobs, store, workers or os.cpu_count() or 1, again)
     if as_json:
         document = {
             "results": results,
@@ -163,18 +163,18 @@ def verify(n_cells: int, seed: int, data: Sequence[str], results: str, as_json: 
     missing = {result.setting.data for result in store if result.setting.fingerprint not in at_hand}
     if missing:
         output.warn(f"skipping runs on {', '.join(sorted(missing))}: name the files with --data.", as_json)
-    chosen = verifying.draw(candidates, n_cells, seed)
+    chosen = verification.draw(candidates, n_cells, seed)
     comparisons = []
     with tempfile.TemporaryDirectory() as cache, progress_bar(len(chosen)) as show:
         for k, (row, rows) in enumerate(chosen):
             show(k, f"{k} of {len(chosen)}  {row.plan}: {row.line}, {row.data}")
-            job = running.Job(row.cell.setting, at_hand[row.cell.setting.fingerprint], cache, False, row.line)
-            comparisons.append(verifying.compare(row, running.execute(job), rows))
+            job = runner.Job(row.cell.setting, at_hand[row.cell.setting.fingerprint], cache, False, row.line)
+            comparisons.append(verification.compare(row, runner.execute(job), rows))
     _show_comparisons(comparisons, as_json)
     return 0 if all(one.agrees for one in comparisons) else 1
 
 
-def _show_comparisons(comparisons: Sequence[verifying.Comparison], as_json: bool) -> None:
+def _show_comparisons(comparisons: Sequence[verification.Comparison], as_json: bool) -> None:
     lines = [one.as_document() for one in comparisons]
     if as_json:
         output.print_json(lines)

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from onlinehash.cli.help import RepeatedArgument
+
 #: Where runs go, and where those that are kept with the project are.
 RESULTS, KEPT = "experiments", "docs/results"
 
@@ -14,7 +16,7 @@ app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 Json = Annotated[bool, typer.Option("--json", help="Write JSON for machines to standard output.")]
 Plans = Annotated[
     list[str],
-    typer.Argument(metavar="PLAN...", help="Names from `experiment list`, all, or a .toml file.", show_default=False),
+    typer.Argument(metavar="PLAN", help="Names from `experiment list`, all, or a .toml file.", show_default=False),
 ]
 Data = Annotated[
     list[str] | None,
@@ -27,7 +29,12 @@ Data = Annotated[
 ]
 Others = Annotated[
     list[str] | None,
-    typer.Option("--method", help="A method that takes part besides: yours, by its entry point.", show_default=False),
+    typer.Option(
+        "--method",
+        metavar="NAME",
+        help="A method that takes part besides: yours, by its entry point.",
+        show_default=False,
+    ),
 ]
 Results = Annotated[str, typer.Option(help="The folder of raw results.")]
 Kept = Annotated[str, typer.Option(help="The folder of kept results.")]
@@ -46,7 +53,7 @@ def list_plans(as_json: Json = False) -> None:
     experiment.show_plans(as_json)
 
 
-@app.command()
+@app.command(cls=RepeatedArgument)
 def run(
     plans: Plans,
     data: Data = None,
@@ -58,7 +65,9 @@ def run(
     ] = None,
     again: Annotated[
         list[str] | None,
-        typer.Option(help="A contestant that is run again, though its results are there.", show_default=False),
+        typer.Option(
+            metavar="NAME", help="A contestant that is run again, though its results are there.", show_default=False
+        ),
     ] = None,
     results: Results = RESULTS,
     as_json: Json = False,
@@ -69,7 +78,7 @@ def run(
     return experiment.run(plans, data or [], method or [], quick, seeds, workers, again or [], results, as_json)
 
 
-@app.command()
+@app.command(cls=RepeatedArgument)
 def figure(
     plans: Plans,
     method: Others = None,
@@ -86,7 +95,7 @@ def figure(
     experiment.figure(plans, method or [], results, output or f"{results}/figures", as_json)
 
 
-@app.command()
+@app.command(cls=RepeatedArgument)
 def table(
     plans: Plans,
     method: Others = None,

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import onlinehash
-from onlinehash.cli import facts, inputs, output
+from onlinehash.cli import inputs, output, summaries
 from onlinehash.cli.encode import load_encoder
 from onlinehash.cli.target import check as check_target
 from onlinehash.codes import Codes
@@ -20,7 +20,7 @@ from onlinehash.index.multi_index import MultiIndex
 from onlinehash.progress import progress_bar
 from onlinehash.streams.array_tables import map_array
 
-KINDS: dict[str, type[Index]] = {"flat": FlatIndex, "multi": MultiIndex}
+KINDS: dict[str, type[FlatIndex | MultiIndex]] = {"flat": FlatIndex, "multi": MultiIndex}
 
 #: From so many codes of at most so many bits on, tables are worth their memory (docs/how-to/search.md has the figures).
 MANY, SHORT = 3_000_000, 64
@@ -83,10 +83,10 @@ def _listed(path: str) -> np.ndarray:
 
 
 def _tell(made: Index, target: str, seconds: float, as_json: bool) -> None:
-    numbers, n_bytes = facts.indexed(made), os.path.getsize(target)
+    numbers, n_bytes = summaries.indexed(made), os.path.getsize(target)
     if as_json:
         output.print_json({"output": target, "bytes": n_bytes, "seconds": seconds} | numbers)
     else:
-        words = facts.index_in_words(numbers)
+        words = summaries.index_in_words(numbers)
         words |= {"time": f"{seconds:.2f} s", "saved": f"{n_bytes:,} bytes, as {target}"}
         output.print_columns(list(words.items()))

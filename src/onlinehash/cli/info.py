@@ -10,7 +10,7 @@ import numpy as np
 
 import onlinehash
 from onlinehash import evaluate
-from onlinehash.cli import facts, output
+from onlinehash.cli import output, summaries
 from onlinehash.cli.encode import encode_blocks, encoder_of, join
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput
@@ -35,19 +35,19 @@ def show(path: str, vectors: str | None, pairs: str | None, as_json: bool) -> No
 def _of_folder(path: str, vectors: str | None, pairs: str | None) -> dict[str, Any]:
     if vectors or pairs:
         raise _unfit("a live index", path)
-    return {"file": path, "bytes": folders.size(Path(path)), "kind": "live"} | facts.live(path)
+    return {"file": path, "bytes": folders.size(Path(path)), "kind": "live"} | summaries.live(path)
 
 
 def _of_file(path: str, vectors: str | None, pairs: str | None) -> dict[str, Any]:
     thing = onlinehash.load(path, mmap=True)
     if not isinstance(thing, Index):  # which may be huge; all else is read, and checked, completely
         thing = onlinehash.load(path)
-    if isinstance(thing, Codes | Index) and (vectors or pairs):
-        raise _unfit("codes" if isinstance(thing, Codes) else "an index", path)
     document: dict[str, Any] = {"file": path, "bytes": os.path.getsize(path)} | _describe(thing)
-    if isinstance(thing, Codes):
-        document["bits"] = evaluate.bit_health(thing)
-    elif vectors or pairs:
+    if isinstance(thing, Codes | Index):
+        if vectors or pairs:
+            raise _unfit("codes" if isinstance(thing, Codes) else "an index", path)
+        return document | ({"bits": evaluate.bit_health(thing)} if isinstance(thing, Codes) else {})
+    if vectors or pairs:
         encoder = encoder_of(thing, path)
         if vectors:
             document["bits"] = evaluate.bit_health(join(encode_blocks(encoder, vectors)))
@@ -78,10 +78,10 @@ def _describe(thing: Any) -> dict[str, Any]:
             "kind": "learner",
             "class": type(thing).__name__,
             "parameters": parameters,
-            "learned": facts.learned(thing),
+            "learned": summaries.learned(thing),
         }
     if isinstance(thing, Index):
-        return {"kind": "index"} | facts.indexed(thing)
+        return {"kind": "index"} | summaries.indexed(thing)
     sizes = {"n_bits": thing.n_bits, "n_models": thing.n_models}
     if isinstance(thing, Codes):
         return {"kind": "codes", "n": len(thing)} | sizes
@@ -102,7 +102,7 @@ def _held_out(thing: Learner | Encoder, pairs: str, vectors: str | None) -> dict
     read_pairs = PairReader(vectors if "id_a" in first.columns else None)
     blocks = [read_pairs(table) for table in (first, *tables)]
     A, B, similar = (np.concatenate([block[side] for block in blocks]) for side in range(3))
-    compared = {"now": thing}
+    compared: dict[str, Learner | Encoder] = {"now": thing}
     if isinstance(thing, Learner) and thing.traits.unit in ("pair", "chunk") and thing.traits.learns_from == "pairs":
         compared = {"before": first_functions(thing)} | compared
     return {name: evaluate.pairs(functions, A, B, similar) for name, functions in compared.items()}
@@ -116,11 +116,11 @@ def _in_words(document: dict[str, Any]) -> dict[str, str]:
     if document["kind"] == "learner":
         parameters = ", ".join(f"{name}={value!r}" for name, value in document["parameters"].items())
         words |= {"learner": document["class"], "parameters": parameters}
-        words |= facts.in_words(document["learned"])
+        words |= summaries.in_words(document["learned"])
     elif document["kind"] == "index":
-        words |= facts.index_in_words(document)
+        words |= summaries.index_in_words(document)
     elif document["kind"] == "live":
-        words |= facts.live_in_words(document)
+        words |= summaries.live_in_words(document)
     else:
         skipped = ("file", "bytes", "kind", "bits", "held_out")
         words[document["kind"]] = ", ".join(f"{k}={v}" for k, v in document.items() if k not in skipped)

@@ -63,14 +63,15 @@ def _blocks(
     source: str, format: str | None, encoder: Encoder | None, width: Width, id_column: str | None
 ) -> Iterator[Block]:
     kind = format or Path(source).suffix.lower().lstrip(".")
-    codes = None
+    codes: Codes | None = None
     if kind == "txt":
         yield from _text_blocks(source, width)
         return
     if kind == "oh":
-        codes = onlinehash.load(source)
-        if not isinstance(codes, Codes):
-            raise InvalidInput(f"expected codes in {source}, got {type(codes).__name__}.")
+        found = onlinehash.load(source)
+        if not isinstance(found, Codes):
+            raise InvalidInput(f"expected codes in {source}, got {type(found).__name__}.")
+        codes = found
     elif kind in ("npy", "npz") and source != STANDARD_INPUT:
         codes = (_npy_codes if kind == "npy" else _npz_codes)(source, encoder, width)
     if codes is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import onlinehash
-from onlinehash.cli import facts, output
+from onlinehash.cli import output, summaries
 from onlinehash.cli.lesson import BlockReader, Lesson
 from onlinehash.cli.target import check as check_target
 from onlinehash.errors import InvalidInput
@@ -66,7 +66,7 @@ class _Teller:
         """A line of the table; a learner that learns nothing, or all at once, has nothing to tell."""
         if self._learner.traits.learns_from == "nothing" or self._learner.traits.unit == "batch":
             return
-        unit = facts.unit(self._learner)
+        unit = summaries.unit(self._learner)
         if self._as_json:
             output.print_json({"event": "progress"} | row)
             return
@@ -79,13 +79,13 @@ class _Teller:
 
     def end(self, target: str, seconds: float) -> None:
         """Print the summary."""
-        numbers = facts.learned(self._learner)
+        numbers = summaries.learned(self._learner)
         name = type(self._learner).__name__
         if self._as_json:
             ending = {"event": "saved", "output": target, "method": name, "seconds": seconds}
             output.print_json(ending | numbers)
         else:
-            words = facts.in_words(numbers) | {"time": f"{seconds:.2f} s", "saved": f"{name}, as {target}"}
+            words = summaries.in_words(numbers) | {"time": f"{seconds:.2f} s", "saved": f"{name}, as {target}"}
             output.print_columns(list(words.items()))
         if numbers["waiting_for"]:
-            output.warn(facts.what_it_needs(self._learner, target), self._as_json)
+            output.warn(summaries.what_it_needs(self._learner, target), self._as_json)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.cli import facts
-from onlinehash.cli.facts import kept_back
+from onlinehash.cli import summaries
+from onlinehash.cli.summaries import kept_back
 from onlinehash.errors import InvalidInput
 from onlinehash.learners.base import Learner
 from onlinehash.streams import Pairs, Points
@@ -54,7 +54,7 @@ class Lesson:
 
     def __init__(self, learner: Learner, limit: int | None = None) -> None:
         self._learner = learner
-        self.unit = facts.unit(learner)
+        self.unit = summaries.unit(learner)
         self._points_a_unit = 2 if self.unit == "pairs" else 1
         self._first = self._points = _taken_before(learner)
         self._end = math.inf if limit is None else self._points + self._points_a_unit * limit
@@ -128,6 +128,6 @@ def _taken_before(learner: Learner) -> int:
         raise InvalidInput(
             f"{type(learner).__name__} does not learn online and cannot resume; learn again from all files."
         )
-    if facts.unit(learner) == "points":
+    if summaries.unit(learner) == "points":
         return learner.n_points_seen_ + kept_back(learner)
     return 2 * (learner.n_pairs_seen_ + kept_back(learner)) + (state["pairing"]["waiting"] is not None)

@@ -14,9 +14,9 @@ from onlinehash.cli import output
 from onlinehash.cli import target as targets
 from onlinehash.errors import InvalidInput
 from onlinehash.planning import costs as unit_costs
-from onlinehash.planning import distances, planning
+from onlinehash.planning import distances
 from onlinehash.planning.designs import designs
-from onlinehash.planning.planning import Plan
+from onlinehash.planning.plan import Plan, make
 from onlinehash.planning.workload import GB, K, Machine, Workload
 
 #: What a plan without a number of items is made for.
@@ -66,7 +66,7 @@ def show(wishes: Wishes, costs_file: str | None, as_json: bool) -> None:
         )
     works = [_workload(wishes, items) for items in sizes]
     offered = [design for work in works for design in designs(wishes.store, work, costs, card is not None)]
-    plans = [planning.make(design, machine) for design in offered]
+    plans = [make(design, machine) for design in offered]
     if as_json:
         output.print_json({"costs": costs.machine, "machine": machine, "data": works[0].data._asdict(), "plans": plans})
         return
@@ -84,16 +84,16 @@ def show(wishes: Wishes, costs_file: str | None, as_json: bool) -> None:
 
 def measure(path: str, postgres: str | None, milvus: str | None, as_json: bool) -> None:
     """Write the unit costs of this machine to a file."""
-    from onlinehash.planning import measuring, measuring_stores
+    from onlinehash.planning import measurements, store_measurements
     from onlinehash.progress import progress_bar
 
     targets.check(path)
     addresses = {name: address for name, address in (("postgres", postgres), ("milvus", milvus)) if address is not None}
-    stores = {name: partial(measuring_stores.MEASURES[name], address) for name, address in addresses.items()}
-    with progress_bar(measuring.N_STEPS + len(stores)) as bar:
+    stores = {name: partial(store_measurements.MEASURES[name], address) for name, address in addresses.items()}
+    with progress_bar(measurements.N_STEPS + len(stores)) as bar:
         steps = count()
         folder = Path(path).resolve().parent
-        costs = measuring.measure(folder, show=lambda step: bar(next(steps), step), stores=stores)
+        costs = measurements.measure(folder, show=lambda step: bar(next(steps), step), stores=stores)
     Path(path).write_text(unit_costs.text_of(costs), "utf-8")
     if as_json:
         output.print_json({"output": path, "costs": costs})

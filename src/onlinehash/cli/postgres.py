@@ -6,7 +6,7 @@ from typing import Any
 
 import onlinehash
 from onlinehash import PostgresIndex, refresh
-from onlinehash.cli import facts, output
+from onlinehash.cli import output, summaries
 from onlinehash.errors import InvalidInput
 from onlinehash.learners.base import Learner
 from onlinehash.stores.postgres import migration
@@ -42,7 +42,7 @@ def show(address: str, schema: str, as_json: bool) -> None:
     with PostgresIndex(backend, refresh.by_hand()) as index:  # as its own policy may be one that is not kept
         about = backend.about
         document = {"address": backend.address, "schema": schema, "format": about.format, "search": about.search}
-        document |= {"shards": about.n_shards} | facts.opened(index, backend.head().state["refresh"])
+        document |= {"shards": about.n_shards} | summaries.opened(index, backend.head().state["refresh"])
     if as_json:
         output.print_json(document)
     else:
@@ -57,4 +57,4 @@ def _in_words(document: dict[str, Any]) -> dict[str, str]:
         "rows": f"held {held}",
         "search": document["search"],
     }
-    return words | facts.live_in_words(document)
+    return words | summaries.live_in_words(document)

@@ -279,27 +279,27 @@ class RemoteIndex(VectorIndex):
 
     # ------------------------------------------------------------------------------------------------ searching
 
-    def search(self, queries: Any, k: int, where: Any = None) -> Hits:
-        return self._hits(self._search(queries, k, where))
+    def search(self, queries: Any, k: int = 10, where: Any = None, *, payloads: bool = False) -> Hits:
+        return self._hits(self._search(queries, k, where, payloads))
 
-    def searched(self, queries: Any, k: int, where: Any = None) -> tuple[Hits, Encoder]:
+    def searched(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
         return self._with_encoder(lambda: self._search(queries, k, where), self._hits)
 
-    def find(self, queries: Any, k: int = 10, where: Any = None) -> Hits:
-        return self._hits(self._nearest(queries, k, where), np.float32)
+    def find(self, queries: Any, k: int = 10, where: Any = None, *, payloads: bool = False) -> Hits:
+        return self._hits(self._nearest(queries, k, where, payloads), np.float32)
 
     def found(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
         return self._with_encoder(
             lambda: self._nearest(queries, k, where), lambda answer: self._hits(answer, np.float32)
         )
 
-    def within(self, queries: Any, radius: int, where: Any = None) -> Any:
-        return self._hits_or_list(self._within(queries, radius, where))
+    def within(self, queries: Any, radius: int, where: Any = None, *, payloads: bool = False) -> Any:
+        return self._hits_or_list(self._within(queries, radius, where, payloads))
 
     def found_within(self, queries: Any, radius: int, where: Any = None) -> tuple[Any, Encoder]:
         return self._with_encoder(lambda: self._within(queries, radius, where), self._hits_or_list)
 
-    def _nearest(self, queries: Any, k: int, where: Any) -> dict[str, Any]:
+    def _nearest(self, queries: Any, k: int, where: Any, payloads: bool = False) -> dict[str, Any]:
         where = arguments.where(where)
         try:
             rows, is_one = to_find(queries, k, arguments.kind_of(queries))
@@ -308,9 +308,8 @@ class RemoteIndex(VectorIndex):
                 self._check_ready(where)
             raise
         asked: dict[str, Any] = {"vector": rows[0]} if is_one else {"vectors": rows}
-        answer: dict[str, Any] = self._connection.ask(
-            "/v1/find", asked | {"k": self._within_limits(k), "where": where}, len(rows)
-        )
+        options = {"k": self._within_limits(k), "where": where, "payloads": bool(payloads)}
+        answer: dict[str, Any] = self._connection.ask("/v1/find", asked | options, len(rows))
         return answer
 
     @property
@@ -323,20 +322,22 @@ class RemoteIndex(VectorIndex):
         most = int(self._connection.limits.get("k", k))
         return most if k > most and len(self) <= most else int(k)
 
-    def _search(self, queries: Any, k: int, where: Any) -> dict[str, Any]:
+    def _search(self, queries: Any, k: int, where: Any, payloads: bool = False) -> dict[str, Any]:
         def checked() -> arguments.Asked:
             checks.parameters("search", {"k": k}, {"k": checks.integer(0)})
             return arguments.queries(queries, self.n_bits, self.n_models)
 
         where = arguments.where(where)
         asked = self._unless_not_ready(checked, where)
-        answer = self._find("/v1/search", asked, {"k": self._within_limits(k), "where": where})
+        options = {"k": self._within_limits(k), "where": where, "payloads": bool(payloads)}
+        answer = self._find("/v1/search", asked, options)
         if asked.n == 0:
             nothing = np.empty((0, len(answer["ids"])), object)
             answer |= {"ids": nothing, "distances": nothing}
+            answer |= {"payloads": []} if payloads else {}
         return answer
 
-    def _within(self, queries: Any, radius: int, where: Any) -> dict[str, Any]:
+    def _within(self, queries: Any, radius: int, where: Any, payloads: bool = False) -> dict[str, Any]:
         def checked() -> arguments.Asked:
             checks.parameters("within", {"radius": radius}, {"radius": checks.integer(0)})
             return arguments.queries(queries, self.n_bits, self.n_models)
@@ -344,9 +345,10 @@ class RemoteIndex(VectorIndex):
         where = arguments.where(where)
         asked = self._unless_not_ready(checked, where)
         farthest = self.n_bits * self.n_models
-        answer = self._find("/v1/within", asked, {"radius": min(int(radius), farthest), "where": where})
+        options = {"radius": min(int(radius), farthest), "where": where, "payloads": bool(payloads)}
+        answer = self._find("/v1/within", asked, options)
         if asked.n == 0:
-            answer |= {"ids": [], "distances": []}
+            answer = {"ids": [], "distances": [], "encoder": answer["encoder"]}
         return answer | {"one": asked.one}
 
     def _find(self, path: str, asked: arguments.Asked, options: dict[str, Any]) -> dict[str, Any]:
@@ -357,14 +359,17 @@ class RemoteIndex(VectorIndex):
 
     def _hits(self, answer: dict[str, Any], distance: Any = np.int32) -> Hits:
         """Hits of one query, or of several with equally many hits."""
-        return Hits(self._as_ids(answer["ids"]), np.array(answer["distances"], distance))
+        return Hits(
+            self._as_ids(answer["ids"]), np.array(answer["distances"], distance), payloads=answer.get("payloads")
+        )
 
     def _hits_or_list(self, answer: dict[str, Any]) -> Any:
         """Hits of one query, or a list with the Hits of each."""
         if answer["one"]:
             return self._hits(answer)
-        rows = zip(answer["ids"], answer["distances"], strict=True)
-        return [self._hits({"ids": ids, "distances": distances}) for ids, distances in rows]
+        names = [name for name in ("ids", "distances", "payloads") if name in answer]
+        rows = zip(*(answer[name] for name in names), strict=True)
+        return [self._hits(dict(zip(names, row, strict=True))) for row in rows]
 
     def _unless_not_ready(self, checked: Callable[[], T], where: Any = None) -> T:
         """Check arguments; if they are wrong and the index has no codes, raise NotReady, as `LiveIndex` does."""

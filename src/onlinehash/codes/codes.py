@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash.codes import layout
 from onlinehash.errors import InvalidInput
@@ -21,6 +22,19 @@ class Codes:
     Codes do not change; indexing by a slice or an array gives other Codes. `planes` is how they lie in memory (see
     `layout`). They come from booleans (`from_bits`) and from the packed layouts of others: FAISS, NumPy's `packbits`
     and pgvector's `bit` type, and go back to them. In those the columns of all models follow one another without gaps.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import Codes
+    >>> codes = Codes.from_bits(np.array([[True, False, True], [False, False, True]]))
+    >>> codes
+    Codes(n=2, n_bits=3)
+    >>> codes.to_faiss()
+    array([[5],
+           [4]], dtype=uint8)
+    >>> codes[1].to_pgvector()
+    ['001']
     """
 
     __slots__ = ("_n", "_n_bits", "_n_models", "_planes")
@@ -31,8 +45,18 @@ class Codes:
     _planes: np.ndarray
 
     @classmethod
-    def from_bits(cls, bits: Any, n_models: int = 1) -> Codes:
-        """Pack a boolean array `(n, n_models * n_bits)`."""
+    def from_bits(cls, bits: ArrayLike, n_models: int = 1) -> Codes:
+        """Pack a boolean array of shape `(n, n_models * n_bits)`.
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If it is not such an array.
+        """
         try:
             bits = np.asarray(bits)
         except ValueError:
@@ -66,7 +90,7 @@ class Codes:
         return codes
 
     def checked(self) -> Codes:
-        """Themselves, if their padding is zero, as it must be; what comes from elsewhere may be otherwise."""
+        """Return the codes themselves, if their padding is zero as it must be; for codes that come from elsewhere."""
         used = self.n_bits % 8
         padding = self._planes[:, layout.planes_per_model(self.n_bits) - 1 :: layout.planes_per_model(self.n_bits)]
         lanes = len(self) % layout.LANES
@@ -76,9 +100,26 @@ class Codes:
 
     @classmethod
     def from_packbits(
-        cls, packed: Any, n_bits: int, n_models: int = 1, bitorder: Literal["big", "little"] = "big"
+        cls, packed: ArrayLike, n_bits: int, n_models: int = 1, bitorder: Literal["big", "little"] = "big"
     ) -> Codes:
-        """Codes packed by `np.packbits(bits, axis=1, bitorder=bitorder)`, uint8 `(n, ceil(n_models * n_bits / 8))`."""
+        """Take over codes packed by `np.packbits(bits, axis=1, bitorder=bitorder)`.
+
+        Parameters
+        ----------
+        packed : array-like of uint8, of shape (n, ceil(n_models * n_bits / 8))
+        n_bits : int
+        n_models : int, default=1
+        bitorder : {"big", "little"}, default="big"
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If type or shape do not fit, or bits of the padding are set.
+        """
         _check_width(n_bits, n_models)
         _check_order(bitorder)
         columns, packed = n_bits * n_models, np.asarray(packed)
@@ -96,13 +137,33 @@ class Codes:
         return cls.from_bits(bits[:, :columns], n_models)
 
     @classmethod
-    def from_faiss(cls, packed: Any, n_bits: int, n_models: int = 1) -> Codes:
-        """Codes in the rows of FAISS's binary indexes: column 0 is the lowest bit of byte 0."""
+    def from_faiss(cls, packed: ArrayLike, n_bits: int, n_models: int = 1) -> Codes:
+        """Take over codes in the rows of FAISS's binary indexes: column 0 is the lowest bit of byte 0.
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If type or shape do not fit, or bits of the padding are set.
+        """
         return cls.from_packbits(packed, n_bits, n_models, "little")
 
     @classmethod
     def from_pgvector(cls, texts: Iterable[Any], n_models: int = 1) -> Codes:
-        """Codes as PostgreSQL writes its type `bit(n)`, one text of 0 and 1 each, or pgvector's `Bit` objects."""
+        """Take over codes as PostgreSQL writes its type `bit(n)`: strings of 0 and 1, or pgvector's `Bit` objects.
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If the strings are not all of one length, or have other characters.
+        """
         if isinstance(texts, str):
             raise InvalidInput(expected="a sequence of strings of 0 and 1, one for each code", got="a single string")
         lines = [text.to_text() if hasattr(text, "to_text") else text for text in texts]
@@ -114,7 +175,17 @@ class Codes:
 
     @classmethod
     def concatenate(cls, parts: Iterable[Codes]) -> Codes:
-        """Codes of one width, one after the other."""
+        """Join codes of one width.
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If there are none, or they differ in width.
+        """
         parts = list(parts)
         if not parts or len({(part.n_bits, part.n_models) for part in parts}) != 1:
             raise InvalidInput(
@@ -167,35 +238,40 @@ class Codes:
         return self._planes.nbytes
 
     def bits(self) -> np.ndarray:
-        """Booleans `(n, n_models * n_bits)`."""
+        """Return the codes as booleans.
+
+        Returns
+        -------
+        ndarray of bool, of shape (n, n_models * n_bits)
+        """
         rows = self.rows().reshape(len(self), self.n_models, layout.planes_per_model(self.n_bits))
         bits = np.unpackbits(rows, axis=2, count=self.n_bits, bitorder="little")
         return bits.reshape(len(self), self.n_columns).view(np.bool_)
 
     def popcount(self) -> np.ndarray:
-        """How many bits are set in each code, `(n,)`."""
+        """Return how many bits are set in each code, `(n,)`."""
         counts = np.bitwise_count(self._planes).sum(axis=1, dtype=np.int64)
         return counts.reshape(-1)[: len(self)]
 
     def rows(self) -> np.ndarray:
-        """The bytes code by code, `(n, n_planes)`; each model begins at a byte of its own, column 0 is a lowest bit."""
+        """Return the bytes code by code, `(n, n_planes)`; each model begins at a byte of its own, lowest bit first."""
         rows = np.empty((len(self), self.n_planes), np.uint8)
         layout.get_rows(self._planes, 0, rows)
         return rows
 
     def to_packbits(self, bitorder: Literal["big", "little"] = "big") -> np.ndarray:
-        """What `np.packbits(codes.bits(), axis=1, bitorder=bitorder)` gives."""
+        """Return what `np.packbits(codes.bits(), axis=1, bitorder=bitorder)` gives."""
         _check_order(bitorder)
         if bitorder == "little" and _bytes_are_shared_alike(self.n_bits, self.n_models):
             return self.rows()
         return np.packbits(self.bits(), axis=1, bitorder=bitorder)
 
     def to_faiss(self) -> np.ndarray:
-        """Rows for FAISS's binary indexes of dimension `8 * ceil(n_columns / 8)`."""
+        """Return rows for FAISS's binary indexes of dimension `8 * ceil(n_columns / 8)`."""
         return self.to_packbits("little")
 
     def to_pgvector(self) -> list[str]:
-        """Texts of 0 and 1, as PostgreSQL reads its type `bit(n)`."""
+        """Return strings of 0 and 1, as PostgreSQL reads its type `bit(n)`."""
         text = (self.bits().view(np.uint8) + ord("0")).tobytes().decode()
         return [text[start : start + self.n_columns] for start in range(0, len(text), self.n_columns)]
 
@@ -259,5 +335,5 @@ def _check_order(bitorder: str) -> None:
 
 
 def _bytes_are_shared_alike(n_bits: int, n_models: int) -> bool:
-    """Does packing all columns without gaps put the same bits into the same bytes as packing each model?"""
+    """Whether packing all columns without gaps puts the same bits into the same bytes as packing each model."""
     return n_models == 1 or n_bits % 8 == 0

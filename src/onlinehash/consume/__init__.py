@@ -4,6 +4,6 @@ address          where messages come from, as one text
 messages         from the bytes of a message to what it asks for
 source           the interface of a stream; redis_streams and kafka_topics implement it
 consumer         one batch at a time: read, change the index, acknowledge
-running          runs a consumer until it is stopped; retries when a broker goes away
+loop             runs a consumer until it is stopped; retries when a broker goes away
 metrics          metrics for Prometheus
 """

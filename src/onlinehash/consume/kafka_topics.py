@@ -117,7 +117,7 @@ class KafkaTopic(Source):
         return Entry(f"{message.partition()}:{message.offset()}", message.value(), message)
 
     def _is_event(self, message: Any) -> bool:
-        """Is it no message, but the end of a partition or an error?"""
+        """Whether it is no message, but the end of a partition or an error."""
         error = message.error()
         if error is None:
             self._ended.discard(message.partition())

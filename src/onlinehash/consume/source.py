@@ -23,7 +23,7 @@ class Source(ABC):
     """A stream, read by one reader. `ServiceUnavailable` says that the broker is away: `begin` again, later."""
 
     name: str  #: Under which the index keeps positions.
-    at_end: bool = False  #: Was there nothing more to read, the last time?
+    at_end: bool = False  #: Whether there was nothing more to read, the last time.
 
     @abstractmethod
     def check(self) -> None:
@@ -39,7 +39,7 @@ class Source(ABC):
 
     @abstractmethod
     def is_past(self, position: Any, entry: Entry) -> bool:
-        """Does the position say that this entry was taken already?"""
+        """Whether the position says that this entry was taken already."""
 
     @abstractmethod
     def advanced(self, position: Any, entries: Sequence[Entry]) -> Any:

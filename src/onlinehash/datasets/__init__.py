@@ -3,8 +3,8 @@
 from onlinehash.datasets import gist
 from onlinehash.datasets.catalogue import KNOWN
 from onlinehash.datasets.dataset import Dataset
-from onlinehash.datasets.loading import digits, load
-from onlinehash.datasets.surveying import Found, survey
+from onlinehash.datasets.inventory import Found, survey
+from onlinehash.datasets.loader import digits, load
 from onlinehash.datasets.tiny_images import TinyImages
 
 __all__ = ["KNOWN", "Dataset", "Found", "TinyImages", "digits", "gist", "load", "survey"]

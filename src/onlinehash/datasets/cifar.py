@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onlinehash.datasets import unpickling
+from onlinehash.datasets import pickles
 from onlinehash.datasets.dataset import Dataset
 from onlinehash.datasets.files import size_of
 from onlinehash.errors import FormatError
@@ -32,7 +32,7 @@ def read_batch(path: Path) -> Batch:
     """One file of images and labels."""
     if size_of(path) > MOST_BYTES:
         raise FormatError(f"{path}: expected a batch of at most {MOST_BYTES:,} bytes, got {size_of(path):,}.")
-    content = unpickling.read(path.read_bytes(), str(path))
+    content = pickles.read(path.read_bytes(), str(path))
     parts = {_text(key): value for key, value in content.items()} if isinstance(content, dict) else {}
     data, labels = parts.get("data"), parts.get("labels")
     n_pixels = SIDE * SIDE * CHANNELS

@@ -1,4 +1,4 @@
-"""What all readers do first: is there a file, and is it as long as its header says?"""
+"""What all readers do first: check that there is a file, and that it is as long as its header says."""
 
 from __future__ import annotations
 

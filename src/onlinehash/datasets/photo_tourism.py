@@ -10,14 +10,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from onlinehash.datasets import bitmaps, gist
+from onlinehash.datasets import gist
 from onlinehash.datasets.dataset import Dataset
 from onlinehash.datasets.files import size_of
-from onlinehash.errors import FormatError
+from onlinehash.errors import FormatError, MissingExtra
 from onlinehash.progress import progress_bar
 
 SIDE, ACROSS = 64, 16
 PER_BITMAP = ACROSS * ACROSS
+
+#: How much red, green and blue count in grey (ITU-R BT.601).
+GREY = np.array([0.299, 0.587, 0.114])
 
 
 class Patches(NamedTuple):
@@ -40,6 +43,24 @@ def bitmap_path(folder: Path, number: int) -> Path:
     return folder / f"patches{number:04d}.bmp"
 
 
+def read_bitmap(path: Path) -> np.ndarray:
+    """The grey levels of a bitmap, from top to bottom, as a matrix of bytes."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingExtra("reading bitmaps", "pillow", "pictures") from None
+    size_of(path)
+    side = ACROSS * SIDE
+    try:
+        with Image.open(path, formats=("BMP",)) as picture:
+            if picture.size == (side, side):
+                return np.rint(np.asarray(picture.convert("RGB")) @ GREY).astype(np.uint8)
+            problem = f"expected {side} x {side} pixels, got {picture.width} x {picture.height}"
+    except Exception as error:  # a decoder that is fed nonsense raises whatever comes first
+        problem = f"it is not a readable BMP picture ({str(error).partition(' <')[0]})"
+    raise FormatError(f"{path}: {problem}.")
+
+
 def read_points(folder: Path) -> np.ndarray:
     """The first number of each line of info.txt."""
     return _columns(folder / "info.txt", (0,), (1, 2))[:, 0]
@@ -52,10 +73,8 @@ def read_patches(folder: Path, rows: int | None = None) -> Patches:
     with progress_bar(len(points)) as show:
         for start in range(0, len(points), PER_BITMAP):
             path = bitmap_path(folder, start // PER_BITMAP)
-            picture = bitmaps.read(path)
-            if picture.shape != (ACROSS * SIDE, ACROSS * SIDE):
-                raise FormatError(f"{path}: expected {ACROSS * SIDE} x {ACROSS * SIDE} pixels, got {picture.shape}.")
-            patches = picture.reshape(ACROSS, SIDE, ACROSS, SIDE).swapaxes(1, 2).reshape(PER_BITMAP, SIDE, SIDE)
+            grid = read_bitmap(path).reshape(ACROSS, SIDE, ACROSS, SIDE)
+            patches = grid.swapaxes(1, 2).reshape(PER_BITMAP, SIDE, SIDE)
             images[start : start + PER_BITMAP] = patches[: len(points) - start]
             show(start, f"reading {path.name}")
     return Patches(images, points)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.codes import Codes
@@ -44,20 +45,68 @@ class Row:
 def along(learner: Learner, stream: Any, every: int = 1000, measure: Measure | None = None) -> Iterator[Row]:
     """Learn a stream, giving a `Row` after each `every` pairs and after the last one.
 
-    stream: any iterable of `(a, b, similar)` or `(a, b, similar, weight)`, such as `streams.read` gives, learned
-        pair by pair; or a tuple of arrays `(A, B, similar)` or `(A, B, similar, weight)`, learned in blocks, which
-        is much faster and gives the same bytes.
-    measure: called with the learner for each row; a mapping such as `{"map": 0.5}` can be read as `row.map`.
+    Parameters
+    ----------
+    learner : Learner
+    stream : iterable or tuple of arrays
+        Any iterable of `(a, b, similar)` or `(a, b, similar, weight)`, such as `streams.read` gives, learned pair by
+        pair; or a tuple of arrays `(A, B, similar)` or `(A, B, similar, weight)`, learned in blocks, which is much
+        faster and gives the same bytes.
+    every : int, default=1000
+    measure : callable, optional
+        Called with the learner for each row; a mapping such as `{"map": 0.5}` can be read as `row.map`.
+
+    Returns
+    -------
+    iterator of Row
+
+    Raises
+    ------
+    InvalidInput
+        If the stream gives something else than pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, evaluate
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 8))
+    >>> stream = A, B, A[:, 0] * B[:, 0] > 0
+    >>> rows = list(evaluate.along(OnlineHashing(n_bits=16, random_state=0), stream, every=80))
+    >>> [row.n_pairs for row in rows]
+    [80, 160, 200]
     """
     checks.parameters("along", {"every": every}, {"every": checks.integer(1)})
     return _rows(learner, _arrays(stream) if isinstance(stream, tuple) else stream, every, measure)
 
 
 def area(rows: Sequence[Row], metric: str, *, rule: str = "checkpoints") -> float:
-    """The area under a metric along a stream, as a share of the whole: its mean height.
+    """Return the area under a metric along a stream, as a share of the whole: its mean height.
 
-    rule: "checkpoints", the plain mean over the rows, as the literature on online hashing reports; or "pairs", by
-        trapezoids over the number of pairs, from the first row on, where rows need not be equally far apart.
+    Parameters
+    ----------
+    rows : sequence of Row
+        What `along` gave.
+    metric : str
+        The name of what was measured.
+    rule : {"checkpoints", "pairs"}, default="checkpoints"
+        The plain mean over the rows, as the literature on online hashing reports; or trapezoids over the number of
+        pairs, from the first row on, where rows need not be equally far apart.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InvalidInput
+        If there are no rows, or they are not in the order of the stream.
+
+    Examples
+    --------
+    >>> from onlinehash import evaluate
+    >>> rows = [evaluate.Row(n, 0.0, 0.0, 0, {"map": value}) for n, value in ((100, 0.2), (200, 0.4), (400, 0.6))]
+    >>> round(evaluate.area(rows, "map"), 3), round(evaluate.area(rows, "map", rule="pairs"), 3)
+    (0.4, 0.433)
     """
     checks.parameters("area", {"rule": rule}, {"rule": checks.one_of("checkpoints", "pairs")})
     values = np.array([getattr(row, metric) for row in rows], np.float64)
@@ -78,7 +127,7 @@ class CodeChanges:
     from where the first row counts; without it, from itself, so it has 0.
     """
 
-    def __init__(self, X: Any, before: Learner | Encoder | None = None) -> None:
+    def __init__(self, X: ArrayLike, before: Learner | Encoder | None = None) -> None:
         self._X = X
         self._codes: Codes | None = None if before is None else encoder_of(before).encode(X)
 

@@ -64,7 +64,7 @@ class Report:
 
     @property
     def is_C_enough(self) -> bool:
-        """Does C satisfy the theorems' condition?"""
+        """Whether C satisfies the theorems' condition."""
         return self.smallest_C <= self.C
 
     def __str__(self) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.codes import Codes
@@ -45,15 +45,50 @@ class PrecisionRecall:
 
 def precision_recall(
     model: Learner | Encoder,
-    X_query: Any,
-    X_base: Any,
+    X_query: ArrayLike,
+    X_base: ArrayLike,
     truth: Truth,
     *,
     levels: Sequence[float] = LEVELS,
     empty_ball: str = "zero",
     n_jobs: int = 1,
 ) -> PrecisionRecall:
-    """The curve of a search of the base for every query, by the model's own distance."""
+    """Return the curve of a search of the base for every query, by the model's own distance.
+
+    Parameters
+    ----------
+    model : Learner or Encoder
+    X_query, X_base : array-like of shape (n, n_features)
+    truth : Truth
+        Which items are relevant: `same_label` or `nearest`.
+    levels : sequence of float, default=(0, 0.1, ..., 1)
+        Levels of recall at which the precision is interpolated.
+    empty_ball : {"zero", "skip"}, default="zero"
+        The precision within a radius where nothing lies; "skip" leaves the query out.
+    n_jobs : int, default=1
+        Threads; -1 is one for each CPU.
+
+    Returns
+    -------
+    PrecisionRecall
+
+    Raises
+    ------
+    InvalidInput
+        If no query has a relevant item.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(3, size=300)
+    >>> X = np.eye(3)[y] + 0.1 * rng.standard_normal((300, 3))
+    >>> learner = OnlineHashing(n_bits=16, random_state=0).fit(X, y)
+    >>> found = evaluate.precision_recall(learner, X[:50], X[50:], evaluate.same_label(y[:50], y[50:]))
+    >>> found.n_queries, len(found.radius), float(found.recall[-1])
+    (50, 17, 1.0)
+    """
     queries, base, fusion = codes_of(model, X_query, X_base)
     return curve(queries, base, truth, fusion=fusion, levels=levels, empty_ball=empty_ball, n_jobs=n_jobs)
 
@@ -68,7 +103,34 @@ def curve(
     empty_ball: str = "zero",
     n_jobs: int = 1,
 ) -> PrecisionRecall:
-    """`precision_recall` for codes that are there already."""
+    """Return `precision_recall` for codes instead of vectors.
+
+    Parameters
+    ----------
+    queries, base : Codes
+    truth : Truth
+    fusion : {"min", "sum"}, default="min"
+        How the distances of several models are combined.
+    levels, empty_ball, n_jobs
+        As in `precision_recall`.
+
+    Returns
+    -------
+    PrecisionRecall
+
+    Raises
+    ------
+    InvalidInput
+        If no query has a relevant item.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import Codes, evaluate
+    >>> codes = Codes.from_bits(np.eye(4, dtype=bool))
+    >>> evaluate.curve(codes, codes, evaluate.same_label(range(4), range(4))).precision
+    array([1.  , 1.  , 0.25, 0.25, 0.25])
+    """
     checks.parameters("evaluate", {"empty_ball": empty_ball}, {"empty_ball": checks.one_of(*EMPTY_BALL)})
     wanted = np.asarray(levels, np.float64)
     if wanted.ndim != 1 or not ((wanted >= 0) & (wanted <= 1)).all() or (np.diff(wanted) <= 0).any():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
@@ -17,11 +17,36 @@ from onlinehash.evaluate.truth import Truth
 BLOCK = 1 << 22
 
 
-def cosine(X_query: Any, X_base: Any, truth: Truth, metrics: Sequence[str] = ("map",)) -> dict[str, float]:
-    """Rank the base by the cosine of its vectors with each query, and say how good that is, a value for each metric.
+def cosine(X_query: ArrayLike, X_base: ArrayLike, truth: Truth, metrics: Sequence[str] = ("map",)) -> dict[str, float]:
+    """Rank the base by the cosine of its vectors with each query, and measure how good that is.
 
-    The metrics are those of `retrieval` but for a radius, which is one of Hamming distances. Items of the same cosine
-    are ranked as they come in the base; a vector of zeros has the cosine 0 with all.
+    Items of the same cosine are ranked as they come in the base; a vector of zeros has the cosine 0 with all.
+
+    Parameters
+    ----------
+    X_query, X_base : array-like of shape (n, n_features)
+    truth : Truth
+        Which items are relevant: `same_label` or `nearest`.
+    metrics : sequence of str, default=("map",)
+        Those of `retrieval`, but for a radius, which is one of Hamming distances.
+
+    Returns
+    -------
+    dict of str to float
+        A value for each metric.
+
+    Raises
+    ------
+    InvalidInput
+        If no query has a relevant item, or a metric has a radius.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import evaluate
+    >>> X, y = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]]), [0, 0, 1]
+    >>> evaluate.cosine(X, X, evaluate.same_label(y, y))
+    {'map': 1.0}
     """
     if radii := [name for name in metrics if "@r" in name]:
         raise InvalidInput(f"cosine has no radius, so {radii[0]!r} cannot be measured; choose other metrics.")

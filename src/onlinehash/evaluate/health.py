@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput
@@ -33,8 +33,30 @@ class BitHealth:
     entropy: float
 
 
-def bit_health(codes: Codes | Any) -> BitHealth:
-    """The health of some items' codes, given as `Codes` or as booleans `(n, bits)`."""
+def bit_health(codes: Codes | ArrayLike) -> BitHealth:
+    """Report how well each bit splits the items, and how much the bits repeat one another.
+
+    Parameters
+    ----------
+    codes : Codes, or array-like of bools of shape (n, bits)
+
+    Returns
+    -------
+    BitHealth
+
+    Raises
+    ------
+    InvalidInput
+        If there are no codes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import evaluate
+    >>> health = evaluate.bit_health(np.array([[True, False, True], [False, False, True]] * 50))
+    >>> health.balance, health.dead
+    (array([0.5, 0. , 1. ]), array([1, 2]))
+    """
     if not isinstance(codes, Codes):
         codes = Codes.from_bits(codes)
     if len(codes) == 0:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
@@ -14,12 +13,39 @@ from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 
 
-def mutual_information(model: Learner | Encoder, A: Any, B: Any, similar: Any) -> float:
-    """I(D; S) = H(D) - Σ P(s) H(D | s) in bits, with D the fused distance of a pair and S whether it is similar.
+def mutual_information(model: Learner | Encoder, A: ArrayLike, B: ArrayLike, similar: ArrayLike) -> float:
+    """Measure how much the distance of a pair tells about whether it is similar, in bits.
 
-    From 0, where similar and dissimilar pairs lie at the same distances, to H(S), which is 1 with as many of each,
-    where no distance occurs in both (MIHash, Cakir et al. 2017; one bin a distance). Few pairs make it too large by
-    about (distances met - 1) / (1.4 pairs), so models are to be compared on the same pairs.
+    I(D; S) = H(D) - Σ P(s) H(D | s), with D the fused distance of a pair and S whether it is similar: from 0, where
+    similar and dissimilar pairs lie at the same distances, to H(S), which is 1 with as many of each, where no distance
+    occurs in both (MIHash, Cakir et al. 2017; one bin a distance). Few pairs make it too large by about
+    (distances met - 1) / (1.4 pairs), so compare models on the same pairs.
+
+    Parameters
+    ----------
+    model : Learner or Encoder
+    A, B : array-like of shape (n, n_features)
+    similar : array-like of n bools, or of +1 and -1
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InvalidInput
+        If all pairs are similar, or none is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(3, size=300)
+    >>> X = np.eye(3)[y] + 0.1 * rng.standard_normal((300, 3))
+    >>> learner = OnlineHashing(n_bits=16, random_state=0).fit(X, y)
+    >>> 0 <= evaluate.mutual_information(learner, X[:150], X[150:], y[:150] == y[150:]) <= 1
+    True
     """
     distances = pair_distances(model, A, B)
     s = checks.similarities(similar, len(distances)) > 0

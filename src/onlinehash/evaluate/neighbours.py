@@ -5,17 +5,46 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
 from onlinehash.numeric.neighbours import distances_of_kth, number_of, pair_distances
 
 
-def neighbour_radii(X: Any, share: float = 0.05, *, k: int | None = None, rows: Any = None) -> np.ndarray:
-    """How far the nearest of the other rows of X reach, from each row or from some: the distance of the last of them.
+def neighbour_radii(
+    X: ArrayLike, share: float = 0.05, *, k: int | None = None, rows: ArrayLike | None = None
+) -> np.ndarray:
+    """Return how far the nearest of the other rows of X reach: the distance of the last of them.
 
-    The nearest are a share of the others (rounded, at least one), or `k` of them, by Euclidean distance. Exact: the
-    radius is the float64 distance to a row, whatever was computed in float32 on the way.
+    Exact: the radius is the float64 distance to a row, even if float32 was used on the way.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, n_features)
+    share : float, default=0.05
+        The nearest are this share of the other rows (rounded, at least one), by Euclidean distance.
+    k : int, optional
+        The number of nearest rows, instead of a share.
+    rows : array-like of int, optional
+        The rows to look at; all by default.
+
+    Returns
+    -------
+    ndarray of float64
+        One radius for each row.
+
+    Raises
+    ------
+    InvalidInput
+        If X has fewer than two rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import evaluate
+    >>> evaluate.neighbour_radii(np.array([[0.0], [1.0], [3.0]]), k=1)
+    array([1., 1., 2.])
     """
     X = checks.vectors(X)
     if len(X) < 2:
@@ -25,13 +54,44 @@ def neighbour_radii(X: Any, share: float = 0.05, *, k: int | None = None, rows: 
 
 
 def are_neighbours(
-    X: Any, first: Any, second: Any, share: float = 0.05, *, k: int | None = None, radii: Any = None
+    X: ArrayLike,
+    first: ArrayLike,
+    second: ArrayLike,
+    share: float = 0.05,
+    *,
+    k: int | None = None,
+    radii: ArrayLike | None = None,
 ) -> np.ndarray:
-    """For rows first[t] and second[t] of X, is either among the other's nearest? Booleans, one for each pair.
+    """Return for rows first[t] and second[t] of X whether either is among the other's nearest.
 
     That is, their distance is at most the `neighbour_radii` of either, so all rows at that very distance are
-    neighbours. A row is not its own neighbour, but an equal row can be. `radii`, where they are there already, are
-    those of all rows of X; else only rows that occur in pairs are searched for.
+    neighbours. A row is not its own neighbour, but an equal row can be.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, n_features)
+    first, second : array-like of int
+        Row numbers of X.
+    share, k
+        How many are nearest, as in `neighbour_radii`.
+    radii : array-like of shape (n,), optional
+        The radii of all rows, if they are known; by default those of rows that occur in pairs are computed.
+
+    Returns
+    -------
+    ndarray of bool
+
+    Raises
+    ------
+    InvalidInput
+        If row numbers are not valid, or `first` and `second` differ in length.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import evaluate
+    >>> evaluate.are_neighbours(np.array([[0.0], [1.0], [3.0]]), [0, 0, 2], [1, 2, 1], k=1)
+    array([ True, False,  True])
     """
     X = checks.vectors(X)
     first, second = _positions(first, len(X), "first"), _positions(second, len(X), "second")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
@@ -37,15 +38,43 @@ class PairReport:
 
 def pairs(
     model: Learner | Encoder,
-    A: Any,
-    B: Any,
-    similar: Any,
+    A: ArrayLike,
+    B: ArrayLike,
+    similar: ArrayLike,
     similar_radius: int | None = None,
     dissimilar_ratio: float | None = None,
 ) -> PairReport:
-    """Compare row t of A with row t of B; `similar` says which of them ought to be close.
+    """Report what codes make of pairs: row t of A with row t of B.
 
-    α and β of the loss are the arguments, else the model's own, else 0 and 0.4.
+    Parameters
+    ----------
+    model : Learner or Encoder
+    A, B : array-like of shape (n, n_features)
+    similar : array-like of n bools, or of +1 and -1
+        Which of the pairs ought to be close.
+    similar_radius, dissimilar_ratio : optional
+        α and β of the loss; by default the model's own, or else 0 and 0.4.
+
+    Returns
+    -------
+    PairReport
+
+    Raises
+    ------
+    InvalidInput
+        If all pairs are similar, or none is.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(3, size=300)
+    >>> X = np.eye(3)[y] + 0.1 * rng.standard_normal((300, 3))
+    >>> learner = OnlineHashing(n_bits=16, random_state=0).fit(X, y)
+    >>> report = evaluate.pairs(learner, X[:150], X[150:], y[:150] == y[150:])
+    >>> report.similar_distance < report.dissimilar_distance
+    True
     """
     distances = pair_distances(model, A, B)
     s = checks.similarities(similar, len(distances)) > 0
@@ -67,22 +96,42 @@ def pairs(
 
 def similarity_losses(
     model: Learner | Encoder,
-    A: Any,
-    B: Any,
-    similar: Any,
+    A: ArrayLike,
+    B: ArrayLike,
+    similar: ArrayLike,
     similar_radius: int | None = None,
     dissimilar_ratio: float | None = None,
 ) -> np.ndarray:
-    """R of every pair, `(n,)`, without learning: what a learner that stands still would have lost.
+    """Return the similarity loss R of every pair, without learning.
 
     Several models are counted as MMOH does: the least loss for a similar pair, the sum for a dissimilar one.
+
+    Parameters
+    ----------
+    model, A, B, similar, similar_radius, dissimilar_ratio
+        As in `pairs`.
+
+    Returns
+    -------
+    ndarray of shape (n,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(3, size=300)
+    >>> X = np.eye(3)[y] + 0.1 * rng.standard_normal((300, 3))
+    >>> learner = OnlineHashing(n_bits=16, random_state=0).fit(X, y)
+    >>> evaluate.similarity_losses(learner, X[:150], X[150:], y[:150] == y[150:]).shape
+    (150,)
     """
     distances = pair_distances(model, A, B)
     s = checks.similarities(similar, len(distances)) > 0
     return _losses(distances, s, encoder_of(model).n_bits, *_margins(model, similar_radius, dissimilar_ratio))
 
 
-def pair_distances(model: Learner | Encoder, A: Any, B: Any) -> np.ndarray:
+def pair_distances(model: Learner | Encoder, A: ArrayLike, B: ArrayLike) -> np.ndarray:
     """Hamming distance of each pair under each model, `(n, n_models)`."""
     encoder = encoder_of(model)
     A, B = checks.vectors(A, "A", encoder.weights.dtype), checks.vectors(B, "B", encoder.weights.dtype)

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.codes import Codes
@@ -31,8 +32,8 @@ METRICS = ("map", "precision@100", "precision@r2")
 
 def retrieval(
     model: Learner | Encoder,
-    X_query: Any,
-    X_base: Any,
+    X_query: ArrayLike,
+    X_base: ArrayLike,
     truth: Truth,
     metrics: Sequence[str] = METRICS,
     *,
@@ -42,9 +43,44 @@ def retrieval(
     n_jobs: int = 1,
     device: str | None = None,
 ) -> dict[str, Any]:
-    """Search the base for every query and say how good the results are, a value for each metric.
+    """Search the base for every query, and measure how good the results are.
 
-    The distance is the model's own: several models are fused as it says. For the rest see `rank`; a card also encodes.
+    The distance is the model's own: several models are fused as it says.
+
+    Parameters
+    ----------
+    model : Learner or Encoder
+    X_query, X_base : array-like of shape (n, n_features)
+    truth : Truth
+        Which items are relevant: `same_label` or `nearest`.
+    metrics : sequence of str, default=("map", "precision@100", "precision@r2")
+        docs/how-to/evaluation.md lists all.
+    ties, empty_ball, per_query, n_jobs
+        As in `rank`.
+    device : {"cpu", "cuda"}, optional
+        "cuda" encodes and counts distances on a card; the values are the same.
+
+    Returns
+    -------
+    dict of str to float, or to ndarray with `per_query`
+        A value for each metric.
+
+    Raises
+    ------
+    InvalidInput
+        If no query has a relevant item.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, evaluate
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(3, size=300)
+    >>> X = np.eye(3)[y] + 0.1 * rng.standard_normal((300, 3))
+    >>> learner = OnlineHashing(n_bits=16, random_state=0).fit(X, y)
+    >>> found = evaluate.retrieval(learner, X[:50], X[50:], evaluate.same_label(y[:50], y[50:]), ["map"])
+    >>> found["map"] > 0.9
+    True
     """
     queries, base, fusion = codes_of(model, X_query, X_base, device)
     options: dict[str, Any] = {"ties": ties, "empty_ball": empty_ball, "per_query": per_query, "n_jobs": n_jobs}
@@ -65,14 +101,44 @@ def rank(
     n_jobs: int = 1,
     device: str | None = None,
 ) -> dict[str, Any]:
-    """How good a search is with codes that are there already, a value for each metric.
+    """Measure how good a search is, given the codes.
 
-    ties: "expected", "optimistic", "pessimistic" or "stored", which takes longer.
-    empty_ball: the precision within a radius where nothing lies: "zero", or "skip" to leave the query out.
-    per_query: an array with a value for each query in place of the mean; NaN where nothing is relevant, and where
-        the ball is empty under "skip".
-    n_jobs: threads; -1 means one for each CPU. Memory does not grow with the queries.
-    device: "cuda" lets a card count distances, which has to hold the codes of the base; the values are the same.
+    Parameters
+    ----------
+    queries, base : Codes
+    truth : Truth
+    metrics : sequence of str, default=("map", "precision@100", "precision@r2")
+    fusion : {"min", "sum"}, default="min"
+        How the distances of several models are combined.
+    ties : {"expected", "optimistic", "pessimistic", "stored"}, default="expected"
+        The order of items at equal distances; "stored" takes longer.
+    empty_ball : {"zero", "skip"}, default="zero"
+        The precision within a radius where nothing lies; "skip" leaves the query out.
+    per_query : bool, default=False
+        An array with a value for each query instead of the mean; NaN where nothing is relevant, and where the ball is
+        empty under "skip".
+    n_jobs : int, default=1
+        Threads; -1 is one for each CPU. Memory does not grow with the queries.
+    device : {"cpu", "cuda"}, optional
+        "cuda" counts distances on a card, which has to hold the codes of the base; the values are the same.
+
+    Returns
+    -------
+    dict of str to float, or to ndarray with `per_query`
+        A value for each metric.
+
+    Raises
+    ------
+    InvalidInput
+        If no query has a relevant item, or a metric is not known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import Codes, evaluate
+    >>> codes, y = Codes.from_bits(np.array([[True, True], [True, True], [False, False]])), [0, 0, 1]
+    >>> evaluate.rank(codes, codes, evaluate.same_label(y, y), ["map", "precision@1"])
+    {'map': 1.0, 'precision@1': 1.0}
     """
     measures = {name: measure_of(name) for name in metrics}
     rules = {"ties": checks.one_of(*TIES), "empty_ball": checks.one_of(*EMPTY_BALL)}
@@ -96,7 +162,7 @@ def mean(values: np.ndarray) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def codes_of(model: Any, X_query: Any, X_base: Any, device: str | None = None) -> tuple[Codes, Codes, str]:
+def codes_of(model: Any, X_query: ArrayLike, X_base: ArrayLike, device: str | None = None) -> tuple[Codes, Codes, str]:
     """Queries and base as the model encodes them, and its fusion."""
     encoder = encoder_of(model)
     return encoder.encode(X_query, device), encoder.encode(X_base, device), encoder.fusion

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
@@ -29,13 +30,40 @@ class PairedTest:
     n: int
 
 
-def paired_test(a: Any, b: Any, *, confidence: float = 0.95, n_flips: int = 9999, random_state: int = 0) -> PairedTest:
+def paired_test(
+    a: ArrayLike, b: ArrayLike, *, confidence: float = 0.95, n_flips: int = 9999, random_state: int = 0
+) -> PairedTest:
     """Compare two methods by their values for the same queries, as `per_query=True` gives them.
 
     The p-value is that of the sign-flip permutation test: if the methods were equal, each difference could as well have
-    the other sign, so the mean difference is set beside `n_flips` means with random signs, p = (1 + those at least as
-    far from 0) / (1 + n_flips). It supposes no distribution. The interval is Student's t. A query for which either
+    the other sign, so the mean difference is compared with `n_flips` means with random signs, p = (1 + those at least
+    as far from 0) / (1 + n_flips). It supposes no distribution. The interval is Student's t. A query for which either
     value is NaN is left out.
+
+    Parameters
+    ----------
+    a, b : array-like of shape (n,)
+    confidence : float, default=0.95
+    n_flips : int, default=9999
+    random_state : int, default=0
+
+    Returns
+    -------
+    PairedTest
+
+    Raises
+    ------
+    InvalidInput
+        If fewer than two queries have a value in both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import evaluate
+    >>> a = np.linspace(0.4, 0.6, 50)
+    >>> found = evaluate.paired_test(a + 0.1, a)
+    >>> round(found.difference, 3), found.p_value < 0.001, found.n
+    (0.1, True, 50)
     """
     rules = {
         "confidence": checks.real(0, 1, above=True),

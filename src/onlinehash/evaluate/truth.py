@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.codes.layout import LANES
@@ -47,8 +48,30 @@ class Truth:
         return _pack(relevant), np.arange(len(relevant))
 
 
-def same_label(y_query: Any, y_base: Any) -> Truth:
-    """Relevant is what carries the query's label."""
+def same_label(y_query: ArrayLike, y_base: ArrayLike) -> Truth:
+    """Call those items relevant that have the query's label.
+
+    Parameters
+    ----------
+    y_query, y_base : array-like
+        Numbers, or strings.
+
+    Returns
+    -------
+    Truth
+
+    Raises
+    ------
+    InvalidInput
+        If there are no labels, or some are numbers and others strings.
+
+    Examples
+    --------
+    >>> from onlinehash import evaluate
+    >>> evaluate.same_label([1, 2], [1, 1, 2]).block(slice(0, 2))
+    array([[ True,  True, False],
+           [False, False,  True]])
+    """
     query, base = _labels(y_query, "y_query"), _labels(y_base, "y_base")
     if (query.dtype.kind in "US" or base.dtype.kind in "US") and query.dtype.kind != base.dtype.kind:
         raise InvalidInput(
@@ -68,14 +91,38 @@ def same_label(y_query: Any, y_base: Any) -> Truth:
 
 
 def nearest(
-    X_query: Any, X_base: Any, share: float = 0.05, *, k: int | None = None, device: str | None = None
+    X_query: ArrayLike, X_base: ArrayLike, share: float = 0.05, *, k: int | None = None, device: str | None = None
 ) -> Truth:
-    """Relevant are the nearest items of the base by Euclidean distance: a share of it, or `k` of them.
+    """Call the nearest items of the base relevant, by Euclidean distance: a share of it, or `k` of them.
 
     Exact: distances are compared in float64 where it matters, and where several items are equally far and not all fit
-    in, those that come first in the base do. A share is rounded to a whole number of items, at least one. What is kept
-    is four bytes for each relevant item of each query. With `device="cuda"` a card finds them, which has to hold the
-    base; they are the same.
+    in, those that come first in the base do. It keeps four bytes for each relevant item of each query.
+
+    Parameters
+    ----------
+    X_query, X_base : array-like of shape (n, n_features)
+    share : float, default=0.05
+        The share of the base, rounded to a whole number of items, at least one.
+    k : int, optional
+        The number of items, instead of a share.
+    device : {"cpu", "cuda"}, optional
+        "cuda" finds them on a card, which has to hold the base; they are the same.
+
+    Returns
+    -------
+    Truth
+
+    Raises
+    ------
+    InvalidInput
+        If vectors, share or k are not valid.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import evaluate
+    >>> evaluate.nearest(np.array([[0.0]]), np.array([[2.0], [0.5], [-1.0]]), k=2).block(slice(0, 1))
+    array([[False,  True,  True]])
     """
     X_query, X_base = checks.vectors(X_query, "X_query"), checks.vectors(X_base, "X_base")
     checks.width(X_query, X_base.shape[1], "X_base", "X_query")

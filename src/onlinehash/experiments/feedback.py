@@ -30,11 +30,11 @@ from onlinehash import FlatIndex, __version__, evaluate, streams
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput
 from onlinehash.experiments.adapter import LinearAdapter
-from onlinehash.experiments.lessons import Exam
-from onlinehash.experiments.measuring import machine
+from onlinehash.experiments.measurement import machine
+from onlinehash.experiments.protocols import Exam
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.settings import Setting
-from onlinehash.experiments.worlds import World
+from onlinehash.experiments.split_data import SplitData
 from onlinehash.learners.encoder import Encoder
 
 N_BASE, N_QUERIES, N_OBSERVED = 20_000, 400, 2000
@@ -51,16 +51,16 @@ POSITION_BIAS, CLICK_RELEVANT, CLICK_OTHER = 1.0, 0.9, 0.02
 BLOCK = 256
 
 
-def measure(setting: Setting, world: World) -> Result:
+def measure(setting: Setting, data: SplitData) -> Result:
     """The whole run."""
-    conditions, scene = setting.conditions, scene_of(world)
+    conditions, scene = setting.conditions, scene_of(data)
     student = student_of(setting, scene)
     rng = np.random.default_rng([setting.seed, 7])
     n_marks = int(conditions["pairs"])
     is_wrong = wrong_marks(n_marks, float(conditions.get("wrong_share", 0.0)), np.random.default_rng([setting.seed, 8]))
     source: Source
     if conditions["marks"] == "random":
-        source = RandomMarks(world, scene, n_marks, conditions["similar_share"] or SIMILAR_SHARE, rng)
+        source = RandomMarks(data, scene, n_marks, conditions["similar_share"] or SIMILAR_SHARE, rng)
     else:
         source = Users(scene, student, conditions["marks"] == "clicks", rng)
     looks: list[dict[str, Any]] = []
@@ -97,15 +97,15 @@ class Scene:
 
 
 @lru_cache(maxsize=1)
-def scene_of(world: World) -> Scene:
+def scene_of(data: SplitData) -> Scene:
     """The same for every seed and method."""
-    if world.labels is None or world.query_labels is None:
+    if data.labels is None or data.query_labels is None:
         raise InvalidInput("expected labels for the protocol feedback, got a set without.")
-    base, labels = world.rows[:N_BASE], world.labels[:N_BASE]
-    asked = np.flatnonzero(np.isin(world.query_labels, labels))[:N_QUERIES]
+    base, labels = data.rows[:N_BASE], data.labels[:N_BASE]
+    asked = np.flatnonzero(np.isin(data.query_labels, labels))[:N_QUERIES]
     askable = np.flatnonzero(np.bincount(labels)[labels] > 1)
-    truth = evaluate.same_label(world.query_labels[asked], labels)
-    return Scene(base, labels, askable, Exam(world.queries[asked], base, truth))
+    truth = evaluate.same_label(data.query_labels[asked], labels)
+    return Scene(base, labels, askable, Exam(data.queries[asked], base, truth))
 
 
 # ------------------------------------------------------------------ marks
@@ -139,8 +139,8 @@ class Source(Protocol):
 class RandomMarks:
     """Random pairs, drawn once."""
 
-    def __init__(self, world: World, scene: Scene, n: int, share: float, rng: np.random.Generator) -> None:
-        self._all = Marks(*world.pairs(n, rng, share, np.arange(len(scene.base))))
+    def __init__(self, data: SplitData, scene: Scene, n: int, share: float, rng: np.random.Generator) -> None:
+        self._all = Marks(*data.pairs(n, rng, share, np.arange(len(scene.base))))
 
     def marks(self, n: int, most: int) -> Marks:
         return self._all.rows(slice(n, n + most))

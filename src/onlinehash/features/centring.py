@@ -111,7 +111,7 @@ def _add(Z: np.ndarray, n: int, total: np.ndarray, count: np.ndarray, limit: int
 
 @njit(nogil=True, cache=True)
 def _renew(total: np.ndarray, count: np.ndarray, mean: np.ndarray) -> bool:
-    """The mean of what has entered; did it move?"""
+    """Update the mean with what has entered; returns whether it moved."""
     moved = False
     share = 1.0 / count[0]  # one division instead of one per feature
     for i in range(mean.shape[0]):
@@ -142,7 +142,7 @@ def _enter_points(
 
 @njit(nogil=True, cache=True)
 def is_finite(Z: np.ndarray, n: int, bound: float) -> bool:
-    """Is row n's sum of squares finite? Values up to `bound` cannot make it overflow, and are passed quickly."""
+    """Whether row n's sum of squares is finite; values up to `bound` cannot make it overflow, and pass quickly."""
     doubtful = False
     for i in range(Z.shape[1]):
         doubtful |= not (abs(Z[n, i]) <= bound)
@@ -156,7 +156,7 @@ def is_finite(Z: np.ndarray, n: int, bound: float) -> bool:
 
 @njit(nogil=True, cache=True)
 def are_small(a: np.ndarray, b: np.ndarray) -> bool:
-    """Are the values of two vectors finite, and none so large that a sum of squares could overflow?"""
+    """Whether two vectors are finite, with no value so large that a sum of squares could overflow."""
     bound = a.dtype.type(np.sqrt(np.finfo(a.dtype).max / a.shape[0]))
     small = True
     for i in range(a.shape[0]):

@@ -54,7 +54,7 @@ def make_map(features: Any, dtype: Any = np.float64, seed: int = 0) -> FeatureMa
 
 
 def same_map(a: FeatureMap | None, b: FeatureMap | None) -> bool:
-    """Do two maps that are ready give the same features?"""
+    """Whether two maps that are ready give the same features."""
     return a is b or (type(a) is type(b) and same_values(vars(a), vars(b)))
 
 

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from onlinehash import checks
@@ -44,19 +45,34 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Scale every vector to unit length first.
     anchors : array of shape (m, n_features), default=None
         Anchors of your own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, RbfAnchors
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> RbfAnchors(50).fit(X).transform(X).shape
+    (200, 50)
+    >>> learner = OnlineHashing(n_bits=8, features=RbfAnchors(50), random_state=0)
+    >>> learner.observe(X).projection_.shape
+    (50, 8)
     """
 
     n_features_in_: int
 
     def __init__(
-        self, n_anchors: int = 300, width: float | str = "auto", normalize: bool = False, anchors: Any = None
+        self,
+        n_anchors: int = 300,
+        width: float | str = "auto",
+        normalize: bool = False,
+        anchors: ArrayLike | None = None,
     ) -> None:
         self.n_anchors = n_anchors
         self.width = width
         self.normalize = normalize
         self.anchors = anchors
 
-    def fit(self, X: Any, y: Any = None) -> RbfAnchors:
+    def fit(self, X: ArrayLike, y: object = None) -> RbfAnchors:
         """Forget; take the first distinct rows of X as anchors, all of them if there are fewer than asked for."""
         self._check_parameters(checks.vectors(X))
         self._forget()
@@ -64,7 +80,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.start()
         return self
 
-    def partial_fit(self, X: Any, y: Any = None) -> RbfAnchors:
+    def partial_fit(self, X: ArrayLike, y: object = None) -> RbfAnchors:
         """Offer points; they become anchors until there are enough."""
         first = not hasattr(self, "n_features_in_")
         rows = checks.vectors(X)
@@ -97,7 +113,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     @property
     def is_ready(self) -> bool:
-        """Are the anchors there?"""
+        """Whether there are enough anchors."""
         return hasattr(self, "anchors_")
 
     @property
@@ -115,7 +131,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if not self.is_ready and self._collected:
             self._set_anchors(np.stack(list(self._collected.values())))
 
-    def transform(self, X: Any) -> np.ndarray:
+    def transform(self, X: ArrayLike) -> np.ndarray:
         """Kernel values `(n, m)`; a row's values do not depend on the other rows."""
         if not self.is_ready:
             raise NotFitted("This RbfAnchors has no anchors yet; call fit, or partial_fit until is_ready.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
@@ -346,7 +347,7 @@ class VectorIndex(ABC):
 
     # ------------------------------------------------------------------------------------------------ searching
 
-    def find(self, queries: Vectors, k: int = 10, where: Where | None = None) -> Hits:
+    def find(self, queries: Vectors, k: int = 10, where: Where | None = None, *, payloads: bool = False) -> Hits:
         """Find the k nearest items of each query: candidates by their codes, in the order that pairs have taught.
 
         This is the search to use where vectors are kept. Codes give a thousand candidates or as many as it takes, and
@@ -361,6 +362,8 @@ class VectorIndex(ABC):
             Fewer are found where there are not as many items.
         where : dict, optional
             A filter on payloads, as in `search`.
+        payloads : bool, default=False
+            Whether to return the payloads of the items too, as in `search`.
 
         Returns
         -------
@@ -382,7 +385,8 @@ class VectorIndex(ABC):
         >>> index.find(X[:2], k=3, where={"red": True}).ids.shape
         (2, 2)
         """
-        return self.found(queries, k, where)[0]
+        hits, _ = self.found(queries, k, where)
+        return self._with_payloads(hits) if payloads else hits
 
     @abstractmethod
     def found(self, queries: Vectors, k: int = 10, where: Where | None = None) -> tuple[Hits, Encoder]:
@@ -404,23 +408,25 @@ class VectorIndex(ABC):
         16
         """
 
-    def search(self, queries: Queries, k: int, where: Where | None = None) -> Hits:
+    def search(self, queries: Queries, k: int = 10, where: Where | None = None, *, payloads: bool = False) -> Hits:
         """Find the k nearest items of each query by Hamming distance.
 
         Parameters
         ----------
         queries : array-like of shape (n_features,) or (n, n_features), or Codes
-        k : int
+        k : int, default=10
             Fewer are found where there are not as many items.
         where : dict, optional
-            A filter on payloads, such as `{"colour": "red", "price": {"<": 5}}`; the page on the live index
+            A filter on payloads, such as `{"colour": "red", "price": {"<": 5}}`; docs/how-to/filter.md
             lists all conditions.
+        payloads : bool, default=False
+            Whether to return the payloads of the items too. That of an item which is removed meanwhile is None.
 
         Returns
         -------
         Hits
             `ids` and `distances` of shape (k,) for one query, (n, k) for several, in the order of (distance,
-            insertion).
+            insertion), and `payloads` as lists if they were asked for.
 
         Raises
         ------
@@ -435,10 +441,22 @@ class VectorIndex(ABC):
         array(['b'], dtype=object)
         >>> index.search(X[:2], k=3, where={"red": True}).ids.shape
         (2, 2)
+        >>> index.search(X[1], k=1, payloads=True).payloads
+        [{'red': True}]
         """
-        return self.searched(queries, k, where)[0]
+        hits, _ = self.searched(queries, k, where)
+        return self._with_payloads(hits) if payloads else hits
 
-    def within(self, queries: Queries, radius: int, where: Where | None = None) -> Hits | list[Hits]:
+    def _with_payloads(self, hits: Hits) -> Hits:
+        found = self.payloads_of(hits.ids.ravel().tolist())
+        if hits.ids.ndim == 1:
+            return replace(hits, payloads=found)
+        n, k = hits.ids.shape
+        return replace(hits, payloads=[found[row * k : (row + 1) * k] for row in range(n)])
+
+    def within(
+        self, queries: Queries, radius: int, where: Where | None = None, *, payloads: bool = False
+    ) -> Hits | list[Hits]:
         """Find all items at a Hamming distance of at most `radius`.
 
         Parameters
@@ -447,6 +465,8 @@ class VectorIndex(ABC):
         radius : int
         where : dict, optional
             A filter on payloads, as in `search`.
+        payloads : bool, default=False
+            Whether to return the payloads of the items too, as in `search`.
 
         Returns
         -------
@@ -465,10 +485,13 @@ class VectorIndex(ABC):
         >>> index.within(X[1], radius=0).ids
         array(['b'], dtype=object)
         """
-        return self.found_within(queries, radius, where)[0]
+        hits, _ = self.found_within(queries, radius, where)
+        if not payloads:
+            return hits
+        return self._with_payloads(hits) if isinstance(hits, Hits) else [self._with_payloads(one) for one in hits]
 
     @abstractmethod
-    def searched(self, queries: Queries, k: int, where: Where | None = None) -> tuple[Hits, Encoder]:
+    def searched(self, queries: Queries, k: int = 10, where: Where | None = None) -> tuple[Hits, Encoder]:
         """Search as `search` does, and also return the encoder of the codes that were searched.
 
         Returns
@@ -527,7 +550,7 @@ class VectorIndex(ABC):
         Returns
         -------
         Hits
-            With the distances of `find`.
+            With the distances of `find`, and without payloads.
 
         Raises
         ------
@@ -544,7 +567,7 @@ class VectorIndex(ABC):
 
     # ------------------------------------------------------------------------------------------------ learning
 
-    def learn_pair(self, a: Vectors, b: Vectors, similar: Any, sample_weight: float = 1.0) -> Update:
+    def learn_pair(self, a: Vectors, b: Vectors, similar: bool | int, sample_weight: float = 1.0) -> Update:
         """Teach the learner one pair of vectors.
 
         Parameters
@@ -570,7 +593,7 @@ class VectorIndex(ABC):
         """
         return self.learn_pairs(checks.row(a, "a"), checks.row(b, "b"), similar, sample_weight)[0]
 
-    def learn_pair_by_id(self, id_a: Id, id_b: Id, similar: Any, sample_weight: float = 1.0) -> Update:
+    def learn_pair_by_id(self, id_a: Id, id_b: Id, similar: bool | int, sample_weight: float = 1.0) -> Update:
         """Teach the learner a pair of items; see `learn_pair`.
 
         Returns

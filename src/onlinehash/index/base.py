@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.codes import Codes, check_same_width, fused_planes
@@ -26,14 +27,28 @@ _SEARCH_RULES, _WITHIN_RULES = {"k": checks.integer(0)}, {"radius": checks.integ
 class Index(ABC):
     """Exact search over codes, in the order of (distance, insertion).
 
-    `codes` may have several models; `fusion` says which distance counts then: the nearest model's (`min`) or the sum
-    (`sum`). `ids` are integers or strings, one for each code, all different; without them items are numbered from 0.
-    With the `encoder` the codes came from, an index also answers vectors. `n_jobs` threads share the work of a search
-    (-1: one for each CPU); the answers do not depend on it.
+    Parameters
+    ----------
+    codes : Codes
+        They may have several models.
+    ids : array-like of int or str, optional
+        One for each code, all different; by default items are numbered from 0.
+    n_jobs : int, default=1
+        Threads that share the work of a search; -1 is one for each CPU. The answers do not depend on it.
+    fusion : {"min", "sum"}, default="min"
+        Which distance counts with several models: that of the nearest model, or the sum.
+    encoder : Encoder, optional
+        The encoder that made the codes; with it, the index also takes vectors as queries.
     """
 
     def __init__(
-        self, codes: Codes, ids: Any = None, n_jobs: int = 1, *, fusion: str = "min", encoder: Encoder | None = None
+        self,
+        codes: Codes,
+        ids: ArrayLike | None = None,
+        n_jobs: int = 1,
+        *,
+        fusion: str = "min",
+        encoder: Encoder | None = None,
     ) -> None:
         self._set_up(Items(codes, ids), n_jobs, fusion, encoder)
         self._replaced(None)
@@ -58,27 +73,60 @@ class Index(ABC):
 
     # ------------------------------------------------------------------------------------------------ searching
 
-    def search(self, queries: Any, k: int, among: Any = None) -> Hits:
-        """The k nearest items of each query, fewer where there are not as many.
+    def search(self, queries: ArrayLike | Codes, k: int = 10, among: ArrayLike | None = None) -> Hits:
+        """Find the k nearest items of each query.
 
-        Queries are Codes, booleans (one code `(bits,)` or several `(n, bits)`) or, with an encoder, vectors. `among`
-        has a bool for each item, in the order of insertion: only those that are true are looked at, by a scan.
+        Parameters
+        ----------
+        queries : Codes, or array-like
+            Codes; booleans, one code (bits,) or several (n, bits); or, with an encoder, vectors.
+        k : int, default=10
+            Fewer are found where there are not as many items.
+        among : array-like of bool, optional
+            One for each item, in the order of insertion: only items with True are searched, by a scan.
+
+        Returns
+        -------
+        Hits
+            Arrays of shape (k,) for one query, (n, k) for several.
+
+        Raises
+        ------
+        InvalidInput
+            If queries, k or `among` are not valid.
         """
         checks.parameters("search", {"k": k}, _SEARCH_RULES)
         codes, one = self.codes_of(queries)
         hits = self._hits(*self.nearest(codes, k, among))
         return Hits(hits.ids[0], hits.distances[0]) if one else hits
 
-    def nearest(self, codes: Codes, k: int, among: Any = None) -> tuple[np.ndarray, np.ndarray]:
-        """Distances and positions of the nearest items `(n_codes, k)`, for who keeps more of an item than its code."""
+    def nearest(self, codes: Codes, k: int, among: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return distances and positions of the nearest items, `(n_codes, k)`, for callers with more than codes."""
         items = self._chosen(among)
         k = min(int(k), len(items))
         if k and len(codes):
             return self._nearest(codes, k, items)
         return np.empty((len(codes), k), np.uint16), np.empty((len(codes), k), np.int64)
 
-    def within(self, queries: Any, radius: int, among: Any = None) -> Any:
-        """All items at a distance of at most `radius`: Hits for one query, a list of Hits for several."""
+    def within(self, queries: ArrayLike | Codes, radius: int, among: ArrayLike | None = None) -> Hits | list[Hits]:
+        """Find all items at a distance of at most `radius`.
+
+        Parameters
+        ----------
+        queries, among
+            As in `search`.
+        radius : int
+
+        Returns
+        -------
+        Hits or list of Hits
+            One `Hits` for one query, a list of them for several.
+
+        Raises
+        ------
+        InvalidInput
+            If queries, radius or `among` are not valid.
+        """
         checks.parameters("within", {"radius": radius}, _WITHIN_RULES)
         codes, one = self.codes_of(queries)
         items = self._chosen(among)
@@ -92,7 +140,7 @@ class Index(ABC):
     def _hits(self, distances: np.ndarray, positions: np.ndarray) -> Hits:
         return Hits(self._items.ids.at(positions), distances.astype(np.int32))
 
-    def _chosen(self, among: Any) -> Items:
+    def _chosen(self, among: ArrayLike | None) -> Items:
         """The items to look at."""
         if among is None:
             return self._items
@@ -101,8 +149,8 @@ class Index(ABC):
             raise InvalidInput(expected=f"{len(self)} bools, one for each item", got=checks.shown(among))
         return self._items.among(chosen)
 
-    def codes_of(self, queries: Any) -> tuple[Codes, bool]:
-        """Queries as Codes, and whether there is only one, without a dimension for it."""
+    def codes_of(self, queries: ArrayLike | Codes) -> tuple[Codes, bool]:
+        """Return queries as Codes, and whether there is only one, without a dimension for it."""
         if isinstance(queries, Codes):
             if (queries.n_bits, queries.n_models) != (self.n_bits, self.n_models):
                 check_same_width(queries, self._items.all_codes())
@@ -137,24 +185,69 @@ class Index(ABC):
 
     # ------------------------------------------------------------------------------------------------ items
 
-    def add(self, codes: Codes, ids: Any = None) -> None:
-        """New items, after those that are there; ids that are known already are refused."""
+    def add(self, codes: Codes, ids: ArrayLike | None = None) -> None:
+        """Add new items after those that are there.
+
+        Parameters
+        ----------
+        codes : Codes
+        ids : array-like of int or str, optional
+            By default, numbers continue from the largest so far.
+
+        Raises
+        ------
+        InvalidInput
+            If an id is in use already, or the codes have another width.
+        """
         self._touched(self._items.add(codes, ids))
 
-    def update(self, ids: Any, codes: Codes) -> None:
-        """New codes for known items, which keep their place in the order of insertion."""
+    def update(self, ids: ArrayLike, codes: Codes) -> None:
+        """Replace the codes of known items, which keep their place in the order of insertion.
+
+        Parameters
+        ----------
+        ids : array-like of int or str
+        codes : Codes
+
+        Raises
+        ------
+        UnknownId
+            If no item has one of the ids.
+        InvalidInput
+            If the codes do not fit.
+        """
         self._touched(self._items.update(ids, codes))
 
-    def remove(self, ids: Any) -> None:
-        """Forget known items."""
+    def remove(self, ids: ArrayLike) -> None:
+        """Remove known items.
+
+        Parameters
+        ----------
+        ids : array-like of int or str
+
+        Raises
+        ------
+        UnknownId
+            If no item has one of the ids.
+        """
         self.bury(ids)
         if self.wants_compaction:
             self.compact()
 
     def replace(self, codes: Codes, encoder: Encoder | None = None) -> None:
-        """New codes for all items, in the order of insertion: what a changed hash function asks for.
+        """Replace the codes of all items, as after a change of the hash functions.
 
-        Vectors can be searched for only if the encoder of the new codes comes with them.
+        Parameters
+        ----------
+        codes : Codes
+            In the order of insertion.
+        encoder : Encoder, optional
+            The encoder that made them; without it, the index does not take vectors as queries any more.
+
+        Raises
+        ------
+        InvalidInput
+            If the codes do not fit.
         """
         encoder = self._check_encoder(encoder)
         moved = self._items.n_dead > 0
@@ -189,13 +282,13 @@ class Index(ABC):
         self._items.put(positions, codes)
         self._touched(positions)
 
-    def bury(self, ids: Any) -> None:
+    def bury(self, ids: ArrayLike) -> None:
         """`remove`, leaving dead positions behind however many there are."""
         self._touched(self._items.remove(ids))
 
     @property
     def wants_compaction(self) -> bool:
-        """Are so many positions dead that they should go?"""
+        """Whether so many positions are dead that the index should be compacted."""
         return self._items.n_dead > DEAD_SHARE * self._items.n_positions
 
     def compact(self) -> None:
@@ -205,7 +298,7 @@ class Index(ABC):
 
     @classmethod
     def of(cls, other: Index) -> Self:
-        """The items of an index of another kind."""
+        """Make an index from the items of an index of another kind."""
         index = cls.__new__(cls)
         index._set_up(other._items.fork(), other.n_jobs, other.fusion, other.encoder)
         index._replaced(None)

@@ -43,7 +43,7 @@ BINOMIALS = np.array([[math.comb(width, s) for s in range(LONGEST + 2)] for widt
 
 
 def gives_up_at_once(tables: Tables, k: int, scan_cost: float) -> bool:
-    """Would a scan be cheaper than to take as many items as k asks for?"""
+    """Whether a scan is cheaper than taking as many items as k asks for."""
     return TAKEN * k * _to_follow(tables) > AT_ONCE * scan_cost
 
 

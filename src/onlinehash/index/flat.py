@@ -27,6 +27,18 @@ class FlatIndex(Index):
     """All codes, scanned at the speed of memory: one query reads them once, a batch reads them once for all of it.
 
     The threads share the queries of a batch, or the codes when there are few queries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import FlatIndex, OnlineHashing
+    >>> X = np.random.default_rng(0).standard_normal((1000, 16))
+    >>> learner = OnlineHashing(n_bits=32, random_state=0).observe(X)
+    >>> index = FlatIndex(learner.encode(X), encoder=learner.snapshot())
+    >>> index.search(X[7], k=3).ids.shape
+    (3,)
+    >>> 7 in index.within(X[7], radius=0).ids
+    True
     """
 
     def _nearest(self, queries: Codes, k: int, items: Items) -> Found:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput
@@ -22,6 +23,16 @@ class GpuIndex(Index):
 
     The items stay in the memory of the host too (or in a file that is mapped), and the card follows every change. Codes
     that the card has no room for are refused. `n_jobs` has no effect on a card.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import FlatIndex, GpuIndex, OnlineHashing
+    >>> X = np.random.default_rng(0).standard_normal((1000, 16))
+    >>> codes = OnlineHashing(n_bits=32, random_state=0).observe(X).encode(X)
+    >>> found, expected = (index.search(codes[:5], k=3) for index in (GpuIndex(codes), FlatIndex(codes)))
+    >>> bool((found.ids == expected.ids).all())
+    True
     """
 
     _card: CardCodes
@@ -46,12 +57,12 @@ class GpuIndex(Index):
 
     # ------------------------------------------------------------------------------------------------ changes
 
-    def add(self, codes: Codes, ids: Any = None) -> None:
+    def add(self, codes: Codes, ids: ArrayLike | None = None) -> None:
         if isinstance(codes, Codes):  # anything else is refused below
             self._card.reserve(self._items.n_positions + len(codes))
         super().add(codes, ids)
 
-    def bury(self, ids: Any) -> None:
+    def bury(self, ids: ArrayLike) -> None:
         self._note_alive(np.unique(self._items.remove(ids) // 64))  # codes stay where they are
 
     def check_room(self, n: int) -> None:

@@ -9,15 +9,15 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.errors import FormatError
 from onlinehash.index import keys as arrays
+from onlinehash.index.id_set import IdSet
 from onlinehash.index.ids_kernels import Keys, empty_table, enter, has_room, look_up
 from onlinehash.index.keys import appended, are_texts
-from onlinehash.index.naming import Naming
 from onlinehash.numeric.views import read_only
 
 _NO_TABLE = np.empty(0, np.uint32)
 
 
-class Ids(Naming):
+class Ids(IdSet):
     """All integers of 64 bits, or all strings, at positions that count the insertions from 0.
 
     As long as position i has the id i, nothing is stored. What finds an id is made when it is first asked for: a hash

@@ -1,4 +1,4 @@
-"""A hash table of positions: which position has this id?
+"""A hash table from ids to positions.
 
 A slot holds a position plus one, and 0 where it is free; the ids themselves stay where they are, in `Keys`, and are
 compared there (open addressing, linear probing, a power of two of slots, at most five in eight of them taken). Nothing

@@ -87,7 +87,7 @@ class Items:
         return Codes.from_planes(planes, len(positions), self.n_bits, self.n_models)
 
     def are_alive(self, positions: np.ndarray) -> np.ndarray:
-        """Is there an item at each of these positions?"""
+        """Whether there is an item at each of these positions."""
         bits: np.ndarray = self._alive[positions // LANES] >> (positions % LANES).astype(np.uint64) & np.uint64(1)
         return bits.astype(np.bool_)
 

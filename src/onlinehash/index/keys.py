@@ -28,7 +28,7 @@ def of_texts(data: np.ndarray, offsets: np.ndarray) -> Keys:
 
 
 def are_texts(keys: Keys) -> bool:
-    """Strings, or else integers?"""
+    """Whether they are strings; else they are integers."""
     return len(keys.offsets) > 0
 
 

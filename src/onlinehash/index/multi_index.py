@@ -54,6 +54,16 @@ class MultiIndex(Index):
     The answers are those of `FlatIndex`, ties included. How many tables there are follows from the number of bits and
     of items. Items that are added or updated wait outside the tables, and are scanned, until there are enough of them
     to build the tables anew. `work` tells what the last search did.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import FlatIndex, MultiIndex, OnlineHashing
+    >>> X = np.random.default_rng(0).standard_normal((1000, 16))
+    >>> codes = OnlineHashing(n_bits=32, random_state=0).observe(X).encode(X)
+    >>> found, expected = (index.search(codes[:5], k=3) for index in (MultiIndex(codes), FlatIndex(codes)))
+    >>> bool((found.ids == expected.ids).all())
+    True
     """
 
     def _set_up(self, items: Items, n_jobs: int, fusion: str, encoder: Encoder | None) -> None:
@@ -256,7 +266,7 @@ class MultiIndex(Index):
         return probing.Haystack(tables, self._masks, fresh, self._n_models, self._per_model, self._bits)
 
     def _scans_at_once(self, n_queries: int, k: int, items: Items) -> bool:
-        """Is it clear beforehand that the tables will not pay? They know nothing of a choice of items."""
+        """Whether it is clear beforehand that the tables will not pay; they know nothing of a choice of items."""
         cost = self._scan_cost(n_queries)
         at_once = (
             items is not self._items

@@ -270,7 +270,7 @@ def _is_new(
     step_of: np.ndarray,
     step: int,
 ) -> bool:
-    """Did no earlier step meet the item?"""
+    """Whether no earlier step met the item."""
     for j in range(substrings.shape[0]):
         if rows.shape[0] == 0:
             kept = np.uint64(0xFFFFFFFFFFFFFFFF) >> np.uint64(64 - widths[j])

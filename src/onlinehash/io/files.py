@@ -6,7 +6,7 @@ import importlib
 import os
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -24,20 +24,47 @@ from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 
-INDEXES: dict[str, type[Index]] = {"FlatIndex": FlatIndex, "MultiIndex": MultiIndex}
+INDEXES: dict[str, type[FlatIndex | MultiIndex]] = {"FlatIndex": FlatIndex, "MultiIndex": MultiIndex}
+
+#: What a file can hold.
+Saved: TypeAlias = Learner | Encoder | Codes | FlatIndex | MultiIndex
 
 
-def save(thing: Any, path: str | os.PathLike[str]) -> None:
-    """Write a learner, an encoder, codes or an index to one file, atomically; no pickle."""
+def save(thing: Saved | GpuIndex, path: str | os.PathLike[str]) -> None:
+    """Write a learner, an encoder, codes or an index to one file, atomically and without pickle.
+
+    Parameters
+    ----------
+    thing : learner, Encoder, Codes, FlatIndex, MultiIndex or GpuIndex
+        A `GpuIndex` is written as a `FlatIndex`, which any machine can load. A `LiveIndex` keeps itself in its folder;
+        `backup` copies it.
+    path : str or path-like
+        A file that is there already is replaced.
+
+    Raises
+    ------
+    InvalidInput
+        If the thing, or something in it, cannot be written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, load, save
+    >>> learner = OnlineHashing(n_bits=8, random_state=0)
+    >>> _ = learner.observe(np.eye(4))
+    >>> save(learner, "model.oh")
+    >>> load("model.oh").n_bits
+    8
+    """
     format.write(path, *_packed(thing))
 
 
-def to_bytes(thing: Any) -> bytes:
+def to_bytes(thing: Saved | GpuIndex) -> bytes:
     """The bytes of the file that `save` would write."""
     return format.to_bytes(*_packed(thing))
 
 
-def _packed(thing: Any) -> tuple[str, dict[str, Any]]:
+def _packed(thing: Saved | GpuIndex) -> tuple[str, dict[str, Any]]:
     """The kind and the content of a thing's file."""
     if isinstance(thing, Learner):
         if not any(method.is_of(type(thing)) for method in registry.methods()):
@@ -56,7 +83,7 @@ def _packed(thing: Any) -> tuple[str, dict[str, Any]]:
         return "codes", _pack_codes(thing)
     if isinstance(thing, GpuIndex):
         thing = FlatIndex.of(thing)  # a file is for any machine; `GpuIndex.of` brings what it holds to a card
-    if type(thing) in INDEXES.values():
+    if isinstance(thing, FlatIndex | MultiIndex) and type(thing) in INDEXES.values():
         return "index", _pack_index(thing)
     raise InvalidInput(
         f"cannot save {type(thing).__name__}: expected a learner, an encoder, codes or an index; "
@@ -64,24 +91,47 @@ def _packed(thing: Any) -> tuple[str, dict[str, Any]]:
     )
 
 
-def load(path: str | os.PathLike[str], mmap: bool = False) -> Any:
-    """Read what `save` wrote; a learner goes on exactly where it stopped.
+def load(path: str | os.PathLike[str], mmap: bool = False) -> Saved:
+    """Read what `save` wrote. A learner continues exactly where it stopped.
 
-    With `mmap` the large arrays of codes and indexes stay in the file, read-only: a file of any size opens at once, the
-    system fetches what is looked at, and their bytes are not compared with the file's checksum. Until they are gone
-    nothing may write into that file; `save` puts a new one in its place, which does no harm. Learners and encoders are
-    small, and are copied into memory anyhow.
+    Parameters
+    ----------
+    path : str or path-like
+    mmap : bool, default=False
+        Leave the large arrays of codes and indexes in the file, read-only. A file of any size then opens at once, the
+        system reads only the parts that are used, and the arrays are not compared with the file's checksum. Do not
+        write into the file while it is in use; to `save` a new one in its place does no harm. Learners and encoders
+        are small and always copied into memory.
+
+    Returns
+    -------
+    learner, Encoder, Codes, FlatIndex or MultiIndex
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such file, or it cannot be read.
+    FormatError
+        If it is damaged, or something else than `save` wrote it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import Codes, load, save
+    >>> save(Codes.from_bits(np.eye(3, dtype=bool)), "codes.oh")
+    >>> load("codes.oh")
+    Codes(n=3, n_bits=3)
     """
     return _unpacked(*format.read(path, mmap), path, mmap)
 
 
-def from_bytes(data: bytes, name: str) -> Any:
+def from_bytes(data: bytes, name: str) -> Saved:
     """What `to_bytes` was given; the name is for messages."""
     return _unpacked(*format.from_bytes(data, name), name, False)
 
 
-def _unpacked(kind: str, content: dict[str, Any], path: str | os.PathLike[str], mmap: bool) -> Any:
-    readers: dict[str, Callable[[dict[str, Any]], Any]] = {
+def _unpacked(kind: str, content: dict[str, Any], path: str | os.PathLike[str], mmap: bool) -> Saved:
+    readers: dict[str, Callable[[dict[str, Any]], Saved]] = {
         "learner": _read_learner,
         "encoder": _read_encoder,
         "codes": partial(_read_codes, mapped=mmap),
@@ -185,7 +235,7 @@ def _pack_index(index: Index) -> dict[str, Any]:
     }
 
 
-def _read_index(content: dict[str, Any], mapped: bool) -> Index:
+def _read_index(content: dict[str, Any], mapped: bool) -> FlatIndex | MultiIndex:
     state, encoder = content["state"], content["encoder"]
     items = state["items"] | {"codes": _read_codes(state["items"]["codes"], mapped)}
     cls = INDEXES[content["class"]]

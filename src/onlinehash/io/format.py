@@ -31,6 +31,15 @@ from onlinehash.io.atomic import replacing
 
 FORMAT = 1
 KEY = "onlinehash"
+#: How files begin that people give by mistake.
+FOREIGN = {
+    b"\x93NUMPY": "a NumPy array",
+    b"PK\x03\x04": "a zip archive, such as an npz file",
+    b"PAR1": "a Parquet file",
+    b"\x89HDF": "an HDF5 file",
+    b"SQLite": "an SQLite database",
+    b"\x80": "a pickle",
+}
 
 
 def write(path: str | os.PathLike[str], kind: str, content: dict[str, Any]) -> None:
@@ -103,6 +112,11 @@ def _read(file: BufferedIOBase, path: str | os.PathLike[str], mmap: bool) -> tup
     except FormatError:
         raise
     except (ValueError, RecursionError) as error:
+        file.seek(0)
+        start = file.read(8)
+        for magic, kind in FOREIGN.items():
+            if start.startswith(magic):
+                raise FormatError(f"{path} is {kind}, not a model, an index or codes saved by onlinehash.") from None
         raise FormatError(f"{path} is not an onlinehash file, or it is truncated: {error}.") from None
     return _content(header, arrays, path)
 

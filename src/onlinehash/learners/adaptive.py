@@ -61,6 +61,15 @@ class AdaptiveHashing(LinearLearner):
         η; `sample_weight` scales it.
     features, centre, burn_in, similar_share, reservoir_size, random_state
         As for every learner: see `Learner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import AdaptiveHashing
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 16))
+    >>> learner = AdaptiveHashing(n_bits=8, random_state=0)
+    >>> learner.partial_fit_pairs(A, B, A[:, 0] * B[:, 0] > 0).encode(A)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="pairs", unit="pair")

@@ -76,6 +76,15 @@ class BalancedSimilarityHashing(ChunkLearner):
         λ: the weight of the size of W.
     features, centre, burn_in, random_state
         As for every learner: see `Learner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import BalancedSimilarityHashing
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> learner = BalancedSimilarityHashing(n_bits=8, chunk_size=100, random_state=0)
+    >>> learner.partial_fit(X, X[:, 0] > 0).encode(X)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="labels", unit="chunk")

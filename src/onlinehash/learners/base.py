@@ -95,7 +95,7 @@ class Traits:
 
     learns_from: str  # "pairs", "labels" or "nothing"
     unit: str  # "pair", "point", "chunk" or "batch"
-    several_labels: bool = False  # may a point have more than one?
+    several_labels: bool = False  # whether a point may have more than one
 
 
 class Owner(Protocol):
@@ -498,7 +498,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ pairs
 
-    def learn_pair(self, a: ArrayLike, b: ArrayLike, similar: Any, sample_weight: float = 1.0) -> Update:
+    def learn_pair(self, a: ArrayLike, b: ArrayLike, similar: bool | int, sample_weight: float = 1.0) -> Update:
         """Learn one pair.
 
         Parameters
@@ -540,14 +540,16 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return next(self._take_pairs(A, B, similar, sample_weight, names=("a", "b")))[0]
 
     def _are_plain(self, a: Any, b: Any) -> bool:
-        """Are these vectors of the width and dtype that are learned, of a learner without feature map and names?"""
+        """Whether these vectors can skip the checks: right width and dtype, no feature map, no feature names."""
         if type(a) is not np.ndarray or type(b) is not np.ndarray or not self.is_ready or self._map is not None:
             return False
         if a.dtype is not self.dtype_ or b.dtype is not self.dtype_ or hasattr(self, "feature_names_in_"):
             return False
         return a.shape == b.shape == (self.n_features_in_,)
 
-    def partial_fit_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None) -> Self:
+    def partial_fit_pairs(
+        self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Learn many pairs, row t of A with row t of B: bit for bit what a loop over `learn_pair` learns.
 
         Parameters
@@ -572,7 +574,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             pass  # what each pair did is not kept, so that memory does not grow with the batch
         return self
 
-    def relearn_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any) -> None:
+    def relearn_pairs(self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None) -> None:
         """Learn pairs out of a log again; it may be older than the bound on weights.
 
         Parameters
@@ -588,7 +590,9 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         for _ in self._take_pairs(A, B, similar, sample_weight, most_weight=sys.float_info.max):
             pass
 
-    def learn_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None) -> Updates:
+    def learn_pairs(
+        self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Updates:
         """Learn many pairs as `partial_fit_pairs` does, and return what each of them did.
 
         Parameters
@@ -618,7 +622,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return Updates.join(list(self._take_pairs(A, B, similar, sample_weight)))
 
     def learn_pairs_by(
-        self, step: Step, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None
+        self, step: Step, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Iterator[Updates]:
         """Learn pairs by a step that wraps the method's own, to watch it or to do its work elsewhere.
 
@@ -805,7 +809,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ labels
 
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Forget everything, then learn from labelled points as `partial_fit` does.
 
         Parameters
@@ -845,7 +849,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             if name not in parameters:
                 setattr(self, name, value)
 
-    def partial_fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Go on learning from labelled points.
 
         A method that learns from pairs has them paired two by two as they come, similar when their labels are equal;
@@ -1153,7 +1157,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         return self.snapshot().codes_of(self._check_shape(X))  # which checks the values too
 
-    def score(self, X: ArrayLike, y: Any) -> float:
+    def score(self, X: ArrayLike, y: ArrayLike) -> float:
         """Tie-aware mean average precision: each row searches among the others for its label.
 
         Parameters

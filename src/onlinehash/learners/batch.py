@@ -36,7 +36,7 @@ class BatchLearner(LinearLearner):
         """
         raise NotImplementedError
 
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Forget everything, then learn from all points at once.
 
         Parameters

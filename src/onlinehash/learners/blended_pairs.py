@@ -109,6 +109,15 @@ class BlendedPairHashing(SmoothPairHashing):
     ----------
     blend_ : float
         α: 0 shows the beginning, 1 all that was learned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import BlendedPairHashing
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 16))
+    >>> learner = BlendedPairHashing(n_bits=8, random_state=0)
+    >>> learner.partial_fit_pairs(A, B, A[:, 0] * B[:, 0] > 0).encode(A)
+    Codes(n=200, n_bits=8)
     """
 
     _some = 16

@@ -44,7 +44,7 @@ class Damping:
 
     @property
     def has_directions(self) -> bool:
-        """Was there anything to find directions in?"""
+        """Whether there was anything to find directions in."""
         return self._q0 > 0
 
     def enter(self, X: np.ndarray) -> None:

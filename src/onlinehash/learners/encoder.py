@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from onlinehash import checks
 from onlinehash.codes import Codes, layout
@@ -25,6 +26,18 @@ class Encoder:
 
     It is what travels to an index, a worker or a file. Later learning never changes it; `version` is the learner's
     `version_` at the moment of the snapshot.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 16))
+    >>> learner = OnlineHashing(n_bits=8, random_state=0).observe(A)
+    >>> before = learner.snapshot()
+    >>> after = learner.partial_fit_pairs(A, B, A[:, 0] * B[:, 0] > 0).snapshot()
+    >>> changed = after.changed_bits(before)
+    >>> after.recode(before.encode(A), A, changed) == after.encode(A)
+    True
     """
 
     weights: np.ndarray
@@ -61,15 +74,42 @@ class Encoder:
         """Bits over all models."""
         return len(self.weights)
 
-    def transform(self, X: Any) -> np.ndarray:
-        """Booleans `(n, n_models * n_bits)`, for people."""
+    def transform(self, X: ArrayLike) -> NDArray[np.bool_]:
+        """Encode vectors as booleans.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        ndarray of bool, of shape (n, n_models * n_bits)
+
+        Raises
+        ------
+        InvalidInput
+            If the vectors are not finite, or have another width.
+        """
         return self.encode(X).bits()
 
-    def encode(self, X: Any, device: str | None = None) -> Codes:
-        """Packed `Codes`, for machines.
+    def encode(self, X: ArrayLike, device: str | None = None) -> Codes:
+        """Encode vectors as packed codes.
 
-        With `device="cuda"` a card computes them, to the same bits; X may then be an array of CuPy's too. A feature map
-        stays on the CPU.
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+        device : {"cpu", "cuda"}, optional
+            "cuda" computes them on a card, to the same bits; X may then be an array of CuPy too. A feature map stays on
+            the CPU.
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If the vectors are not finite, or have another width.
         """
         if check_device(device):
             return self._encode_on_card(X)
@@ -99,10 +139,27 @@ class Encoder:
                 self._signs.put(again, planes, first + left.start // layout.LANES)
         return Codes.from_planes(planes, len(rows), self.n_bits, self.n_models)
 
-    def recode(self, codes: Codes, X: Any, columns: Any) -> Codes:
-        """The codes of the rows X with some columns encoded anew, at the cost of these columns.
+    def recode(self, codes: Codes, X: ArrayLike, columns: ArrayLike) -> Codes:
+        """Encode vectors again where only some hash functions changed, at the cost of these.
 
         After learning, `new.recode(old.encode(X), X, new.changed_bits(old))` is `new.encode(X)`.
+
+        Parameters
+        ----------
+        codes : Codes
+            The codes of the vectors by the older encoder.
+        X : array-like of shape (n, n_features)
+        columns : array-like of int
+            The bits whose function changed.
+
+        Returns
+        -------
+        Codes
+
+        Raises
+        ------
+        InvalidInput
+            If codes, vectors or columns do not fit this encoder.
         """
         rows = self._check_rows(X)
         if not isinstance(codes, Codes) or (codes.n_bits, codes.n_models) != (self.n_bits, self.n_models):
@@ -151,7 +208,7 @@ class Encoder:
     def _signs_of(self, columns: np.ndarray) -> Signs:
         return Signs(self.weights[columns], self.thresholds[columns], layout.places(columns, self.n_bits))
 
-    def _check_rows(self, X: Any) -> np.ndarray:
+    def _check_rows(self, X: ArrayLike) -> np.ndarray:
         """All but the look at the values, which `encode_into` takes while they are in the cache."""
         if (
             type(X) is np.ndarray
@@ -165,7 +222,7 @@ class Encoder:
         checks.width(rows, self.n_features, f"this encoder of {self.method}")
         return rows
 
-    def _check_columns(self, columns: Any) -> np.ndarray:
+    def _check_columns(self, columns: ArrayLike) -> np.ndarray:
         numbers = np.asarray(columns)
         if numbers.size == 0:
             numbers = numbers.astype(np.int64)

@@ -41,6 +41,15 @@ class FastSketchingHashing(OnlineSketchingHashing):
         Points learned at once; longer chunks are faster, and mixed more coarsely.
     features, random_state
         As for every learner: see `Learner`. The method keeps its own mean, so there is no `centre`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import FastSketchingHashing
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> learner = FastSketchingHashing(n_bits=8, chunk_size=100, random_state=0)
+    >>> learner.partial_fit(X).encode(X)
+    Codes(n=200, n_bits=8)
     """
 
     def _reduced(self, rows: np.ndarray) -> np.ndarray:

@@ -79,6 +79,15 @@ class FastSupervisedHashing(BatchLearner):
         The trees, as arrays.
     projection_ : array of shape (n_bits, n_bits)
         The identity: a bit is the sign of its trees' score.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import FastSupervisedHashing
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> learner = FastSupervisedHashing(n_bits=8, random_state=0)
+    >>> learner.fit(X, X[:, 0] > 0).encode(X)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="labels", unit="batch")

@@ -84,6 +84,15 @@ class HadamardHashing(TargetLearner):
         The step size η.
     features, centre, burn_in, random_state
         As for every learner: see `Learner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import HadamardHashing
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> learner = HadamardHashing(n_bits=8, random_state=0)
+    >>> learner.partial_fit(X, X[:, 0] > 0).encode(X)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="labels", unit="point", several_labels=True)
@@ -137,6 +146,15 @@ class HadamardMatchingHashing(TargetLearner):
         Length r of a code; best a power of two.
     features, centre, burn_in, random_state
         As for every learner: see `Learner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import HadamardMatchingHashing
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> learner = HadamardMatchingHashing(n_bits=8, random_state=0)
+    >>> learner.partial_fit(X, X[:, 0] > 0).encode(X)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="labels", unit="point", several_labels=True)

@@ -53,6 +53,15 @@ class IterativeQuantization(BatchLearner):
     ----------
     losses_ : array of shape (n_iterations,)
         |B - V R|² per point and bit after each iteration, with V scaled to a mean square of one. It never rises.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import IterativeQuantization
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> learner = IterativeQuantization(n_bits=8, random_state=0)
+    >>> learner.fit(X).encode(X)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="nothing", unit="batch")

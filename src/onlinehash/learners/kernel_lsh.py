@@ -48,6 +48,15 @@ class KernelLSH(LinearLearner):
         The first points that serve as anchors (p), where `features` is not an RbfAnchors, which has anchors of its own.
     features, random_state
         As for every learner: see `Learner`. Centring is part of the method, so there is no `centre`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import KernelLSH
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> learner = KernelLSH(n_bits=8, n_anchors=100, random_state=0)
+    >>> learner.partial_fit(X).encode(X)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="nothing", unit="point")

@@ -64,6 +64,15 @@ class KernelSupervisedHashing(BatchLearner):
     ----------
     objectives_ : array of shape (n_bits,)
         |r S - H Hᵀ|² / |r S|² after each bit; 1 before the first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import KernelSupervisedHashing
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> learner = KernelSupervisedHashing(n_bits=8, random_state=0)
+    >>> learner.fit(X, X[:, 0] > 0).encode(X)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="labels", unit="batch")

@@ -26,6 +26,15 @@ class LSH(LinearLearner):
         Length r of a code.
     features, centre, burn_in, random_state
         As for every learner: see `Learner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import LSH
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> learner = LSH(n_bits=8, random_state=0)
+    >>> learner.fit(X).encode(X)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="nothing", unit="point")

@@ -100,6 +100,15 @@ class MiniBatchOnlineHashing(ChunkLearner):
         W¹: independent normal values, columns of unit length, or your own (n_inputs is the number of features).
     features, centre, burn_in, similar_share, reservoir_size, random_state
         As for every learner: see `Learner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import MiniBatchOnlineHashing
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 16))
+    >>> learner = MiniBatchOnlineHashing(n_bits=8, random_state=0)
+    >>> learner.partial_fit_pairs(A, B, A[:, 0] * B[:, 0] > 0).encode(A)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="pairs", unit="chunk")

@@ -59,6 +59,15 @@ class MutualInformationHashing(LinearLearner):
         How fast the step size falls with the number t of points learned.
     features, centre, burn_in, random_state
         As for every learner: see `Learner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import MutualInformationHashing
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> learner = MutualInformationHashing(n_bits=8, random_state=0)
+    >>> learner.partial_fit(X, X[:, 0] > 0).encode(X)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="labels", unit="point", several_labels=True)

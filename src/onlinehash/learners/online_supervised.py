@@ -60,6 +60,15 @@ class OnlineSupervisedHashing(TargetLearner):
         The step size η.
     features, centre, burn_in, random_state
         As for every learner: see `Learner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineSupervisedHashing
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> learner = OnlineSupervisedHashing(n_bits=8, random_state=0)
+    >>> learner.partial_fit(X, X[:, 0] > 0).encode(X)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="labels", unit="point", several_labels=True)

@@ -239,7 +239,7 @@ class _Map(NamedTuple):
 
     @property
     def rank(self) -> int:
-        return self.basis.shape[1]
+        return int(self.basis.shape[1])
 
     def times(self, share: float) -> _Map:
         """A share of it; a share of 0 has no directions, so that it costs nothing."""

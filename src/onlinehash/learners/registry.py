@@ -6,6 +6,7 @@ entry point group `onlinehash.learners`.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -73,5 +74,7 @@ def find(name: str) -> Any:
     for method in methods():
         if name.lower() in {n.lower() for n in (method.name, *method.aliases)}:
             return method.load()
-    known = ", ".join((method.aliases or (method.name,))[0] for method in methods())
-    raise UnknownMethod(f"expected a method among {known}; got {name!r}; `onlinehash methods` tells their full names.")
+    known = {n.lower(): n for method in methods() for n in (method.name, *method.aliases)}
+    near = [known[match] for match in difflib.get_close_matches(name.lower(), known, n=1)]
+    did_you_mean = f"; did you mean {near[0]}?" if near else ";"
+    raise UnknownMethod(f"there is no method {name!r}{did_you_mean} `onlinehash methods` lists all.")

@@ -52,6 +52,15 @@ class OnlineSketchingHashing(ChunkLearner):
         Points learned at once.
     features, random_state
         As for every learner: see `Learner`. The method keeps its own mean, so there is no `centre`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineSketchingHashing
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> learner = OnlineSketchingHashing(n_bits=8, chunk_size=100, random_state=0)
+    >>> learner.partial_fit(X).encode(X)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="nothing", unit="chunk")

@@ -80,6 +80,15 @@ class SmoothPairHashing(ChunkLearner):
         A bit is published when so large a share of recent points would change theirs; with 0, when any would.
     features, centre, burn_in, similar_share, reservoir_size, random_state
         As for every learner: see `Learner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import SmoothPairHashing
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 16))
+    >>> learner = SmoothPairHashing(n_bits=8, random_state=0)
+    >>> learner.partial_fit_pairs(A, B, A[:, 0] * B[:, 0] > 0).encode(A)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="pairs", unit="chunk")

@@ -47,6 +47,15 @@ class StreamSpectralHashing(ChunkLearner):
         Points learned at once.
     features, centre, burn_in, random_state
         As for every learner: see `Learner`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import StreamSpectralHashing
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> learner = StreamSpectralHashing(n_bits=8, chunk_size=100, random_state=0)
+    >>> learner.partial_fit(X).encode(X)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="nothing", unit="chunk")

@@ -67,6 +67,15 @@ class SupervisedDiscreteHashing(BatchLearner):
     ----------
     objectives_ : array of shape (n_rounds, 3)
         The objective after the steps for B, G and P of each round. It never rises.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import SupervisedDiscreteHashing
+    >>> X = np.random.default_rng(0).standard_normal((200, 16))
+    >>> learner = SupervisedDiscreteHashing(n_bits=8, random_state=0)
+    >>> learner.fit(X, X[:, 0] > 0).encode(X)
+    Codes(n=200, n_bits=8)
     """
 
     traits = Traits(learns_from="labels", unit="batch")

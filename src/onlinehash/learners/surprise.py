@@ -1,4 +1,4 @@
-"""Has the world changed? A loss that is clearly above what it used to be says so."""
+"""Detects a change in the stream: a loss clearly above what it used to be."""
 
 from __future__ import annotations
 

@@ -13,13 +13,30 @@ import numpy as np
 class Update:
     """What one pair did.
 
-    loss: the loss before the step: for OH the similarity loss R (for several models, the sum over those it updated);
+    Attributes
+    ----------
+    loss : float
+        The loss before the step: for OH the similarity loss R (for several models, the sum over those it updated);
         docs/reference/learners.md says what it is for the others.
-    step: the step size τ, zero where no function changed (an array, one per model, for several models). Where pairs are
-        learned in chunks it is told by the pair that fills one.
-    bits: the columns whose hash function changed, be it by the step or by a mean that moved.
-    pending: pairs kept back while a feature map waits for its anchors. They are learned later, in order; the update
-        that learns them carries their summed loss and all their bits.
+    step : float or ndarray
+        The step size τ, zero where no function changed; an array, one for each model, for several models. Where pairs
+        are learned in chunks, the pair that fills one reports it.
+    bits : ndarray of int
+        The columns whose hash function changed, by the step or by a mean that moved.
+    pending : int
+        Pairs kept back while a feature map waits for its anchors. They are learned later, in order; the update that
+        learns them carries their summed loss and all their bits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing
+    >>> learner = OnlineHashing(n_bits=16, random_state=0)
+    >>> update = learner.learn_pair(np.array([1.0, 0.0]), np.array([0.0, 1.0]), similar=True)
+    >>> update.loss == len(update.bits)  # as many bits differed as were changed
+    True
+    >>> update.pending
+    0
     """
 
     loss: float

@@ -12,7 +12,7 @@ from onlinehash.errors import InvalidInput
 
 
 class Attachment(ABC):
-    """Something about one change, stored exactly if the change is made.
+    """Something about one change, stored if and only if the change is made.
 
     call : str
         How it is called in messages: the call that takes it.
@@ -22,7 +22,7 @@ class Attachment(ABC):
         self.call, self.is_used = call, False
 
     def record(self, outcome: Any, store: Any | None) -> None:
-        """Note what came of the change and, inside its transaction, write it to the store, if there is one."""
+        """Take the outcome of the change and, inside its transaction, write it to the store, if there is one."""
         self.prepare(outcome)
         if store is not None:
             self.write(store)
@@ -34,7 +34,7 @@ class Attachment(ABC):
         self.is_used = True
 
     def prepare(self, outcome: Any) -> None:  # noqa: B027, most do not depend on it
-        """Take what came of the change, before it counts."""
+        """Take the outcome of the change, before it is committed."""
 
     @abstractmethod
     def write(self, store: Any) -> None:

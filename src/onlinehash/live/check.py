@@ -1,4 +1,4 @@
-"""`check`: is everything in a durable index as it was written, and does it fit together?
+"""`check`: verifies that a durable index is as it was written, and that its parts fit together.
 
 All of it is read as of one moment, through one transaction, so that a writer may go on meanwhile. Vectors pass block by
 block; what else there is takes the memory it takes in an open index.
@@ -53,12 +53,12 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Is everything as it should be?"""
+        """Whether everything is as it should be."""
         return not self.problems
 
 
 def check(path: str | os.PathLike[str], progress: Progress = lambda fraction: None) -> Report:
-    """Read everything of the durable index at a path and compare it; all problems are collected, nothing is changed.
+    """Read and verify everything in the durable index at a path; collects all problems and changes nothing.
 
     `progress` is called with the share of the vectors that was read, from 0 to 1.
     """
@@ -79,7 +79,7 @@ def check(path: str | os.PathLike[str], progress: Progress = lambda fraction: No
 
 @contextmanager
 def _noting(report: Report) -> Iterator[None]:
-    """What goes wrong inside becomes a problem of the report."""
+    """Turn errors inside into problems of the report."""
     try:
         with translated(report.path):
             yield
@@ -92,7 +92,7 @@ def _noting(report: Report) -> Iterator[None]:
 
 
 class _Check:
-    """One check, in steps; a step that needs what could not be read is left out."""
+    """One check, in steps; a step that needs something unreadable is skipped."""
 
     def __init__(self, report: Report, connection: sqlite3.Connection) -> None:
         self._report, self._connection, self._folder = report, connection, report.path
@@ -184,7 +184,7 @@ class _Check:
             blob = read_value(self._connection, self._folder, "learner", 0)
             if blob is None:
                 raise damaged(self._folder, "learner", 0, "it is missing")
-            learner: Learner = expect(files.from_bytes(blob, name), Learner, name)
+            learner = expect(files.from_bytes(blob, name), Learner, name)
             events = self._connection.execute("SELECT key, value FROM events ORDER BY key")
             replay(learner, (format.from_bytes(value, f"{self._folder} (event {key})")[1] for key, value in events))
             return learner
@@ -196,7 +196,7 @@ class _Check:
         for serial, facts, blob in self._connection.execute("SELECT key, facts, value FROM encoders").fetchall():
             with self._noting():
                 name = f"encoder {serial} in {self._folder}"
-                encoder: Encoder = expect(files.from_bytes(blob, name), Encoder, name)
+                encoder = expect(files.from_bytes(blob, name), Encoder, name)
                 n_pairs = json.loads(facts)["n_pairs"]
                 if type(n_pairs) is not int or n_pairs < 0:
                     raise damaged(self._folder, "encoders", serial, f"expected a count of pairs, got {n_pairs!r}")

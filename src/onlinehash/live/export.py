@@ -1,6 +1,6 @@
 """`export`: ids, vectors and payloads out of a durable index, without its learner, its encoders or its codes.
 
-It is the way out when one of those is damaged: none of them is looked at.
+It works even if one of those is damaged, as it reads none of them.
 """
 
 from __future__ import annotations

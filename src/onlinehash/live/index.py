@@ -51,8 +51,10 @@ class LiveIndex(LearnerIndex):
 
     After every call, `codes` are what `encoder` makes of `vectors`, and queries are encoded with it. Learning changes
     neither. A refresh replaces both in one step; the policy says when. Searches need no lock: they see the state
-    before a change or the one after it.
+    before a change or the one after it. `VectorIndex` documents the methods.
 
+    Parameters
+    ----------
     learner : Learner or None, default=None
         A durable index owns it, and alone may teach it. In memory it may also learn elsewhere; the policy is then
         asked at the next call. None is the recommended one, with the seed 0; an index that is continued has its own.
@@ -78,6 +80,18 @@ class LiveIndex(LearnerIndex):
         for a second one, in which a refresh is made before it is published. It is not kept at the path.
     precision : {"int8", "float16", "float32"}, default="int8"
         How vectors on a disk are also kept in memory once `find` has compared them: one, two or four bytes a value.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import LiveIndex
+    >>> X = np.random.default_rng(0).standard_normal((100, 16))
+    >>> with LiveIndex(n_bits=32, path="items") as index:
+    ...     _ = index.add(None, X)
+    ...     _ = index.learn_pair_by_id(0, 1, similar=True)
+    >>> with LiveIndex.open("items") as index:
+    ...     print(len(index), index.find(X[7], k=1).ids)
+    100 [7]
     """
 
     # Two locks, always taken in this order:
@@ -150,10 +164,21 @@ class LiveIndex(LearnerIndex):
         device: str | None = None,
         precision: str = "int8",
     ) -> Self:
-        """The index at a path, with its own learner and, unless another is given, its own policy.
+        """Open the index at a path, with its own learner and, unless another is given, its own policy.
 
         One process at a time may write. With `read_only` any number may search it meanwhile, each as of the moment at
         which it opened the index or called `reload`.
+
+        Returns
+        -------
+        LiveIndex
+
+        Raises
+        ------
+        InvalidInput
+            If there is no index at the path, or another process writes it.
+        FormatError
+            If it is damaged.
         """
         index = cls.__new__(cls)
         index._set_up(refresh, None, background, sync, n_jobs, device, precision)
@@ -200,7 +225,7 @@ class LiveIndex(LearnerIndex):
         learner: Learner | None,
         n_bits: int | None = None,
     ) -> None:
-        """Go on with what is at a path; with this learner, or this length of codes, if one is given."""
+        """Continue the index at a path; with this learner, or this length of codes, if one is given."""
         self._storage = Storage.open(path, read_only, sync)
         try:
             if learner is not None:
@@ -216,7 +241,7 @@ class LiveIndex(LearnerIndex):
             raise
 
     def _read_back(self, learner: Learner | None) -> None:
-        """Be what the store says: after opening, and after a change that could not be kept."""
+        """Load the state of the store: after opening, and after a change that failed."""
         assert self._storage is not None
         loaded = self._storage.store.read()
         contents = self._storage.contents(loaded)
@@ -229,7 +254,7 @@ class LiveIndex(LearnerIndex):
             self.learner.owned_by(self)
 
     def _take_over(self, contents: Snapshot, policy: Policy | None = None, loaded: Loaded | None = None) -> None:
-        """Make everything in memory from what an index consists of; all that is large, before anybody has to wait."""
+        """Build everything in memory from a snapshot; what is large, before anybody has to wait."""
         learner, settings = contents.learner.keep_metric(), contents.settings
         kind = self._given_kind or settings["index"]
         present = [version.encoder for version in contents.versions if version.serial == settings["serial"]]
@@ -241,7 +266,7 @@ class LiveIndex(LearnerIndex):
         view.items.ids.number_from(contents.next_id)
         vectors = MemoryVectors() if self._storage is None else self._storage.store
         table = ItemTable(view, kind, vectors, Payloads(contents.payloads), self._gate, self._precision)
-        with self._gate:  # positions are counted anew
+        with self._gate:  # positions are renumbered
             if self._storage is not None and loaded is not None:
                 self._storage.store.adopt(loaded)
             self._learner, self.policy, self._kind = learner, policy or self._policy_for(settings), kind
@@ -250,7 +275,7 @@ class LiveIndex(LearnerIndex):
             self._begin_history(settings, contents.versions)
 
     def _begin_history(self, settings: dict[str, Any], versions: list[Version]) -> None:
-        """What is known of refreshes when an index begins, or is read back; the counterpart of `_settings`."""
+        """Restore what is known of refreshes; the counterpart of `_settings`."""
         counters = Counters(*settings["counters"])
         self._history = History(versions, settings["serial"], settings["paused"], counters)
         self._refresher.restart(self.learner)
@@ -387,7 +412,7 @@ class LiveIndex(LearnerIndex):
 
     # ------------------------------------------------------------------------------------------------ searching
 
-    def searched(self, queries: Any, k: int, where: Any = None) -> tuple[Hits, Encoder]:
+    def searched(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
         view, encoder, asked, among = self._to_search(queries, where)
         return view.search(asked, k, among), encoder
 
@@ -436,7 +461,8 @@ class LiveIndex(LearnerIndex):
         with self._lock:
             self._check_open(writing=True)
             with uninterrupted(), self._teaching():
-                change = self._new_transaction()
+                attachment, pairs = self._attachments.of_this_thread(), self._refresher.pairs
+                change = LiveTransaction(self._learner, pairs, attachment, self._table, self._storage)
                 try:
                     yield change
                 except REFUSALS:
@@ -451,12 +477,8 @@ class LiveIndex(LearnerIndex):
             self._refresher.items_changed(change.n_changed)
             self._follow()
 
-    def _new_transaction(self) -> LiveTransaction:
-        attachment = self._attachments.of_this_thread()
-        return LiveTransaction(self._learner, self._refresher.pairs, attachment, self._table, self._storage)
-
     def _recover(self, is_searchable: bool = False) -> None:
-        """After a change that failed halfway: be what is on the disk or, in memory, what is published."""
+        """After a change that failed halfway, return to what is on the disk or, in memory, to what is published."""
         if self._storage is None:
             self._table.heal()
             return
@@ -503,22 +525,15 @@ class LiveIndex(LearnerIndex):
         with self._attachments.announced(attachment):
             yield
 
-    def put_position(self, source: str, position: Any) -> None:
-        with self.reached(source, position), self._lock:
-            self._check_open(writing=True)
-            change = self._new_transaction()
-            change.write(None)
-            change.finish()
-
     # ------------------------------------------------------------------------------------------------ refreshing
 
     def cancel(self) -> None:
         self._refresher.stop()
 
     def _before_reading(self) -> None:
-        """Refuse if the index was closed; ask the policy about what the learner learned elsewhere.
+        """Raise if the index is closed; ask the policy about what the learner learned elsewhere.
 
-        Not if somebody is changing the index right now, who asks it then.
+        Skips the policy if another thread is changing the index right now: that thread asks it.
         """
         self._check_open()
         if (self._refresher.has_learned(self._learner) or self.encoder is None) and self._lock.acquire(blocking=False):
@@ -623,24 +638,24 @@ class LiveIndex(LearnerIndex):
             self._table.check_difference(found)
             try:
                 self._apply(found)
-            except BaseException as error:  # nothing is known of what is in memory now, and the disk has everything
+            except BaseException as error:  # memory may be in any state now, and the disk has everything
                 self._recover()
                 if not isinstance(error, Exception):
                     raise
             return True
 
     def _difference(self) -> Difference | None:
-        """What is new, if it can be told, and this index can go on from what it has."""
+        """What is new on the disk; None if it cannot be told, or everything has to be read again."""
         assert self._storage is not None
         try:
             found = self._storage.store.difference()
         except FormatError:
-            return None  # to read everything tells better what is wrong
+            return None  # reading everything gives the better message
         other_kind = found is not None and found.settings is not None and found.settings["index"] != self._kind
         return None if other_kind else found
 
     def _apply(self, found: Difference) -> None:
-        """Be as the disk was when this was read; what takes long comes before anybody has to wait for the gate."""
+        """Apply what is new on the disk; what takes long comes before anybody has to wait for the gate."""
         assert self._storage is not None
         learner, recoded = self._learner, None
         settings, versions, policy = self._settings(), self._history.versions, self.policy

@@ -1,4 +1,4 @@
-"""Ctrl-C, kept waiting for a moment."""
+"""Delays Ctrl-C for a moment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
-    """Let Ctrl-C wait until what is inside is done: on the disk and in memory, or in neither.
+    """Delay Ctrl-C until the block is done: on the disk and in memory, or in neither.
 
     Python interrupts the main thread only, between any two of its steps.
     """

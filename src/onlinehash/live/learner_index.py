@@ -1,4 +1,4 @@
-"""`LearnerIndex`: what indexes have in common whose learner is an object of this process."""
+"""`LearnerIndex`: the base of indexes whose learner is an object of this process."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ BLOCK_QUERIES = 64
 class LearnerIndex(VectorIndex):
     """An index that teaches its learner itself, wherever its items are: in memory, in a folder or in a database.
 
-    Every change is a transaction; when to refresh is the refresher's matter. How a transaction begins and ends, how
-    vectors are read and how codes are computed anew is up to the index.
+    Every change is a transaction, and the refresher decides when to refresh. Subclasses say how a transaction begins
+    and ends, how vectors are read and how codes are recomputed.
     """
 
     _lock: threading.RLock  #: Held by changes and learning, one at a time; see the index for the order of locks.
@@ -43,7 +43,7 @@ class LearnerIndex(VectorIndex):
 
     @abstractmethod
     def _before_reading(self) -> None:
-        """Refuse if the index was closed; begin a refresh that is due."""
+        """Raise if the index is closed; begin a refresh that is due."""
 
     @abstractmethod
     def _transaction(self) -> AbstractContextManager[Transaction[Any]]:
@@ -154,13 +154,17 @@ class LearnerIndex(VectorIndex):
         with self._transaction() as change:
             change.flush()
 
+    def put_position(self, source: str, position: Any) -> None:
+        with self.reached(source, position), self._transaction() as change:
+            change.write(None)
+
     @property
     def is_learning(self) -> bool:
         return self._teacher == threading.get_ident()
 
     @contextmanager
     def _teaching(self) -> Iterator[None]:
-        """The learner may be taught by this thread."""
+        """Let this thread teach the learner."""
         before, self._teacher = self._teacher, threading.get_ident()
         try:
             yield

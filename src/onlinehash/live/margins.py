@@ -211,7 +211,7 @@ class Margins:
             self._columns[k][positions] = of_column
 
     def keep(self, positions: np.ndarray) -> None:
-        """Only the items at these positions stay, which ascend, and are counted anew."""
+        """Keep only the items at these positions, which ascend, and renumber them."""
         self._columns = [None if column is None else column[positions] for column in self._columns]
         self._n = len(positions)
 
@@ -284,7 +284,7 @@ class Margins:
         return Plan(columns, steps, ruler, is_dense, is_marked, is_small)
 
     def _is_outgrown(self, ruler: Ruler, new: Encoder, old: Encoder, n: int, centre: np.ndarray | None) -> bool:
-        """Is it time for another ruler? More than a block of rows would not choose a better one."""
+        """Whether to choose another ruler; more than a block of rows would not choose a better one."""
         if self._chosen_for < min(BLOCK_ROWS, n // GROWTH) or not same_map(new.feature_map, old.feature_map):
             return True
         return centre is not None and bool(np.linalg.norm(centre - ruler.centre) > ruler.radius / 8)

@@ -157,7 +157,7 @@ class Payloads:
                 self._texts[position] = text
 
     def keep(self, positions: np.ndarray) -> None:
-        """Only these positions stay, which ascend, and are counted anew."""
+        """Keep only these positions, which ascend, and renumber them."""
         with self._lock:
             self._change(len(positions), partial(_kept, positions))
             self._texts = [self._texts[position] for position in positions.tolist()]

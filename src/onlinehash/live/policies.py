@@ -100,7 +100,7 @@ class Pause:
         self._since = self._until = 0
 
     def is_over(self, index: Watched) -> bool:
-        """Is it time to look?"""
+        """Whether it is time to look."""
         if index.encoder is not self._encoder:
             self._encoder, self._since, self._until = index.encoder, 0, 0
         if index.learner.traits.unit == "chunk":
@@ -169,7 +169,14 @@ class _BuiltIn:
 
 @dataclass(repr=False)
 class always(_BuiltIn):
-    """After every change: the codes are the learner's, at the highest price."""
+    """After every change: the codes are always the learner's, at the highest cost.
+
+    Examples
+    --------
+    >>> from onlinehash import LiveIndex, refresh
+    >>> LiveIndex(n_bits=16, refresh=refresh.always()).policy
+    always()
+    """
 
     def due(self, index: Watched) -> bool:
         return True
@@ -177,7 +184,14 @@ class always(_BuiltIn):
 
 @dataclass(repr=False)
 class by_hand(_BuiltIn):
-    """Never of itself: only `index.refresh()` refreshes."""
+    """Never automatically: only `index.refresh()` refreshes.
+
+    Examples
+    --------
+    >>> from onlinehash import LiveIndex, refresh
+    >>> LiveIndex(n_bits=16, refresh=refresh.by_hand()).policy
+    by_hand()
+    """
 
     def due(self, index: Watched) -> bool:
         return False
@@ -185,7 +199,14 @@ class by_hand(_BuiltIn):
 
 @dataclass(repr=False)
 class every(_BuiltIn):
-    """Once so many pairs were learned. Points without pairs do not count."""
+    """Once so many pairs were learned. Points without pairs do not count.
+
+    Examples
+    --------
+    >>> from onlinehash import LiveIndex, refresh
+    >>> LiveIndex(n_bits=16, refresh=refresh.every(50)).policy
+    every(50)
+    """
 
     n_pairs: int
     rules: ClassVar = {"n_pairs": checks.integer(1)}
@@ -196,9 +217,15 @@ class every(_BuiltIn):
 
 @dataclass(repr=False)
 class when_changed(_BuiltIn):
-    """When this share of all stored bits would come out otherwise, as estimated on a sample of the vectors.
+    """When this share of all stored bits would change, as estimated on a sample of the vectors.
 
     But not before that costs at most `price` of what it would have cost to refresh after every single change.
+
+    Examples
+    --------
+    >>> from onlinehash import LiveIndex, refresh
+    >>> LiveIndex(n_bits=16, refresh=refresh.when_changed(0.05)).policy
+    when_changed(0.05)
     """
 
     share: float
@@ -228,6 +255,12 @@ class by_mutual_information(_BuiltIn):
     """When the new distances of learned pairs tell more of their similarity than the stored ones, by `threshold` bits.
 
     The trigger of MIHash (Cakir et al., "MIHash: Online Hashing with Mutual Information", 2017); theirs is 0.
+
+    Examples
+    --------
+    >>> from onlinehash import LiveIndex, refresh
+    >>> LiveIndex(n_bits=16, refresh=refresh.by_mutual_information(0.1)).policy
+    by_mutual_information(0.1)
     """
 
     threshold: float
@@ -250,7 +283,13 @@ class by_mutual_information(_BuiltIn):
 class budget(_BuiltIn):
     """As often as so many recomputed bits a second allow: changed columns times items, whoever asked for the refresh.
 
-    What is not spent is saved, up to the price of computing all codes anew.
+    What is not spent is saved, up to the cost of computing all codes anew.
+
+    Examples
+    --------
+    >>> from onlinehash import LiveIndex, refresh
+    >>> LiveIndex(n_bits=16, refresh=refresh.budget(1000000.0)).policy
+    budget(1000000.0)
     """
 
     bits_per_second: float
@@ -279,6 +318,14 @@ class no_worse:
     """When another policy says so, provided that pairs that are never learned are told apart as well as before.
 
     That is, `evaluate.pairs(...).auc` of the newest functions is at least that of the stored codes, less a tolerance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import refresh
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 100, 8))
+    >>> refresh.no_worse(refresh.every(50), A, B, A[:, 0] * B[:, 0] > 0)
+    no_worse(every(50), A, B, similar, tolerance=0.0)
     """
 
     def __init__(self, policy: Policy, A: Any, B: Any, similar: Any, tolerance: float = 0.0) -> None:
@@ -318,7 +365,19 @@ _BY_NAME = {kind.__name__: kind for kind in (always, by_hand, every, when_change
 
 
 def specification(policy: Policy) -> dict[str, Any] | None:
-    """A policy as a dictionary for JSON; None for those that are more than a name and numbers."""
+    """Return a policy as a dictionary for JSON.
+
+    Returns
+    -------
+    dict or None
+        None for a policy that is more than a name and numbers, such as one of your own.
+
+    Examples
+    --------
+    >>> from onlinehash import refresh
+    >>> refresh.specification(refresh.every(50))
+    {'policy': 'every', 'n_pairs': 50}
+    """
     if type(policy) not in _BY_NAME.values():
         return None
     assert isinstance(policy, _BuiltIn)
@@ -326,7 +385,23 @@ def specification(policy: Policy) -> dict[str, Any] | None:
 
 
 def from_specification(specification: dict[str, Any]) -> Policy:
-    """The policy that had this specification."""
+    """Return the policy that had this specification.
+
+    Returns
+    -------
+    Policy
+
+    Raises
+    ------
+    FormatError
+        If there is no such policy.
+
+    Examples
+    --------
+    >>> from onlinehash import refresh
+    >>> refresh.from_specification({"policy": "every", "n_pairs": 50})
+    every(50)
+    """
     try:
         parameters = dict(specification)
         policy: Policy = _BY_NAME[parameters.pop("policy")](**parameters)

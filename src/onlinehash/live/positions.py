@@ -1,7 +1,7 @@
-"""Positions: how far an index has read what comes from elsewhere, such as a topic of Kafka or a stream of Redis.
+"""Positions: how far an index has read sources such as Kafka topics and Redis streams.
 
-A position is kept together with the change that was made of what was read, in the same transaction. So whoever goes on
-from there after a crash repeats nothing and leaves nothing out.
+A position is stored in the same transaction as the change that was made from what was read. So whoever continues from
+there after a crash repeats nothing and skips nothing.
 """
 
 from __future__ import annotations

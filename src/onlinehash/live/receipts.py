@@ -1,7 +1,7 @@
-"""Receipts: a change that is tried again, since nobody knows whether it was made, must not be made twice.
+"""Receipts: a change that is retried, because nobody knows whether it was made, must not be made twice.
 
-Who makes a change gives it a key, and a digest of what was asked for. Both are kept together with the outcome, in the
-same transaction as the change, so that there is a receipt exactly if the change was made.
+The caller gives a change a key, and a digest of what was asked for. Both are stored with the outcome, in the same
+transaction as the change, so there is a receipt if and only if the change was made.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class MemoryReceipts:
         self._book, self._stored = Book(), dict[str, Stored]()
 
     def put(self, name: str, digest: str, value: bytes) -> None:
-        """One more; too old ones go."""
+        """Add one; the oldest are dropped."""
         n_bytes = size(name.encode(), digest.encode(), value)
         for old in self._book.too_old(n_bytes):
             self._book.drop(old)
@@ -67,7 +67,7 @@ class Once(Attachment):
 
 
 def checked(key: Any, digest: Any) -> None:
-    """Refuse keys and digests that are no short texts."""
+    """Raise unless key and digest are short strings."""
     checks.parameters("once", {"key": key, "digest": digest}, {"key": _TEXT, "digest": _TEXT})
 
 

@@ -43,7 +43,7 @@ class Rehash:
         self._changed.append(positions)
 
     def compute(self, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Codes for all that was there at the start; False if it was stopped, which leaves nothing behind."""
+        """Compute codes for all items there were at the start; False if it was stopped, which leaves nothing behind."""
         old, new, n = self._old, self._encoder, self._n
         columns = np.arange(new.n_columns) if old.encoder is None else new.changed_bits(old.encoder)
         planes, skipped, blocks = old.items.planes, 0, self._vectors.blocks(n)

@@ -1,6 +1,6 @@
 """`Refresher`: when the codes of an index follow its learner, and the background job that replaces them.
 
-How codes are replaced is the index's own business: it gives a function that begins a refresh.
+The index itself replaces the codes: it gives a function that begins a refresh.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class Refresh:
 
     @property
     def done(self) -> bool:
-        """Is it over, one way or another?"""
+        """Whether it has ended, one way or another."""
         return not self._runs.locked()
 
     def cancel(self) -> None:
@@ -141,7 +141,7 @@ class Refresher:
         self._asked_at = -1
 
     def restart(self, learner: Learner) -> None:
-        """The index begins, or was read from its disk again."""
+        """The index was opened, or read from the disk again."""
         self._note(learner)
         self._sample, self._n_changes = np.empty((0, 0)), 0
         self.job = None
@@ -151,11 +151,11 @@ class Refresher:
         self.pairs = Reservoir(PAIRS_SIZE, 0, PAIRS_HORIZON)
 
     def items_changed(self, n: int) -> None:
-        """So many items were added, changed or removed, which the sample does not know of."""
+        """So many items were added, changed or removed since the sample was drawn."""
         self._n_changes += n
 
     def is_same_learner(self, learner: Learner) -> None:
-        """The learner was read back from its store; it is not another one though its state was replaced."""
+        """The learner was read back from its store; it is the same learner although its state was replaced."""
         self._origin = learner.origin
 
     # ------------------------------------------------------------------------------------------------ when
@@ -168,7 +168,7 @@ class Refresher:
         return version_of(learner) != self._asked_at or learner.origin is not self._origin
 
     def attempt(self, policy: Policy, begin_if_due: Callable[[], None]) -> None:
-        """Begin a refresh if one is due and none is running. An error is not the fault of the call that asks: warn."""
+        """Begin a refresh if one is due and none is running. Errors become warnings, as the call did not ask for it."""
         if self.job is not None:
             if not self.job.done:
                 return
@@ -196,7 +196,7 @@ class Refresher:
             begin(newest_version(index), not index.background, by_policy=True)
 
     def newest_version(self, index: VectorIndex) -> Version:
-        """The version that a refresh by hand leads to; the policy need not be asked about it any more."""
+        """The version for a refresh by hand; the policy need not be asked about it any more."""
         newest = newest_version(index)
         self._note(index.learner)
         return newest

@@ -34,7 +34,7 @@ class Reservoir:
         return min(self.n_seen, self.size)
 
     def append(self, *parts: np.ndarray) -> None:
-        """More of the stream: arrays of one length, with as many parts and of the kinds that came first."""
+        """Add rows: arrays of equal length, with the same number and kinds of parts as the first ones."""
         n = len(parts[0])
         if not self._kept:
             self._kept = tuple(np.zeros((self.size, *part.shape[1:]), part.dtype) for part in parts)

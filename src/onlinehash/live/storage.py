@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,8 @@ from onlinehash.live.sqlite.store import Loaded
 
 #: The log may always have so many bytes before the learner is written whole.
 LEAST_LOG = 1 << 18
+
+T = TypeVar("T")
 
 
 class Snapshot(NamedTuple):
@@ -104,7 +106,7 @@ class Storage:
 
     @staticmethod
     def exists(path: str | os.PathLike[str]) -> bool:
-        """Is there a store at this path?"""
+        """Whether there is a store at this path."""
         return Store.exists(path)
 
     @classmethod
@@ -113,7 +115,7 @@ class Storage:
         return cls(Store.open(path, read_only=read_only, sync=sync))
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self.store.close()
 
     # ------------------------------------------------------------------------------------------------ reading
@@ -147,14 +149,14 @@ class Storage:
         name = f"learner in {self.store.path}"
         blob, events = stored
         with self._naming_a_way_out():
-            learner: Learner = expect(files.from_bytes(blob, name), Learner, name).keep_metric()
+            learner = expect(files.from_bytes(blob, name), Learner, name).keep_metric()
             self._note_checkpoint(learner, blob)
             replay(learner, events)
         return learner
 
     @contextmanager
     def _naming_a_way_out(self) -> Iterator[None]:
-        """Who cannot read the learner learns how to get at the items."""
+        """Add to errors about the learner how to get at the items without it."""
         try:
             yield
         except OnlineHashError as error:
@@ -164,7 +166,7 @@ class Storage:
             ) from error
 
     def check_same(self, learner: Learner) -> None:
-        """A learner that is given to go on with must be the stored one's like, and know nothing."""
+        """Raise unless a learner has the parameters of the stored one, and has learned nothing."""
         if hasattr(learner, "n_features_in_"):
             raise InvalidInput(
                 expected=f"a learner that has learned nothing to go on with {self.store.path}, whose own has",
@@ -186,7 +188,7 @@ class Storage:
                 )
 
     def check_bits(self, n_bits: int) -> None:
-        """The length of codes that is given to go on with must be the stored learner's."""
+        """Raise unless the length of codes is the stored learner's."""
         stored: int = self._stored_learner().shape_of_codes[0]
         if n_bits != stored:
             raise InvalidInput(
@@ -207,8 +209,7 @@ class Storage:
     def _stored_learner(self) -> Learner:
         """The learner as of its last checkpoint."""
         name = f"learner in {self.store.path}"
-        learner: Learner = expect(files.from_bytes(self.store.learner()[0], name), Learner, name)
-        return learner
+        return expect(files.from_bytes(self.store.learner()[0], name), Learner, name)
 
     # ------------------------------------------------------------------------------------------------ writing
 
@@ -249,7 +250,7 @@ def read_back(thing: Learner | Encoder) -> bytes:
 
 
 def wants_checkpoint(event: dict[str, Any], log_bytes: int, checkpoint_bytes: int) -> bool:
-    """Is a learner to be written whole, rather than logged what it was taught just now?"""
+    """Whether to write the whole learner instead of logging what it was taught just now."""
     n_bytes = sum(value.nbytes for value in event.values() if isinstance(value, np.ndarray))
     return not checkpoint_bytes or log_bytes + n_bytes > max(LEAST_LOG, checkpoint_bytes)
 
@@ -271,8 +272,8 @@ def replay(learner: Learner, events: Iterable[dict[str, Any]]) -> None:
             )
 
 
-def expect(thing: Any, kind: type, name: str) -> Any:
-    """The thing that was read, if it is what it should be."""
+def expect(thing: object, kind: type[T], name: str) -> T:
+    """Return what was read if it is of the expected class; else raise."""
     if not isinstance(thing, kind):
         raise FormatError(expected=f"the {name} to be one", got=type(thing).__name__, hint="restore it from a backup")
     return thing

@@ -49,7 +49,7 @@ def class_of(kind: str, device: str | None) -> type[Index]:
 
 
 class Moved(Exception):
-    """Positions were counted anew; whoever holds some must begin again."""
+    """Positions were renumbered; whoever holds some must start over."""
 
 
 class ItemTable:
@@ -79,7 +79,7 @@ class ItemTable:
         self._rehash: Rehash | None = None
 
     def keep_vectors_in(self, vectors: MemoryVectors | Store) -> None:
-        """Where vectors are from now on."""
+        """Set where vectors are stored from now on."""
         self.vectors = vectors
         self._cache = None if isinstance(vectors, MemoryVectors) else VectorCache(self._precision)
 
@@ -123,7 +123,7 @@ class ItemTable:
     def compared(self, positions: np.ndarray, generation: int) -> np.ndarray:
         """The vectors at some positions as `find` compares them: from the cache, once they were read.
 
-        Raises `Moved` if positions have been counted anew since this generation.
+        Raises `Moved` if positions have been renumbered since this generation.
         """
         with self.gate:
             self._check(generation)
@@ -205,7 +205,7 @@ class ItemTable:
         return ids, vectors, payloads
 
     def add(self, ids: np.ndarray, rows: np.ndarray, texts: list[str | None], encoded: Encoded) -> None:
-        """New items."""
+        """Add new items."""
         codes, marks = encoded
         with self.gate:
             if isinstance(self.vectors, MemoryVectors):
@@ -229,7 +229,7 @@ class ItemTable:
         texts: list[str | None] | None,
         encoded: Encoded | None,
     ) -> None:
-        """Other vectors or payloads, or both, of known items."""
+        """Replace vectors or payloads, or both, of known items."""
         codes, marks = (None, None) if encoded is None else encoded
         with self.gate:
             fork = self.view.fork()
@@ -250,7 +250,7 @@ class ItemTable:
             self.view = fork
 
     def remove(self, ids: Any) -> None:
-        """Known items go; once a quarter of the positions is dead, all are counted anew."""
+        """Remove known items; once a quarter of the positions is dead, all are renumbered."""
         with self.gate:
             fork = self.view.fork()
             fork.bury(ids)
@@ -259,7 +259,7 @@ class ItemTable:
             self.view = fork
 
     def _compact(self, fork: Index) -> None:
-        """All positions are counted anew."""
+        """Renumber all positions."""
         living = fork.items.positions()
         fork.compact()
         if fork.items.n_dead:  # a card has no room for that now
@@ -280,7 +280,7 @@ class ItemTable:
         return self.view.recoded(self._codes(found.codes), encoder, columns)
 
     def follow(self, store: Store, found: Difference, recoded: Index | None) -> None:
-        """Be as a store is that another process has changed, in one step; after a refresh with other codes."""
+        """Take over what another process changed in the store, in one step; after a refresh, with other codes."""
         with self.gate:
             changed, added = store.positions(found.changed.numbers), found.added
             fork = (self.view if recoded is None else recoded).fork()  # an index without items is false
@@ -304,7 +304,7 @@ class ItemTable:
         return Codes.from_rows(rows, self.view.n_bits, self.view.n_models)
 
     def heal(self) -> None:
-        """In memory, undo what a change did that failed halfway: the published index was not changed."""
+        """In memory, undo a change that failed halfway; the published index is unchanged."""
         with self.gate:
             items = self.view.items
             alive = np.zeros(items.n_positions, np.bool_)
@@ -332,6 +332,6 @@ class ItemTable:
         self._rehash = None
 
     def publish(self, view: Index, margins: Margins | None) -> None:
-        """The codes of another encoder take the place of the present ones."""
+        """Replace the codes by those of another encoder."""
         with self.gate:
             self.view, self.margins = view, margins

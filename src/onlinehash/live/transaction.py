@@ -15,7 +15,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, NotReady, UnknownId
-from onlinehash.index.naming import Naming
+from onlinehash.index.id_set import IdSet
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
 from onlinehash.live.attachments import Attachment
@@ -27,7 +27,7 @@ from onlinehash.live.storage import Storage
 from onlinehash.live.table import Encoded, ItemTable
 from onlinehash.streams.from_labels import key_of
 
-#: What a call is refused with; these come before anything changes.
+#: Errors of refused calls, raised before anything changes.
 REFUSALS = (InvalidInput, UnknownId, NotReady)
 
 Event = dict[str, Any]
@@ -54,7 +54,7 @@ class Transaction(ABC, Generic[E]):
     # ------------------------------------------------------------------------------------------------ items
 
     def add(self, ids: Any, X: Any, payloads: Any) -> np.ndarray:
-        """New items; returns their ids."""
+        """Add new items; returns their ids."""
         rows = rows_of(X, self.vector_kind)
         names = self.ids.new(listed(ids), len(rows))
         texts = Payloads.checked(payloads, len(rows))
@@ -64,7 +64,7 @@ class Transaction(ABC, Generic[E]):
         return names
 
     def update(self, ids: Any, X: Any, payloads: Any) -> None:
-        """Other vectors or payloads, or both, of known items."""
+        """Replace vectors or payloads, or both, of known items."""
         if X is None and payloads is None:
             raise InvalidInput(expected="vectors or payloads to update", got="neither")
         rows = None if X is None else rows_of(X, self.vector_kind)
@@ -78,14 +78,14 @@ class Transaction(ABC, Generic[E]):
         self._replace(positions, rows, texts, encoded)
 
     def remove(self, ids: Any) -> None:
-        """Known items go."""
+        """Remove known items."""
         names = listed(ids)
         self._delete(names, self.ids.find(names))
 
     # ------------------------------------------------------------------------------------------------ learning
 
     def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any) -> Updates:
-        """Pairs of vectors."""
+        """Teach pairs of vectors."""
         updates = self.learner.learn_pairs(A, B, similar, sample_weight)
         A, B = (np.ascontiguousarray(X, self.learner.dtype_) for X in (A, B))
         s, w = checks.similarities(similar, len(A)), checks.weights(sample_weight, len(A))
@@ -94,7 +94,7 @@ class Transaction(ABC, Generic[E]):
         return updates
 
     def learn_labelled(self, X: Any, y: Any) -> None:
-        """Points with labels."""
+        """Teach points with labels."""
         self.learner.partial_fit(X, y)
         rows = np.ascontiguousarray(X, self.learner.dtype_)
         labels = checks.labels(y, len(rows), self.learner.traits.several_labels)
@@ -102,7 +102,7 @@ class Transaction(ABC, Generic[E]):
         self.write({"what": "labelled", "X": rows, "y": kept})
 
     def flush(self) -> None:
-        """What the learner keeps back."""
+        """Teach what the learner keeps back."""
         self.learner.flush()
         self.write({"what": "flush"})
 
@@ -115,7 +115,7 @@ class Transaction(ABC, Generic[E]):
 
     @property
     @abstractmethod
-    def ids(self) -> Naming:
+    def ids(self) -> IdSet:
         """The ids before this change."""
 
     @abstractmethod
@@ -132,7 +132,7 @@ class Transaction(ABC, Generic[E]):
 
     @abstractmethod
     def _delete(self, names: Any, positions: np.ndarray) -> None:
-        """Write that items went."""
+        """Write that items were removed."""
 
     @abstractmethod
     def write(self, event: Event | None, outcome: Any = None) -> None:
@@ -165,7 +165,7 @@ class LiveTransaction(Transaction[Encoded]):
         return VectorKind.of(self.learner)
 
     @property
-    def ids(self) -> Naming:
+    def ids(self) -> IdSet:
         return self._table.view.items.ids
 
     def _encode(self, rows: np.ndarray) -> Encoded:

@@ -67,7 +67,7 @@ class MemoryVectors:
         return rows
 
     def keep(self, positions: np.ndarray) -> None:
-        """Only these positions stay, which ascend, and are counted anew; a block of old rows goes when it is copied."""
+        """Keep only these positions, which ascend, and renumber them; old blocks are freed one by one."""
         old, self._blocks, self._n = self._blocks, [], 0
         ends = np.searchsorted(positions, BLOCK_ROWS * np.arange(1, len(old)))
         for number, of_block in enumerate(np.split(positions, ends) if old else ()):
@@ -179,7 +179,7 @@ class VectorCache:
             self.put(positions[known], rows[known])
 
     def forget(self, positions: np.ndarray | None = None) -> None:
-        """Rows have changed, or all positions are counted anew."""
+        """Forget rows that have changed, or all if positions were renumbered."""
         self.n_changes += 1
         if positions is None:
             self._blocks.clear()

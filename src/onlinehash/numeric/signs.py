@@ -178,7 +178,7 @@ def _pack(
     planes: np.ndarray,
     first_block: int,
 ) -> bool:
-    """Write the bits of the rows Z, whose projections and norms are given; are the squares of all rows finite?"""
+    """Write the bits of the rows Z with these projections and norms; returns whether all squares are finite."""
     starts, masks = _runs(places)
     lanes, finite = planes.shape[2], True
     reach = np.empty(lanes)

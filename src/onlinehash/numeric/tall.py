@@ -37,4 +37,4 @@ def times(A: np.ndarray, W: np.ndarray) -> np.ndarray:
 def signs(Z: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """sgn(Z) with sgn(0) = +1; `out` may be Z itself."""
     out = np.add(Z, 0.0, out=out)  # -0.0 + 0.0 is +0.0
-    return np.copysign(1.0, out, out=out)
+    return np.asarray(np.copysign(1.0, out, out=out))

@@ -52,6 +52,19 @@ def average(learners: Sequence[Combined], since: Combined | None = None) -> Comb
     ------
     InvalidInput
         If the bits of the learners do not mean the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, load, parallel, save
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 8))
+    >>> similar = A[:, 0] * B[:, 0] > 0
+    >>> save(OnlineHashing(n_bits=16, random_state=0).observe(A), "begun.oh")
+    >>> begun, first, second = (load("begun.oh") for _ in range(3))
+    >>> _ = first.partial_fit_pairs(A[:100], B[:100], similar[:100])
+    >>> _ = second.partial_fit_pairs(A[100:], B[100:], similar[100:])
+    >>> parallel.average([first, second], since=begun).n_pairs_seen_
+    200
     """
     return _one_of(learners, since, "average")
 
@@ -76,6 +89,19 @@ def add_up(learners: Sequence[Combined], since: Combined) -> Combined:
     ------
     InvalidInput
         If the bits of the learners do not mean the same.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, load, parallel, save
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 8))
+    >>> similar = A[:, 0] * B[:, 0] > 0
+    >>> save(OnlineHashing(n_bits=16, random_state=0).observe(A), "begun.oh")
+    >>> begun, first, second = (load("begun.oh") for _ in range(3))
+    >>> _ = first.partial_fit_pairs(A[:100], B[:100], similar[:100])
+    >>> _ = second.partial_fit_pairs(A[100:], B[100:], similar[100:])
+    >>> parallel.add_up([first, second], since=begun).n_pairs_seen_
+    200
     """
     return _one_of(learners, since, "sum")
 
@@ -106,7 +132,7 @@ def check_can_be_combined(learner: Any) -> None:
 
 
 def _check_same_kind(first: Learner, other: Learner) -> None:
-    """Do the bits of two learners mean the same?"""
+    """Whether the bits of two learners mean the same."""
     for learner in (first, other):
         learner.snapshot()  # which refuses a learner that has no hash functions yet
     a, b = first.get_state(), other.get_state()

@@ -64,7 +64,9 @@ class ParallelModels:
         most = checks.integer(1, self.learner.n_models)
         checks.parameters("ParallelModels", {"n_processes": self.n_processes}, {"n_processes": most})
 
-    def learn_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None) -> Updates:
+    def learn_pairs(
+        self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Updates:
         """Teach the learner pairs, as its own `learn_pairs` would.
 
         Parameters
@@ -86,7 +88,9 @@ class ParallelModels:
         """
         return Updates.join(list(self._taught(A, B, similar, sample_weight)))
 
-    def partial_fit_pairs(self, A: ArrayLike, B: ArrayLike, similar: Any, sample_weight: Any = None) -> Self:
+    def partial_fit_pairs(
+        self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Teach the learner pairs, as its own `partial_fit_pairs` would.
 
         Parameters

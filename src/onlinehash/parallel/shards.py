@@ -35,8 +35,8 @@ def learn_on_shards(
     learner: Combined,
     A: ArrayLike,
     B: ArrayLike,
-    similar: Any,
-    sample_weight: Any = None,
+    similar: ArrayLike,
+    sample_weight: ArrayLike | None = None,
     *,
     n_shards: int,
     every: int,
@@ -114,7 +114,7 @@ def _learn_together(learner: Any, pairs: tuple[np.ndarray, ...]) -> int:
 
 
 def _can_part(learner: Any) -> bool:
-    """Are features and mean what they will stay? A mean that never stays ("running") is pooled."""
+    """Whether features and mean are final; a mean that never is ("running") is pooled."""
     return bool(learner.mean_is_frozen or (learner.is_ready and learner.centre == "running"))
 
 

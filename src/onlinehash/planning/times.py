@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onlinehash.planning import sizes
 from onlinehash.planning.costs import Card, Costs, Store
-from onlinehash.planning.probing import probes
+from onlinehash.planning.probes import probes
 from onlinehash.planning.workload import K, Workload
 
 NS = 1e-9

@@ -18,7 +18,27 @@ __all__ = ["background"]
 def background(index: VectorIndex, port: int = 0, *, token: str | None = None, **settings: Any) -> Iterator[str]:
     """Serve an index on loopback, in a thread of this process, inside a `with` block; yields the URL.
 
-    The index is closed at the end. `settings` are those of `Service`: `limits`, `label`, `pictures`.
+    Parameters
+    ----------
+    index : VectorIndex
+        It is closed at the end of the block.
+    port : int, default=0
+        0 is any free port.
+    token : str, optional
+        What clients have to send.
+    **settings
+        Those of `Service`: `limits`, `label`, `pictures`.
+
+    Returns
+    -------
+    context manager of str
+
+    Examples
+    --------
+    >>> from onlinehash import LiveIndex, connect, serve
+    >>> with serve.background(LiveIndex(n_bits=16)) as url, connect(url) as index:
+    ...     print(index.n_bits)
+    16
     """
     try:
         from onlinehash.serve import server

@@ -21,14 +21,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-#: Changes that an era has room for.
+#: The number of changes in an era.
 ERA = 1 << 32
-#: When a row dies that lives.
+#: The `died` of a row that is still valid.
 FOREVER = (1 << 63) - 1
 
 
 class Layout(NamedTuple):
-    """What a backend must know of codes; it never changes."""
+    """The shape of codes, which never changes."""
 
     n_bits: int
     n_models: int
@@ -67,7 +67,7 @@ class Found(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Items in the order of their places, which is that of insertion; vectors and codes where asked for."""
+    """Items ordered by place, which is the order of insertion; with vectors and codes if asked for."""
 
     places: np.ndarray  # int64
     ids: list[str]
@@ -91,39 +91,39 @@ class Change(ABC):
     def add_items(
         self, born: int, places: np.ndarray, ids: Sequence[str], vectors: np.ndarray, payloads: Sequence[str | None]
     ) -> None:
-        """Rows of items that live."""
+        """Add rows of items."""
 
     @abstractmethod
     def add_codes(self, born: int, places: np.ndarray, ids: Sequence[str], codes: np.ndarray) -> None:
-        """Rows of codes that live; codes are uint8 (n, n_bytes)."""
+        """Add rows of codes, uint8 (n, n_bytes)."""
 
     @abstractmethod
     def end_items(self, died: int, places: np.ndarray) -> None:
-        """The living rows of items at these places die at that epoch."""
+        """Let the current rows of the items at these places end at that epoch."""
 
     @abstractmethod
     def end_codes(self, died: int, places: np.ndarray) -> None:
-        """Rows of codes at these places: those born at that epoch or later go, those that die later die then."""
+        """At these places, delete the rows of codes born at that epoch or later, and let older ones end at it."""
 
     @abstractmethod
     def rewind(self, epoch: int) -> None:
-        """As if nothing had been written for later: rows born after the epoch go, those that die after it live."""
+        """Undo what was written after the epoch: delete rows born later, and revive rows that ended later."""
 
     @abstractmethod
     def purge(self, epoch: int) -> None:
-        """Rows that died at this epoch or before go."""
+        """Delete the rows that ended at this epoch or before."""
 
     @abstractmethod
     def put_blob(self, name: str, value: bytes) -> None:
-        """Keep bytes under a name that had none, or replace them."""
+        """Store bytes under a name; replaces any that are there."""
 
     @abstractmethod
     def drop_blobs(self, names: Sequence[str]) -> None:
-        """Forget them; those that are not there do no harm."""
+        """Delete blobs; names that are not there are ignored."""
 
     @abstractmethod
     def put_head(self, head: Head) -> None:
-        """Everything that this change wrote counts from now on."""
+        """Commit: everything that this change wrote is visible from now on."""
 
 
 class Backend(ABC):
@@ -146,7 +146,7 @@ class Backend(ABC):
 
     @abstractmethod
     def blobs(self, names: Sequence[str]) -> dict[str, bytes]:
-        """Those of these names that are there."""
+        """Return the blobs of these names that exist."""
 
     @abstractmethod
     def places(self, ids: Sequence[str], epoch: int) -> np.ndarray:
@@ -185,4 +185,4 @@ class Backend(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connections to the database."""

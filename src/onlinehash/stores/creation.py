@@ -1,4 +1,4 @@
-"""What a new backend is filled with."""
+"""The initial contents of a new backend."""
 
 from __future__ import annotations
 

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from onlinehash.index import keys as arrays
+from onlinehash.index.id_set import IdSet
 from onlinehash.index.ids_kernels import Keys
-from onlinehash.index.naming import Naming
 from onlinehash.stores.backend import Backend
 from onlinehash.stores.manifest import Moment, State
 
 
-class StoredIds(Naming):
+class StoredIds(IdSet):
     """Which id is at which place, as of one moment."""
 
     def __init__(self, backend: Backend, moment: Moment) -> None:

@@ -38,11 +38,11 @@ from onlinehash.stores.search import Search
 from onlinehash.stores.shared_learner import SharedLearner
 from onlinehash.stores.transaction import Draft, StoreTransaction
 
-#: Seconds without a step after which the worker of a refresh is taken to have left it.
+#: Seconds without progress after which the worker of a refresh is presumed dead.
 PATIENCE = 30.0
-#: Items up to which those of a sample are found by their rank.
+#: Up to this many items, a sample is drawn by rank.
 MANY_ITEMS = 1 << 16
-#: Rows that may be dead before they are cleared away: so many, and this share of the items.
+#: Dead rows are deleted once there are more than this many, and more than this fraction of the items.
 LEAST_DEAD, DEAD_SHARE = 4096, 0.25
 
 T = TypeVar("T")
@@ -99,7 +99,7 @@ class StoreIndex(LearnerIndex):
 
     @classmethod
     def _check_options(cls, refresh: Any, background: Any) -> None:
-        """Refuse what cannot be meant; who makes a new index asks before anything is made."""
+        """Check options; before anything is created, where the index is new."""
         checks.parameters(
             cls.__name__,
             {"refresh": refresh, "background": background},
@@ -232,7 +232,7 @@ class StoreIndex(LearnerIndex):
 
     # ------------------------------------------------------------------------------------------------ searching
 
-    def searched(self, queries: Any, k: int, where: Any = None) -> tuple[Hits, Encoder]:
+    def searched(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
         return self._answer(queries, where, lambda search, asked: search.nearest(asked, k))
 
     def found_within(self, queries: Any, radius: int, where: Any = None) -> tuple[Hits | list[Hits], Encoder]:
@@ -272,17 +272,14 @@ class StoreIndex(LearnerIndex):
         with self._lock:
             self._check_open(writing=True)
             with self._one_change() as draft:
-                change = self._new_transaction(draft)
+                shared, pairs, attachment = self._shared, self._refresher.pairs, self._attachments.of_this_thread()
+                change = StoreTransaction(shared.learner, pairs, attachment, self._reader, draft, shared.log)
                 yield change
             if change.attachment is not None:
                 change.attachment.settle(in_memory=False)
             with self._reader.pinned(draft.after):
                 self._follow()
             self._clear_away(draft.after.state)
-
-    def _new_transaction(self, draft: Draft) -> StoreTransaction:
-        shared, attachment = self._shared, self._attachments.of_this_thread()
-        return StoreTransaction(shared.learner, self._refresher.pairs, attachment, self._reader, draft, shared.log)
 
     @contextmanager
     def _one_change(self) -> Iterator[Draft]:
@@ -303,10 +300,9 @@ class StoreIndex(LearnerIndex):
             self._shared.accept(draft.after.state)
 
     def _clear_away(self, state: State) -> None:
-        """Rows that nobody can see any more go, once there are many; what goes wrong is no fault of the call.
+        """Delete rows that nobody can see any more, once there are many; errors are warnings, not the call's.
 
-        The horizon is put one change before they go: a reader who then finds it beyond the moment that was read, reads
-        anew.
+        The horizon moves one change before rows are deleted: a reader that finds it beyond the moment it read retries.
         """
         try:
             if not _is_full(state):
@@ -338,12 +334,6 @@ class StoreIndex(LearnerIndex):
         with self._attachments.announced(attachment):
             yield
 
-    def put_position(self, source: str, position: Any) -> None:
-        with self.reached(source, position), self._lock:
-            self._check_open(writing=True)
-            with self._one_change() as draft:
-                self._new_transaction(draft).write(None)
-
     # ------------------------------------------------------------------------------------------------ refreshing
 
     def cancel(self) -> None:
@@ -353,7 +343,7 @@ class StoreIndex(LearnerIndex):
                 self._rewind()
 
     def _before_reading(self) -> None:
-        """Refuse if the index was closed; begin the first refresh if a process that died has not."""
+        """Raise if the index is closed; begin the first refresh if the process that should have died before."""
         self._check_open()
         if self._lacks_first_codes and self._lock.acquire(blocking=False):
             try:
@@ -363,7 +353,7 @@ class StoreIndex(LearnerIndex):
 
     @property
     def _lacks_first_codes(self) -> bool:
-        """The process that teaches asks the policy; only one that died may have left an index without first codes."""
+        """Whether there are vectors but no codes, as when the process that added them died before its first refresh."""
         if self._has_codes:
             return False
         state = self._state
@@ -371,7 +361,7 @@ class StoreIndex(LearnerIndex):
         return not self._has_codes and state.n_features > 0
 
     def _follow(self) -> None:
-        """Refresh if the policy says so, or if somebody has left a refresh halfway."""
+        """Refresh if the policy says so, or if a process died during a refresh."""
         if not self._reader.closed and (not self.paused or self._state.pending is not None):
             self._refresher.attempt(self.policy, self._begin_if_due)
 
@@ -383,12 +373,12 @@ class StoreIndex(LearnerIndex):
             try:
                 (encoder,) = self._reader.encoders([pending.to])
             except Gone:
-                return  # somebody has given it up a moment ago
+                return  # given up by another process just now
             version = Version(pending.to.serial, pending.to.n_pairs, encoder)
             self._launch(Task(version, pending.pause, resumed=True), wait=not self.background)
 
     def _is_left(self, pending: Pending) -> bool:
-        """Whether whoever worked on this refresh has stopped. Of other processes one sees only that nothing happens."""
+        """Whether the worker of this refresh is gone; of other processes only a lack of progress can be seen."""
         if pending.worker in self._left:
             return True
         step, now = (pending.worker, pending.done, pending.replaced), self.clock()
@@ -433,7 +423,7 @@ class StoreIndex(LearnerIndex):
             raise
 
     def _rewind(self, worker: str | None = None) -> None:
-        """Give up the refresh that is under way; only if it is this worker's, where one is named."""
+        """Cancel the refresh in progress; if a worker is given, only that worker's."""
         with self._one_change() as draft:
             pending = draft.state.pending
             if pending is not None and worker in (None, pending.worker):
@@ -507,5 +497,5 @@ def _object(text: str | None) -> Payload | None:
 
 
 def _is_full(state: State) -> bool:
-    """Whether so many rows are dead that they should go. Not while a refresh is under way, which may be rewound."""
+    """Whether enough rows are dead to delete them; never during a refresh, which may be rewound."""
     return state.pending is None and state.dead > max(LEAST_DEAD, DEAD_SHARE * state.n)

@@ -29,7 +29,7 @@ class Kept(NamedTuple):
 
 
 class Log(NamedTuple):
-    """The learner: a checkpoint after so many lessons, and the lessons since, each under its number."""
+    """The learner's log: a checkpoint, and the numbered lessons since."""
 
     first: int = 0
     next: int = 0
@@ -57,10 +57,10 @@ class Pending:
     pause: bool
     worker: str
     n: int  #: Items when it began.
-    done: int = -1  #: Places up to this one have their new codes.
-    redo: tuple[int, ...] = ()  #: Places among these that were changed afterwards.
-    flipped: int = 0  #: Bits that came out otherwise.
-    replaced: int = 0  #: Codes that did.
+    done: int = -1  #: Places up to this one have new codes.
+    redo: tuple[int, ...] = ()  #: Those of them that were changed afterwards.
+    flipped: int = 0  #: Bits that differ.
+    replaced: int = 0  #: Codes that differ.
 
     def again(self) -> Pending:
         """From the beginning."""

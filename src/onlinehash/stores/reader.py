@@ -17,7 +17,7 @@ from onlinehash.stores.backend import Backend, Rows
 from onlinehash.stores.ids import StoredIds
 from onlinehash.stores.manifest import Kept, Moment, State
 
-#: How often something is read anew because rows were cleared away while it was read.
+#: How often a read is retried because rows were deleted during it.
 ATTEMPTS = 8
 #: Items that are read at once where all are asked for.
 PAGE = 8192
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Gone(Exception):
-    """What belongs to a moment is there no more, as others changed the index since; to be read anew."""
+    """Rows of the moment that was read were deleted by others since; read again."""
 
 
 class Pin(NamedTuple):
@@ -40,7 +40,7 @@ class Pin(NamedTuple):
 
 
 class Reader:
-    """Moments, and what can be read as of one. Nothing here waits for a change, and any number of threads may read."""
+    """Reads rows as of one moment. Nothing here waits for a change, and any number of threads may read."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend, self.closed = backend, False
@@ -49,13 +49,13 @@ class Reader:
         self._encoders_lock = threading.Lock()
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the connections to the database."""
         if not self.closed:
             self.backend.close()
         self.closed = True
 
     def check_open(self) -> None:
-        """Refuse to read what was closed."""
+        """Raise if the index is closed."""
         if self.closed:
             raise InvalidInput(expected="an index that is open", got="one that was closed", hint="open it again")
 
@@ -63,12 +63,12 @@ class Reader:
 
     @property
     def now(self) -> Moment:
-        """The present; for a thread that is pinned, its moment."""
+        """The current moment; for a pinned thread, its own."""
         pin = self._pin_of_this_thread()
         return self.fresh() if pin is None else pin.moment
 
     def fresh(self) -> Moment:
-        """The present, whatever is pinned."""
+        """The current moment, regardless of pins."""
         head = self.backend.head()
         return Moment(head.epoch, State.of(head, self.backend.address))
 
@@ -140,11 +140,10 @@ class Reader:
 
     def _encoder_of(self, blob: bytes, name: str) -> Encoder:
         name = f"{name} in {self.backend.address}"
-        encoder: Encoder = expect(files.from_bytes(blob, name), Encoder, name)
-        return encoder
+        return expect(files.from_bytes(blob, name), Encoder, name)
 
     def _hold(self, name: str, encoder: Encoder) -> None:
-        """Under the lock; those that were not asked for the longest go."""
+        """Called under the lock; drops the least recently used."""
         self._encoders.pop(name, None)
         self._encoders[name] = encoder
         if len(self._encoders) > ENCODERS_HELD:

@@ -28,20 +28,20 @@ class Task(NamedTuple):
 
     version: Version | None = None  #: The learner's newest, if it is none.
     pause: bool = False
-    by_policy: bool = False  #: Nobody asked for it, so that it gives way to any other.
-    resumed: bool = False  #: It goes on with one that somebody left, or not at all.
+    by_policy: bool = False  #: Started by the policy, so any other refresh replaces it.
+    resumed: bool = False  #: Only continues a refresh whose worker is gone.
     attachment: Attachment | None = None
 
 
 def take_up(draft: Draft, reader: Reader, task: Task, version: Version, worker: str) -> Encoder:
-    """Begin a refresh to a version, or go on with one that leads to the same; any other gives way."""
+    """Begin a refresh to a version, or continue one to the same version; any other is cancelled."""
     pending, state = draft.state.pending, draft.state
     kept, encoder = Kept(version.serial, version.n_pairs, version.encoder.version), version.encoder
     if pending is not None and pending.to == kept and not task.by_policy:
         draft.state = replace(state, pending=replace(pending, pause=task.pause, worker=worker))
         return encoder
     if task.resumed or (task.by_policy and pending is not None):
-        return encoder  # others were faster
+        return encoder  # another process was faster
     if pending is not None:
         draft.change.rewind(draft.before.epoch)
         draft.state = replace(state, litter=(*state.litter, *_unused(draft)))

@@ -1,4 +1,4 @@
-"""Searching a backend: the backend finds, and here is said what and how many, with the words of `LiveIndex`."""
+"""Search of a backend: validates queries as `LiveIndex` does, and turns what the backend finds into `Hits`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`SharedLearner`: one learner for all processes; each follows the lessons of the others before it gives its own."""
+"""`SharedLearner`: one learner for all processes; each replays what the others taught before it adds its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from onlinehash.stores.manifest import Log, State
 from onlinehash.stores.reader import ATTEMPTS, Gone, Reader
 from onlinehash.stores.transaction import Draft
 
-#: Lessons of a learner that has to be read anew.
+#: The length of the log of a learner that has to be read again.
 UNKNOWN = -1
 
 
@@ -37,7 +37,7 @@ class SharedLearner:
         return self._learner
 
     def catch_up(self) -> None:
-        """Follow what others taught."""
+        """Replay what other processes taught."""
         for attempt in range(ATTEMPTS):
             state = (self._reader.fresh() if attempt else self._reader.now).state
             with suppress(Gone):  # others have written a checkpoint a moment ago
@@ -65,9 +65,9 @@ class SharedLearner:
         self._lessons = log.next
 
     def _read_back(self, blob: bytes) -> None:
-        """Be the learner of a checkpoint."""
+        """Take over the state of a checkpoint."""
         name = f"learner in {self._reader.backend.address}"
-        stored: Learner = expect(files.from_bytes(blob, name), Learner, name).keep_metric()
+        stored = expect(files.from_bytes(blob, name), Learner, name).keep_metric()
         if self._learner is None:
             self._learner = stored
         else:
@@ -80,13 +80,13 @@ class SharedLearner:
         self._changed = state.changed
 
     def undo(self) -> None:
-        """A change failed after the learner was taught: be what is on the backend, now or when it is next needed."""
+        """After a failed change: return to what is on the backend, now or when it is next needed."""
         self._lessons = UNKNOWN
         with suppress(Exception):
             self.catch_up()
 
     def accept(self, state: State) -> None:
-        """A change was made that this learner knows of."""
+        """Note that a change of this learner was committed."""
         self._lessons = state.log.next
         self._count_changes(state)
 

@@ -23,7 +23,7 @@ from onlinehash.stores.reader import Reader, matrix_of
 
 
 class Draft:
-    """What a change is going to leave behind, while it is made. Nothing of it counts before `put`."""
+    """The rows and the state that a change is about to write. Nothing of it is visible before `put`."""
 
     def __init__(self, backend: Backend, change: Change) -> None:
         self.change, self._backend = change, backend
@@ -82,14 +82,14 @@ class Draft:
         self._count_dead(places)
 
     def remove(self, places: np.ndarray) -> None:
-        """Known items go."""
+        """Remove known items."""
         self.change.end_items(self.born, places)
         self.change.end_codes(self.born, places)
         self.state = replace(self.state, n=self.state.n - len(places))
         self._count_dead(places)
 
     def _redo(self, places: np.ndarray) -> None:
-        """A refresh that is under way has to look at these again, if it has passed them."""
+        """Let a refresh in progress recode these again, if it has passed them."""
         pending = self.state.pending
         if pending is not None:
             passed = places[places <= pending.done].tolist()
@@ -111,7 +111,7 @@ class Draft:
         self._blobs.add(name)
 
     def put(self, epoch: int | None = None) -> None:
-        """All of this counts from now on; from the next epoch if no other is given."""
+        """Commit, as of the next epoch if no other is given."""
         old = self.before.state.litter
         self.change.drop_blobs([name for name in old if name not in self._blobs])
         litter = tuple(name for name in self.state.litter if name not in {*old, *self._blobs})

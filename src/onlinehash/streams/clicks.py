@@ -50,12 +50,38 @@ def from_clicks(
     skip_weight: float = 0.5,
     position_bias: float = 0.0,
 ) -> ClickPairs:
-    """The weighted pairs that a list of results with clicks is evidence of; the module says by which rule.
+    """Return the weighted pairs that a list of results with clicks is evidence of.
 
-    query: the id of the item that was searched for, or None where it was a vector.
-    shown, clicked: ids of the results in the order shown, and of those that were clicked, in any order.
-    skip_weight: what an item passed over counts, where a click counts 1; 0 leaves it out.
-    position_bias: how fast attention falls along the list, 0 for not at all and 1 for half of it at the second place.
+    What was clicked is similar to the query; what was shown above a click and not clicked is dissimilar. The module has
+    the rule and where it comes from.
+
+    Parameters
+    ----------
+    query : int, str or None
+        The id of the item that was searched for, or None where it was a vector.
+    shown : iterable of int or str
+        The ids of the results, in the order shown.
+    clicked : iterable of int or str
+        The ids of those that were clicked, in any order.
+    skip_weight : float, default=0.5
+        The weight of an item passed over, where a click has the weight 1; 0 leaves it out.
+    position_bias : float, default=0.0
+        How fast attention falls along the list: 0 for not at all, 1 for half of it at the second place.
+
+    Returns
+    -------
+    ClickPairs
+
+    Raises
+    ------
+    InvalidInput
+        If a clicked id was not shown, or an id is repeated.
+
+    Examples
+    --------
+    >>> from onlinehash import streams
+    >>> streams.from_clicks("q", ["a", "b", "c"], ["b"])
+    ClickPairs(ids_a=['q', 'q'], ids_b=['a', 'b'], similar=[False, True], weight=[0.5, 1.0])
     """
     rules = {"skip_weight": checks.real(0), "position_bias": checks.real(0, 10)}
     checks.parameters("from_clicks", {"skip_weight": skip_weight, "position_bias": position_bias}, rules)

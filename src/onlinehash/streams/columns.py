@@ -20,7 +20,7 @@ NUMBERS = {"-1": -1, "-1.0": -1, "0": 0, "0.0": 0}
 
 
 def has_vectors(table: Table, name: str) -> bool:
-    """Is there a column of that name whose cells are vectors?"""
+    """Whether there is a column of that name whose cells are vectors."""
     values = table.columns.get(name, [None])
     if isinstance(values, np.ndarray):
         return values.ndim == 2

@@ -30,10 +30,35 @@ class Pairs(NamedTuple):
 
 
 def read(path: FilePath, vectors: FilePath | None = None, format: str | None = None) -> Iterator[tuple[Any, ...]]:
-    """The pairs of a file one by one: `(a, b, similar)`, or `(a, b, similar, weight)` where the file has weights.
+    """Read the pairs of a file one by one: `(a, b, similar)`, or `(a, b, similar, weight)` where it has weights.
 
-    Both are what `learn_pair(*pair)` takes; a file gives the one or the other for all of its pairs.
-    `vectors` is the file of vectors by id, for pairs that name ids.
+    Both are what `learn_pair(*pair)` takes; a file gives one or the other for all of its pairs.
+
+    Parameters
+    ----------
+    path : str or path-like
+        jsonl, csv, parquet or npz.
+    vectors : str or path-like, optional
+        The file of vectors by id, for pairs that name ids.
+    format : str, optional
+        The format, if the file name does not tell.
+
+    Returns
+    -------
+    iterator of tuple
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such file, or it has no pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import streams
+    >>> np.savez("pairs.npz", A=np.eye(3), B=np.ones((3, 3)), similar=[True, False, True])
+    >>> [similar for a, b, similar in streams.read("pairs.npz")]
+    [True, False, True]
     """
     for block in blocks(path, vectors, format):
         parts: list[Any] = [block.A, block.B, block.similar.tolist()]
@@ -43,7 +68,31 @@ def read(path: FilePath, vectors: FilePath | None = None, format: str | None = N
 def blocks(
     path: FilePath, vectors: FilePath | None = None, format: str | None = None, size: int = BLOCK_ROWS
 ) -> Iterator[Pairs]:
-    """The same pairs as arrays of up to `size` rows: what `partial_fit_pairs` takes."""
+    """Read the pairs of a file as arrays of up to `size` rows: what `partial_fit_pairs` takes.
+
+    Parameters
+    ----------
+    path, vectors, format
+        As in `read`.
+    size : int, default=4096
+
+    Returns
+    -------
+    iterator of Pairs
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such file, or it has no pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import streams
+    >>> np.savez("pairs.npz", A=np.eye(3), B=np.ones((3, 3)), similar=[True, False, True])
+    >>> [block.A.shape for block in streams.blocks("pairs.npz", size=2)]
+    [(2, 3), (1, 3)]
+    """
     reader = PairReader(vectors)
     return (reader(table) for table in read_tables(path, format, size))
 

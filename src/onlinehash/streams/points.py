@@ -37,10 +37,36 @@ def points(
     *,
     labelled: bool = True,
 ) -> Iterator[Points]:
-    """The points of a file as arrays of up to `size` rows: what `partial_fit` takes.
+    """Read the points of a file as arrays of up to `size` rows: what `partial_fit` takes.
 
-    `labels` is a file of labels for an npy; with `labelled=False` an unnamed last column of a csv is part of
-    the vector.
+    Parameters
+    ----------
+    path : str or path-like
+        jsonl, csv, parquet, npz or npy.
+    labels : str or path-like, optional
+        A file of labels for an npy.
+    format : str, optional
+        The format, if the file name does not tell.
+    size : int, default=4096
+    labelled : bool, default=True
+        False makes an unnamed last column of a csv part of the vector.
+
+    Returns
+    -------
+    iterator of Points
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such file, or it has no points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import streams
+    >>> np.save("points.npy", np.eye(3))
+    >>> [block.X.shape for block in streams.points("points.npy", size=2)]
+    [(2, 3), (1, 3)]
     """
     reader = PointReader(labelled=labelled)
     return (reader(table) for table in read_tables(path, format, size, labels))

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinehash.live.sqlite.checksums import Ledger, check_record
-from onlinehash.live.sqlite.numbering import Numbering
 from onlinehash.live.sqlite.receipts import Book, News, read_news
 from onlinehash.live.sqlite.records import (
     Contents,
@@ -28,6 +27,7 @@ from onlinehash.live.sqlite.records import (
     read_settings,
     read_some,
 )
+from onlinehash.live.sqlite.row_numbers import RowNumbers
 from onlinehash.live.sqlite.schema import check_tables, tables_of
 from onlinehash.live.sqlite.state import State
 
@@ -88,7 +88,7 @@ def read_difference(
     connection: sqlite3.Connection,
     folder: Path,
     known: State,
-    numbering: Numbering,
+    row_numbers: RowNumbers,
     book: Book,
     known_settings: dict[str, Any],
 ) -> Difference | None:
@@ -105,7 +105,7 @@ def read_difference(
             return None
         touched = read_changes(connection, folder, known.commit)
         touched = touched[touched < known.next_number]
-        touched = touched[numbering.alive(touched)]  # what was known to be removed stays so
+        touched = touched[row_numbers.alive(touched)]  # what was known to be removed stays so
     if _is_large(n_new + len(touched), known):
         return None
     settings = read_settings(connection, folder)
@@ -122,7 +122,7 @@ def read_difference(
         removed,
         changed,
         added,
-        read_codes(connection, folder, state, numbering.numbers) if refreshed else None,
+        read_codes(connection, folder, state, row_numbers.numbers) if refreshed else None,
         settings if refreshed else None,
         read_positions(connection, folder),
         read_encoders(connection, folder) if refreshed else None,

@@ -25,7 +25,7 @@ class Connections:
 
     @property
     def is_inherited(self) -> bool:
-        """Is this a fork of the process that opened them? SQLite's connections do not survive that."""
+        """Whether this is a fork of the process that opened them, which SQLite's connections do not survive."""
         return os.getpid() != self._process
 
     @property

@@ -26,7 +26,6 @@ from onlinehash.live.sqlite import folder as folders
 from onlinehash.live.sqlite.changes import Difference, note_changes, read_changes, read_difference
 from onlinehash.live.sqlite.checksums import Ledger, damaged
 from onlinehash.live.sqlite.connections import Connections
-from onlinehash.live.sqlite.numbering import Numbering
 from onlinehash.live.sqlite.receipts import Book, Stored, read_news, read_receipt, size
 from onlinehash.live.sqlite.records import (
     ONLY,
@@ -43,6 +42,7 @@ from onlinehash.live.sqlite.records import (
     read_settings,
     write_codes,
 )
+from onlinehash.live.sqlite.row_numbers import RowNumbers
 from onlinehash.live.sqlite.schema import (
     COLUMNS,
     check_tables,
@@ -152,7 +152,7 @@ class Store:
         return folders.is_store(folders.absolute(path))
 
     def close(self) -> None:
-        """Let go of the files; a second call does nothing."""
+        """Close the files; a second call does nothing."""
         if self._connections.closed:
             return
         try:
@@ -205,7 +205,7 @@ class Store:
     # ------------------------------------------------------------------ reading
 
     def load(self) -> Contents:
-        """Everything but vectors, as it was last committed; positions are counted anew."""
+        """Load everything but vectors, as last committed; positions are renumbered."""
         loaded = self.read()
         self.adopt(loaded)
         return loaded.contents
@@ -216,8 +216,8 @@ class Store:
         return loaded if loaded is not None else self._read(self._state.commit)
 
     def adopt(self, loaded: Loaded) -> None:
-        """From now on be as of the moment of this `read`."""
-        self._state, self._numbering, self._book = loaded.state, Numbering(loaded.contents.numbers), loaded.book
+        """Move on to the moment of this `read`."""
+        self._state, self._row_numbers, self._book = loaded.state, RowNumbers(loaded.contents.numbers), loaded.book
         self._records = loaded.records if self.read_only else None
 
     def _read(self, acknowledged: int) -> Loaded:
@@ -248,23 +248,23 @@ class Store:
         Only for those who read beside a writer. It changes nothing here; `follow` does.
         """
         with self._reading() as connection:
-            return read_difference(connection, self.path, self._state, self._numbering, self._book, self.settings)
+            return read_difference(connection, self.path, self._state, self._row_numbers, self._book, self.settings)
 
     @property
     def is_behind(self) -> bool:
-        """Has anything been committed since this was last loaded or followed?"""
+        """Whether anything was committed since this was last loaded or followed."""
         with self._reading() as connection:
             return State.read(connection, self.path).commit != self._state.commit
 
     def positions(self, numbers: np.ndarray) -> np.ndarray:
         """The positions of known numbers."""
-        return self._numbering.positions(numbers)
+        return self._row_numbers.positions(numbers)
 
     def follow(self, difference: Difference) -> None:
-        """From now on be as of the moment of this difference; what went stays, dead, until `keep`."""
-        self._numbering.bury(difference.removed)
-        self._numbering.append(difference.added.numbers)
-        self._numbering.mark()  # nobody will undo this
+        """Move on to the moment of this difference; removed items stay, dead, until `keep`."""
+        self._row_numbers.bury(difference.removed)
+        self._row_numbers.append(difference.added.numbers)
+        self._row_numbers.mark()  # nobody will undo this
         self._book.follow(difference.receipts)
         self._state = difference.state
         if self._records is not None:
@@ -297,7 +297,7 @@ class Store:
     @property
     def numbers(self) -> np.ndarray:
         """The number of each position, ascending; numbers are given once, and keep their meaning."""
-        return self._numbering.numbers
+        return self._row_numbers.numbers
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -357,7 +357,7 @@ class Store:
 
     def _check_missing(self, numbers: np.ndarray) -> None:
         """Rows may be missing only if they were removed."""
-        lost = numbers[self._numbering.alive(numbers)]
+        lost = numbers[self._row_numbers.alive(numbers)]
         if len(lost):
             raise damaged(self.path, "rows", lost[0], "it is missing")
 
@@ -365,12 +365,12 @@ class Store:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """All changes within happen when it ends, or, on any exception, none of them."""
+        """All changes inside happen when it ends or, on any exception, none."""
         if self.read_only:
             raise InvalidInput(f"expected a store that can be changed, but {self.path} was opened with read_only=True.")
         if self._writer is not None:
             raise RuntimeError("a transaction is running; one at a time")
-        before, mark = self._state.copy(), self._numbering.mark()
+        before, mark = self._state.copy(), self._row_numbers.mark()
         connection = self._connections.writer
         try:
             with translated(self.path):
@@ -391,7 +391,7 @@ class Store:
                 self._settle_book()
                 raise  # an interrupt came after all was done
             self._state = before
-            self._numbering.restore(mark)
+            self._row_numbers.restore(mark)
             raise
         else:
             self._settle_book()
@@ -431,7 +431,7 @@ class Store:
             self._is_in_doubt = False
 
     def _is_ahead_of(self, state: State) -> bool:
-        """Is the transaction that began with this state on the disk? SQLite ends some by itself, without a commit."""
+        """Whether the transaction that began with this state is on the disk; SQLite ends some without a commit."""
         try:
             return State.read(self._connections.writer, self.path).commit > state.commit
         except (sqlite3.Error, OnlineHashError):
@@ -449,7 +449,7 @@ class Store:
         return self._connections.writer
 
     def put_settings(self, settings: dict[str, Any]) -> None:
-        """Other settings."""
+        """Replace the settings."""
         self._ledger().put("settings", ONLY, json.dumps(settings).encode())
 
     def put_position(self, source: str, position: Any) -> None:
@@ -467,7 +467,7 @@ class Store:
         state.next_number += len(rows)
         state.next_id = max(state.next_id, *(id + 1 for id in ids if isinstance(id, int)), 0)
         state.alive += len(rows)
-        self._numbering.append(numbers)
+        self._row_numbers.append(numbers)
 
     def update(
         self, positions: np.ndarray, ids: Sequence[Any], rows: np.ndarray, payloads: Sequence[str | None]
@@ -485,7 +485,7 @@ class Store:
     def _living(self, positions: np.ndarray) -> np.ndarray:
         """The numbers at these positions; a dead one would be counted twice."""
         numbers = self.numbers[positions]
-        if self._numbering.any_dead(numbers):
+        if self._row_numbers.any_dead(numbers):
             raise InvalidInput(expected="positions of living items", got="dead ones too")
         return numbers
 
@@ -498,16 +498,16 @@ class Store:
         return Batch(numbers, list(ids), list(payloads), np.ascontiguousarray(rows))
 
     def remove(self, positions: np.ndarray) -> None:
-        """Take away the items at some positions, which stay, dead, until `keep`."""
+        """Remove the items at some positions, which stay, dead, until `keep`."""
         numbers = self._living(positions)
         self._sealing().remove(numbers)
-        self._numbering.bury(numbers)
+        self._row_numbers.bury(numbers)
         self._state.alive -= len(numbers)
         self._rewritten(numbers)
 
     def keep(self, positions: np.ndarray) -> None:
-        """Only these positions, which ascend, stay, and are counted anew; the disk knows numbers and is not asked."""
-        self._numbering.keep(positions)
+        """Keep only these positions, which ascend, and renumber them; nothing changes on the disk."""
+        self._row_numbers.keep(positions)
 
     def put_codes(self, positions: np.ndarray | None, codes: np.ndarray) -> None:
         """The codes at some positions, or at all; those of all may have another width than before."""
@@ -535,7 +535,7 @@ class Store:
         return self._state.log_bytes
 
     def put_learner(self, blob: bytes) -> None:
-        """The learner as it is now; the log begins anew."""
+        """Store the learner as it is now; the log is emptied."""
         ledger = self._ledger()
         ledger.put("learner", ONLY, blob)
         ledger.clear("events")
@@ -559,7 +559,7 @@ class Store:
         self._ledger().put("encoders", serial, json.dumps(facts).encode(), blob)
 
     def drop_encoder(self, serial: int) -> None:
-        """Forget an encoder."""
+        """Delete an encoder."""
         self._ledger().delete("encoders", [serial])
 
     def encoders(self) -> Encoders:

@@ -14,7 +14,6 @@ from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.stores.backend import Backend, Change, Found, Head, Layout, Rows
 from onlinehash.stores.milvus.change import MilvusChange
 from onlinehash.stores.milvus.engine import PAGE, Engine
-from onlinehash.stores.milvus.lives import Lives
 from onlinehash.stores.milvus.records import Records, Standing, another_writer
 from onlinehash.stores.milvus.search import Searching
 from onlinehash.stores.milvus.tables import (
@@ -27,6 +26,7 @@ from onlinehash.stores.milvus.tables import (
     listed,
     payload_of,
 )
+from onlinehash.stores.milvus.versioned_rows import VersionedRows
 
 
 class MilvusBackend(Backend):
@@ -47,8 +47,8 @@ class MilvusBackend(Backend):
         for collection in tables.fields(self.layout):
             engine.load(collection)
         self._records = records
-        self._items = Lives(engine, tables.items, ["id", "hash", "payload", "vector"], NOTHING)
-        self._codes = Lives(engine, tables.codes, ["id", *code_fields(self.layout)], {})
+        self._items = VersionedRows(engine, tables.items, ["id", "hash", "payload", "vector"], NOTHING)
+        self._codes = VersionedRows(engine, tables.codes, ["id", *code_fields(self.layout)], {})
         self._searching = Searching(engine, tables.codes, self.layout)
         self._one_change = threading.Lock()
         self._put: Standing | None = None  # the head that this one put last, if it changed anything
@@ -86,8 +86,8 @@ class MilvusBackend(Backend):
             if standing.writing:
                 standing = self._records.mark(standing)  # first: who wrote it may still be there, and has to notice
                 self._have_put(standing)
-                for lives in (self._items, self._codes):
-                    lives.rewind(standing.head.epoch)
+                for rows in (self._items, self._codes):
+                    rows.rewind(standing.head.epoch)
             yield MilvusChange(self._records, self._items, self._codes, standing, self._have_put)
             self._tidy()
 
@@ -95,7 +95,7 @@ class MilvusBackend(Backend):
         self._put = standing
 
     def _tidy(self) -> None:
-        """What a change leaves behind. It counts already, so trouble here is left to the next one."""
+        """Clean up after a change. It is committed already, so errors here are left to the next one."""
         if self._put is not None and not self._put.writing and self._put.number != self._tidied:
             try:
                 self._records.tidy(self._put)

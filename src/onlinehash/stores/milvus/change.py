@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 
 from onlinehash.stores.backend import FOREVER, Change, Head
-from onlinehash.stores.milvus.lives import Lives
 from onlinehash.stores.milvus.records import Records, Standing, another_writer
 from onlinehash.stores.milvus.tables import (
     check_fits,
@@ -17,13 +16,19 @@ from onlinehash.stores.milvus.tables import (
     text_of_bytes,
     text_of_payload,
 )
+from onlinehash.stores.milvus.versioned_rows import VersionedRows
 
 
 class MilvusChange(Change):
     """Nothing is written before the mark is; `put` is told what stands after each step that changes it."""
 
     def __init__(
-        self, records: Records, items: Lives, codes: Lives, standing: Standing, put: Callable[[Standing], None]
+        self,
+        records: Records,
+        items: VersionedRows,
+        codes: VersionedRows,
+        standing: Standing,
+        put: Callable[[Standing], None],
     ) -> None:
         self.head, self.rewound = standing.head, standing.writing
         self._records, self._items, self._codes = records, items, codes
@@ -72,13 +77,13 @@ class MilvusChange(Change):
 
     def rewind(self, epoch: int) -> None:
         self._mark()
-        for lives in (self._items, self._codes):
-            lives.rewind(epoch)
+        for rows in (self._items, self._codes):
+            rows.rewind(epoch)
 
     def purge(self, epoch: int) -> None:
         self._mark()
-        for lives in (self._items, self._codes):
-            lives.remove(f"died <= {epoch}")
+        for rows in (self._items, self._codes):
+            rows.remove(f"died <= {epoch}")
 
     def put_blob(self, name: str, value: bytes) -> None:
         self._mark()

@@ -51,7 +51,7 @@ def start(file: str) -> str:
 
 
 def stop(file: str) -> None:
-    """One of those who started it needs it no more."""
+    """Release the engine; the last release stops it."""
     with _lock:
         _users[file] -= 1
         if not _users[file]:
@@ -59,7 +59,7 @@ def stop(file: str) -> None:
 
 
 def _answers(path: str) -> bool:
-    """Does it listen? It says that it has started before it does."""
+    """Whether it listens; it says that it has started before it does."""
     end = time.monotonic() + _PATIENCE
     while time.monotonic() < end:
         with socket.socket(socket.AF_UNIX) as probe:

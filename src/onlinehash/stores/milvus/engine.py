@@ -51,7 +51,7 @@ class Engine:
             raise
 
     def close(self) -> None:
-        """Let go of Milvus."""
+        """Close the connection to Milvus."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -64,7 +64,7 @@ class Engine:
     # ------------------------------------------------------------------------------------------------ collections
 
     def has(self, collection: str) -> bool:
-        """Is there a collection of that name?"""
+        """Whether there is a collection of that name."""
         with self._told():
             return bool(self._client.has_collection(collection))
 
@@ -89,12 +89,12 @@ class Engine:
             self._client.load_collection(collection)
 
     def load(self, collection: str) -> None:
-        """Have a collection in memory, where it is searched."""
+        """Load a collection into memory, where it is searched."""
         with self._told():
             self._client.load_collection(collection)
 
     def drop(self, collection: str) -> None:
-        """Forget a collection, if there is one of that name."""
+        """Drop a collection, if there is one of that name."""
         with self._told():
             self._client.drop_collection(collection)
 

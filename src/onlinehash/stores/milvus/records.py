@@ -86,7 +86,7 @@ class Records:
         return marked
 
     def is_last(self, standing: Standing) -> bool:
-        """Has nobody put a head since?"""
+        """Whether nobody has put a head since."""
         return not self._engine.query(self._collection, f'name == "{_HEAD}" and number > {standing.number}', ["key"])
 
     def tidy(self, standing: Standing) -> None:

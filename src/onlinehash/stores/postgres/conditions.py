@@ -49,7 +49,7 @@ def _part(field: str, name: str, operand: Any) -> str | None:
 
 
 def _is_plain(value: Any) -> bool:
-    """Does PostgreSQL compare it as Python does?"""
+    """Whether PostgreSQL compares it as Python does."""
     if isinstance(value, str):
         return not _IMPOSSIBLE.search(value)
     if isinstance(value, int | float):  # bools too

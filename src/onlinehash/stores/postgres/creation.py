@@ -9,7 +9,7 @@ from typing import Any
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
 from onlinehash.stores.backend import Head, Layout
-from onlinehash.stores.postgres import roles, sharding
+from onlinehash.stores.postgres import foreign_tables, roles
 from onlinehash.stores.postgres import schema as making
 from onlinehash.stores.postgres.chunks import WIDTH
 from onlinehash.stores.postgres.connections import Connection, checked_schema, connect, shown
@@ -46,9 +46,9 @@ def create(
             connection.execute(statement)
         making.put_about(connection, schema, about)
         _fill(connection, schema, head, blobs)
-        with sharding.prepared(addresses, schema, about) as prepared, told(shown(address)):
+        with foreign_tables.prepared(addresses, schema, about) as prepared, told(shown(address)):
             if prepared:
-                sharding.attach(connection, schema, about, prepared, role)
+                foreign_tables.attach(connection, schema, about, prepared, role)
             else:
                 for statement in making.tables(schema, about):
                     connection.execute(statement)

@@ -1,7 +1,7 @@
-"""Rows of items or of codes that are born and die.
+"""Rows of items or codes with the epochs from which and until which they are valid.
 
-A row that dies is written again under another key, and then removed under its old one: so it is there at any moment,
-for a moment twice, and whoever reads takes the rows of one place for one.
+To end a row, it is written again under another key and then removed under its old one: so it is there at any moment,
+briefly twice, and readers treat the rows of one place as one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from onlinehash.stores.milvus.tables import alive, key, listed
 Row = dict[str, Any]
 
 
-class Lives:
+class VersionedRows:
     """The rows of one collection.
 
     fields : what a row is made of, besides its key, place and life.

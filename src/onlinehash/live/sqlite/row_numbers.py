@@ -7,7 +7,7 @@ import numpy as np
 from onlinehash.numeric.views import read_only
 
 
-class Numbering:
+class RowNumbers:
     """Numbers at positions, ascending.
 
     A number is given to a row once and never again; a position is its place among the numbers, and is counted anew by
@@ -60,7 +60,7 @@ class Numbering:
         if self._n == 0:
             return np.zeros(len(numbers), np.bool_)
         known = self.numbers[np.minimum(self.positions(numbers), self._n - 1)] == numbers
-        return known & np.array([number not in self._dead for number in numbers.tolist()], np.bool_)
+        return np.array([number not in self._dead for number in numbers.tolist()], np.bool_) & known
 
     def mark(self) -> tuple[np.ndarray, int, set[int]]:
         """What `restore` needs to go back to this moment."""

@@ -7,22 +7,22 @@ import pytest
 
 from onlinehash import datasets
 from onlinehash.errors import InvalidInput
-from onlinehash.experiments.lessons import lesson_of
-from onlinehash.experiments.worlds import World
+from onlinehash.experiments.protocols import schedule_of
+from onlinehash.experiments.split_data import SplitData
 
 RNG = np.random.default_rng(5)
 Y = np.repeat(np.arange(8), 60)
 X = (RNG.standard_normal((8, 6))[Y] * 3 + RNG.standard_normal((480, 6))).astype(np.float32)
-WORLD = World(datasets.Dataset("made", X, Y), "labels", (5, 1))
+WORLD = SplitData(datasets.Dataset("made", X, Y), "labels", (5, 1))
 BASICS = {"truth": "labels", "similar_share": None, "distractors": 0.0}
 
 
-def lesson(seed: int = 0, **conditions):
-    return lesson_of(WORLD, BASICS | conditions, seed)
+def schedule(seed: int = 0, **conditions):
+    return schedule_of(WORLD, BASICS | conditions, seed)
 
 
 def test_retrieval_asks_all_queries_over_all_rows_at_each_look():
-    made = lesson(protocol="retrieval", pairs=100, checkpoints=4)
+    made = schedule(protocol="retrieval", pairs=100, checkpoints=4)
     assert [len(part) for part in made.parts] == [25] * 4
     assert all(len(part.exam.base) == len(WORLD.rows) for part in made.parts)
     assert len(made.known) == len(WORLD.rows)
@@ -30,23 +30,23 @@ def test_retrieval_asks_all_queries_over_all_rows_at_each_look():
 
 def test_looks_at_equal_ratios():
     ends = np.cumsum(
-        [len(part) for part in lesson(protocol="retrieval", pairs=1000, checkpoints=4, spacing="log").parts]
+        [len(part) for part in schedule(protocol="retrieval", pairs=1000, checkpoints=4, spacing="log").parts]
     )
     assert ends.tolist() == [1, 10, 100, 1000]
 
 
 def test_no_exam_where_none_is_wanted():
-    assert all(part.exam is None for part in lesson(protocol="retrieval", pairs=10, exam=False).parts)
+    assert all(part.exam is None for part in schedule(protocol="retrieval", pairs=10, exam=False).parts)
 
 
 def test_consecutive_points_come_once():
-    part = lesson(protocol="retrieval", pairs=100, sampling="consecutive").parts[0]
+    part = schedule(protocol="retrieval", pairs=100, sampling="consecutive").parts[0]
     points = np.concatenate([part.left, part.right])
     assert len(set(points.tolist())) == 200
 
 
 def test_distractors_are_in_the_base_and_relevant_to_nobody():
-    exam = lesson(protocol="retrieval", pairs=10, distractors=0.5).parts[0].exam
+    exam = schedule(protocol="retrieval", pairs=10, distractors=0.5).parts[0].exam
     n = len(WORLD.rows)
     assert len(exam.base) == n + n // 2
     relevant = exam.truth.block(slice(None))
@@ -55,7 +55,7 @@ def test_distractors_are_in_the_base_and_relevant_to_nobody():
 
 
 def test_unseen_classes_are_never_shown_and_only_they_are_asked_for():
-    made = lesson(protocol="unseen", pairs=200)
+    made = schedule(protocol="unseen", pairs=200)
     part = made.parts[0]
     shown = set(WORLD.labels[np.concatenate([part.left, part.right])])
     assert len(shown) == 6
@@ -67,7 +67,7 @@ def test_unseen_classes_are_never_shown_and_only_they_are_asked_for():
 
 
 def test_classes_arrive_in_groups():
-    made = lesson(protocol="incremental", pairs=400, groups=4)
+    made = schedule(protocol="incremental", pairs=400, groups=4)
     arrived: set[int] = set()
     for k, part in enumerate(made.parts):
         shown = set(WORLD.labels[np.concatenate([part.left, part.right])])
@@ -81,7 +81,7 @@ def test_classes_arrive_in_groups():
 @pytest.mark.parametrize("drift", ["sudden", "gradual"])
 @pytest.mark.parametrize("world", ["rotated", "meaning"])
 def test_drift_shows_the_old_world_first_and_the_new_one_last(drift, world):
-    made = lesson(protocol="drift", drift=drift, world=world, pairs=600, checkpoints=6)
+    made = schedule(protocol="drift", drift=drift, world=world, pairs=600, checkpoints=6)
     n = len(WORLD.rows)
     is_new = [(part.left >= n).mean() for part in made.parts if len(part)]
     assert is_new[0] == 0
@@ -105,21 +105,21 @@ def test_drift_shows_the_old_world_first_and_the_new_one_last(drift, world):
 
 
 def test_the_seed_draws_the_pairs():
-    same = [lesson(seed, protocol="retrieval", pairs=50).parts[0].left.tolist() for seed in (0, 0, 1)]
+    same = [schedule(seed, protocol="retrieval", pairs=50).parts[0].left.tolist() for seed in (0, 0, 1)]
     assert same[0] == same[1] != same[2]
 
 
 def test_what_cannot_be_is_refused():
     with pytest.raises(InvalidInput, match="expected a protocol among"):
-        lesson(protocol="exam")
+        schedule(protocol="exam")
     with pytest.raises(InvalidInput, match="rotated or meaning"):
-        lesson(protocol="drift", drift="sudden", world="upside down", pairs=10, checkpoints=2)
-    few = World(datasets.Dataset("made", X, Y % 3), "labels", (5, 1))
+        schedule(protocol="drift", drift="sudden", world="upside down", pairs=10, checkpoints=2)
+    few = SplitData(datasets.Dataset("made", X, Y % 3), "labels", (5, 1))
     for asked in ({"protocol": "unseen"}, {"protocol": "incremental", "groups": 5}):
         with pytest.raises(InvalidInput, match=r"expected at least . classes"):
-            lesson_of(few, BASICS | {"pairs": 10} | asked, 0)
-    unlabelled = World(datasets.Dataset("made", X), "neighbours", (5, 1))
+            schedule_of(few, BASICS | {"pairs": 10} | asked, 0)
+    unlabelled = SplitData(datasets.Dataset("made", X), "neighbours", (5, 1))
     with pytest.raises(InvalidInput, match="needs labels"):
-        lesson_of(unlabelled, BASICS | {"protocol": "unseen", "pairs": 10}, 0)
+        schedule_of(unlabelled, BASICS | {"protocol": "unseen", "pairs": 10}, 0)
     with pytest.raises(InvalidInput, match="distractors need labels"):
-        lesson_of(unlabelled, BASICS | {"protocol": "retrieval", "pairs": 10, "distractors": 1.0}, 0)
+        schedule_of(unlabelled, BASICS | {"protocol": "retrieval", "pairs": 10, "distractors": 1.0}, 0)

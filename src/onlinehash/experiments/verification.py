@@ -1,4 +1,4 @@
-"""Are the kept results still what comes out? Some cells, drawn at random, are run again."""
+"""Checks that kept results can still be reproduced: some cells, drawn at random, are run again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """Is it what the report says?"""
+        """Whether it is what the report says."""
         return self.verdict != "different"
 
     def as_document(self) -> dict[str, Any]:

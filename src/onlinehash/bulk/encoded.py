@@ -24,7 +24,28 @@ class Encoded(NamedTuple):
 
 
 def read_codes(folder: str | os.PathLike[str]) -> Encoded:
-    """All codes of a folder, checked against the sums in its parts."""
+    """Read all codes of a folder into memory, checked against the sums in its parts.
+
+    Returns
+    -------
+    Encoded
+
+    Raises
+    ------
+    InvalidInput
+        If it is not a folder of codes, or parts are missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, bulk
+    >>> X = np.random.default_rng(0).standard_normal((1000, 16)).astype(np.float32)
+    >>> np.save("vectors.npy", X)
+    >>> learner = OnlineHashing(n_bits=32, random_state=0).observe(X)
+    >>> _ = bulk.encode(learner, "vectors.npy", "codes", on="local://1")
+    >>> bulk.read_codes("codes").codes
+    Codes(n=1000, n_bits=32)
+    """
     need_pyarrow()
     manifest = complete_manifest(folder)
     parts = [

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from onlinehash import OnlineHashing, datasets, evaluate
-from onlinehash.experiments.measuring import measure, whole_classes
+from onlinehash.experiments.measurement import measure, whole_classes
 from onlinehash.experiments.settings import Setting
-from onlinehash.experiments.worlds import World
+from onlinehash.experiments.split_data import SplitData
 
 RNG = np.random.default_rng(5)
 Y = np.repeat(np.arange(6), 80)
@@ -23,8 +23,8 @@ BASICS = {
 }
 
 
-def world(truth: str) -> World:
-    return World(datasets.Dataset("made", X, Y), truth, (5, 1))
+def world(truth: str) -> SplitData:
+    return SplitData(datasets.Dataset("made", X, Y), truth, (5, 1))
 
 
 def setting(method: str, truth: str = "labels", **more) -> Setting:

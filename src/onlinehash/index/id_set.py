@@ -16,7 +16,7 @@ from onlinehash.index.keys import are_texts
 _NAMES = {False: "integers", True: "strings"}
 
 
-class Naming(ABC):
+class IdSet(ABC):
     """The ids of an index: all integers of 64 bits, or all strings."""
 
     _next: int  # the number of an item that comes without an id: one above the largest that ever was
@@ -24,7 +24,7 @@ class Naming(ABC):
     @property
     @abstractmethod
     def _are_texts(self) -> bool:
-        """Strings, or else integers?"""
+        """Whether they are strings; else they are integers."""
 
     @property
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Files of unit costs, and measuring them with little."""
+"""Files of unit costs, and the measurements behind them with little."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import pytest
 
 from onlinehash.errors import FormatError
 from onlinehash.planning import costs as unit_costs
-from onlinehash.planning import measuring, measuring_stores, planning
+from onlinehash.planning import measurements, store_measurements
 from onlinehash.planning.costs import Costs
 from onlinehash.planning.designs import designs
+from onlinehash.planning.plan import make
 from onlinehash.planning.workload import Machine, Workload
 from tests.planning.costs_for_tests import COSTS
 from tests.planning.sizes import TINY
@@ -52,7 +53,7 @@ def test_ours_were_measured_for_all_designs() -> None:
     ours = unit_costs.read()
     for store in ("local", "postgres", "milvus"):
         for design in designs(store, Workload(1e9), ours):
-            assert planning.make(design, Machine()).machines >= 1
+            assert make(design, Machine()).machines >= 1
     assert len(numbers(ours)) > 50
 
 
@@ -84,8 +85,8 @@ def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_measuring_with_little(tmp_path: Path) -> None:
     steps: list[str] = []
-    costs = measuring.measure(tmp_path, TINY, steps.append)
-    assert len(steps) == measuring.N_STEPS
+    costs = measurements.measure(tmp_path, TINY, steps.append)
+    assert len(steps) == measurements.N_STEPS
     assert list(tmp_path.iterdir()) == []  # the index is gone
     memory, disk, search = costs.memory, costs.disk, costs.search
     assert memory.mask == pytest.approx(0.125, rel=0.01)
@@ -101,7 +102,7 @@ def test_measuring_with_little(tmp_path: Path) -> None:
     assert costs.encoding.product > 0
     assert (costs.postgres, costs.milvus) == (None, None)
     for design in designs("local", Workload(1e9), costs):
-        assert planning.make(design, Machine()).machines >= 1
+        assert make(design, Machine()).machines >= 1
 
 
 @pytest.mark.long
@@ -109,7 +110,7 @@ def test_measuring_postgres() -> None:
     import psycopg
 
     with PostgresServer() as server:
-        store = measuring_stores.postgres(server.address(), COSTS.encoding, 6000)
+        store = store_measurements.postgres(server.address(), COSTS.encoding, 6000)
         with psycopg.connect(server.address()) as connection:
             left = connection.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'plan%'").fetchall()
     assert left == []
@@ -123,7 +124,7 @@ def test_measuring_postgres() -> None:
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 def test_measuring_milvus(tmp_path: Path) -> None:
-    store = measuring_stores.milvus(str(tmp_path / "some.db"), COSTS.encoding, 4000)
+    store = store_measurements.milvus(str(tmp_path / "some.db"), COSTS.encoding, 4000)
     assert list(tmp_path.iterdir()) == []
     assert store.vector_byte >= 1
     assert store.write_item > 0

@@ -21,7 +21,7 @@ from onlinehash.index.multi_index import MultiIndex
 from onlinehash.index.substrings import cut
 from onlinehash.learners.locality_sensitive import LSH
 from onlinehash.live.margins import Margins
-from onlinehash.planning import measuring_disk
+from onlinehash.planning import disk_measurements
 from onlinehash.planning.costs import Costs, Encoding, Memory, Search, Store
 
 BITS, WORD = 64, 8
@@ -73,12 +73,12 @@ def measure(
     memory = _memory(sizes)
     search = _search(sizes, show)
     show("a live index on the disk")
-    live, disk = measuring_disk.measure(folder, sizes.durable_rows, encoding)
+    live, disk = disk_measurements.measure(folder, sizes.durable_rows, encoding)
     return Costs(_machine(), Memory(**memory, **live, process=process), disk, encoding, search, **measured)
 
 
 def _machine() -> str:
-    from onlinehash.experiments.measuring import machine
+    from onlinehash.experiments.measurement import machine
 
     return f"{machine()}, {os.cpu_count()} cores"
 

@@ -1,4 +1,4 @@
-"""One run: teach a learner of any kind a lesson, and look at it along the way."""
+"""One run: teach a learner of any kind a schedule, and look at it along the way."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ import numpy as np
 from onlinehash import __version__, evaluate
 from onlinehash.errors import NotReady
 from onlinehash.experiments.flops import flops_per_pair, state_bytes
-from onlinehash.experiments.lessons import Exam, Lesson, Part, lesson_of
+from onlinehash.experiments.protocols import Exam, Part, Schedule, schedule_of
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.settings import Setting
-from onlinehash.experiments.worlds import World
+from onlinehash.experiments.split_data import SplitData
 from onlinehash.learners.base import Learner
 
 METRICS = ("map", "map@1000", "precision@100", "precision@r2", "recall@1000")
-#: Pairs gathered at a time, which bounds the memory of a lesson.
+#: Pairs gathered at a time, which bounds the memory of a schedule.
 BLOCK = 10_000
 
 
-def measure(setting: Setting, world: World) -> Result:
+def measure(setting: Setting, data: SplitData) -> Result:
     """The whole run."""
-    lesson = lesson_of(world, setting.conditions, setting.seed)
+    schedule = schedule_of(data, setting.conditions, setting.seed)
     learner = setting.learner()
-    teacher = Teacher(learner, world, lesson, setting)
+    teacher = Teacher(learner, data, schedule, setting)
     looks: list[dict[str, Any]] = []
     asked = Answers(None, [])
     n_pairs = 0
-    for part in lesson.parts:
-        teacher.teach(part, is_last=part is lesson.parts[-1])
+    for part in schedule.parts:
+        teacher.teach(part, is_last=part is schedule.parts[-1])
         n_pairs += len(part)
         look = {"pairs": n_pairs, "seconds": round(teacher.seconds, 6)} | counters(learner, n_pairs) | teacher.bounds
         if part.exam is not None:
@@ -44,30 +44,30 @@ def measure(setting: Setting, world: World) -> Result:
                 look |= asked.means()
         looks.append(look)
     facts: dict[str, Any] = {
-        "similar_share": round(float(np.concatenate([part.similar for part in lesson.parts]).mean()), 4),
+        "similar_share": round(float(np.concatenate([part.similar for part in schedule.parts]).mean()), 4),
         "flops_per_pair": flops_per_pair(learner),
-        "n_features": world.rows.shape[1],
+        "n_features": data.rows.shape[1],
         "state_bytes": state_bytes(learner),
         "machine": machine(),
         "version": __version__,
     }
-    last = lesson.parts[-1].exam
+    last = schedule.parts[-1].exam
     if last is not None:
         facts |= {"n_queries": len(last.queries), "n_base": len(last.base), "curve": asked.curve}
     return Result(setting, looks, asked.values["map"] if asked.values else None, facts)
 
 
 class Teacher:
-    """Gives a lesson to a learner, in the form that its kind takes; counts the seconds of one core that it took.
+    """Gives a schedule to a learner, in the form that its kind takes; counts the seconds of one core that it took.
 
     Pairs go to those that learn from pairs; their points, one after the other, to those that learn from points; a batch
     method learns once, before the first exam, from all rows that are known then.
     """
 
-    def __init__(self, learner: Learner, world: World, lesson: Lesson, setting: Setting) -> None:
+    def __init__(self, learner: Learner, data: SplitData, schedule: Schedule, setting: Setting) -> None:
         self.learner = learner
-        self.world = world
-        self.known = lesson.known
+        self.data = data
+        self.known = schedule.known
         self.seconds = 0.0
         #: What the analysis of the loss needs, where the setting asks for it.
         self.bounds: dict[str, float] = {}
@@ -108,7 +108,7 @@ class Teacher:
             self._timed(lambda: self.learner.fit(part.rows[known], labels[known]))
         elif self.learner.traits.learns_from == "labels":
             known = rng.permutation(known)[:n_samples]
-            similar = self.world.similarities(known)
+            similar = self.data.similarities(known)
             self._timed(lambda: self.learner.fit_similarities(part.rows[known], similar))
         else:
             self._timed(lambda: self.learner.fit(part.rows[known]))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onlinehash import Codes, FlatIndex, MultiIndex
-from onlinehash.planning import distances, probing, sizes
+from onlinehash.planning import distances, probes, sizes
 from onlinehash.planning.distances import CLUSTERED, UNIFORM, Data
 from tests.support import refused
 
@@ -54,7 +54,7 @@ def test_look_ups_by_hand() -> None:
     assert 4 < steps < 6
     # Of each table the distances 0 and 1 (1 + 16 buckets), then a part of 120 buckets at the distance 2.
     look_ups = 2 * 17 + (steps - 4) * 120
-    found = probing.probes(1e6, 10, 32, [16, 16], data)
+    found = probes.probes(1e6, 10, 32, [16, 16], data)
     assert found.look_ups == pytest.approx(look_ups)
     assert found.candidates == pytest.approx(look_ups * 1e6 / 2**16)
 
@@ -67,7 +67,7 @@ def test_look_ups_of_uniform_codes_are_those_of_a_real_index() -> None:
     found = index.search(queries, 1)
     assert index.work.scanned.mean() < 0.05
     assert np.array_equal(found.ids, FlatIndex(codes).search(queries, 1).ids)
-    expected = probing.probes(n, 1, 32, sizes.widths(n, 32), UNIFORM)
+    expected = probes.probes(n, 1, 32, sizes.widths(n, 32), UNIFORM)
     assert expected.look_ups == pytest.approx(index.work.look_ups.mean(), rel=0.4)
     assert expected.candidates == pytest.approx(index.work.candidates.mean(), rel=0.4)
     assert distances.mean_distance(n, 1, 32, UNIFORM) == pytest.approx(found.distances.mean(), abs=0.4)

@@ -34,10 +34,33 @@ READERS: dict[str, Reader] = {
 def load(
     source: FilePath, *, folder: FilePath | None = None, labels: FilePath | None = None, rows: int | None = None
 ) -> Dataset:
-    """The data set of a file, or the known set of that name, or its first `rows`.
+    """Load the data set of a file, or a known set by its name.
 
-    A known set is looked for in `folder`, in $ONLINEHASH_DATA or in ./data, and so is a file if `folder` is given.
-    `labels` is a file of labels for formats that have no room for them, npy and idx. "digits" needs no file.
+    Parameters
+    ----------
+    source : str or path-like
+        A file, or a name among `KNOWN` and "digits", which needs no file.
+    folder : str or path-like, optional
+        Where to look for it. By default, a known set is looked for in $ONLINEHASH_DATA, or else in ./data.
+    labels : str or path-like, optional
+        A file of labels, for formats that have no room for them: npy and idx.
+    rows : int, optional
+        Load only the first rows.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    InvalidInput
+        If there is no such file, or its format is not known.
+
+    Examples
+    --------
+    >>> from onlinehash import datasets
+    >>> datasets.load("digits", rows=100).X.shape
+    (100, 64)
     """
     rule = checks.either(("None", lambda v: v is None), checks.integer(1))
     checks.parameters("load", {"rows": rows}, {"rows": rule})
@@ -51,13 +74,25 @@ def load(
 
 
 def is_readable(path: Path) -> bool:
-    """Does `load` know a file of that name?"""
+    """Whether `load` can read a file of that name."""
     has_name = path.name in (*cifar.BATCHES, TINY_IMAGES) or idx.NAME.search(path.name) is not None
     return has_name or path.suffix.lower() in READERS
 
 
 def digits() -> Dataset:
-    """The 1,797 handwritten digits that come with scikit-learn, 8 x 8 pixels each, from 0 to 1."""
+    """Return the 1,797 handwritten digits that come with scikit-learn, 8 x 8 pixels each, from 0 to 1.
+
+    Returns
+    -------
+    Dataset
+
+    Examples
+    --------
+    >>> from onlinehash import datasets
+    >>> digits = datasets.digits()
+    >>> digits.X.shape, digits.y[:5]
+    ((1797, 64), array([0, 1, 2, 3, 4]))
+    """
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)

@@ -7,9 +7,8 @@ import math
 
 import pytest
 
-from onlinehash.planning import planning
 from onlinehash.planning.designs import designs
-from onlinehash.planning.planning import Plan
+from onlinehash.planning.plan import Plan, make
 from onlinehash.planning.workload import GB, Machine, Workload
 from tests.planning.costs_for_tests import COSTS
 from tests.support import refused
@@ -17,7 +16,7 @@ from tests.support import refused
 
 def plans(work: Workload, machine: Machine | None = None, store: str = "local") -> dict[str, Plan]:
     machine = machine or Machine()
-    return {design.name: planning.make(design, machine) for design in designs(store, work, COSTS)}
+    return {design.name: make(design, machine) for design in designs(store, work, COSTS)}
 
 
 def test_a_flat_index_by_hand() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from onlinehash import datasets
 from onlinehash.errors import InvalidInput
-from onlinehash.experiments.worlds import World
+from onlinehash.experiments.split_data import SplitData
 
 RNG = np.random.default_rng(3)
 X = RNG.standard_normal((600, 5)).astype(np.float32)
@@ -26,29 +26,29 @@ def slow_similar(raw: np.ndarray, share: float) -> np.ndarray:
 
 
 def test_the_split_keeps_the_proportion_and_every_row_once():
-    world = World(DATA, "labels", (3, 1))
+    world = SplitData(DATA, "labels", (3, 1))
     assert (len(world.rows), len(world.queries)) == (450, 150)
     raw = np.concatenate([world._raw, world._raw_queries])
     assert sorted(map(tuple, raw.tolist())) == sorted(map(tuple, X.tolist()))
-    assert len(World(DATA, "labels", (500_000, 1_000)).queries) == 100  # a sixth: proportion would leave one
+    assert len(SplitData(DATA, "labels", (500_000, 1_000)).queries) == 100  # a sixth: proportion would leave one
 
 
 def test_labels_go_with_their_rows():
-    world = World(DATA, "labels", (3, 1))
+    world = SplitData(DATA, "labels", (3, 1))
     at = {tuple(x): y for x, y in zip(X.tolist(), Y, strict=True)}
     assert [at[tuple(x)] for x in world._raw.tolist()] == list(world.labels)
     assert [at[tuple(x)] for x in world._raw_queries.tolist()] == list(world.query_labels)
 
 
 def test_rows_are_centred_by_what_is_learned_from_and_of_unit_length():
-    world = World(DATA, "labels", (3, 1))
+    world = SplitData(DATA, "labels", (3, 1))
     expected = world._raw - world._raw[:2000].mean(axis=0)
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(world.rows, expected, rtol=1e-5)
 
 
 def test_similar_by_neighbours_is_either_and_of_the_vectors_as_they_came():
-    world = World(DATA, "neighbours", (3, 1))
+    world = SplitData(DATA, "neighbours", (3, 1))
     slow = slow_similar(world._raw, 0.05)
     left, right = np.divmod(np.arange(450 * 450), 450)
     different = left != right
@@ -60,7 +60,7 @@ def test_similar_by_neighbours_is_either_and_of_the_vectors_as_they_came():
 
 
 def test_the_truth_of_neighbours_is_the_querys_own():
-    world = World(DATA, "neighbours", (3, 1))
+    world = SplitData(DATA, "neighbours", (3, 1))
     apart = ((world._raw_queries[:, None].astype(np.float64) - world._raw) ** 2).sum(axis=2)
     k = round(0.05 * 450)
     expected = np.zeros(apart.shape, bool)
@@ -71,7 +71,7 @@ def test_the_truth_of_neighbours_is_the_querys_own():
 @pytest.mark.parametrize("truth", ["labels", "neighbours"])
 @pytest.mark.parametrize("share", [None, 0.0, 0.3, 1.0])
 def test_pairs_are_different_rows_and_tell_the_truth(truth, share):
-    world = World(DATA, truth, (3, 1))
+    world = SplitData(DATA, truth, (3, 1))
     left, right, similar = world.pairs(800, np.random.default_rng(0), share)
     assert (left != right).all()
     assert (similar == world.similar(left, right)).all()
@@ -81,18 +81,18 @@ def test_pairs_are_different_rows_and_tell_the_truth(truth, share):
 
 def test_rare_similar_pairs_are_drawn_by_label():
     lonely = datasets.Dataset("pairs of rows", X, np.arange(600) // 2)
-    _, _, similar = World(lonely, "labels", (5, 1)).pairs(500, np.random.default_rng(0), 0.5)
+    _, _, similar = SplitData(lonely, "labels", (5, 1)).pairs(500, np.random.default_rng(0), 0.5)
     assert abs(similar.mean() - 0.5) < 0.1
 
 
 def test_a_share_that_cannot_be_had_is_refused():
     alone = datasets.Dataset("all different", X, np.arange(600))
     with pytest.raises(InvalidInput, match="too few similar rows"):
-        World(alone, "labels", (5, 1)).pairs(10, np.random.default_rng(0), 0.5)
+        SplitData(alone, "labels", (5, 1)).pairs(10, np.random.default_rng(0), 0.5)
 
 
 def test_distractors_lie_between_classes_and_are_the_same_each_time():
-    world = World(DATA, "labels", (3, 1))
+    world = SplitData(DATA, "labels", (3, 1))
     made = world.distractors(50)
     np.testing.assert_allclose(np.linalg.norm(made, axis=1), 1, rtol=1e-5)
     assert (made == world.distractors(50)).all()

@@ -23,11 +23,11 @@ import numpy as np
 
 from onlinehash import datasets, evaluate
 from onlinehash.errors import OnlineHashError
-from onlinehash.experiments import feedback, measuring
+from onlinehash.experiments import feedback, measurement
 from onlinehash.experiments.plan import Cell
 from onlinehash.experiments.results import Result, Store
 from onlinehash.experiments.settings import Setting
-from onlinehash.experiments.worlds import World, as_conditions
+from onlinehash.experiments.split_data import SplitData, as_conditions
 from onlinehash.features import RbfAnchors
 from onlinehash.io import atomic
 from onlinehash.learners import registry
@@ -49,7 +49,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Job:
-    """A run, where its data are, and where what is worth keeping of a world is kept."""
+    """A run, where its data are, and where what was computed from them is kept."""
 
     setting: Setting
     path: str
@@ -171,27 +171,27 @@ def _one_thread_each() -> Iterator[None]:
 def execute(job: Job) -> Result:
     """One run, in this process."""
     truth, split = as_conditions(job.setting.conditions)
-    world = _world(job.path, truth, split, job.cache)
+    data = _split_data(job.path, truth, split, job.cache)
     if job.is_alone:
         _warm_up(job.setting.method, job.setting.n_bits, job.path)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        protocol = feedback if job.setting.conditions["protocol"] == "feedback" else measuring
-        result = protocol.measure(job.setting, world)
+        protocol = feedback if job.setting.conditions["protocol"] == "feedback" else measurement
+        result = protocol.measure(job.setting, data)
     messages = sorted({str(warning.message) for warning in told})
     return replace(result, facts=result.facts | ({"warnings": messages} if messages else {}))
 
 
 @cache
 def _warm_up(method: str, n_bits: int, path: str) -> None:
-    """A first lesson that is not timed: it loads or compiles the method's kernels."""
+    """A first schedule that is not timed: it loads or compiles the method's kernels."""
     rows = datasets.load(path).X[:2000]
     learner = registry.find(method)(n_bits=n_bits, random_state=0, features=RbfAnchors(50))
     learner.fit(rows, np.arange(len(rows)) % 10).encode(rows)
 
 
 @lru_cache(maxsize=2)
-def _world(path: str, truth: str, split: tuple[int, int], cache: str) -> World:
+def _split_data(path: str, truth: str, split: tuple[int, int], cache: str) -> SplitData:
     data = datasets.load(path)
 
     def radii(X: np.ndarray, share: float) -> np.ndarray:
@@ -205,4 +205,4 @@ def _world(path: str, truth: str, split: tuple[int, int], cache: str) -> World:
             return found
         return np.asarray(np.load(file))
 
-    return World(data, truth, split, radii)
+    return SplitData(data, truth, split, radii)

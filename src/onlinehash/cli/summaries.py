@@ -44,7 +44,7 @@ def learned(learner: Learner) -> dict[str, Any]:
 
 
 def _has_caps(learner: Learner) -> bool:
-    """Does each step stand for one pair, whose size C may cap?"""
+    """Whether each step stands for one pair, with a size that C may cap."""
     return hasattr(learner, "C") and learner.traits.unit == "pair"
 
 

@@ -28,7 +28,7 @@ NOBODY = -1
 Radii = Callable[[np.ndarray, float], np.ndarray]
 
 
-class World:
+class SplitData:
     """The rows to learn from, which are also searched, and the queries.
 
     rows, queries: prepared vectors. labels, query_labels: None where neighbours are what counts.
@@ -51,7 +51,7 @@ class World:
     @cached_property
     def truth(self) -> evaluate.Truth:
         """What of all rows is relevant to each query."""
-        if self.labels is not None:
+        if self.labels is not None and self.query_labels is not None:
             return evaluate.same_label(self.query_labels, self.labels)
         return evaluate.nearest(self._raw_queries, self._raw, share=NEAREST)
 
@@ -129,5 +129,5 @@ def _couples(candidates: np.ndarray, n: int, rng: np.random.Generator) -> tuple[
 
 
 def as_conditions(conditions: Any) -> tuple[str, tuple[int, int]]:
-    """What of a setting's conditions decides the world."""
+    """What of a setting's conditions decides the split."""
     return conditions["truth"], (int(conditions["split"][0]), int(conditions["split"][1]))

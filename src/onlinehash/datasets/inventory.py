@@ -1,4 +1,4 @@
-"""What of the known sets is in a folder, and is it sound?"""
+"""Which of the known sets are in a folder, and whether they are sound."""
 
 from __future__ import annotations
 
@@ -31,7 +31,25 @@ class Found:
 
 
 def survey(folder: Path, verify: bool = False) -> list[Found]:
-    """Every known set; with `verify`, checksums are compared and files without one are read."""
+    """Look for every known data set in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+    verify : bool, default=False
+        Compare checksums, and read files for which none is published.
+
+    Returns
+    -------
+    list of Found
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from onlinehash import datasets
+    >>> {found.state for found in datasets.survey(Path())}
+    {'not here'}
+    """
     return [_look_for(known, folder, verify) for known in KNOWN.values()]
 
 

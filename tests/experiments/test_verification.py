@@ -6,7 +6,7 @@ import pytest
 
 from onlinehash.experiments.plan import read_plan
 from onlinehash.experiments.results import Result
-from onlinehash.experiments.verifying import compare, draw
+from onlinehash.experiments.verification import compare, draw
 from tests.experiments.made_up import made_up, named_sets
 
 ROWS = made_up(read_plan("beta"), named_sets("cifar10"))

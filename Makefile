@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
 
-.PHONY: demo test long lowest docs figures docs-test lint lint-files actionlint dist bench bench-check bench-keep format release servers clean clean-kernels
+.PHONY: demo test long lowest docs figures docs-test lint lint-files actionlint dist bench bench-check bench-keep format release servers frameworks clean clean-kernels
 
 demo: .venv/.core
 	$(BIN)/onlinehash demo
@@ -119,6 +119,12 @@ servers:
 	  install "$$package" || echo "$$package could not be installed: tests that need it are skipped"; \
 	done
 
+# The tests that need libraries too large for the dev dependencies, in an environment of their own. LangChain's suite of
+# tests brings pytest-asyncio, which has to be told to run coroutines.
+frameworks: .venv-frameworks/.dev
+	ONLINEHASH_FRAMEWORKS=1 OPENBLAS_NUM_THREADS=1 .venv-frameworks/bin/pytest -o asyncio_mode=auto \
+	    -o asyncio_default_fixture_loop_scope=function tests/integrations tests/export tests/test_arraylike.py
+
 # Checks that the tree can be released and prints the commands that do it; with TAG=v1.2.3, that this tag can be published.
 release: .venv/.dev
 	$(BIN)/python tools/release.py $(if $(TAG),--tag $(TAG))
@@ -145,10 +151,18 @@ format: .venv/.dev
 	.venv-lowest/bin/uv pip install --quiet --python .venv-lowest/bin/python --resolution lowest-direct --editable '.[dev]'
 	touch $@
 
+.venv-frameworks/.dev: pyproject.toml
+	$(PYTHON) -m venv --clear .venv-frameworks
+	.venv-frameworks/bin/python -m pip install --quiet --upgrade pip
+	.venv-frameworks/bin/python -m pip install --quiet \
+	    --editable '.[serve,duckdb,qdrant,sqlite-vec,lancedb,langchain,llama-index,haystack]' \
+	    langchain-tests polars datasets pandas pytest hypothesis
+	touch $@
+
 # Kernels are compiled from several files, and Numba's cache notices a change in only one of them.
 clean-kernels:
 	find src -name '*.nb[ic]' -delete
 
 clean: clean-kernels
-	rm -rf .venv .venv-lowest build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lowest .venv-frameworks build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from typing import NoReturn
 
 import pytest
@@ -19,3 +20,12 @@ def missing(what: str, remedy: str = "`make servers` installs it") -> NoReturn:
     if must_run():
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+def optional(module: str) -> None:
+    """A test that needs a library too large for the dev dependencies is skipped; `make frameworks` runs it."""
+    if find_spec(module) is None:
+        reason = f"there is no {module} here; `make frameworks` installs it and runs these tests"
+        if os.environ.get("ONLINEHASH_FRAMEWORKS"):
+            pytest.fail(reason)
+        pytest.skip(reason, allow_module_level=True)

@@ -67,7 +67,7 @@ class TestVectors:
             (np.zeros((0, 2)), "0 sample"),
             (np.zeros((2, 0)), "0 feature"),
             ([[1], [1, 2]], "unequal length"),
-            ([["a", "b"]], "dtype <U1; convert"),
+            ([["a", "b"]], "got text; embed it"),
             (np.array([["a", 1.0]], object), "could not convert string"),
             (np.ones((1, 2), complex), "Complex data not supported"),
             (np.ones((1, 2), "datetime64[s]"), "datetime64"),

@@ -27,7 +27,6 @@ KNOWN = {
     },
     "onlinehash.experiments.flops": {"_some"},  # counts what this step of a method computes
     "onlinehash.learners.batch": {"_open", "_classes"},  # of another learner of its own class
-    "onlinehash.serve.metrics": {"_buckets", "_sum"},  # of a histogram, which prometheus_client lets nobody read
 }
 
 

@@ -64,6 +64,7 @@ _ROOMS = {
     "distributed": "onlinehash.distributed",
     "errors": "onlinehash.errors",
     "evaluate": "onlinehash.evaluate",
+    "export": "onlinehash.export",
     "parallel": "onlinehash.parallel",
     "refresh": "onlinehash.live.policies",
     "serve": "onlinehash.serve",
@@ -107,6 +108,7 @@ __all__ = [
     "datasets",
     "errors",
     "evaluate",
+    "export",
     "load",
     "parallel",
     "refresh",
@@ -117,7 +119,7 @@ __all__ = [
 _NEED_EXTRAS = ("MilvusIndex", "PostgresIndex")  # not in __all__, so that `import *` works without their databases
 
 if TYPE_CHECKING:
-    from onlinehash import bulk, datasets, errors, evaluate, parallel, serve, streams
+    from onlinehash import bulk, datasets, errors, evaluate, export, parallel, serve, streams
     from onlinehash.client import connect
     from onlinehash.codes import Codes
     from onlinehash.features import RbfAnchors

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from onlinehash.arraylike import as_array
 from onlinehash.errors import InvalidInput, InvalidParameter, InvalidType
 
 #: The largest weight of a pair. A pair that counts as a million others is a mistake, and up to this bound no method's
@@ -72,10 +73,10 @@ def finite(X: np.ndarray, name: str = "X") -> np.ndarray:
 
 
 def is_row(X: Any) -> bool:
-    """Whether it is one vector, without a dimension for rows; rows of unequal length are not, and are refused later."""
+    """Whether it is one vector, without a dimension for rows; what cannot be taken is not, and is refused later."""
     try:
-        return np.ndim(X) == 1
-    except ValueError:
+        return as_array(X, "X").ndim == 1
+    except InvalidInput:
         return False
 
 
@@ -109,7 +110,7 @@ def same_length(name: str, got: int, expected: int, of: str) -> None:
 
 def similarities(similar: Any, n: int) -> np.ndarray:
     """`n` pair labels as int8: +1 similar, -1 dissimilar; given as bools or as +1/-1."""
-    values = np.atleast_1d(_array(similar, "similar"))
+    values = np.atleast_1d(as_array(similar, "similar"))
     if values.ndim != 1:
         raise InvalidInput(expected="a vector of pair labels for similar", got=f"shape {values.shape}")
     same_length("similar", len(values), n, "A and B")
@@ -149,7 +150,7 @@ def unpacked(path: Any, packed: int, size: int) -> None:
 
 def labels(y: Any, n: int, several: bool = False) -> np.ndarray:
     """`n` class labels: numbers, bools or strings; or, where a point may have several, a 0/1 column for each class."""
-    values = _array(y, "y")
+    values = y.toarray() if several and hasattr(y, "toarray") else as_array(y, "y")  # many classes come sparse
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if several and values.ndim == 2:
@@ -239,11 +240,7 @@ def warn(message: str) -> None:
 
 def _numbers(X: Any, name: str) -> np.ndarray:
     """An array of real numbers, its dtype as it came (objects that are numbers become float64)."""
-    if hasattr(X, "tocsr") or hasattr(X, "todense"):
-        raise InvalidInput(
-            expected=f"a dense array for {name}", got="sparse input", hint=f"call {name}.toarray() first"
-        )
-    array = _array(X, name)
+    array = as_array(X, name)
     try:
         if array.dtype.kind == "O":
             array = array.astype(np.float64)
@@ -253,16 +250,12 @@ def _numbers(X: Any, name: str) -> np.ndarray:
         raise InvalidInput(expected=f"numbers for {name}", got=f"something else: {error}") from None
     if array.dtype.kind == "c":
         raise InvalidInput(f"Complex data not supported: expected real numbers for {name}.")
+    if array.dtype.kind in "US":
+        hint = "embed it with a model first, which gives vectors"
+        raise InvalidInput(expected=f"numbers for {name}", got="text", hint=hint)
     if array.dtype.kind not in "biuf":
         raise InvalidInput(expected=f"numbers for {name}", got=f"dtype {array.dtype}", hint="convert it to float32")
     return array
-
-
-def _array(values: Any, name: str) -> np.ndarray:
-    try:
-        return np.asarray(values)
-    except ValueError:
-        raise InvalidInput(expected=f"a rectangular array for {name}", got="rows of unequal length") from None
 
 
 def _real_dtype(dtype: np.dtype) -> np.dtype:

@@ -82,3 +82,16 @@ def test_no_codes_at_all() -> None:
     assert codes.to_pgvector() == []
     assert codes.to_faiss().shape == codes.to_packbits().shape == (0, 2)
     assert Codes.from_faiss(codes.to_faiss(), 6, 2) == codes
+
+
+@given(case=drawn())
+def test_layouts_of_other_stores(case: Drawn) -> None:
+    """Signed and hexadecimal bytes are those of packbits; products of signs tell distances."""
+    codes = Codes.from_bits(case.bits, case.n_models)
+    packed = np.packbits(case.bits, axis=1)
+    assert codes.to_int8().dtype == np.int8
+    assert np.array_equal(codes.to_int8().view(np.uint8), packed)
+    assert [bytes.fromhex(text) for text in codes.to_hex()] == [row.tobytes() for row in packed]
+    signs = codes.to_signs()
+    assert signs.dtype == np.float32
+    assert np.array_equal(codes.n_columns - 2 * fused_distances(codes, codes, "sum").astype(int), signs @ signs.T)

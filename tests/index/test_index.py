@@ -76,7 +76,7 @@ def test_a_refusal_is_one_sentence(cls):
         (lambda: cls(codes, fusion="max"), "fusion"),
         (lambda: cls(codes, encoder=OH), "snapshot"),
         (lambda: index.replace(OH.encode(X), OnlineHashing(16, random_state=0).observe(X).snapshot()), "encoder"),
-        (lambda: index.search([[True], [True, False]], 1), "equal lengths"),
+        (lambda: index.search([[True], [True, False]], 1), "unequal length"),
         (lambda: setattr(index, "n_jobs", 0), "n_jobs"),
         (lambda: cls(codes, encoder=OnlineHashing(16, random_state=0).observe(X).snapshot()), "encoder"),
     ]:

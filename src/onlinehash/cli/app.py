@@ -294,13 +294,45 @@ def backup(
 
 @app.command()
 def export(
-    path: Annotated[str, typer.Argument(help="The folder of a live index.", show_default=False)],
-    target: Annotated[str, typer.Argument(help="The file to write, a line of JSON per item.", show_default=False)],
+    path: Annotated[
+        str,
+        typer.Argument(
+            help="The folder of a live index, or with --to also an index that `index` saved.", show_default=False
+        ),
+    ],
+    target: Annotated[
+        str, typer.Argument(help="What to write: a file, or a folder for some stores.", show_default=False)
+    ],
+    to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="STORE",
+            help="Write codes for another store: duckdb, elasticsearch, lancedb, opensearch, parquet, qdrant, "
+            "sqlite-vec or vespa.",
+            show_default="vectors, as JSON lines",
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="With --to: the table, collection or document type.", show_default="items")
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="With --to: write only what changed since the export that this file records, then update it.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
-    """Write ids, vectors and payloads to a file, even if the learner is damaged."""
+    """Write an index's codes for another store, or its vectors, even if the learner is damaged."""
     from onlinehash.cli import export
 
+    if to is not None:
+        export.export_codes(path, target, to, name or "items", since, as_json)
+        return 0
+    if name is not None or since is not None:
+        raise InvalidInput("--name and --since need --to STORE.")
     return export.export(path, target, as_json)
 
 

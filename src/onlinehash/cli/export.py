@@ -1,10 +1,12 @@
-"""`onlinehash export`: writes the items of a live index to a file, even if its learner cannot be read."""
+"""`onlinehash export`: writes an index's codes for another store, or its vectors, even if its learner is damaged."""
 
 from __future__ import annotations
 
 import json
 
+from onlinehash import export as exports
 from onlinehash.cli import output
+from onlinehash.cli.search import opened
 from onlinehash.cli.target import check as check_target
 from onlinehash.errors import FormatError
 from onlinehash.io.atomic import replacing
@@ -36,3 +38,17 @@ def export(path: str, target: str, as_json: bool) -> int:
                 [("damaged", f"{len(lost):,} vectors were left out; the first is that of {lost[0]!r}")]
             )
     return FormatError.exit_code if lost else 0
+
+
+def export_codes(path: str, target: str, to: str, name: str, since: str | None, as_json: bool) -> None:
+    """Write the codes of an index for another store."""
+    with opened(path) as index, progress_bar() as show_progress:
+        written = exports.codes(
+            index, target, to, name=name, since=since, show_progress=lambda n: show_progress(None, f"{n:,} items")
+        )
+    if as_json:
+        output.print_json({"output": target, "to": to, "name": name} | written._asdict())
+        return
+    lines = [("written", f"{written.items:,} codes, for {to}, to {target}")]
+    lines += [("removed", f"{written.removed:,} items")] if since else []
+    output.print_columns(lines)

@@ -48,7 +48,7 @@ def search(
     if target != "-":
         _check_ending(target)
         check_target(target, (path, queries))
-    with _opened(path, jobs, device) as index:
+    with opened(path, jobs, device) as index:
         answers = _answers(index, queries, format, k, radius)
         if target != "-":
             _write_file(answers, target, as_json)
@@ -60,7 +60,7 @@ def search(
 
 
 @contextmanager
-def _opened(path: str, jobs: int, device: str) -> Iterator[Index | LiveIndex]:
+def opened(path: str, jobs: int = 1, device: str = "cpu") -> Iterator[Index | LiveIndex]:
     """The index in a file, which stays there, or in the folder of a live index, which may be in use."""
     if os.path.isdir(path):
         with LiveIndex.open(path, read_only=True, n_jobs=jobs, device=device) as live:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinehash import checks
+from onlinehash.arraylike import VectorLike, as_array
 from onlinehash.codes import Codes, check_same_width
 from onlinehash.errors import InvalidInput
 from onlinehash.index import api as index
@@ -29,16 +30,12 @@ def listed(ids: ArrayLike) -> list[index.Id]:
     return keys.shown_at(found, np.arange(keys.count(found))).tolist()
 
 
-def rows(X: ArrayLike, name: str = "X") -> np.ndarray:
+def rows(X: VectorLike, name: str = "X") -> np.ndarray:
     """Vectors as a matrix; a single one may be a plain sequence."""
-    try:
-        is_one = np.ndim(X) == 1
-    except ValueError:  # rows of several lengths
-        is_one = False
-    return checks.matrix(checks.row(X, name) if is_one else X, name)
+    return checks.matrix(checks.row(X, name) if checks.is_row(X) else X, name)
 
 
-def pairs(A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None) -> dict[str, np.ndarray]:
+def pairs(A: VectorLike, B: VectorLike, similar: ArrayLike, sample_weight: ArrayLike | None) -> dict[str, np.ndarray]:
     """Pairs of vectors, their labels and weights, checked in the same order as by a learner."""
     A, B = checks.matrix(A, "A"), checks.matrix(B, "B")
     checks.same_length("B", len(B), len(A), "A")
@@ -107,15 +104,12 @@ class Asked(NamedTuple):
     one: bool
 
 
-def queries(given: ArrayLike | Codes, n_bits: int, n_models: int) -> Asked:
+def queries(given: VectorLike | Codes, n_bits: int, n_models: int) -> Asked:
     """Vectors or codes; bools in arrays and lists are vectors, as in `LiveIndex`."""
     if isinstance(given, Codes):
         check_same_width(given, no_codes(n_bits, n_models))
         return Asked("codes", texts_of(given), len(given), False)
-    try:
-        array = np.asarray(given)
-    except ValueError:
-        raise InvalidInput(expected="queries of one length", got="rows of several") from None
+    array = as_array(given, "queries")
     if array.ndim == 0:
         raise InvalidInput(expected="queries in one or two dimensions", got=checks.shown(given))
     several = array[None] if array.ndim == 1 else array
@@ -128,11 +122,11 @@ def queries(given: ArrayLike | Codes, n_bits: int, n_models: int) -> Asked:
     return Asked("vector", several[0], 1, True) if array.ndim == 1 else Asked("vectors", several, len(several), False)
 
 
-def kind_of(queries: ArrayLike) -> VectorKind:
+def kind_of(queries: VectorLike) -> VectorKind:
     """Width and type of the queries themselves; the service compares them with those of the index."""
     try:
-        array = np.asarray(queries)
-    except ValueError:  # rows of several lengths, which are refused as such
+        array = as_array(queries, "queries")
+    except InvalidInput:  # which is raised again where they are checked
         array = np.empty(0)
     is_single = array.dtype in (np.float16, np.float32)
     return VectorKind(array.shape[-1] if array.ndim else 0, np.dtype(np.float32 if is_single else np.float64))

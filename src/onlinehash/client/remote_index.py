@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash import checks
+from onlinehash.arraylike import as_array
 from onlinehash.client import answers, arguments
 from onlinehash.client.connection import Connection
 from onlinehash.codes import Codes
@@ -400,7 +401,7 @@ class RemoteIndex(VectorIndex):
             to_rerank(queries, hits, k, self._vector_kind)  # checked here, as the service takes no empty lists
             nothing = hits.ids[..., :k]
             return Hits(nothing, np.zeros(nothing.shape, np.float32))
-        rows = checks.matrix(np.atleast_2d(np.asarray(queries)), "queries")
+        rows = checks.matrix(np.atleast_2d(as_array(queries, "queries")), "queries")
         body: dict[str, Any] = {"vector": rows[0]} if asked.is_one else {"vectors": rows}
         ids = [arguments.listed(row) for row in asked.ids]
         body["ids"] = ids[0] if asked.is_one else ids

@@ -21,7 +21,8 @@ class Codes:
 
     Codes do not change; indexing by a slice or an array gives other Codes. `planes` is how they lie in memory (see
     `layout`). They come from booleans (`from_bits`) and from the packed layouts of others: FAISS, NumPy's `packbits`
-    and pgvector's `bit` type, and go back to them. In those the columns of all models follow one another without gaps.
+    and pgvector's `bit` type, and go back to them; `to_int8`, `to_hex` and `to_signs` are layouts of other stores. In
+    all of those the columns of all models follow one another without gaps.
 
     Examples
     --------
@@ -274,6 +275,22 @@ class Codes:
         """Return strings of 0 and 1, as PostgreSQL reads its type `bit(n)`."""
         text = (self.bits().view(np.uint8) + ord("0")).tobytes().decode()
         return [text[start : start + self.n_columns] for start in range(0, len(text), self.n_columns)]
+
+    def to_int8(self) -> np.ndarray:
+        """The bytes of `to_packbits()` as signed numbers, for Elasticsearch, OpenSearch and Vespa."""
+        return self.to_packbits().view(np.int8)
+
+    def to_hex(self) -> list[str]:
+        """The bytes of `to_packbits()` as hexadecimal texts, for Elasticsearch and Vespa."""
+        text, width = self.to_packbits().tobytes().hex(), 2 * -(-self.n_columns // 8)
+        return [text[start : start + width] for start in range(0, len(text), width)]
+
+    def to_signs(self) -> np.ndarray:
+        """+1 for a bit that is set and -1 for one that is not, as float32, for stores that know floats only.
+
+        The dot product of two such rows is `n_columns - 2 * distance`, so the largest is the nearest.
+        """
+        return self.bits() * np.float32(2) - np.float32(1)
 
     # -------------------------------------------------------------------------------------------- as a sequence
 

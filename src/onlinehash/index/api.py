@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash import checks
+from onlinehash.arraylike import VectorLike
 from onlinehash.codes import Codes
 from onlinehash.errors import NotSupported
 from onlinehash.index.hits import Hits
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 Id: TypeAlias = int | str
 Payload: TypeAlias = dict[str, Any]
 Payloads: TypeAlias = Sequence[Payload | None] | Payload
-Vectors: TypeAlias = ArrayLike
-Queries: TypeAlias = ArrayLike | Codes
+Vectors: TypeAlias = VectorLike
+Queries: TypeAlias = VectorLike | Codes
 Where: TypeAlias = Mapping[str, Any]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinehash import checks
+from onlinehash.arraylike import as_array
 from onlinehash.codes import Codes, check_same_width, fused_planes
 from onlinehash.errors import InvalidInput
 from onlinehash.index.hits import Hits
@@ -155,10 +156,7 @@ class Index(ABC):
             if (queries.n_bits, queries.n_models) != (self.n_bits, self.n_models):
                 check_same_width(queries, self._items.all_codes())
             return queries, False
-        try:
-            array = np.asarray(queries)
-        except ValueError:
-            raise InvalidInput("queries must have equal lengths.") from None
+        array = as_array(queries, "queries")
         if array.dtype != np.bool_ and self.encoder is None:
             raise InvalidInput(
                 expected="Codes or booleans to search for",

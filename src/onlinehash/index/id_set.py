@@ -55,6 +55,10 @@ class IdSet(ABC):
             raise InvalidInput(f"the id {twice} occurs twice; ids must be unique.")
         return found
 
+    def places(self, ids: Any) -> np.ndarray:
+        """The position of each id, -1 where no item has it."""
+        return self._positions(arrays.given(ids))
+
     def __contains__(self, id: object) -> bool:
         if not isinstance(id, str | int | np.integer):
             return False

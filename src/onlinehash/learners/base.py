@@ -34,6 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 
 from onlinehash import checks
+from onlinehash.arraylike import VectorLike
 from onlinehash.codes import Codes, fused_distances
 from onlinehash.codes.ranking import expected_average_precision
 from onlinehash.errors import Diverged, FormatError, InvalidInput, InvalidParameter, NotReady
@@ -498,7 +499,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ pairs
 
-    def learn_pair(self, a: ArrayLike, b: ArrayLike, similar: bool | int, sample_weight: float = 1.0) -> Update:
+    def learn_pair(self, a: VectorLike, b: VectorLike, similar: bool | int, sample_weight: float = 1.0) -> Update:
         """Learn one pair.
 
         Parameters
@@ -548,7 +549,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return a.shape == b.shape == (self.n_features_in_,)
 
     def partial_fit_pairs(
-        self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+        self, A: VectorLike, B: VectorLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
         """Learn many pairs, row t of A with row t of B: bit for bit what a loop over `learn_pair` learns.
 
@@ -574,7 +575,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             pass  # what each pair did is not kept, so that memory does not grow with the batch
         return self
 
-    def relearn_pairs(self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None) -> None:
+    def relearn_pairs(self, A: VectorLike, B: VectorLike, similar: ArrayLike, sample_weight: ArrayLike | None) -> None:
         """Learn pairs out of a log again; it may be older than the bound on weights.
 
         Parameters
@@ -591,7 +592,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             pass
 
     def learn_pairs(
-        self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+        self, A: VectorLike, B: VectorLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Updates:
         """Learn many pairs as `partial_fit_pairs` does, and return what each of them did.
 
@@ -622,7 +623,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return Updates.join(list(self._take_pairs(A, B, similar, sample_weight)))
 
     def learn_pairs_by(
-        self, step: Step, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+        self, step: Step, A: VectorLike, B: VectorLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Iterator[Updates]:
         """Learn pairs by a step that wraps the method's own, to watch it or to do its work elsewhere.
 
@@ -758,7 +759,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ points
 
-    def observe(self, X: ArrayLike) -> Self:
+    def observe(self, X: VectorLike) -> Self:
         """Take points without pairs: they feed the feature map's anchors and the mean.
 
         Parameters
@@ -809,7 +810,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ labels
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+    def fit(self, X: VectorLike, y: ArrayLike | None = None) -> Self:
         """Forget everything, then learn from labelled points as `partial_fit` does.
 
         Parameters
@@ -849,7 +850,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             if name not in parameters:
                 setattr(self, name, value)
 
-    def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+    def partial_fit(self, X: VectorLike, y: ArrayLike | None = None) -> Self:
         """Go on learning from labelled points.
 
         A method that learns from pairs has them paired two by two as they come, similar when their labels are equal;
@@ -1116,7 +1117,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         weights, thresholds = self._functions()
         return weights, thresholds + canonical_dots(weights, self._centring.mean), self._map
 
-    def transform(self, X: ArrayLike) -> NDArray[np.bool_]:
+    def transform(self, X: VectorLike) -> NDArray[np.bool_]:
         """The bits of vectors, as bools.
 
         Parameters
@@ -1136,7 +1137,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         return self.encode(X).bits()
 
-    def encode(self, X: ArrayLike) -> Codes:
+    def encode(self, X: VectorLike) -> Codes:
         """The packed codes of vectors.
 
         Parameters
@@ -1157,7 +1158,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         return self.snapshot().codes_of(self._check_shape(X))  # which checks the values too
 
-    def score(self, X: ArrayLike, y: ArrayLike) -> float:
+    def score(self, X: VectorLike, y: ArrayLike) -> float:
         """Tie-aware mean average precision: each row searches among the others for its label.
 
         Parameters

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, eye_array, issparse
 
 from onlinehash import checks
+from onlinehash.arraylike import VectorLike
 from onlinehash.errors import InvalidInput, NotIncremental
 from onlinehash.learners.base import BLOCK_PAIRS
 from onlinehash.learners.linear import LinearLearner
@@ -36,7 +37,7 @@ class BatchLearner(LinearLearner):
         """
         raise NotImplementedError
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+    def fit(self, X: VectorLike, y: ArrayLike | None = None) -> Self:
         """Forget everything, then learn from all points at once.
 
         Parameters
@@ -106,7 +107,7 @@ def _mapped(feature_map: Any, rows: np.ndarray) -> np.ndarray:
 BatchMethod = TypeVar("BatchMethod", bound=BatchLearner)
 
 
-def fit_similarities(self: BatchMethod, X: ArrayLike, similar: Any) -> BatchMethod:
+def fit_similarities(self: BatchMethod, X: VectorLike, similar: Any) -> BatchMethod:
     """Forget everything, then learn from points of which it is known which are similar.
 
     A method whose `_fit` takes a `csr_array` of bools with a full diagonal in place of class numbers has this as one of

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from onlinehash import checks
+from onlinehash.arraylike import VectorLike
 from onlinehash.codes import Codes, layout
 from onlinehash.errors import Diverged, InvalidInput
 from onlinehash.features import FeatureMap, same_map
@@ -74,7 +75,7 @@ class Encoder:
         """Bits over all models."""
         return len(self.weights)
 
-    def transform(self, X: ArrayLike) -> NDArray[np.bool_]:
+    def transform(self, X: VectorLike) -> NDArray[np.bool_]:
         """Encode vectors as booleans.
 
         Parameters
@@ -92,7 +93,7 @@ class Encoder:
         """
         return self.encode(X).bits()
 
-    def encode(self, X: ArrayLike, device: str | None = None) -> Codes:
+    def encode(self, X: VectorLike, device: str | None = None) -> Codes:
         """Encode vectors as packed codes.
 
         Parameters
@@ -139,7 +140,7 @@ class Encoder:
                 self._signs.put(again, planes, first + left.start // layout.LANES)
         return Codes.from_planes(planes, len(rows), self.n_bits, self.n_models)
 
-    def recode(self, codes: Codes, X: ArrayLike, columns: ArrayLike) -> Codes:
+    def recode(self, codes: Codes, X: VectorLike, columns: ArrayLike) -> Codes:
         """Encode vectors again where only some hash functions changed, at the cost of these.
 
         After learning, `new.recode(old.encode(X), X, new.changed_bits(old))` is `new.encode(X)`.
@@ -208,7 +209,7 @@ class Encoder:
     def _signs_of(self, columns: np.ndarray) -> Signs:
         return Signs(self.weights[columns], self.thresholds[columns], layout.places(columns, self.n_bits))
 
-    def _check_rows(self, X: ArrayLike) -> np.ndarray:
+    def _check_rows(self, X: VectorLike) -> np.ndarray:
         """All but the look at the values, which `encode_into` takes while they are in the cache."""
         if (
             type(X) is np.ndarray

@@ -19,9 +19,9 @@ import copy
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from onlinehash import checks
+from onlinehash.arraylike import VectorLike
 from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.features.centring import MODES, Centring, Medians
 from onlinehash.learners import online_hashing_kernels as kernels
@@ -176,7 +176,7 @@ class OnlineHashing(LinearLearner):
         if stopped_at >= 0:
             raise InvalidInput(expected="finite values", got=f"others in pair {stopped_at}")
 
-    def refined_loss(self, a: ArrayLike, b: ArrayLike, similar: Any, sample_weight: float = 1.0) -> float:
+    def refined_loss(self, a: VectorLike, b: VectorLike, similar: Any, sample_weight: float = 1.0) -> float:
         """The paper's refinement of its prediction loss for a pair; nothing is learned.
 
         It is max_f H(W', f) - G(W') + √R, with W' what learning this pair would make of W: zero where R is, summed over

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.arraylike import as_array
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput, NotReady
 from onlinehash.index.hits import Hits
@@ -46,8 +46,8 @@ def rows_of(X: Any, kind: VectorKind) -> np.ndarray:
 def queries_of(queries: Any, dtype: np.dtype) -> Any:
     """Queries for an index of codes, where bools in arrays and lists are vectors, as they are in `add`."""
     if isinstance(queries, np.ndarray | list):
-        with suppress(ValueError):  # of rows of unequal length, which the index of codes refuses
-            return np.asarray(queries, dtype if np.asarray(queries).dtype == np.bool_ else None)
+        array = as_array(queries, "queries")
+        return array.astype(dtype) if array.dtype == np.bool_ else array
     return queries
 
 
@@ -77,7 +77,7 @@ def to_rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind) -> ToRe
             got=f"{checks.shown(queries)} and {checks.shown(hits)}",
             hint="within gives a list of hits, to be reranked one by one",
         )
-    vectors = checks.matrix(queries, "queries") if not checks.is_row(queries) else np.asarray(queries)
+    vectors = checks.matrix(queries, "queries") if not checks.is_row(queries) else as_array(queries, "queries")
     ids = np.asarray(hits.ids)
     if vectors.ndim not in (1, 2) or ids.ndim != vectors.ndim or (vectors.ndim == 2 and len(ids) != len(vectors)):
         raise InvalidInput(

@@ -87,7 +87,7 @@ class Transaction(ABC, Generic[E]):
     def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any) -> Updates:
         """Teach pairs of vectors."""
         updates = self.learner.learn_pairs(A, B, similar, sample_weight)
-        A, B = (np.ascontiguousarray(X, self.learner.dtype_) for X in (A, B))
+        A, B = (checks.matrix(X, dtype=self.learner.dtype_) for X in (A, B))
         s, w = checks.similarities(similar, len(A)), checks.weights(sample_weight, len(A))
         self.write({"what": "pairs", "A": A, "B": B, "similar": s, "weight": w}, updates)
         self._pairs.append(A, B, s)
@@ -96,7 +96,7 @@ class Transaction(ABC, Generic[E]):
     def learn_labelled(self, X: Any, y: Any) -> None:
         """Teach points with labels."""
         self.learner.partial_fit(X, y)
-        rows = np.ascontiguousarray(X, self.learner.dtype_)
+        rows = checks.matrix(X, dtype=self.learner.dtype_)
         labels = checks.labels(y, len(rows), self.learner.traits.several_labels)
         kept = labels if labels.ndim == 2 else [key_of(label) for label in labels]
         self.write({"what": "labelled", "X": rows, "y": kept})

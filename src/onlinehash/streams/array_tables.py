@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.arraylike import is_numeric, matrix_of
 from onlinehash.errors import InvalidInput, MissingExtra
 from onlinehash.streams.tables import Table, lower_names
 
@@ -90,18 +91,11 @@ def _check_groups(path: str, metadata: Any) -> None:
 
 def from_arrow(array: Any) -> Any:
     """A NumPy array where the values are numbers and none is missing, a list of Python values otherwise."""
-    from pyarrow import compute, types
-
-    def is_numeric(kind: Any) -> bool:
-        return types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind)
-
-    is_listing = (types.is_list, types.is_large_list, types.is_fixed_size_list)
     if array.null_count == 0 and is_numeric(array.type):
         return array.to_numpy(zero_copy_only=False)
-    if array.null_count == 0 and any(test(array.type) for test in is_listing):
-        values, lengths = array.flatten(), compute.list_value_length(array).to_numpy(zero_copy_only=False)
-        if values.null_count == 0 and is_numeric(values.type) and (lengths == lengths[0]).all():
-            return values.to_numpy(zero_copy_only=False).reshape(len(array), -1)
+    matrix = matrix_of(array)
+    if matrix is not None:
+        return matrix
     return array.to_pylist()
 
 

@@ -1,0 +1,26 @@
+"""DuckDB: a table whose `code` is of the type BIT, compared by `bit_count(xor(code, query))`."""
+
+from __future__ import annotations
+
+from onlinehash.export.changes import Changes, need
+
+
+def write(changes: Changes, target: str, name: str) -> None:
+    """Create a table in a database file, or bring one up to date, in one transaction."""
+    duckdb = need("duckdb", "DuckDB", "duckdb")
+    pa = need("pyarrow", "DuckDB", "duckdb")
+    kind = "VARCHAR" if changes.ids_are_text else "BIGINT"
+    with duckdb.connect(target) as database:
+        tables = {row[0] for row in database.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+        changes.check_table(name in tables, target, name)
+        database.execute("BEGIN")
+        if changes.is_first:
+            database.execute(f"CREATE TABLE {name} (id {kind} PRIMARY KEY, code BIT NOT NULL, payload JSON)")
+        for block in changes.blocks():
+            columns = {"id": block.ids, "code": block.codes.to_pgvector(), "payload": block.texts()}
+            database.register("block", pa.table(columns))
+            database.execute(f"INSERT OR REPLACE INTO {name} SELECT id, code::BIT, payload::JSON FROM block")
+        if changes.removed:
+            database.register("removed", pa.table({"id": changes.removed}))
+            database.execute(f"DELETE FROM {name} WHERE id IN (SELECT id FROM removed)")
+        database.execute("COMMIT")

@@ -1,0 +1,121 @@
+"""`codes`: writes the codes of an index for another store, all of them or what changed since an earlier export."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from onlinehash import checks
+from onlinehash.errors import InvalidInput
+from onlinehash.export.changes import Changes, Contents
+from onlinehash.export.record import Record
+from onlinehash.index.api import VectorIndex
+from onlinehash.index.base import Index
+
+if TYPE_CHECKING:
+    from qdrant_client import QdrantClient
+
+#: The kinds of stores, and the module of each.
+TARGETS = {
+    "duckdb": "duckdb",
+    "elasticsearch": "elasticsearch",
+    "lancedb": "lancedb",
+    "opensearch": "opensearch",
+    "parquet": "parquet",
+    "qdrant": "qdrant",
+    "sqlite-vec": "sqlite_vec",
+    "vespa": "vespa",
+}
+
+#: What all of them take as the name of a table, an index or a collection.
+NAME = re.compile("[a-z][a-z0-9_]{0,62}")
+
+
+class Written(NamedTuple):
+    """How many items were written, and how many removed."""
+
+    items: int
+    removed: int
+
+
+def codes(
+    index: VectorIndex | Index,
+    target: str | os.PathLike[str] | QdrantClient,
+    to: str,
+    *,
+    name: str = "items",
+    since: str | os.PathLike[str] | None = None,
+    show_progress: Callable[[int], None] = lambda n: None,
+) -> Written:
+    """Write the ids, codes and payloads of an index for another store.
+
+    Parameters
+    ----------
+    index : VectorIndex or Index
+        Any index: `LiveIndex`, `PostgresIndex`, ..., `FlatIndex`, `MultiIndex`.
+    target : path or str
+        A file (parquet, duckdb, sqlite-vec), a folder (lancedb; elasticsearch, opensearch and vespa, for which it is
+        new), or for qdrant a client, an address such as `http://localhost:6333` (its key is taken from the environment
+        variable QDRANT_API_KEY), or the folder of its local mode.
+    to : str
+        The kind of store, one of `export.TARGETS`.
+    name : str, default="items"
+        The table, collection or document type.
+    since : path, optional
+        The record of earlier exports. Only what is different from it is written, and it is brought up to date
+        afterwards. Where there is no such file yet, everything is written.
+    show_progress : function, optional
+        Called with the number of items written so far.
+
+    Returns
+    -------
+    Written
+        How many items were written and removed.
+
+    Raises
+    ------
+    InvalidInput
+        If the target cannot be written, or has such a table already.
+    MissingExtra
+        If the store's library is not installed.
+
+    Examples
+    --------
+    >>> from onlinehash import export
+    >>> export.codes(index, "codes.parquet", to="parquet", since="exported.oh")
+    Written(items=4, removed=0)
+    >>> index.remove("a")
+    >>> export.codes(index, "changes.parquet", to="parquet", since="exported.oh")
+    Written(items=0, removed=1)
+    """
+    checks.parameters("export", {"to": to}, {"to": checks.one_of(*TARGETS)})
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InvalidInput(
+            expected="a name of lower-case letters, digits and _ that starts with a letter", got=checks.shown(name)
+        )
+    if isinstance(target, str | os.PathLike):
+        target = _checked(os.fspath(target))
+    elif to != "qdrant":
+        raise InvalidInput(expected="a path to write to", got=checks.shown(target))
+    contents = Contents.of(index)
+    changes = Changes(contents, show_progress=show_progress)
+    if since is not None:
+        record = Record.of(contents)
+        if Path(since).exists():
+            changes = Changes(contents, *Record.load(Path(since)).difference(record), show_progress)
+    importlib.import_module(f"onlinehash.export.{TARGETS[to]}").write(changes, target, name)
+    if since is not None:
+        record.save(Path(since))
+    return Written(changes.n_items, len(changes.removed))
+
+
+def _checked(target: str) -> str:
+    """A path that can be created, or an address."""
+    folder = Path(target).absolute().parent
+    if "://" not in target and not folder.is_dir():
+        raise InvalidInput(f"cannot write {target}: the folder {folder} does not exist; create it first.")
+    return target

@@ -1,0 +1,27 @@
+"""Parquet: one file with the columns `id`, `code` and `payload`, which every data tool reads.
+
+In a file of changes, a removed item has no code.
+"""
+
+from __future__ import annotations
+
+from onlinehash.export import arrow
+from onlinehash.export.changes import Changes, need
+from onlinehash.io.atomic import replacing
+
+
+def write(changes: Changes, target: str, name: str) -> None:
+    """Write one file; the metadata of its schema say how long a code is, and of how many models."""
+    parquet = need("pyarrow.parquet", "Parquet", "parquet")
+    import pyarrow as pa
+
+    codes = changes.contents.codes
+    facts = {"name": name, "n_bits": str(codes.n_bits), "n_models": str(codes.n_models)}
+    columns = arrow.schema(changes).with_metadata(facts)
+    with replacing(target) as file, parquet.ParquetWriter(file, columns) as writer:
+        for batch in arrow.batches(changes):
+            writer.write_batch(batch.replace_schema_metadata(facts))
+        if changes.removed:
+            ids = pa.array(changes.removed, columns.types[0])
+            nothing = [pa.nulls(len(ids), kind) for kind in columns.types[1:]]
+            writer.write_batch(pa.record_batch([ids, *nothing], columns))

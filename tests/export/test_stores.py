@@ -1,0 +1,101 @@
+"""Each store that runs in a process loads an export, finds what we find, and follows the changes of an index."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onlinehash import Codes, FlatIndex, LiveIndex, export
+from tests.export.stores import STORES, Store
+from tests.needs import missing, optional
+
+#: Too large to be among the dev dependencies.
+LARGE = ("lancedb",)
+
+
+@pytest.fixture(params=STORES, ids=lambda store: store.to)
+def store(request: pytest.FixtureRequest) -> Store:
+    for module in request.param.modules:
+        if module in LARGE:
+            optional(module)
+        elif find_spec(module) is None:
+            missing(module, "`make test` installs it")
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def bits() -> np.ndarray:
+    """Codes in clusters, so that near ones are near, of a length that is no multiple of 8."""
+    rng = np.random.default_rng(0)
+    centres = rng.random((50, 60)) < 0.5
+    return centres[rng.integers(50, size=10_000)] ^ (rng.random((10_000, 60)) < 0.1)
+
+
+def test_answers_are_ours(store: Store, bits: np.ndarray, tmp_path: Path) -> None:
+    """Ties may come in another order: the distances agree, and so do all ids that are nearer than the last."""
+    index, place = FlatIndex(Codes.from_bits(bits)), store.place(tmp_path / "store")
+    assert export.codes(index, place, to=store.to) == (10_000, 0)
+    for query in (3, 5_000, 9_999):
+        ours = index.search(bits[query], 30)
+        theirs = store.nearest(place, Codes.from_bits(bits[query : query + 1]), 30)
+        assert [distance for _, distance in theirs] == ours.distances.tolist()
+        last = ours.distances[-1]
+        nearer = {id for id, distance in theirs if distance < last}
+        assert nearer == set(ours.ids[ours.distances < last].tolist())
+        assert len(nearer) > 1
+
+
+@pytest.mark.parametrize("ids", [[7, 8, 9, 10], ["a'b", "ä", "c", '"d"']], ids=["integers", "strings"])
+def test_a_store_follows_an_index(store: Store, ids: list[Any], tmp_path: Path) -> None:
+    """Added, changed and removed items, and payloads that changed although the code did not."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(4, 6))
+    path, record = store.place(tmp_path / "store"), tmp_path / "exported.oh"
+    index = LiveIndex(n_bits=16)
+    index.add(ids[:3], X[:3], [{"n": 0}, {"n": 1}, None])
+    assert export.codes(index, path, store.to, since=record) == (3, 0)
+    before = store.contents(path)
+    assert before.keys() == set(ids[:3])
+
+    assert export.codes(index, path, store.to, since=record) == (0, 0)
+    assert store.contents(path) == before
+
+    index.remove([ids[0]])
+    index.update([ids[1]], payloads=[{"n": "changed"}])
+    index.update([ids[2]], -X[2:3])
+    index.add([ids[3]], X[3:], [{"n": 3}])
+    index.refresh()
+    written = export.codes(index, path, store.to, since=record)
+    assert written.removed == 1
+    assert written.items >= 2
+    after = store.contents(path)
+    assert after.keys() == set(ids[1:])
+    fresh = store.place(tmp_path / "fresh")
+    export.codes(index, fresh, store.to)
+    assert after == store.contents(fresh), "as if everything had been exported anew"
+    assert "changed" in json.dumps(after[ids[1]][1])
+
+
+def test_a_table_that_is_there_is_left_alone(store: Store, bits: np.ndarray, tmp_path: Path) -> None:
+    index, path = FlatIndex(Codes.from_bits(bits[:5])), store.place(tmp_path / "store")
+    export.codes(index, path, store.to)
+    before = store.contents(path)
+    with pytest.raises(ValueError, match="already has 'items'"):
+        export.codes(FlatIndex(Codes.from_bits(bits[5:9])), path, store.to)
+    assert store.contents(path) == before
+    export.codes(index, path, store.to, name="others")
+
+
+def test_a_record_without_its_table(store: Store, bits: np.ndarray, tmp_path: Path) -> None:
+    index, record = FlatIndex(Codes.from_bits(bits[:5])), tmp_path / "exported.oh"
+    export.codes(index, store.place(tmp_path / "first"), store.to, since=record)
+    before = record.read_bytes()
+    index.remove([3])
+    with pytest.raises(ValueError, match="has no 'items' to update"):
+        export.codes(index, store.place(tmp_path / "second"), store.to, since=record)
+    assert record.read_bytes() == before, "what was not written is not recorded"

@@ -61,6 +61,17 @@ def learn(
     ------
     InvalidInput
         If a row is not valid. Rows of earlier blocks stay learned.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from onlinehash import LiveIndex, feedback
+    >>> index = LiveIndex(n_bits=16, embed="lexical:32")
+    >>> _ = index.add_texts(["a warm day", "a cold day", "a red car"])
+    >>> row = '{"query": "heat", "shown": [1, 0], "clicked": [0]}'
+    >>> _ = Path("clicks.jsonl").write_text(row)
+    >>> feedback.learn(index, "clicks.jsonl").pairs
+    2
     """
     if not index.supports(Capability.POSITIONS):
         raise NotSupported(

@@ -157,7 +157,8 @@ def load(name: str) -> Embedding:
 
     Examples
     --------
-    >>> load("lexical:256").n_features
+    >>> from onlinehash import embed
+    >>> embed.load("lexical:256").n_features
     256
     """
     kind, _, what = name.partition(":")

@@ -89,7 +89,6 @@ class Connections:
             raise InvalidInput(f"{self._folder} is closed; open it again.")
         if self.is_inherited:
             raise InvalidInput(
-                expected=f"the process that opened {self._folder}",
-                got="a fork of it",
-                hint="open it again with read_only=True",
+                f"another process opened {self._folder}, of which this one is a fork; open it again with "
+                "read_only=True."
             )

@@ -24,6 +24,8 @@ from onlinehash.stores.milvus import embedded
 MOST = 16_384
 #: Rows and bytes that one request brings to Milvus; a cluster takes 64 MB.
 _ROWS, _BYTES = 5_000, 8 << 20
+#: Bytes that an answer may have, a quarter of what a cluster gives.
+ANSWER_BYTES = 16 << 20
 #: Rows that one request asks for when they may be large.
 PAGE = 1_000
 #: Seconds that a request may take, and that a connection may take.

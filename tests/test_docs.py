@@ -40,7 +40,17 @@ def test_python_of_a_page_runs(page, tmp_path, monkeypatch):
         exec(compile(block, f"{page.name}, block {number}", "exec"), namespace)
 
 
-ROOMS = [onlinehash, onlinehash.datasets, onlinehash.evaluate, onlinehash.refresh, onlinehash.streams, bulk, parallel]
+ROOMS = [
+    onlinehash,
+    onlinehash.datasets,
+    onlinehash.embed,
+    onlinehash.evaluate,
+    onlinehash.feedback,
+    onlinehash.refresh,
+    onlinehash.streams,
+    bulk,
+    parallel,
+]
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda m: m.__name__)

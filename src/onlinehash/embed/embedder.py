@@ -64,7 +64,7 @@ class Embedding:
         if isinstance(model, type | str) or not callable(encode):
             raise InvalidInput(
                 expected="an embedder, an object with encode(texts) or a function",
-                got=f"{checks.shown(model)}",
+                got=checks.shown(model),
                 hint="embed.load makes one of a name",
             )
         self.model, self._encode = model, encode
@@ -130,7 +130,7 @@ class Embedding:
         return checks.finite(X, f"what the embedder {self.name!r} made")
 
     def _refused(self, got: str) -> InvalidInput:
-        return InvalidInput(expected=f"the embedder {self.name!r} to give a vector for each text", got=f"{got}")
+        return InvalidInput(expected=f"the embedder {self.name!r} to give a vector for each text", got=got)
 
     def __repr__(self) -> str:
         return f"Embedding({self.name!r})"
@@ -175,7 +175,7 @@ def load(name: str) -> Embedding:
             raise InvalidInput(f"sentence-transformers cannot load {what!r}: {checks.shown(error)}.") from None
     if not (kind and what):
         raise InvalidInput(
-            expected="an embedder such as lexical, sentence-transformers:NAME or module:function", got=f"{name!r}"
+            expected="an embedder such as lexical, sentence-transformers:NAME or module:function", got=repr(name)
         )
     return Embedding(_imported(name, kind, what), name)
 
@@ -211,11 +211,11 @@ def resumed(given: Embedding | None, stored: dict[str, Any] | None, n_features: 
 def checked(texts: Any) -> list[str]:
     """Texts as a list of them."""
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
-        raise InvalidInput(expected="a list of texts", got=f"{checks.shown(texts)}")
+        raise InvalidInput(expected="a list of texts", got=checks.shown(texts))
     found = list(texts)
     for text in found:
         if not isinstance(text, str):
-            raise InvalidInput(expected="texts", got=f"{checks.shown(text)}")
+            raise InvalidInput(expected="texts", got=checks.shown(text))
     return [str(text) for text in found]  # without NumPy's own kind of them
 
 

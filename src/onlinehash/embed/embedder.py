@@ -63,8 +63,9 @@ class Embedding:
         encode = getattr(model, "encode", model)
         if isinstance(model, type | str) or not callable(encode):
             raise InvalidInput(
-                f"expected an embedder, an object with encode(texts) or a function, got {checks.shown(model)}; "
-                "embed.load makes one of a name."
+                expected="an embedder, an object with encode(texts) or a function",
+                got=checks.shown(model),
+                hint="embed.load makes one of a name",
             )
         self.model, self._encode = model, encode
         self.name = name or _name_of(model)
@@ -129,7 +130,7 @@ class Embedding:
         return checks.finite(X, f"what the embedder {self.name!r} made")
 
     def _refused(self, got: str) -> InvalidInput:
-        return InvalidInput(f"expected the embedder {self.name!r} to give a vector for each text, got {got}.")
+        return InvalidInput(expected=f"the embedder {self.name!r} to give a vector for each text", got=got)
 
     def __repr__(self) -> str:
         return f"Embedding({self.name!r})"
@@ -175,7 +176,7 @@ def load(name: str) -> Embedding:
             raise InvalidInput(f"sentence-transformers cannot load {what!r}: {checks.shown(error)}.") from None
     if not (kind and what):
         raise InvalidInput(
-            f"expected an embedder such as lexical, sentence-transformers:NAME or module:function, got {name!r}."
+            expected="an embedder such as lexical, sentence-transformers:NAME or module:function", got=repr(name)
         )
     return Embedding(_imported(name, kind, what), name)
 
@@ -211,11 +212,11 @@ def resumed(given: Embedding | None, stored: dict[str, Any] | None, n_features: 
 def checked(texts: Any) -> list[str]:
     """Texts as a list of them."""
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
-        raise InvalidInput(f"expected a list of texts, got {checks.shown(texts)}.")
+        raise InvalidInput(expected="a list of texts", got=checks.shown(texts))
     found = list(texts)
     for text in found:
         if not isinstance(text, str):
-            raise InvalidInput(f"expected texts, got {checks.shown(text)}.")
+            raise InvalidInput(expected="texts", got=checks.shown(text))
     return [str(text) for text in found]  # without NumPy's own kind of them
 
 

@@ -41,7 +41,7 @@ def with_texts(payloads: Any, texts: Any) -> list[Any]:
     checks.same_length("payloads", len(given), len(found), "texts")
     for payload in given:
         if payload is not None and not isinstance(payload, dict):
-            raise InvalidInput(f"expected a dict or None for each payload, got {checks.shown(payload)}.")
+            raise InvalidInput(expected="a dict or None for each payload", got=checks.shown(payload))
     return [{FIELD: text} | (payload or {}) for text, payload in zip(found, given, strict=True)]
 
 

@@ -84,7 +84,7 @@ class Access:
             raise InvalidInput(
                 expected="a token of 8 to 512 visible ASCII characters",
                 got=f"{len(self.token)} characters",
-                hint="generate one with: openssl rand -hex 32",
+                hint="`openssl rand -hex 32` generates one",
             )
         if self.token is not None and " " in self.token:
             raise InvalidInput("the token contains spaces; remove them.")

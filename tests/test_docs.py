@@ -80,7 +80,17 @@ def test_output_is_compared():
     assert not alike("0.90", "0.90 right")
 
 
-ROOMS = [onlinehash, onlinehash.datasets, onlinehash.evaluate, onlinehash.refresh, onlinehash.streams, bulk, parallel]
+ROOMS = [
+    onlinehash,
+    onlinehash.datasets,
+    onlinehash.embed,
+    onlinehash.evaluate,
+    onlinehash.feedback,
+    onlinehash.refresh,
+    onlinehash.streams,
+    bulk,
+    parallel,
+]
 
 
 @pytest.mark.parametrize("room", ROOMS, ids=lambda m: m.__name__)

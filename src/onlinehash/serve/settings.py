@@ -37,6 +37,8 @@ class Limits:
     k: int = _limit(10_000, "results of one query")
     ids: int = _limit(100_000, "ids of one request")
     hits: int = _limit(1_000_000, "results of one response")
+    text: int = _limit(65_536, "characters of one text")
+    texts: int = _limit(20_000, "texts that wait to be embedded")
     queue: int = _limit(1_024, "waiting changes")
     queue_bytes: int = _limit(256 * MIB, "bytes of the bodies of waiting changes")
     reads: int = _limit(256, "waiting finds, and searches with a filter or for many queries")

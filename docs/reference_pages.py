@@ -65,9 +65,10 @@ def script_pages(folder: Path) -> dict[str, str]:
 def script_page(script: str, printed: str) -> str:
     """A script as a page: its docstring, then its numbered comments as text and what is between them as code."""
     docstring = ast.get_docstring(ast.parse(script)) or ""
-    title, _, words = docstring.partition("\n")
+    first, _, words = docstring.partition("\n")
+    title, _, about = first.partition(": ")
     body = script.partition('"""')[2].partition('"""')[2] if docstring else script
-    parts = [f"# {title.rstrip('.')}", words.strip()]
+    parts = [f"# {title.rstrip('.')}", about[:1].upper() + about[1:], words.strip()]
     for code, comment in re.findall(
         r"(.*?)(^# \d+\. [^\n]*\n(?:^#[^\n]*\n)*|\Z)", body, flags=re.MULTILINE | re.DOTALL
     ):

@@ -116,7 +116,7 @@ def test_a_script_becomes_a_page() -> None:
     script = head + "# 1. Numbers. Any will\n#    do.\nx = 1\n\n# 2. The sum.\nprint(x)\n"
     page = reference_pages.script_page(script, "1\n")
     assert page == (
-        "# Sums: how to add\n\nIt is quick.\n\n```python\nimport math\n```\n\n## Numbers\n\nAny will do.\n\n"
+        "# Sums\n\nHow to add.\n\nIt is quick.\n\n```python\nimport math\n```\n\n## Numbers\n\nAny will do.\n\n"
         "```python\nx = 1\n```\n\n## The sum\n\n```python\nprint(x)\n```\n\n## What it prints\n\n```text\n1\n```\n"
     )
 

@@ -62,9 +62,11 @@ _ROOMS = {
     "bulk": "onlinehash.bulk",
     "datasets": "onlinehash.datasets",
     "distributed": "onlinehash.distributed",
+    "embed": "onlinehash.embed",
     "errors": "onlinehash.errors",
     "evaluate": "onlinehash.evaluate",
     "export": "onlinehash.export",
+    "feedback": "onlinehash.feedback",
     "parallel": "onlinehash.parallel",
     "refresh": "onlinehash.live.policies",
     "serve": "onlinehash.serve",
@@ -106,9 +108,11 @@ __all__ = [
     "bulk",
     "connect",
     "datasets",
+    "embed",
     "errors",
     "evaluate",
     "export",
+    "feedback",
     "load",
     "parallel",
     "refresh",
@@ -119,7 +123,7 @@ __all__ = [
 _NEED_EXTRAS = ("MilvusIndex", "PostgresIndex")  # not in __all__, so that `import *` works without their databases
 
 if TYPE_CHECKING:
-    from onlinehash import bulk, datasets, errors, evaluate, export, parallel, serve, streams
+    from onlinehash import bulk, datasets, embed, errors, evaluate, export, feedback, parallel, serve, streams
     from onlinehash.client import connect
     from onlinehash.codes import Codes
     from onlinehash.features import RbfAnchors

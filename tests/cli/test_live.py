@@ -14,7 +14,7 @@ from onlinehash.errors import InvalidInput
 from tests.cli.running import Data, done, refused
 
 DATA = Data.make(80)
-DOCUMENT = Path(__file__).parents[2] / "docs" / "command-line.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
 
 
 def facts_of(path: Path) -> dict[str, str]:

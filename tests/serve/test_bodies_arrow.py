@@ -77,7 +77,7 @@ def test_columns_are_fields_and_the_rest_are_query_parameters():
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ({"vectors": LISTS, "k": [1, 2]}, "expected some of the columns ids, vectors, payloads, each once"),
+        ({"vectors": LISTS, "k": [1, 2]}, "expected some of the columns ids, vectors, texts, payloads, each once"),
         ({"vectors": [1.0, 2.0]}, "expected lists of numbers in the column vectors, got 'double'"),
         ({"vectors": [["a"], ["b"]]}, "expected lists of numbers in the column vectors"),
         ({"vectors": [[[1.0]], [[2.0]]]}, "expected lists of numbers in the column vectors"),
@@ -92,7 +92,7 @@ def test_columns_are_fields_and_the_rest_are_query_parameters():
         ({"vectors": LISTS, "payloads": ["{}", "{"]}, "expected a JSON object for each payload, got '{'"),
         ({"vectors": LISTS, "payloads": ["{}", "[]"]}, r"expected a JSON object for each payload, got '\[\]'"),
         ({"vectors": LISTS, "payloads": ["{}", '{"x": 1, "x": 2}']}, "the field 'x' occurs twice"),
-        ({"ids": [1, 2]}, "the field vectors is missing"),
+        ({"ids": [1, 2]}, "expected one of vectors or texts, got none of them"),
         ({"vectors": LISTS.slice(0, 0)}, "the Arrow stream has no rows"),
     ],
 )

@@ -21,7 +21,7 @@ from onlinehash.serve.bodies.shapes import JSON, Labelled, Lesson, NewItems, Que
 from onlinehash.serve.errors import BadRequest, TooLarge, UnsupportedMediaType, document
 from tests.serve.hostile import LIMITS, mutated, outcome, peak
 
-ASKED = "expected one of vector or vectors or id or ids or code or codes"
+ASKED = "expected one of vector or vectors or text or texts or id or ids or code or codes"
 RAGGED = "got rows of unequal length."
 SOUND = [json.dumps(shape.example).encode() for shape in shapes.SHAPES] + [
     b'{"vectors": [[1, 2.5e-3], [-0, 3]], "payloads": [{"a": ["\\u00e9", null]}, null], "ids": ["x", "y"]}',
@@ -119,7 +119,8 @@ def test_what_is_sound_passes():
         (Query, [], "expected an object as the body, got a list."),
         (Query, {}, f"{ASKED}, got none of them."),
         (Query, {"id": 1, "code": "ff"}, f"{ASKED}, got id and code."),
-        (Lesson, {"a": [1], "similar": True}, "expected one of a and b or id_a and id_b, got a."),
+        (Lesson, {"a": [1], "similar": True}, "expected one of a and b or id_a and id_b or text_a and id_b or text_a "
+         "and text_b, got a."),
         (shapes.Ids, {}, "the field ids is missing; the fields are ids."),
         (shapes.Ids, {"ids": [], "x\n": 1}, "the field 'x\\n' is unknown; the fields are ids."),
         (NewItems, {"vectors": [[1, 2], [3]]}, f"expected a rectangular array for vectors, {RAGGED}"),

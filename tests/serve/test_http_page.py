@@ -1,4 +1,4 @@
-"""docs/http.md: every curl line works, every route has one, every status and limit is on the page."""
+"""docs/reference/http.md: every curl line works, every route has one, every status and limit is on the page."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ from onlinehash.serve.settings import Limits
 from tests.needs import missing
 from tests.serve.services import SECONDS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "http.md").read_text()
 SERVED = "127.0.0.1:8000"
 DEMO = "127.0.0.1:8001"
+TEXTS = "127.0.0.1:8002"
 LINES = [
     line
     for block in re.findall(r"^```console\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
     for line in re.findall(r"^\$ (.*)$", block, flags=re.MULTILINE)
 ]
 START = next(line for line in LINES if line.startswith("onlinehash serve items --bits"))
-ASKED = [line for line in LINES if re.match("curl .*(8000|8001)|python -c", line) and "192.0.2.1" not in line]
+START_TEXTS = next(line for line in LINES if line.startswith("onlinehash serve notes --embed"))
+ASKED = [line for line in LINES if re.match("curl .*(8000|8001|8002)|python -c", line) and "192.0.2.1" not in line]
 JSON_NOT_EXPECTED = ("--output", "/metrics", "/events", "python -c")
 
 
@@ -61,7 +63,14 @@ def services(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running
     assert [served.stop(), demo.stop()] == [0, 0]
 
 
-def test_every_line_works(services: tuple[Running, Running, Path]) -> None:
+@pytest.fixture(scope="module")
+def texts(services: tuple[Running, Running, Path]) -> Iterator[Running]:
+    running = Running(START_TEXTS, services[2])
+    yield running
+    assert running.stop() == 0
+
+
+def test_every_line_works(services: tuple[Running, Running, Path], texts: Running) -> None:
     if shutil.which("curl") is None:
         missing("curl")
     served, demo, folder = services
@@ -69,6 +78,7 @@ def test_every_line_works(services: tuple[Running, Running, Path]) -> None:
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for line in ASKED:
         local = line.replace(SERVED, f"127.0.0.1:{served.port}").replace(DEMO, f"127.0.0.1:{demo.port}")
+        local = local.replace(TEXTS, f"127.0.0.1:{texts.port}")
         local = local.replace("curl ", "curl --silent --show-error --fail-with-body ", 1)
         done = subprocess.run(
             ["bash", "-c", local], cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False

@@ -135,3 +135,20 @@ def test_what_needs_a_folder_is_refused_before_anything_is_opened(option: list[s
     code, message = refused("serve", "postgresql://nobody@127.0.0.1:1/none", "--port", "0", *option)
     assert code == 2
     assert f"{[word for word in option if word.startswith('--')][-1]} needs a folder" in message
+
+
+def test_texts_and_clicks_are_loaded_into_an_index(stock_home: Home, tmp_path: Path) -> None:
+    home = stock_home
+    PostgresIndex.create(home.address, refresh=refresh.by_hand(), n_bits=16, schema=home.schema).close()
+    where = (home.address, "--schema", home.schema)
+    items, log = tmp_path / "items.jsonl", tmp_path / "log.jsonl"
+    items.write_text('{"id": 3, "text": "open a file"}\n{"id": 4, "text": "close a window"}\n')
+    log.write_text('{"text": "shut the pane", "shown": [3, 4], "clicked": [4]}\n')
+    assert done("load", items, *where, "--embed", "lexical:64", "--json").document["added"] == 2
+    assert done("load", items, *where, "--json").document["added"] == 0
+    assert done("search", *where, "--text", "opening files", "-k", 1, "--json").document["ids"] == [3]
+    learned = done("learn", "--clicks", log, "--index", *where, "--json").document
+    assert (learned["rows"], learned["pairs"]) == (1, 2)
+    assert done("search", *where, "--text", "shut the pane", "-k", 1, "--json").document["ids"] == [4]
+    _, message = refused("load", items, *where, "--embed", "lexical")
+    assert "holds vectors of the embedder 'lexical:64'" in message

@@ -30,6 +30,15 @@ Format = Annotated[
     typer.Option(help="jsonl, csv, parquet, npz or npy, if the file name does not tell.", show_default=False),
 ]
 Device = Annotated[Literal["cpu", "cuda"], typer.Option(help="Where to search; a CUDA card has to hold all codes.")]
+Schema = Annotated[str | None, typer.Option(help="In PostgreSQL: the schema of the index.", show_default="onlinehash")]
+Embed = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="What makes vectors of texts: lexical, sentence-transformers:MODEL or module:function.",
+        show_default=False,
+    ),
+]
 AnyFormat = Annotated[str | None, typer.Option(help="As for `encode`, or for codes oh or txt.", show_default=False)]
 
 
@@ -89,12 +98,39 @@ def methods(
 @app.command(cls=RepeatedArgument)
 def learn(
     files: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
-            metavar="FILE", help="Files of pairs or of labelled vectors; - is standard input.", show_default=False
+            metavar="FILE",
+            help="Files of pairs or of labelled vectors; with --index, of clicks, ratings or verdicts on items; - is "
+            "standard input.",
+            show_default=False,
         ),
-    ],
-    output: Annotated[str, typer.Option("--output", "-o", help="Where to save the model.", show_default=False)],
+    ] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Where to save the model.", show_default=False)
+    ] = None,
+    index: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TARGET",
+            help="Instead of saving a model: teach this index, a folder or postgresql://..., each row once.",
+            show_default=False,
+        ),
+    ] = None,
+    clicks: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FILE", help="With --index: a log of what was searched for, shown and clicked.", show_default=False
+        ),
+    ] = None,
+    skip_weight: Annotated[
+        float, typer.Option(min=0, help="With --clicks: what an item counts that was passed over.")
+    ] = 0.5,
+    position_bias: Annotated[
+        float, typer.Option(min=0, max=10, help="With --clicks: how fast attention falls along the list.")
+    ] = 0.0,
+    embed: Embed = None,
+    schema: Schema = None,
     method: Annotated[
         str | None,
         typer.Option(help="A name from `onlinehash methods`.", show_default=RECOMMENDED, autocompletion=_method_names),
@@ -130,10 +166,28 @@ def learn(
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many pairs.", show_default=False)] = None,
     as_json: Json = False,
 ) -> None:
-    """Learn from pairs or labelled vectors and save the model."""
+    """Learn from pairs or labelled vectors and save the model, or teach an index what people clicked."""
     from onlinehash.cli import learn, parameters
 
     choices = parameters.Choices(method, bits, features, seed, settings)
+    files = files or []
+    if index is not None:
+        typed = {"--output": output, "--resume": resume, "--vectors": vectors, "--labels": labels, "--limit": limit}
+        typed |= {f"--{name}": value for name, value in vars(choices).items()} | {"--similar-column": similar_column}
+        if refused := next((name for name, value in typed.items() if value is not None), None):
+            raise InvalidInput(f"{refused} cannot be combined with --index, which has its own learner.")
+        if not files and not clicks:
+            raise InvalidInput("learn --index needs files: --clicks FILE, or files of ratings or verdicts.")
+        from onlinehash.cli import learn_feedback
+
+        learn_feedback.learn(
+            index, schema, [*files, *(clicks or [])], embed, format, skip_weight, position_bias, as_json
+        )
+        return
+    if clicks or embed is not None or schema is not None:
+        raise InvalidInput("--clicks, --embed and --schema need --index TARGET, the index whose items were shown.")
+    if not files or output is None:
+        raise InvalidInput("learn needs files of pairs or labelled vectors, and --output FILE or --index TARGET.")
     learner = parameters.resume(resume, choices) if resume else parameters.make_learner(choices)
     learn.learn(learner, files, output, vectors, labels, format, limit, as_json, similar_column)
 
@@ -211,8 +265,14 @@ def search(
         str, typer.Argument(help="An index that `index` saved, or the folder of a live index.", show_default=False)
     ],
     queries: Annotated[
-        str, typer.Argument(help="A file of vectors or codes; - is standard input.", show_default=False)
-    ],
+        str | None, typer.Argument(help="A file of vectors or codes; - is standard input.", show_default=False)
+    ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(help="Instead of a file: a text to find; the index must hold texts.", show_default=False),
+    ] = None,
+    embed: Embed = None,
+    schema: Schema = None,
     k: Annotated[
         int | None, typer.Option("-k", min=0, help="How many of the nearest to find.", show_default="10")
     ] = None,
@@ -233,6 +293,17 @@ def search(
     """Find the nearest items of an index."""
     from onlinehash.cli import search
 
+    if text is not None:
+        if queries is not None or radius is not None or output != "-" or format is not None:
+            raise InvalidInput("--text cannot be combined with a file of queries, --radius, --output or --format.")
+        from onlinehash.cli import search_text
+
+        search_text.search_text(index, schema, text, search.NEIGHBOURS if k is None else k, embed, as_json)
+        return
+    if queries is None:
+        raise InvalidInput("search needs a file of vectors or codes, or --text TEXT.")
+    if embed is not None or schema is not None:
+        raise InvalidInput("--embed and --schema need --text TEXT.")
     search.search(index, queries, k, radius, codes, jobs, device, output, format, as_json)
 
 
@@ -426,6 +497,48 @@ def plan(
 
 
 @app.command()
+def load(
+    file: Annotated[
+        str,
+        typer.Argument(help="Items: Parquet, JSON lines or csv; - is standard input.", show_default=False),
+    ],
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="The folder of a live index, created if it does not exist, or postgresql://...", show_default=False
+        ),
+    ],
+    id: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column of ids.", show_default="id, or numbered automatically"),
+    ] = None,
+    text: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="The column of texts.", show_default="text, if there is one")
+    ] = None,
+    vector: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="The column of vectors.", show_default="vector, embedding or x, or made of the texts"
+        ),
+    ] = None,
+    embed: Embed = None,
+    schema: Schema = None,
+    method: NewMethod = None,
+    bits: NewBits = None,
+    features: NewFeatures = None,
+    seed: NewSeed = None,
+    settings: NewSettings = None,
+    format: Format = None,
+    as_json: Json = False,
+) -> None:
+    """Add items of a file to an index; a run that was interrupted is repeated, and goes on."""
+    from onlinehash.cli import load, parameters
+
+    options = load.Options(file, target, schema, id, text, vector, embed, format)
+    load.load(options, parameters.Choices(method, bits, features, seed, settings), as_json)
+
+
+@app.command()
 def consume(
     source: Annotated[
         str,
@@ -439,9 +552,7 @@ def consume(
             help="The folder of a live index, created if it does not exist, or postgresql://...", show_default=False
         ),
     ],
-    schema: Annotated[
-        str | None, typer.Option(help="In PostgreSQL: the schema of the index.", show_default="onlinehash")
-    ] = None,
+    schema: Schema = None,
     batch: Annotated[int, typer.Option(min=1, max=100_000, help="Messages per batch.")] = 500,
     until_empty: Annotated[bool, typer.Option("--until-empty", help="Stop when no messages are left.")] = False,
     name: Annotated[

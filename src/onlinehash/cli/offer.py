@@ -6,7 +6,7 @@ import sys
 
 import typer
 
-OFFER = "Search and teach it yourself, in a browser: {} serve --demo"
+OFFER = "Search and teach it yourself, in a browser: {0} serve --demo; or texts: {0} serve --demo text"
 
 
 def page() -> None:

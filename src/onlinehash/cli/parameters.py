@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 
 if TYPE_CHECKING:
+    from onlinehash.embed.embedder import Embedding
     from onlinehash.index.api import Policy, VectorIndex
     from onlinehash.live.index import LiveIndex
 
@@ -60,6 +63,7 @@ def open_index(
     policy: Policy | None = None,
     sync: str = "full",
     device: str | None = None,
+    embed: Embedding | None = None,
 ) -> VectorIndex:
     """The index that a command changes: in PostgreSQL, or in a folder, where a new one is made if there is none."""
     typed = [name for name, value in vars(choices).items() if value is not None]
@@ -68,12 +72,12 @@ def open_index(
             raise InvalidInput(f"--{typed[0]} is not allowed here: the index in PostgreSQL already has its learner.")
         from onlinehash.stores.postgres.index import PostgresIndex
 
-        return PostgresIndex.open(target, policy, schema=schema or "onlinehash", background=True)
+        return PostgresIndex.open(target, policy, schema=schema or "onlinehash", background=True, embed=embed)
     if schema is not None:
         raise InvalidInput("--schema needs an address postgresql://..., got a folder.")
     if "://" in target:
         raise InvalidInput("expected a folder or an address postgresql://... to write to, got another address.")
-    return make_index(choices, target, policy, sync, device)
+    return make_index(choices, target, policy, sync, device, embed)
 
 
 def make_index(
@@ -82,6 +86,7 @@ def make_index(
     policy: Policy | None = None,
     sync: str = "full",
     device: str | None = None,
+    embed: Embedding | None = None,
 ) -> LiveIndex:
     """The index in a folder, or a new one there; without a folder, one in memory.
 
@@ -93,9 +98,20 @@ def make_index(
 
     if folder is not None and choices.method is None and Storage.exists(folder):
         if all(value is None for value in vars(choices).values()):
-            return LiveIndex.open(folder, policy, background=True, sync=sync, device=device)
+            return LiveIndex.open(folder, policy, background=True, sync=sync, device=device, embed=embed)
         choices = replace(choices, method=Storage.method(folder))
-    return LiveIndex(make_learner(choices), policy, path=folder, background=True, sync=sync, device=device)
+    return LiveIndex(make_learner(choices), policy, path=folder, background=True, sync=sync, device=device, embed=embed)
+
+
+def load_embedder(name: str | None) -> Embedding | None:
+    """The embedder of a name; a module may be in the folder in which the command runs."""
+    if name is None:
+        return None
+    from onlinehash import embed
+
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return embed.load(name)
 
 
 def resume(path: str, choices: Choices) -> Learner:

@@ -114,9 +114,9 @@ def _service(options: Options, choices: parameters.Choices, limits: Limits) -> S
     from onlinehash.serve.service import Service
 
     if options.demo:
-        from onlinehash.serve.demo import digits_service
+        from onlinehash.serve import demo
 
-        return digits_service(limits=limits, seed=0)
+        return (demo.text_service if options.target == "text" else demo.digits_service)(limits=limits, seed=0)
     found = None if options.pictures is None else pictures.parse(options.pictures)
     # Before the index: a file that cannot be read leaves no folder behind.
     held_out = None if options.held_out is None else _held_out(options.held_out)
@@ -143,12 +143,13 @@ def _index(options: Options, choices: parameters.Choices) -> VectorIndex:
     """The index in the folder or in PostgreSQL, or a new one."""
     from onlinehash.live.index import LiveIndex
 
+    embed = parameters.load_embedder(options.embed)
     if options.read_only:
-        return LiveIndex.open(options.target, read_only=True, device=options.device)
+        return LiveIndex.open(options.target, read_only=True, device=options.device, embed=embed)
     policy = None if options.refresh is None else _policy(options.refresh)
     if options.memory:
-        return parameters.make_index(choices, None, policy, options.sync, options.device)
-    return parameters.open_index(options.target, options.schema, choices, policy, options.sync, options.device)
+        return parameters.make_index(choices, None, policy, options.sync, options.device, embed)
+    return parameters.open_index(options.target, options.schema, choices, policy, options.sync, options.device, embed)
 
 
 def _policy(text: str) -> Policy:

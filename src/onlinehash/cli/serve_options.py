@@ -10,6 +10,9 @@ import typer
 from onlinehash.cli.options import flag, is_postgres, marked
 from onlinehash.errors import InvalidInput
 
+#: What may follow --demo, in place of a folder; `items` is what is there where nothing is said.
+DEMOS = ("items", "digits", "text")
+
 FOLDER, MEMORY, DEMO, POSTGRES = "a folder", "--memory", "--demo", "PostgreSQL"
 
 
@@ -41,7 +44,11 @@ class Options:
     ] = None
     memory: Annotated[bool, typer.Option("--memory", help="Keep everything in memory.")] = False
     demo: Annotated[
-        bool, typer.Option("--demo", help="Serve handwritten digits, with a simulated teacher to start and pause.")
+        bool,
+        typer.Option(
+            "--demo",
+            help="Serve handwritten digits, or texts (--demo text), with a simulated teacher to start and pause.",
+        ),
     ] = False
     host: Annotated[
         str, typer.Option(help="Where to listen; hosts other than loopback need a token."), ForReaders()
@@ -113,6 +120,16 @@ class Options:
         typer.Option("--compare", help="Run other methods on the same items and pairs, for comparison on the page."),
         Writing(),
     ] = False
+    embed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What makes vectors of texts: lexical, sentence-transformers:MODEL or module:function.",
+            show_default=False,
+        ),
+        Only((FOLDER, MEMORY, POSTGRES)),
+        ForReaders(),
+    ] = None
     readers: Annotated[
         int,
         typer.Option(min=0, max=64, metavar="N", help="Additional processes that answer searches."),
@@ -126,7 +143,7 @@ class Options:
     limit: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=VALUE", help="One of the limits that docs/http.md lists, such as batch=1000; repeatable.",
+            metavar="NAME=VALUE", help="One of the limits that /v1/about lists, such as batch=1000; repeatable.",
             show_default=False,
         ),
         ForReaders(),
@@ -154,6 +171,8 @@ class Options:
         """Refuse options that contradict each other."""
         if self.demo and self.memory:
             raise InvalidInput("--demo brings its own items and cannot be combined with --memory.")
+        if self.demo and self.target not in DEMOS:
+            raise InvalidInput(f"there is no demo {self.target!r}; use --demo (digits) or --demo text.")
         for name, only in marked(Options, Only).items():
             if self.is_given(name) and self.kind not in only.targets:
                 raise InvalidInput(f"{flag(name)} needs {' or '.join(only.targets)}, not {self.kind}.")

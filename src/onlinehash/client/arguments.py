@@ -6,6 +6,7 @@ Vectors stay float32 or become float64, as in `LiveIndex`; the service checks th
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike
 from onlinehash import checks
 from onlinehash.arraylike import VectorLike, as_array
 from onlinehash.codes import Codes, check_same_width
+from onlinehash.embed.embedder import checked
 from onlinehash.errors import InvalidInput
 from onlinehash.index import api as index
 from onlinehash.index import keys
@@ -64,6 +66,12 @@ def payloads(given: index.Payloads | None, n: int) -> list[index.Payload | None]
     if given is None:
         return None
     return [None if text is None else _unicode(json.loads(text), "payloads") for text in Payloads.checked(given, n)]
+
+
+def texts(given: Sequence[str]) -> list[str]:
+    """Texts, which can be sent."""
+    found: list[str] = _unicode(checked(given), "texts")
+    return found
 
 
 def where(given: index.Where | None) -> index.Where | None:

@@ -34,6 +34,7 @@ from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.update import Updates
 from onlinehash.live.queries import VectorKind, to_find, to_rerank
+from onlinehash.live.texts import no_embedder, several, with_texts
 
 #: Attempts at a call of several requests, if others change the index between them.
 ATTEMPTS = 8
@@ -443,7 +444,7 @@ class RemoteIndex(VectorIndex):
         """Teach what a person clicked among the items shown for a query, which is an item's id or a vector.
 
         Items that were clicked are similar to it. Those shown above a click and not clicked are not, with
-        `skip_weight`. docs/http.md has the rule.
+        `skip_weight`. docs/reference/http.md has the rule.
         """
         body: dict[str, Any] = {"shown": arguments.listed(shown), "clicked": arguments.listed(clicked)}
         if isinstance(query, str | int | np.integer):
@@ -457,6 +458,41 @@ class RemoteIndex(VectorIndex):
 
     def flush(self) -> None:
         self._connection.change("POST", "/v1/flush", {})
+
+    # ------------------------------------------------------------------------------------------------ texts
+
+    def add_texts(self, texts: Any, ids: Any = None, payloads: Any = None) -> np.ndarray:
+        sent = self._texts(texts)
+        body: dict[str, Any] = {"texts": sent, "ids": None if ids is None else arguments.listed(ids)}
+        if payloads is not None:  # the service adds the texts to them
+            body["payloads"] = arguments.payloads(with_texts(payloads, sent), len(sent))
+        return self._as_ids(self._connection.change("POST", "/v1/items", body, len(sent))["ids"])
+
+    def find_text(self, texts: Any, k: int = 10, where: Any = None, *, payloads: bool = False) -> Hits:
+        return self._hits(self._ask_texts("/v1/find", texts, k, where, payloads), np.float32)
+
+    def search_text(self, texts: Any, k: int = 10, where: Any = None, *, payloads: bool = False) -> Hits:
+        return self._hits(self._ask_texts("/v1/search", texts, k, where, payloads))
+
+    def learn_text(self, text: Any, ids: Any, similar: Any, sample_weight: Any = None) -> Updates:
+        names = arguments.listed(ids)
+        n = len(names)
+        labels = arguments.labels_of_pairs(several(similar, n), several(sample_weight, n), n)
+        body = {"text_a": self._texts([text]) * n, "id_b": names} | labels
+        return self._updates(self._connection.change("POST", "/v1/learn", body, n))
+
+    def _ask_texts(self, path: str, texts: Any, k: int, where: Any, payloads: bool) -> dict[str, Any]:
+        sent = self._texts([texts] if isinstance(texts, str) else texts)
+        checks.parameters("find", {"k": k}, {"k": checks.integer(0)})
+        asked: dict[str, Any] = {"text": sent[0]} if isinstance(texts, str) else {"texts": sent}
+        asked |= {"k": self._within_limits(k), "where": arguments.where(where), "payloads": bool(payloads)}
+        answer: dict[str, Any] = self._connection.ask(path, asked, len(sent))
+        return answer
+
+    def _texts(self, texts: Any) -> list[str]:
+        if self._connection.about.get("embed") is None:
+            raise no_embedder()
+        return arguments.texts(texts)
 
     def _updates(self, answer: dict[str, Any]) -> Updates:
         return answers.updates_of(answer, self.n_models * self.n_bits, self._method._per_model)

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from onlinehash import checks
 from onlinehash.arraylike import VectorLike
 from onlinehash.codes import Codes
+from onlinehash.embed.embedder import Embedding
 from onlinehash.errors import NotSupported
 from onlinehash.index.hits import Hits
 from onlinehash.learners.base import Learner
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 Id: TypeAlias = int | str
 Payload: TypeAlias = dict[str, Any]
 Payloads: TypeAlias = Sequence[Payload | None] | Payload
+Texts: TypeAlias = str | Sequence[str]
 Vectors: TypeAlias = VectorLike
 Queries: TypeAlias = VectorLike | Codes
 Where: TypeAlias = Mapping[str, Any]
@@ -418,8 +420,8 @@ class VectorIndex(ABC):
         k : int, default=10
             Fewer are found where there are not as many items.
         where : dict, optional
-            A filter on payloads, such as `{"colour": "red", "price": {"<": 5}}`; docs/live-index.md lists all
-            conditions.
+            A filter on payloads, such as `{"colour": "red", "price": {"<": 5}}`; docs/how-to/filter.md
+            lists all conditions.
         payloads : bool, default=False
             Whether to return the payloads of the items too. That of an item which is removed meanwhile is None.
 
@@ -694,6 +696,143 @@ class VectorIndex(ABC):
         Examples
         --------
         >>> index.flush()
+        """
+
+    # ------------------------------------------------------------------------------------------------ texts
+
+    @property
+    def embedder(self) -> Embedding | None:
+        """What makes vectors of texts here; None if texts must come as vectors, or if a service embeds them."""
+        return None
+
+    @abstractmethod
+    def add_texts(
+        self, texts: Sequence[str], ids: ArrayLike | None = None, payloads: Payloads | None = None
+    ) -> NDArray[Any]:
+        """Add new items, whose vectors the index's embedder makes of their texts.
+
+        Parameters
+        ----------
+        texts : list of str
+        ids : sequence of int or str, optional
+            As in `add`.
+        payloads : list of dict or None, optional
+            As in `add`; the text is kept in their field `text`, unless they have one.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            The ids.
+
+        Raises
+        ------
+        NotSupported
+            If the index has no embedder.
+        InvalidInput
+            As in `add`.
+
+        Examples
+        --------
+        >>> notes = LiveIndex(n_bits=16, embed="lexical")
+        >>> notes.add_texts(["open a file", "close a window"])
+        array([0, 1])
+        >>> notes.get(1).payload
+        {'text': 'close a window'}
+        """
+
+    @abstractmethod
+    def find_text(self, texts: Texts, k: int = 10, where: Where | None = None, *, payloads: bool = False) -> Hits:
+        """Find the k nearest items of a text, or of each of several, as `find` does.
+
+        Parameters
+        ----------
+        texts : str, or list of str
+        k : int, default=10
+        where : dict, optional
+            A filter on payloads, as in `search`.
+        payloads : bool, default=False
+            Whether to return the payloads of the items too, as in `search`.
+
+        Returns
+        -------
+        Hits
+            `ids` and `distances` of shape (k,) for one text, (n, k) for several, the nearest first.
+
+        Raises
+        ------
+        NotSupported
+            If the index has no embedder.
+        NotReady, InvalidInput
+            As in `find`.
+
+        Examples
+        --------
+        >>> notes = LiveIndex(n_bits=16, embed="lexical")
+        >>> _ = notes.add_texts(["open a file", "close a window"])
+        >>> notes.find_text("opening files", k=1).ids
+        array([0])
+        """
+
+    @abstractmethod
+    def search_text(self, texts: Texts, k: int = 10, where: Where | None = None, *, payloads: bool = False) -> Hits:
+        """Find the k nearest items of a text, or of each of several, by the Hamming distance of codes, as `search`.
+
+        Returns
+        -------
+        Hits
+
+        Raises
+        ------
+        NotSupported
+            If the index has no embedder.
+        NotReady, InvalidInput
+            As in `search`.
+
+        Examples
+        --------
+        >>> notes = LiveIndex(n_bits=16, embed="lexical")
+        >>> _ = notes.add_texts(["open a file", "close a window"])
+        >>> notes.search_text("close a window", k=1).distances
+        array([0], dtype=int32)
+        """
+
+    @abstractmethod
+    def learn_text(
+        self, text: str, ids: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Updates:
+        """Teach the learner which items are what somebody meant by a text, and which are not.
+
+        Parameters
+        ----------
+        text : str
+            What was searched for.
+        ids : int, str, or sequence of either
+            Items that were found.
+        similar : bool, or +1 or -1, or one for each item
+        sample_weight : float, or one for each item, optional
+
+        Returns
+        -------
+        Updates
+            What each pair of the text and an item did.
+
+        Raises
+        ------
+        NotSupported
+            If the index has no embedder.
+        UnknownId
+            If no item has one of the ids.
+        InvalidInput
+            As in `learn_pairs`.
+
+        Examples
+        --------
+        >>> notes = LiveIndex(n_bits=16, embed="lexical")
+        >>> _ = notes.add_texts(["open a file", "close a window"])
+        >>> len(notes.learn_text("shut the panel", [1, 0], [True, False]))
+        2
+        >>> notes.find_text("shut the panel", k=1).ids
+        array([1])
         """
 
     # ------------------------------------------------------------------------------------------------ refreshing

@@ -15,6 +15,7 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.codes import Codes
 from onlinehash.codes.layout import planes_per_model
+from onlinehash.embed import embedder
 from onlinehash.errors import FormatError, InvalidInput, NotReady, OnlineHashError, StorageError
 from onlinehash.gpu.card import check_device
 from onlinehash.index.api import Capability, Counters, Id, Item, Payload, Policy, Receipt, Version
@@ -90,6 +91,10 @@ class LiveIndex(LearnerIndex):
         for a second one, in which a refresh is made before it is published. It is not kept at the path.
     precision : {"int8", "float16", "float32"}, default="int8"
         How vectors on a disk are also kept in memory once `find` has compared them: one, two or four bytes a value.
+    embed : object with `encode(texts)`, callable, str or None, default=None
+        What makes vectors of texts: a model, or a name such as "lexical" (`onlinehash.embed.load`). The index keeps
+        its name and a fingerprint of its vectors, and refuses another one. None is what a "lexical" index had, or no
+        texts.
 
     Examples
     --------
@@ -139,17 +144,14 @@ class LiveIndex(LearnerIndex):
         n_jobs: int = 1,
         device: str | None = None,
         precision: str = "int8",
+        embed: embedder.Model | str | None = None,
     ) -> None:
         is_given = learner is not None
         learner = learner_for(learner, n_bits)
         if learner.traits.unit == "batch" and path is not None and not hasattr(learner, "n_features_in_"):
-            raise InvalidInput(
-                expected=f"a fitted {type(learner).__name__} for an index on a disk, which then owns it",
-                got="one that has learned nothing",
-                hint="call fit first",
-            )
+            raise InvalidInput(f"an index on a disk needs a fitted {type(learner).__name__}; call fit first.")
         checks.parameters("LiveIndex", {"index": index}, {"index": checks.one_of(None, *KINDS)})
-        self._set_up(refresh, index, background, sync, n_jobs, device, precision)
+        self._set_up(refresh, index, background, sync, n_jobs, device, precision, embed)
         if path is None:
             self._take_over(Snapshot.of_nothing(learner))
         elif Storage.exists(path):
@@ -173,6 +175,7 @@ class LiveIndex(LearnerIndex):
         n_jobs: int = 1,
         device: str | None = None,
         precision: str = "int8",
+        embed: embedder.Model | str | None = None,
     ) -> Self:
         """Open the index at a path, with its own learner and, unless another is given, its own policy.
 
@@ -191,7 +194,7 @@ class LiveIndex(LearnerIndex):
             If it is damaged.
         """
         index = cls.__new__(cls)
-        index._set_up(refresh, None, background, sync, n_jobs, device, precision)
+        index._set_up(refresh, None, background, sync, n_jobs, device, precision, embed)
         index._open(path, read_only, sync, None)
         return index
 
@@ -204,6 +207,7 @@ class LiveIndex(LearnerIndex):
         n_jobs: int,
         device: str | None,
         precision: str,
+        embed: embedder.Model | str | None,
     ) -> None:
         check_device(device)
         checks.parameters(
@@ -220,6 +224,9 @@ class LiveIndex(LearnerIndex):
         self.background, self._n_jobs = background, int(n_jobs)
         self._device, self._precision = device, precision
         self._given_policy, self._given_kind = refresh, kind  # None: the stored ones
+        self._given_embedder = None if embed is None else embedder.of(embed)
+        self._embedder = None
+        self._embedded_by: dict[str, Any] | None = None  # the facts of the one that is kept
         self._storage = None
         self._lock, self._gate = threading.RLock(), threading.RLock()
         self._closed, self._teacher = False, 0
@@ -267,6 +274,7 @@ class LiveIndex(LearnerIndex):
         """Build everything in memory from a snapshot; what is large, before anybody has to wait."""
         learner, settings = contents.learner.keep_metric(), contents.settings
         kind = self._given_kind or settings["index"]
+        embeds = self._embedder_for(settings, VectorKind.of(learner).n_features)
         present = [version.encoder for version in contents.versions if version.serial == settings["serial"]]
         n_bits, n_models, fusion = learner.shape_of_codes
         width = n_models * planes_per_model(n_bits)
@@ -281,6 +289,7 @@ class LiveIndex(LearnerIndex):
                 self._storage.store.adopt(loaded)
             self._learner, self.policy, self._kind = learner, policy or self._policy_for(settings), kind
             self._table = table
+            self._embedder, self._embedded_by = embeds
             self._refresher.forget_pairs()
             self._begin_history(settings, contents.versions)
 
@@ -298,7 +307,18 @@ class LiveIndex(LearnerIndex):
             "serial": self._history.serial,
             "paused": self._history.paused,
             "counters": list(self._history.counters),
-        }
+        } | ({} if self._embedded_by is None else {"embed": self._embedded_by})
+
+    def _embedder_for(
+        self, settings: dict[str, Any], n_features: int
+    ) -> tuple[embedder.Embedding | None, dict[str, Any] | None]:
+        """The embedder that was given, or else a stored name's, and the facts that are kept of the one there was."""
+        stored = settings.get("embed")
+        if stored is not None and stored == self._embedded_by:
+            return self._embedder, stored
+        owner = "this index" if self.path is None else f"the index {self.path}"
+        found = embedder.resumed(self._given_embedder, stored, n_features, owner)
+        return found, stored or (None if found is None else found.facts)
 
     def _policy_for(self, settings: dict[str, Any]) -> Policy:
         """The policy that was given, or else the stored one."""
@@ -308,9 +328,7 @@ class LiveIndex(LearnerIndex):
             if self._is_read_only:
                 return policies.by_hand()  # it is never asked
             raise InvalidInput(
-                expected="a policy, as the one that this index was made with cannot be kept in a file",
-                got="none",
-                hint="give it again by refresh=",
+                "the refresh policy of this index cannot be stored in a file; give it again by refresh=."
             )
         return policies.from_specification(settings["refresh"])
 
@@ -321,16 +339,15 @@ class LiveIndex(LearnerIndex):
     def _check_open(self, writing: bool = False) -> None:
         """Refuse what cannot be done now."""
         if self._closed:
-            raise InvalidInput(expected="an index that is open", got="one that was closed", hint="open it again")
+            raise InvalidInput("the index is closed; open it again.")
         encoder = self._table.view.encoder
         if encoder is not None and getattr(self._learner, "n_features_in_", 0) != encoder.n_features:
             raise InvalidInput(
-                expected=f"the learner of this index to stay with vectors of {encoder.n_features} values",
-                got=f"one that was fitted to {self._vector_kind.n_features}",
-                hint="give it an index of its own",
+                f"the learner was fitted to vectors of {self._vector_kind.n_features} values, and the vectors of this "
+                f"index have {encoder.n_features}; give it an index of its own."
             )
         if writing and self._is_read_only:
-            raise InvalidInput(expected="an index that may be changed", got="one that was opened read-only")
+            raise InvalidInput("the index was opened read-only and cannot be changed.")
         if writing and self._broken:
             with self._lock:
                 self._recover()
@@ -532,9 +549,7 @@ class LiveIndex(LearnerIndex):
         self._check_open(writing=True)
         if self._stored_receipt(key) is not None:
             raise InvalidInput(
-                expected="a key of a change that was not made yet",
-                got=checks.shown(key),
-                hint="receipt(key) tells what came of it",
+                f"the change with key {checks.shown(key)} was made already; receipt(key) has its outcome."
             )
         with self._attachments.announced(Once(self._receipts, key, digest)):
             yield
@@ -660,7 +675,7 @@ class LiveIndex(LearnerIndex):
     def reload(self) -> bool:
         with self._lock:
             if self._storage is None:
-                raise InvalidInput(expected="an index with a path to read again", got="one in memory")
+                raise InvalidInput("an index in memory cannot be reloaded.")
             if self._broken:
                 self._recover()
                 return True
@@ -709,6 +724,7 @@ class LiveIndex(LearnerIndex):
         with self._gate:
             self._table.follow(self._storage.store, found, recoded)
             self._learner, self.policy = learner, policy
+            self._embedder, self._embedded_by = self._embedder_for(settings, VectorKind.of(learner).n_features)
             self._begin_history(settings, versions)
 
     # ------------------------------------------------------------------------------------------------ life
@@ -758,7 +774,5 @@ def learner_for(learner: Learner | None, n_bits: int | None) -> Learner:
             expected="a learner, such as OnlineHashing(n_bits=64), or none and n_bits", got=checks.shown(learner)
         )
     if n_bits is not None:
-        raise InvalidInput(
-            expected="a learner or n_bits", got=f"both: a {type(learner).__name__} has its length of codes already"
-        )
+        raise InvalidInput(f"give a learner or n_bits, not both: a {type(learner).__name__} has its own n_bits.")
     return learner

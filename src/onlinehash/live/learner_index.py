@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from onlinehash.embed.embedder import Embedding
 from onlinehash.index.api import Behind, VectorIndex, Version
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.update import Updates
 from onlinehash.live.queries import VectorKind, listed, rerank
 from onlinehash.live.refresher import Refresh, Refresher, older_version, pairs_behind
+from onlinehash.live.texts import embedded, several, with_texts
 from onlinehash.live.transaction import Transaction
 
 
@@ -32,6 +34,7 @@ class LearnerIndex(VectorIndex):
     _lock: threading.RLock  #: Held by changes and learning, one at a time; see the index for the order of locks.
     _refresher: Refresher
     _teacher: int  #: The thread that may teach the learner, or 0.
+    _embedder: Embedding | None
 
     @abstractmethod
     def _check_open(self, writing: bool = False) -> None:
@@ -123,6 +126,30 @@ class LearnerIndex(VectorIndex):
             yield
         finally:
             self._teacher = before
+
+    # ------------------------------------------------------------------------------------------------ texts
+
+    @property
+    def embedder(self) -> Embedding | None:
+        return self._embedder
+
+    def add_texts(self, texts: Any, ids: Any = None, payloads: Any = None) -> np.ndarray:
+        X = embedded(self, texts)
+        return self.add(ids, X, with_texts(payloads, texts))
+
+    def find_text(self, texts: Any, k: int = 10, where: Any = None, *, payloads: bool = False) -> Hits:
+        return self.find(embedded(self, texts), k, where, payloads=payloads)
+
+    def search_text(self, texts: Any, k: int = 10, where: Any = None, *, payloads: bool = False) -> Hits:
+        return self.search(embedded(self, texts), k, where, payloads=payloads)
+
+    def learn_text(self, text: Any, ids: Any, similar: Any, sample_weight: Any = None) -> Updates:
+        vector = embedded(self, [text])
+        with self._lock:
+            self._check_open(writing=True)
+            B = self._take(listed(ids))
+            A = np.repeat(vector, len(B), axis=0)
+            return self.learn_pairs(A, B, several(similar, len(B)), several(sample_weight, len(B)))
 
     # ------------------------------------------------------------------------------------------------ refreshing
 

@@ -355,7 +355,7 @@ class no_worse:
 
     def __init__(self, policy: Policy, A: Any, B: Any, similar: Any, tolerance: float = 0.0) -> None:
         if not callable(getattr(policy, "due", None)):
-            raise InvalidParameter(f"refresh.no_worse expects a policy with a method due, got {checks.shown(policy)}.")
+            raise InvalidParameter(expected="a policy with a method due for refresh.no_worse", got=checks.shown(policy))
         checks.parameters("refresh.no_worse", {"tolerance": tolerance}, {"tolerance": checks.real(0, 1)})
         A, B = checks.vectors(A, "A"), checks.vectors(B, "B")
         checks.same_length("B", len(B), len(A), "A")

@@ -58,7 +58,7 @@ def no_codes(learner: Learner) -> NotReady:
             learner.snapshot()  # which says what it waits for
         except NotReady as error:
             return error
-    return NotReady(expected="an index with codes to search", got="one that never had an item", hint="add some")
+    return NotReady("the index has no codes yet; add items first.")
 
 
 class ToRerank(NamedTuple):

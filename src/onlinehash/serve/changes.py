@@ -212,15 +212,14 @@ class Changes:
 
     def learn_with_items(
         self,
-        vector: np.ndarray,
+        vectors: np.ndarray,
         ids: list[Id],
         similar: ArrayLike,
         weight: ArrayLike | None,
         request: Retry | None,
         n_bytes: int,
     ) -> Future[Done[Updates]]:
-        """Learn pairs of one vector with items, as they are when the change is made; the outcome is the Updates."""
-        vectors = np.repeat(vector[None], len(ids), axis=0)
+        """Learn pairs of vectors with items, as they are when the change is made; the outcome is the Updates."""
         return self._learn(lambda index: (vectors, index.vectors_of(ids)), similar, weight, request, n_bytes)
 
     def _learn(

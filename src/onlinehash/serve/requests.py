@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope
 
 from onlinehash.errors import UnknownId
+from onlinehash.live.texts import no_embedder
 from onlinehash.serve.bodies.parser import read
 from onlinehash.serve.bodies.shapes import Shape
 from onlinehash.serve.changes import Retry
@@ -57,8 +58,11 @@ async def parsed(request: Request, service: Service, shape: type[S]) -> tuple[S,
     data = await body_of(request.receive, service.limits)
     kind, query = request.headers.get("content-type", ""), request.query_params
     if len(data) < LARGE:
-        return read(shape, kind, data, query, service.limits), data
-    return await service.parsed(lambda: read(shape, kind, data, query, service.limits)), data
+        body = read(shape, kind, data, query, service.limits)
+    else:
+        body = await service.parsed(lambda: read(shape, kind, data, query, service.limits))
+    await _embed(body, service)
+    return body, data
 
 
 async def asked(shape: type[S], scope: Scope, receive: Receive, service: Service) -> S:
@@ -68,8 +72,23 @@ async def asked(shape: type[S], scope: Scope, receive: Receive, service: Service
     kind = dict(scope["headers"]).get(b"content-type", b"").decode("latin-1")
     query = QueryParams(scope["query_string"]) if scope["query_string"] else {}
     if len(data) < LARGE:
-        return read(shape, kind, data, query, limits)
-    return await service.parsed(lambda: read(shape, kind, data, query, limits))
+        body = read(shape, kind, data, query, limits)
+    else:
+        body = await service.parsed(lambda: read(shape, kind, data, query, limits))
+    await _embed(body, service)
+    return body
+
+
+async def _embed(body: Shape, service: Service) -> None:
+    """Put the vectors of a body's texts where it would have had vectors."""
+    for name, place in body.embedded.items():
+        texts = getattr(body, name)
+        if texts is None:
+            continue
+        if service.embedding is None:
+            raise no_embedder()
+        vectors = await service.embedding.vectors_of([texts] if isinstance(texts, str) else texts)
+        setattr(body, place, vectors[0] if isinstance(texts, str) else vectors)
 
 
 def retry_of(request: Request, data: bytes) -> Retry | None:

@@ -23,6 +23,7 @@ from onlinehash.index.api import Capability, VectorIndex
 from onlinehash.serve import logs
 from onlinehash.serve.changes import Changes, pairs_at_a_time, pairs_waiting, ranking_pairs
 from onlinehash.serve.comparison import METHODS, MethodComparison
+from onlinehash.serve.embedding import EmbeddingQueue
 from onlinehash.serve.events import Events
 from onlinehash.serve.pictures import Pictures
 from onlinehash.serve.quality import QualityMonitor
@@ -68,6 +69,7 @@ class Service:
         self.quality: QualityMonitor | None = None
         self.comparison: MethodComparison | None = None
         self.teacher: SimulatedTeacher | None = None
+        self.embedding = None if index.embedder is None else EmbeddingQueue(index.embedder, self.limits)
         self.searches = 0
         self.searches_per_second, self._searches_counted = 0.0, 0
         self._started = time.monotonic()
@@ -117,6 +119,8 @@ class Service:
     def close(self) -> None:
         """Finish the accepted changes for which there is time, then close the index."""
         self.reads.close()
+        if self.embedding is not None:
+            self.embedding.close()
         if self.teacher is not None:
             self.teacher.stop()  # before the writer, to which it submits
         if self._follower is not None:
@@ -264,6 +268,7 @@ class Service:
             "chunk": pairs_at_a_time(self.index.learner),
             "n_features": self.n_features,
             "pictures": None if self.pictures is None else self.pictures.about(),
+            "embed": None if self.index.embedder is None else self.index.embedder.name,
             "label": self.label,
             "demo": self.demo,
             "teacher": self.teacher is not None,

@@ -14,6 +14,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.codes import Codes
+from onlinehash.embed import embedder
 from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.index import keys as arrays
 from onlinehash.index.api import Capability, Counters, Id, Item, Payload, Policy, Version
@@ -62,6 +63,8 @@ class StoreIndex(LearnerIndex):
         For the changes that are made through this object; None is the policy that the index was made with.
     background : bool, default=False
         Let the policy's refreshes run in a thread of their own.
+    embed : object with `encode(texts)`, callable, str or None, default=None
+        What makes vectors of texts, as in `LiveIndex`.
     """
 
     # Locks, always taken in this order:
@@ -85,7 +88,14 @@ class StoreIndex(LearnerIndex):
 
     # ------------------------------------------------------------------------------------------------ opening
 
-    def __init__(self, backend: Backend, refresh: Policy | None = None, *, background: bool = False) -> None:
+    def __init__(
+        self,
+        backend: Backend,
+        refresh: Policy | None = None,
+        *,
+        background: bool = False,
+        embed: embedder.Model | str | None = None,
+    ) -> None:
         self.background, self._lock = background, threading.RLock()
         self._reader, self._vectors, self._teacher = Reader(backend), RecentVectors(), 0
         try:
@@ -95,6 +105,7 @@ class StoreIndex(LearnerIndex):
             self._shared = SharedLearner(self._reader, self._refresher)
             self.learner.owned_by(self)
             self._refresher.restart(self.learner)
+            self._embedder = self._resumed_embedder(None if embed is None else embedder.of(embed))
         except BaseException:
             backend.close()
             raise
@@ -115,11 +126,20 @@ class StoreIndex(LearnerIndex):
         stored = self._state.refresh
         if stored is None:
             raise InvalidInput(
-                expected="a policy, as the one that this index was made with cannot be kept in a database",
-                got="none",
-                hint="give it again by refresh=",
+                "the refresh policy of this index cannot be stored in a database; give it again by refresh=."
             )
         return policies.from_specification(stored)
+
+    def _resumed_embedder(self, given: embedder.Embedding | None) -> embedder.Embedding | None:
+        """The embedder that is given, if it may be, or the stored one; the first to be given is stored."""
+        state = self._state
+        found = embedder.resumed(given, state.embed, state.n_features, f"the index in {self._reader.backend.address}")
+        if found is not None and state.embed is None:
+            with self._lock, self._one_change() as draft:
+                embedder.resumed(found, draft.state.embed, draft.state.n_features, "this index")  # another was as quick
+                draft.state = replace(draft.state, embed=found.facts)
+                draft.put()
+        return found
 
     @property
     def _state(self) -> State:

@@ -88,6 +88,7 @@ class State:
     changed: int = 0  #: Items that were added, changed and removed so far.
     dead: int = 0  #: About how many rows have died and are still there.
     horizon: int = 0  #: Rows that died at this epoch or before may be gone.
+    embed: dict[str, Any] | None = None  #: The facts of the embedder that makes vectors of texts.
     litter: tuple[str, ...] = ()  #: Blobs that no reader of this state needs; the next change drops them.
 
     @property

@@ -57,7 +57,7 @@ class Reader:
     def check_open(self) -> None:
         """Raise if the index is closed."""
         if self.closed:
-            raise InvalidInput(expected="an index that is open", got="one that was closed", hint="open it again")
+            raise InvalidInput("the index is closed; open it again.")
 
     # ------------------------------------------------------------------------------------------------ moments
 
@@ -103,7 +103,7 @@ class Reader:
 
     def _too_busy(self) -> ServiceUnavailable:
         return ServiceUnavailable(
-            f"the index in {self.backend.address} was cleared up {ATTEMPTS} times while it was read; try again."
+            f"rows were deleted {ATTEMPTS} times while they were read; try again when the index changes less."
         )
 
     def read_together(self, ask: Callable[[Backend, Moment], T]) -> T:

@@ -48,9 +48,7 @@ class SharedLearner:
                 self._learn_until(state.log)
                 self._count_changes(state)
                 return
-        raise FormatError(
-            expected=f"a learner and its lessons in {self._reader.backend.address}", got="some of them only"
-        )
+        raise FormatError(f"parts of the learner in {self._reader.backend.address} are missing; restore a backup.")
 
     def _learn_until(self, log: Log) -> None:
         known, self._lessons = self._lessons, UNKNOWN

@@ -15,6 +15,7 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, MissingExtra
 from onlinehash.io.json_names import refuse_repeated
+from onlinehash.serve.bodies.from_format import TEXTS
 from onlinehash.serve.bodies.shapes import Shape
 from onlinehash.serve.errors import BadRequest, TooLarge
 from onlinehash.serve.settings import Limits
@@ -99,9 +100,8 @@ def _may_be(pa: Any, name: str, type: Any, is_vectors: bool, limits: Limits) -> 
         if fixed and type.list_size > limits.features:
             raise TooLarge(expected=f"at most {limits.features} values per row of {name}", got=f"{type.list_size}")
         return (fixed or of.is_list(type) or of.is_large_list(type)) and _is_number(pa, type.value_type)
-    return (
-        of.is_string(type) or of.is_large_string(type) or (name not in ("payloads", "codes") and _is_number(pa, type))
-    )
+    is_text = of.is_string(type) or of.is_large_string(type)
+    return is_text or (name not in TEXTS and _is_number(pa, type))
 
 
 def _is_number(pa: Any, type: Any) -> bool:

@@ -16,7 +16,7 @@ KIND = "body"
 #: Bytes of the header, which holds everything except arrays.
 LONGEST_HEADER = 2**24
 #: Columns of text, which cannot be arrays.
-TEXTS = ("codes", "payloads")
+TEXTS = ("codes", "payloads", "texts", "text_a", "text_b")
 
 S = TypeVar("S", bound=Shape)
 

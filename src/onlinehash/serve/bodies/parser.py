@@ -34,6 +34,9 @@ _LENGTHS = {
     "y": "ids",
     "codes": "batch",
     "payloads": "batch",
+    "texts": "batch",
+    "text_a": "batch",
+    "text_b": "batch",
 }
 
 S = TypeVar("S", bound=Shape)
@@ -107,6 +110,8 @@ def _check(body: Shape, limits: Limits) -> None:
             raise TooLarge(
                 expected=f"at most {getattr(limits, limit)} {name}", got=f"{n}", hint="send fewer per request"
             )
+    for name in shape.embedded:
+        _refuse_long(getattr(body, name), limits.text)
     k = getattr(body, "k", None)
     if k is not None and k > limits.k:
         raise TooLarge(expected=f"k to be at most {limits.k}", got=f"{k}")
@@ -114,6 +119,12 @@ def _check(body: Shape, limits: Limits) -> None:
         value = getattr(body, name)
         if value is not None:
             setattr(body, name, _array(value, name, axes, getattr(body, "dtype", "float32"), limits))
+
+
+def _refuse_long(texts: str | list[str] | None, most: int) -> None:
+    longest = max(map(len, [texts] if isinstance(texts, str) else texts or [""]), default=0)
+    if longest > most:
+        raise TooLarge(f"expected texts of at most {most} characters, got one of {longest}; send a part of it.")
 
 
 @cache
@@ -135,12 +146,17 @@ def _count(value: list[Any] | np.ndarray) -> int:
 
 @cache
 def _names(groups: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    return tuple(name for group in groups for name in group)
+    return tuple(dict.fromkeys(name for group in groups for name in group))
+
+
+@cache
+def _sets(groups: tuple[tuple[str, ...], ...]) -> frozenset[frozenset[str]]:
+    return frozenset(map(frozenset, groups))
 
 
 def _refuse_several(body: Shape, groups: tuple[tuple[str, ...], ...]) -> None:
-    given = tuple([name for name in _names(groups) if getattr(body, name) is not None])
-    if given not in groups:
+    given = [name for name in _names(groups) if getattr(body, name) is not None]
+    if frozenset(given) not in _sets(groups):
         wanted = " or ".join(" and ".join(group) for group in groups)
         raise InvalidInput(expected=f"one of {wanted}", got=f"{' and '.join(given) or 'none of them'}")
 

@@ -19,6 +19,7 @@ else:
     Matrix = Annotated[list[list[float]], Meta(description="Vectors of one length, a list each.")]
     Points = Annotated[list[float | list[float]], Meta(description="One vector, or several of one length.")]
 
+Text = Annotated[str, Meta(description="A text, if the service has an embedder.", examples=["open a file"])]
 Id = int | str
 IdList = Annotated[list[Id], Meta(description="All integers of 64 bits, or all strings.")]
 Payload = dict[str, Any]
@@ -51,6 +52,8 @@ class Shape(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     grids: ClassVar[tuple[str, ...]] = ()
     one_of: ClassVar[Groups] = ()
     media: ClassVar[tuple[str, ...]] = (JSON, FORMAT)
+    #: The fields that are texts, and where the vectors go that an embedder makes of them.
+    embedded: ClassVar[dict[str, str]] = {}
     #: Fields that similar bodies have but this one does not, and the message that says why.
     refused: ClassVar[dict[str, str]] = {}
     #: Whether no body at all means a body without fields.
@@ -73,17 +76,20 @@ def schema(shape: type[Shape]) -> dict[str, Any]:
 
 
 class NewItems(Shape, kw_only=True):
-    """Items to add; without ids they are numbered automatically."""
+    """Items to add; without ids they are numbered automatically. A text is kept in its payload, as `text`."""
 
     ids: IdList | None = None
-    vectors: Matrix
+    vectors: Matrix | None = None
+    texts: list[Text] | None = None
     payloads: list[Payload | None] | None = None
     dtype: DType = "float32"
 
     example = {"ids": [1, 2], "vectors": [[0.1, 0.9], [0.8, 0.3]], "payloads": [{"colour": "red"}, None]}
     arrays = {"vectors": (2,)}
-    columns = ("ids", "vectors", "payloads")
+    columns = ("ids", "vectors", "texts", "payloads")
     media = (JSON, NPY, ARROW, FORMAT)
+    one_of = (("vectors",), ("texts",))
+    embedded = {"texts": "vectors"}
 
 
 class ChangedItems(Shape, kw_only=True):
@@ -103,12 +109,15 @@ class ChangedItems(Shape, kw_only=True):
 class NewItem(Shape, kw_only=True):
     """One item to add under the id in the path."""
 
-    vector: Vector
+    vector: Vector | None = None
+    text: Text | None = None
     payload: Payload | None = None
     dtype: DType = "float32"
 
     example = {"vector": [0.1, 0.9], "payload": {"colour": "red"}}
     arrays = {"vector": (1,)}
+    one_of = (("vector",), ("text",))
+    embedded = {"text": "vector"}
 
 
 class ChangedItem(Shape, kw_only=True):
@@ -145,10 +154,12 @@ class WantedItems(Shape, kw_only=True):
 
 
 class Asked(Shape, kw_only=True):
-    """What to search for: vectors, items by their ids, or codes; among all items, or those that match a filter."""
+    """What to search for: vectors, texts, items by their ids, or codes; among all items, or those of a filter."""
 
     vector: Vector | None = None
     vectors: Matrix | None = None
+    text: Text | None = None
+    texts: list[Text] | None = None
     id: Id | None = None
     ids: IdList | None = None
     code: Hex | None = None
@@ -158,9 +169,10 @@ class Asked(Shape, kw_only=True):
     dtype: DType = "float32"
 
     arrays = {"vector": (1,), "vectors": (2,)}
-    columns = ("vectors", "ids", "codes")
+    columns = ("vectors", "texts", "ids", "codes")
     media = (JSON, NPY, ARROW, FORMAT)
-    one_of = (("vector",), ("vectors",), ("id",), ("ids",), ("code",), ("codes",))
+    one_of = (("vector",), ("vectors",), ("text",), ("texts",), ("id",), ("ids",), ("code",), ("codes",))
+    embedded = {"text": "vector", "texts": "vectors"}
 
 
 class Find(Shape, kw_only=True):
@@ -168,6 +180,8 @@ class Find(Shape, kw_only=True):
 
     vector: Vector | None = None
     vectors: Matrix | None = None
+    text: Text | None = None
+    texts: list[Text] | None = None
     id: Id | None = None
     ids: IdList | None = None
     k: Whole = 10
@@ -177,9 +191,10 @@ class Find(Shape, kw_only=True):
 
     example = {"vector": [0.1, 0.9], "k": 3}
     arrays = {"vector": (1,), "vectors": (2,)}
-    columns = ("vectors", "ids")
+    columns = ("vectors", "texts", "ids")
     media = (JSON, NPY, ARROW, FORMAT)
-    one_of = (("vector",), ("vectors",), ("id",), ("ids",))
+    one_of = (("vector",), ("vectors",), ("text",), ("texts",), ("id",), ("ids",))
+    embedded = {"text": "vector", "texts": "vectors"}
     refused = dict.fromkeys(("code", "codes"), "find compares vectors, not codes; /v1/search finds items by codes.")
 
 
@@ -205,15 +220,18 @@ class Rerank(Shape, kw_only=True):
 
     vector: Vector | None = None
     vectors: Matrix | None = None
+    text: Text | None = None
+    texts: list[Text] | None = None
     ids: list[Id | list[Id]]
     k: Whole | None = None
     dtype: DType = "float32"
 
     example = {"vector": [0.1, 0.9], "ids": [1, 2]}
     arrays = {"vector": (1,), "vectors": (2,)}
-    columns = ("vectors", "ids")
+    columns = ("vectors", "texts", "ids")
     grids = ("ids",)
-    one_of = (("vector",), ("vectors",))
+    one_of = (("vector",), ("vectors",), ("text",), ("texts",))
+    embedded = {"text": "vector", "texts": "vectors"}
 
 
 class WantedCodes(Shape, kw_only=True):
@@ -221,13 +239,15 @@ class WantedCodes(Shape, kw_only=True):
 
     ids: IdList | None = None
     vectors: Matrix | None = None
+    texts: list[Text] | None = None
     dtype: DType = "float32"
 
     example = {"ids": [1, 2]}
     arrays = {"vectors": (2,)}
-    columns = ("ids", "vectors")
+    columns = ("ids", "vectors", "texts")
     media = (JSON, ARROW, FORMAT)
-    one_of = (("ids",), ("vectors",))
+    one_of = (("ids",), ("vectors",), ("texts",))
+    embedded = {"texts": "vectors"}
 
 
 class Comparison(Shape, kw_only=True):
@@ -235,22 +255,26 @@ class Comparison(Shape, kw_only=True):
 
     id: Id | None = None
     vector: Vector | None = None
+    text: Text | None = None
     k: Whole = 10
     dtype: DType = "float32"
 
     example = {"id": 1, "k": 5}
     arrays = {"vector": (1,)}
-    one_of = (("id",), ("vector",))
+    one_of = (("id",), ("vector",), ("text",))
+    embedded = {"text": "vector"}
 
 
 # ------------------------------------------------------------------ learning
 
 
 class Lesson(Shape, kw_only=True):
-    """Pairs to learn, as vectors or as ids: one pair, or lists of equal length."""
+    """Pairs to learn, as vectors, texts or ids, or as texts and ids: one pair, or lists of equal length."""
 
     a: Points | None = None
     b: Points | None = None
+    text_a: Text | list[Text] | None = None
+    text_b: Text | list[Text] | None = None
     id_a: Id | list[Id] | None = None
     id_b: Id | list[Id] | None = None
     similar: bool | int | list[bool | int]
@@ -260,9 +284,10 @@ class Lesson(Shape, kw_only=True):
 
     example = {"id_a": 1, "id_b": 2, "similar": True}
     arrays = {"a": (1, 2), "b": (1, 2)}
-    columns = ("a", "b", "id_a", "id_b", "similar", "weight")
+    columns = ("a", "b", "text_a", "text_b", "id_a", "id_b", "similar", "weight")
     media = (JSON, ARROW, FORMAT)
-    one_of = (("a", "b"), ("id_a", "id_b"))
+    one_of = (("a", "b"), ("id_a", "id_b"), ("text_a", "id_b"), ("text_a", "text_b"))
+    embedded = {"text_a": "a", "text_b": "b"}
 
 
 class Labelled(Shape, kw_only=True):
@@ -284,6 +309,7 @@ class Clicks(Shape, kw_only=True):
 
     query: Id | None = None
     vector: Vector | None = None
+    text: Text | None = None
     shown: IdList
     clicked: IdList
     skip_weight: float = 0.5
@@ -293,7 +319,8 @@ class Clicks(Shape, kw_only=True):
     example = {"query": 1, "shown": [2, 3], "clicked": [3]}
     arrays = {"vector": (1,)}
     columns = ("shown", "clicked")
-    one_of = (("query",), ("vector",))
+    one_of = (("query",), ("vector",), ("text",))
+    embedded = {"text": "vector"}
 
 
 # ------------------------------------------------------------------ commands

@@ -6,6 +6,8 @@ import { write } from "./json.js";
 
 const FIELDS_SHOWN = 5;
 const LETTERS_SHOWN = 140;
+const LETTERS_FOLDED = 180; // of a text, about what its card shows until it is unfolded
+const TITLES = ["title", "name", "headline", "subject"]; // fields that name an item, the first that it has
 
 /** A value of a payload as a line of text. */
 export function inWords(value) {
@@ -14,7 +16,8 @@ export function inWords(value) {
 }
 
 /**
- * Makes `card(item, options)` for a service. `item`: {id, payload?, url? (a picture of no item)}. All optional:
+ * Makes `card(item, options)` for a service. `item`: {id, payload?, url? (a picture of no item), text? (a query)}. All
+ * optional:
  * `distance` and what it is `by` ("vectors", else bits); `code` (hex), `against` (hex of the query), `moved` (set of
  * flat bits); `change` (places won, or "new"); `rank`; `said` (true or false: what was marked); `name` (instead of the
  * id); `onPick(id)`; `onMark(similar)`: buttons.
@@ -26,6 +29,7 @@ export function cardMaker(api, about) {
     const facts = make("div.facts");
     const code = make("div.code");
     const element = make("article.card", {}, look, facts, code);
+    if (textOf(item) !== null) element.classList.add("text");
     const known = { ...options };
     element.item = item;
     if (item.id !== null) element.dataset.id = write(item.id);
@@ -50,17 +54,54 @@ export function cardMaker(api, about) {
 function fillLook(look, item, known, api, about) {
   const held = known.onPick ? make("button.pick", { type: "button", title: "Search from it" }) : make("div.pick");
   if (known.onPick) {
-    held.setAttribute("aria-label", `search from ${item.id}`);
+    held.setAttribute("aria-label", `search from ${textOf(item) === null ? item.id : inWords(titleOf(item))}`);
     held.addEventListener("click", () => known.onPick(item.id));
   }
   look.append(held);
-  const words = () => held.replaceChildren(payloadList(item, about));
+  const words = () => {
+    if (textOf(item) === null) return held.replaceChildren(payloadList(item, about));
+    held.replaceChildren(...textParts(item));
+    if (textOf(item).length > LETTERS_FOLDED) look.append(unfolder(look));
+    return undefined;
+  };
   if (!item.url && !about.pictures) return words();
   const pixels = !item.url && about.pictures.kind === "pixels";
   const image = make("img", { alt: "", draggable: "false", class: pixels ? "pixels" : null });
   if (pixels) image.addEventListener("load", () => image.classList.toggle("drawing", isDrawing(image)));
   held.append(image);
   Promise.resolve(item.url ?? api.picture(item.id)).then((url) => { image.src = url; }, words);
+}
+
+/** What an item says: a query's own text, or the payload's field `text`; null where it says nothing. */
+export function textOf(item) {
+  const text = item.text ?? item.payload?.text;
+  return typeof text === "string" && text ? text : null;
+}
+
+/** What an item is called: its title, the beginning of its text, or its id. */
+export function titleOf(item) {
+  const named = TITLES.map((field) => item.payload?.[field]).find((value) => typeof value === "string" && value);
+  return named ?? textOf(item) ?? `#${item.id}`;
+}
+
+function textParts(item) {
+  const title = titleOf(item);
+  const text = textOf(item);
+  const named = title.split(/(?<=[._(])/).flatMap((part) => [make("wbr"), part]); // names of code break at their parts
+  return [...(title === text ? [] : [make("strong.title", {}, ...named)]), make("span.words", {}, text)];
+}
+
+/** The button that shows all of a long text, and less of it again. */
+function unfolder(look) {
+  const button = make("button.more", {
+    type: "button", "aria-expanded": "false",
+    click: () => {
+      const open = look.classList.toggle("open");
+      button.textContent = open ? "less" : "more";
+      button.setAttribute("aria-expanded", String(open));
+    },
+  }, "more");
+  return button;
 }
 
 function payloadList(item, about) {
@@ -73,7 +114,7 @@ function payloadList(item, about) {
 
 function fillFacts(facts, item, known, about) {
   const label = about.label ? item.payload?.[about.label] : undefined;
-  const name = known.name ?? `#${item.id}`;
+  const name = item.text ? "your text" : known.name ?? `#${item.id}`;
   facts.replaceChildren(
     ...(label === undefined ? [] : [make("b.label", { title: about.label }, inWords(label))]),
     make("span.soft.name", { title: name }, name),
@@ -114,7 +155,7 @@ function inOneLine(item, known, about) {
   return [
     known.rank === undefined ? null : `place ${known.rank}`,
     label === undefined ? null : `${about.label} ${inWords(label)}`,
-    known.name ?? `item ${item.id}`,
+    known.name ?? (textOf(item) === null ? `item ${item.id}` : inWords(titleOf(item))),
     known.distance === undefined ? null : `distance ${distanceText(known)}`,
     said,
   ].filter(Boolean).join(", ");

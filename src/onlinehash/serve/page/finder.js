@@ -1,4 +1,4 @@
-/** Where a query comes from: some items to pick from, an id, or a picture. */
+/** Where a query comes from: a text, some items to pick from, an id, or a picture. */
 import { make } from "./elements.js";
 import { whole } from "./json.js";
 
@@ -7,14 +7,14 @@ const [PAGES, PAGE] = [4, 40]; // a few stretches of the insertion order stand f
 const IMAGES = "image/png,image/jpeg,image/webp";
 
 export class Finder {
-  /** `onItem(item)`, `onImage(file)`, `trouble(error)`. */
-  constructor({ api, about, card }, { onItem, onImage, trouble }) {
+  /** `onItem(item)`, `onText(text)`, `onImage(file)`, `trouble(error)`. */
+  constructor({ api, about, card }, { onItem, onText, onImage, trouble }) {
     Object.assign(this, { api, about, card, onItem, trouble });
-    const title = make("h2", {}, "Pick one to search from");
+    const title = make("h2", {}, about.embed ? "Or pick one to search from" : "Pick one to search from");
     this.list = make("ul.offered", { "aria-label": "items to search from" });
     this.numbers = false;
     const others = make("button", { type: "button", click: () => this.offer() }, "others");
-    this.element = make("div.finder", {},
+    this.element = make("div.finder", {}, about.embed ? textForm(onText) : null,
       make("div.ways", {}, title, others, this.idForm(), takesImages(about) ? imageChooser(onImage) : null),
       make("p.soft.welcome", {}, welcome(about)), this.list);
   }
@@ -71,8 +71,24 @@ export class Finder {
   }
 }
 
+/** The box to type a query into. */
+function textForm(onText) {
+  const field = make("input", {
+    type: "search", "aria-label": "text to search for", placeholder: "Search for…", autocomplete: "off", maxlength: 1000,
+  });
+  return make("form.asking", {
+    role: "search",
+    submit: (event) => {
+      event.preventDefault();
+      const text = field.value.trim();
+      if (text) onText(text);
+    },
+  }, field, make("button.primary", { type: "submit" }, "Search"));
+}
+
 function welcome(about) {
-  const search = "Binary codes find its neighbours, their vectors put them in order.";
+  const search = about.embed ? "Binary codes find what is near, vectors put it in order."
+    : "Binary codes find its neighbours, their vectors put them in order.";
   const teach = "Say which of them are similar and which are not: the order learns it at once, and the codes follow.";
   const watch = `Or start the teacher, which knows every item's ${about.label ?? "label"}, and watch.`;
   return [search, about.read_only ? null : teach, about.teacher ? watch : null].filter(Boolean).join(" ");

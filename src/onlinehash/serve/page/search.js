@@ -34,6 +34,7 @@ class SearchAndTeach {
     this.teachable = !about.read_only;
     this.finder = new Finder(context, {
       onItem: (item) => this.pick(item),
+      onText: (text) => this.pick({ id: null, payload: null, text, name: text }),
       onImage: (file) => this.pickImage(file),
       trouble: (error) => this.say(error.message),
     });
@@ -83,7 +84,7 @@ class SearchAndTeach {
     this.line.replaceChildren(make("span", {}, text), make("span.unseen", {}, unseen && ` ${unseen}`), this.now);
   }
 
-  /** Searches from an item or a picture: {id, payload} or {id: null, vector, url, name}. */
+  /** Searches from an item, a text or a picture: {id, payload}, {id: null, text, name}, {id: null, vector, url, name}. */
   async pick(subject) {
     this.query = subject;
     this.neighbours.clear();

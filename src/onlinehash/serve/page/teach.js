@@ -3,13 +3,13 @@ import { count, number } from "./elements.js";
 import { write } from "./json.js";
 
 /**
- * Tells the service about two subjects ({id} or {vector}); `refresh` where the codes are to follow before the answer.
+ * Tells the service about two subjects ({id}, {text} or {vector}); `refresh` where the codes are to follow before the answer.
  * Gives back its update: loss, bits, what waits, and how many pairs count in the order of what is found.
  */
 export async function teachPair(api, a, b, similar, refresh) {
-  const byId = a.id !== null && b.id !== null;
-  const pair = byId
-    ? { id_a: a.id, id_b: b.id }
+  if (b.text && a.id !== null) [a, b] = [b, a]; // the service takes a text and an item in this order
+  const pair = a.id !== null && b.id !== null ? { id_a: a.id, id_b: b.id }
+    : a.text && b.id !== null ? { text_a: a.text, id_b: b.id }
     : { a: await vectorOf(api, a), b: await vectorOf(api, b) };
   const answer = await api.post("/v1/learn", { ...pair, similar, refresh });
   const { waiting, ranking_pairs: counted } = answer;

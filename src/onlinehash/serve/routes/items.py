@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from onlinehash.index.api import Item
 from onlinehash.io import format
+from onlinehash.live.texts import with_texts
 from onlinehash.serve import results
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.bodies.shapes import FORMAT
@@ -41,7 +42,9 @@ def routes(service: Service) -> APIRouter:
     async def add(request: Request) -> Response:
         """Add items. Existing ids are refused; without ids, items are numbered automatically."""
         body, data = await parsed(request, service, shapes.NewItems)
-        change = service.changes.add(body.ids, body.vectors, body.payloads, retry_of(request, data), len(data))
+        assert body.vectors is not None  # which were sent, or made of the texts
+        payloads = body.payloads if body.texts is None else with_texts(body.payloads, body.texts)
+        change = service.changes.add(body.ids, body.vectors, payloads, retry_of(request, data), len(data))
         return await done(change, service, added, 201)
 
     @router.patch("/v1/items", **described("Update items", shapes.ChangedItems, results.Counted, changes=True))
@@ -118,8 +121,10 @@ def routes(service: Service) -> APIRouter:
     async def add_one(id: str, request: Request) -> Response:
         """Add one item."""
         body, data = await parsed(request, service, shapes.NewItem)
+        assert body.vector is not None
+        payloads = [body.payload] if body.text is None else with_texts([body.payload], [body.text])
         change = service.changes.add(
-            [id_in_path(id, service)], body.vector[None], [body.payload], retry_of(request, data), len(data)
+            [id_in_path(id, service)], body.vector[None], payloads, retry_of(request, data), len(data)
         )
         return await done(change, service, added, 201)
 

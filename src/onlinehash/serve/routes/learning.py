@@ -53,6 +53,11 @@ def routes(service: Service) -> APIRouter:
         if body.a is not None and body.b is not None:
             A, B = (np.atleast_2d(side) for side in (body.a, body.b))
             change = service.changes.learn(A, B, body.similar, body.weight, retry, len(data))
+        elif body.a is not None:
+            vectors = np.atleast_2d(body.a)
+            change = service.changes.learn_with_items(
+                vectors, _ids(body.id_b), body.similar, body.weight, retry, len(data)
+            )
         else:
             change = service.changes.learn_by_id(
                 _ids(body.id_a), _ids(body.id_b), body.similar, body.weight, retry, len(data)
@@ -90,8 +95,9 @@ def routes(service: Service) -> APIRouter:
             ids_a = cast(list[Id], pairs.ids_a)  # the query is an item
             change = service.changes.learn_by_id(ids_a, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
         else:
+            vectors = np.repeat(body.vector[None], len(pairs.ids_b), axis=0)
             change = service.changes.learn_with_items(
-                body.vector, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data)
+                vectors, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data)
             )
         return await done(change, service, lambda updates: learned(updates, change.result()) | {"pairs": shown})
 

@@ -201,7 +201,7 @@ class Engine:
         else:
             return
         said = (said.strip().splitlines() or ["nothing"])[0].rstrip(".")
-        raise kind(f"expected Milvus at {self.address} to do as it is asked, got: {said}.")
+        raise kind(f"Milvus at {self.address} failed: {said}.")
 
 
 def _kind(code: Any, said: str) -> type[OnlineHashError]:

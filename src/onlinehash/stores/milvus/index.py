@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
+from onlinehash.embed.embedder import Model
 from onlinehash.index.api import Policy
 from onlinehash.learners.base import Learner
 from onlinehash.live.index import learner_for
@@ -33,6 +34,7 @@ class MilvusIndex(StoreIndex):
         name: str = "onlinehash",
         token: str | None = None,
         background: bool = False,
+        embed: Model | str | None = None,
     ) -> Self:
         """A new index.
 
@@ -40,6 +42,7 @@ class MilvusIndex(StoreIndex):
             `http://host:port` of a cluster.
         learner : a learner, which may have learned already; the index has a copy of its own. None: the recommended.
         n_bits : in place of a learner: the length of a code, where None is 64.
+        embed : what makes vectors of texts, as in `LiveIndex`.
         name : what the names of its collections begin with.
         token : `user:password` or a key, for a cluster that asks for one.
         """
@@ -49,7 +52,7 @@ class MilvusIndex(StoreIndex):
         engine = Engine(address, token)
         try:
             MilvusBackend.create(engine, name, Layout(*learner.shape_of_codes), head, blobs)
-            return cls(MilvusBackend(engine, name), refresh, background=background)
+            return cls(MilvusBackend(engine, name), refresh, background=background, embed=embed)
         except BaseException:
             engine.close()
             raise
@@ -63,11 +66,12 @@ class MilvusIndex(StoreIndex):
         name: str = "onlinehash",
         token: str | None = None,
         background: bool = False,
+        embed: Model | str | None = None,
     ) -> Self:
         """An index that was created before."""
         engine = Engine(address, token)
         try:
-            return cls(MilvusBackend(engine, name), refresh, background=background)
+            return cls(MilvusBackend(engine, name), refresh, background=background, embed=embed)
         except BaseException:
             engine.close()
             raise

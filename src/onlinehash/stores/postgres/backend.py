@@ -93,11 +93,7 @@ class PostgresBackend(Backend):
                 return change
             except psycopg.errors.SerializationFailure:  # what was cut off has just come to its end on some server
                 connection.execute("ROLLBACK AND CHAIN")
-        raise ServiceUnavailable(
-            expected=f"the servers of {self.address} to finish what they were doing",
-            got=f"none of it in {_TRIES} tries",
-            hint="try again",
-        )
+        raise ServiceUnavailable(f"the servers of {self.address} were busy {_TRIES} times; try again.")
 
     def _note(self) -> None:
         """On a connection of its own, so that it stays whatever comes of the change."""
@@ -205,7 +201,7 @@ class PostgresBackend(Backend):
 
 def _head(row: tuple[Any, ...] | None) -> Head:
     if row is None:
-        raise FormatError(expected="a row in the table head of an index", got="none", hint="restore a backup")
+        raise FormatError("the table head of the index has no row; restore a backup.")
     return Head(row[0], json.loads(row[1]))
 
 
@@ -224,5 +220,5 @@ def _chosen(connection: Connection, about: About, search: str | None) -> str:
         search == "pgvector"
         and not connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone()
     ):
-        raise InvalidInput(expected="a database with pgvector for search='pgvector'", got="one without it")
+        raise InvalidInput("search='pgvector' needs a database with pgvector, which this one does not have.")
     return search

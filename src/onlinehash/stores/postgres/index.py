@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
+from onlinehash.embed.embedder import Model
 from onlinehash.index.api import Policy
 from onlinehash.learners.base import Learner
 from onlinehash.live.index import learner_for
@@ -34,12 +35,14 @@ class PostgresIndex(StoreIndex):
         role: str | None = None,
         search: str = "multi",
         background: bool = False,
+        embed: Model | str | None = None,
     ) -> Self:
         """A new index in a schema that is not there yet, or is empty; whoever connects owns its tables.
 
         address : what PostgreSQL's own programs take: `postgresql://user@host:port/database`, or `host=... user=...`.
         learner : a learner, which may have learned already; the index has a copy of its own. None: the recommended.
         n_bits : in place of a learner: the length of a code, where None is 64.
+        embed : what makes vectors of texts, as in `LiveIndex`.
         shards : addresses of servers that hold the rows, each a part of them; none, and the first server does.
         role : one that is there already and may then open, search and change the index, but not its tables.
         search : `multi` (tables of parts of codes), `scan` (all codes), or with pgvector `pgvector` (all codes), `hnsw`
@@ -49,7 +52,7 @@ class PostgresIndex(StoreIndex):
         learner = learner_for(learner, n_bits)
         head, blobs = first(learner, refresh)
         creation.create(address, schema, layout_of(learner), head, blobs, search=search, shards=shards, role=role)
-        return cls.open(address, refresh, schema=schema, background=background)
+        return cls.open(address, refresh, schema=schema, background=background, embed=embed)
 
     @classmethod
     def open(
@@ -60,6 +63,7 @@ class PostgresIndex(StoreIndex):
         schema: str = "onlinehash",
         search: str | None = None,
         background: bool = False,
+        embed: Model | str | None = None,
     ) -> Self:
         """The index in a schema; `search` may be another mode that is exact."""
-        return cls(PostgresBackend(address, schema, search), refresh, background=background)
+        return cls(PostgresBackend(address, schema, search), refresh, background=background, embed=embed)

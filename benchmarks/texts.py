@@ -1,0 +1,112 @@
+"""Texts through the service beside the embedder alone: embedding, adding and searching, in texts a second.
+
+    python benchmarks/texts.py [--n 1e4]
+
+Two embedders: `lexical`, which takes a fraction of a millisecond for a text, and a deep averaging network on top of it
+(Iyyer et al., 2015; here with random weights), which takes about as long for a text as the smallest sentence encoders.
+The service is a process of its own, and a few connections send it texts, many at a time: first all of them to be added,
+then all of them to be searched by codes, then some of them to be found by vectors as well, which takes milliseconds for
+each whatever made the vectors. The embedder alone makes as many vectors in this process, before and after.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
+from pathlib import Path
+
+import common
+import http_server
+import numpy as np
+
+from onlinehash import connect
+from onlinehash.embed import Lexical, load
+
+WIDTH, HIDDEN, OUT = 512, 4096, 384
+
+
+class Network:
+    """A deep averaging network: hashed words, two hidden layers, a vector."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(0)
+        sizes = [WIDTH, HIDDEN, HIDDEN, OUT]
+        self._layers = [rng.standard_normal((n, m), np.float32) / np.float32(n**0.5) for n, m in pairwise(sizes)]
+        self._words = Lexical(WIDTH)
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        X = self._words.encode(texts)
+        for layer in self._layers[:-1]:
+            X = np.maximum(X @ layer, 0)
+        return X @ self._layers[-1]
+
+
+def made_up(n: int) -> list[str]:
+    """Texts of forty words, as often as words of a language come."""
+    rng = np.random.default_rng(1)
+    letters = np.array(list("etaoinshrdlucmfwypvbgk"))
+    words = ["".join(rng.choice(letters, rng.integers(2, 10))) for _ in range(20_000)]
+    chances = 1 / np.arange(1, len(words) + 1)
+    drawn = rng.choice(len(words), (n, 40), p=chances / chances.sum())
+    return [" ".join(words[word] for word in row) for row in drawn.tolist()]
+
+
+def alone(name: str, texts: list[str], batch: int) -> float:
+    """Texts a second of the embedder by itself."""
+    embedder = load(name)
+    embedder.encode(texts[:batch])
+    began = time.perf_counter()
+    for start in range(0, len(texts), batch):
+        embedder.encode(texts[start : start + batch])
+    return len(texts) / (time.perf_counter() - began)
+
+
+def through(name: str, texts: list[str], options: argparse.Namespace) -> list[float]:
+    """Texts a second that are added, searched by codes and found by vectors, through a service."""
+    finds = texts[: int(options.finds)]
+    with http_server.service(None, "--bits", "64", "--embed", name, "--limit", "request_seconds=600") as served:
+        url = f"http://127.0.0.1:{served.port}"
+        with connect(url, timeout=600) as remote, ThreadPoolExecutor(options.connections) as pool:
+            remote.add_texts(texts[: options.batch])  # what is loaded at its first use is there
+            remote.find_text(texts[:2], k=10)
+            rates = []
+            for call, asked, batch in (
+                (remote.add_texts, texts, options.batch),
+                (lambda part: remote.search_text(part, k=10), texts, options.batch),
+                (lambda part: remote.find_text(part, k=10), finds, 50),
+            ):
+                parts = [asked[start : start + batch] for start in range(0, len(asked), batch)]
+                began = time.perf_counter()
+                list(pool.map(call, parts))
+                rates.append(len(asked) / (time.perf_counter() - began))
+    return rates
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--n", type=float, default=1e4, help="texts that are added and searched")
+    parser.add_argument("--finds", type=float, default=1e3, help="of these, texts that are found by vectors")
+    parser.add_argument("--batch", type=int, default=500, help="texts of a request")
+    parser.add_argument("--connections", type=int, default=4)
+    parser.add_argument("--embed", nargs="+", default=["lexical", "texts:Network"], help="embedders, by their names")
+    options = parser.parse_args()
+    here = str(Path(__file__).parent)  # where the service finds the network, too
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+    print(common.machine())
+    texts = made_up(int(options.n))
+    print(f"{len(texts):,} texts of {np.mean([len(text) for text in texts]):.0f} characters; texts a second")
+    print(f"{'embedder':>14}" + "".join(f"{name:>10}" for name in ("alone", "added", "searched", "both", "found")))
+    for name in options.embed:
+        before = alone(name, texts, options.batch)
+        added, searched, found = through(name, texts, options)
+        best = max(before, alone(name, texts, options.batch))
+        rates = (best, added, searched, 2 / (1 / added + 1 / searched), found)
+        print(f"{name:>14}" + "".join(f"{rate:>10.0f}" for rate in rates))
+        print(f"{'beside alone':>14}" + "".join(f"{rate / best:>10.2f}" for rate in rates), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,56 @@
+"""`onlinehash learn --index`: teaches an index what files of clicks, ratings or verdicts say, each row once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from onlinehash import feedback
+from onlinehash.cli import output, parameters
+from onlinehash.cli.options import is_postgres
+from onlinehash.errors import InvalidInput
+from onlinehash.progress import progress_bar
+
+
+def learn(
+    target: str,
+    schema: str | None,
+    files: Sequence[str],
+    embed: str | None,
+    format: str | None,
+    skip_weight: float,
+    position_bias: float,
+    as_json: bool,
+) -> None:
+    """Learn the files in order, and bring the codes up to date."""
+    from onlinehash.consume.address import without_login
+    from onlinehash.live.storage import Storage
+
+    is_folder = not is_postgres(target)
+    if is_folder and not Storage.exists(target):
+        raise InvalidInput(f"there is no index in {target}; make one with `onlinehash load`.")
+    nothing = parameters.Choices(None, None, None, None, None)
+    began = time.perf_counter()
+    embedder = parameters.load_embedder(embed)
+    with parameters.open_index(target, schema, nothing, embed=embedder) as index, progress_bar(len(files)) as show:
+        found = []
+        for number, file in enumerate(files):
+
+            def watch(share: float | None, rows: int, number: int = number) -> None:
+                show(None if share is None else number + share, f"{rows:,} rows")
+
+            found.append(
+                feedback.learn(
+                    index, file, format=format, skip_weight=skip_weight, position_bias=position_bias, watch=watch
+                )
+            )
+        if any(one.pairs for one in found):
+            index.refresh()
+    seconds = time.perf_counter() - began
+    for file, one in zip(files, found, strict=True):
+        if as_json:
+            output.print_json({"file": file, **one._asdict(), "seconds": seconds})
+            continue
+        earlier = f", {one.rows_before:,} rows were learned before" if one.rows_before else ""
+        gone = f", {one.unknown:,} pairs of items that are not there" if one.unknown else ""
+        print(f"{file}: {one.rows:,} rows, {one.pairs:,} pairs learned by {without_login(target)}{earlier}{gone}")

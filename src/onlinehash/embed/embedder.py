@@ -1,0 +1,244 @@
+"""What an embedder is, how an index recognises the one that made its vectors, and how one is found by its name.
+
+An embedder is an object with `encode(list of texts) -> matrix`, which is what sentence-transformers and model2vec have
+already, or any function that does the same.
+
+Vectors of two models must not meet in one index. So an index keeps, with the name of its embedder, what it makes of a
+few fixed texts, and compares that when it is opened. A digest of a model's files would tell less: the same model may
+come in other files, and other software around it makes other vectors of the same files.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from onlinehash import checks
+from onlinehash.embed.lexical import Lexical
+from onlinehash.errors import InvalidInput, MissingExtra
+
+#: What every embedder is tried with: a few kinds of text, in a few scripts.
+PROBES = (
+    "A small dog sleeps in the sun.",
+    "The invoice for March is still unpaid.",
+    "def area(radius): return math.pi * radius ** 2",
+    "Wo ist der nächste Bahnhof? 最寄りの駅はどこですか。",
+)
+#: Numbers that are kept of each of these vectors, and the most by which those of one model differ between machines.
+NUMBERS, TOLERANCE = 8, 0.02
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Anything with `encode(texts)` that gives one vector a text."""
+
+    def encode(self, texts: Any, /) -> Any: ...
+
+
+Model: TypeAlias = Embedder | Callable[[Sequence[str]], ArrayLike]
+
+
+class Embedding:
+    """An embedder with its name, whose vectors are checked.
+
+    Parameters
+    ----------
+    model : object with `encode`, or callable
+        Takes a list of texts, gives a matrix with one row each.
+    name : str, optional
+        How messages call it, and what `load` takes; by default that of its class or function.
+
+    Examples
+    --------
+    >>> Embedding(Lexical()).encode(["a text"]).shape
+    (1, 512)
+    """
+
+    def __init__(self, model: Model, name: str | None = None) -> None:
+        encode = getattr(model, "encode", model)
+        if isinstance(model, type | str) or not callable(encode):
+            raise InvalidInput(
+                f"expected an embedder, an object with encode(texts) or a function, got {checks.shown(model)}; "
+                "embed.load makes one of a name."
+            )
+        self.model, self._encode = model, encode
+        self.name = name or _name_of(model)
+
+    def encode(self, texts: Sequence[str]) -> np.ndarray:
+        """One vector a text: a float32 matrix.
+
+        Raises
+        ------
+        InvalidInput
+            If these are no texts, or the embedder does not give a vector of finite numbers for each.
+        """
+        asked = checked(texts)
+        if not asked:
+            return np.empty((0, self.n_features), np.float32)
+        X = self._vectors(asked)
+        if X.shape[1] != self.n_features:
+            raise self._refused(f"vectors of {X.shape[1]} values, where it gave {self.n_features} before")
+        return X
+
+    @property
+    def n_features(self) -> int:
+        """Values of a vector."""
+        return self._tried.shape[1]
+
+    @cached_property
+    def fingerprint(self) -> list[float]:
+        """A few numbers by which its vectors are recognised: fixed projections of what it makes of fixed texts."""
+        X = self._tried.astype(np.float64)
+        X = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
+        places, numbers = np.arange(1, X.shape[1] + 1), np.arange(1, NUMBERS + 1)
+        return np.round(X @ np.cos(np.outer(places, numbers)), 4).ravel().tolist()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What an index keeps of it."""
+        return {"name": self.name, "n_features": self.n_features, "fingerprint": self.fingerprint}
+
+    def check_made(self, stored: dict[str, Any], owner: str) -> None:
+        """Refuse to go on with vectors that another embedder made, whose facts these are."""
+        theirs = stored["fingerprint"]
+        is_same = stored["n_features"] == self.n_features and len(theirs) == len(self.fingerprint)
+        if not is_same or np.abs(np.subtract(theirs, self.fingerprint)).max() > TOLERANCE:
+            raise InvalidInput(
+                f"{owner} holds vectors of the embedder {stored['name']!r} ({stored['n_features']} values), and "
+                f"{self.name!r} ({self.n_features} values) makes others; use the same one, or give the texts an index "
+                "of their own."
+            )
+
+    @cached_property
+    def _tried(self) -> np.ndarray:
+        return self._vectors(list(PROBES))
+
+    def _vectors(self, texts: list[str]) -> np.ndarray:
+        made = self._encode(texts)
+        try:
+            X = checks.matrix(np.asarray(made), "X", np.dtype(np.float32))
+        except (InvalidInput, ValueError, TypeError) as error:
+            raise self._refused(f"something else ({checks.shown(error)})") from None
+        if len(X) != len(texts) or X.shape[1] == 0:
+            raise self._refused(f"an array of shape {X.shape} for {len(texts)} texts")
+        return checks.finite(X, f"what the embedder {self.name!r} made")
+
+    def _refused(self, got: str) -> InvalidInput:
+        return InvalidInput(f"expected the embedder {self.name!r} to give a vector for each text, got {got}.")
+
+    def __repr__(self) -> str:
+        return f"Embedding({self.name!r})"
+
+
+def load(name: str) -> Embedding:
+    """The embedder of a name, as `onlinehash serve --embed` takes it.
+
+    Parameters
+    ----------
+    name : str
+        `lexical` or `lexical:N` (`Lexical`, vectors of N values), `sentence-transformers:MODEL`, or `module:function`
+        for any function, object or class in a module that can be imported.
+
+    Returns
+    -------
+    Embedding
+
+    Raises
+    ------
+    InvalidInput
+        If there is none of this name.
+    MissingExtra
+        If sentence-transformers is not installed.
+
+    Examples
+    --------
+    >>> load("lexical:256").n_features
+    256
+    """
+    kind, _, what = name.partition(":")
+    if kind == "lexical":
+        return Embedding(_lexical(name, what))
+    if kind == "sentence-transformers" and what:
+        try:
+            from sentence_transformers import SentenceTransformer
+        except ImportError:
+            raise MissingExtra(f"--embed {name}", "sentence-transformers", "embed") from None
+        try:
+            return Embedding(SentenceTransformer(what), name)
+        except Exception as error:  # whatever it raises for a model that is neither here nor there
+            raise InvalidInput(f"sentence-transformers cannot load {what!r}: {checks.shown(error)}.") from None
+    if not (kind and what):
+        raise InvalidInput(
+            f"expected an embedder such as lexical, sentence-transformers:NAME or module:function, got {name!r}."
+        )
+    return Embedding(_imported(name, kind, what), name)
+
+
+def of(model: Model | Embedding | str) -> Embedding:
+    """The embedder that a caller means: by its name, as it is, or checked from now on."""
+    if isinstance(model, Embedding):
+        return model
+    return load(model) if isinstance(model, str) else Embedding(model)
+
+
+def resumed(given: Embedding | None, stored: dict[str, Any] | None, n_features: int, owner: str) -> Embedding | None:
+    """The embedder of an index that is opened: the one that is given, if it made the vectors, or else a `Lexical`.
+
+    `stored` are the facts that the index keeps, `n_features` is the length of its vectors (0: it has none). Other
+    embedders must be given each time: what a folder says must not decide which code runs.
+    """
+    if given is None:
+        is_ours = stored is not None and stored["name"].partition(":")[0] == "lexical"
+        given = load(stored["name"]) if stored is not None and is_ours else None
+    if given is None:
+        return None
+    if stored is not None:
+        given.check_made(stored, owner)
+    elif n_features not in (0, given.n_features):
+        raise InvalidInput(
+            f"{owner} holds vectors of {n_features} values, and the embedder {given.name!r} makes "
+            f"{given.n_features}; use the one that made them."
+        )
+    return given
+
+
+def checked(texts: Any) -> list[str]:
+    """Texts as a list of them."""
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        raise InvalidInput(f"expected a list of texts, got {checks.shown(texts)}.")
+    found = list(texts)
+    for text in found:
+        if not isinstance(text, str):
+            raise InvalidInput(f"expected texts, got {checks.shown(text)}.")
+    return [str(text) for text in found]  # without NumPy's own kind of them
+
+
+def _lexical(name: str, what: str) -> Lexical:
+    if not what:
+        return Lexical()
+    if not what.isdecimal() or len(what) > 9:
+        raise InvalidInput(f"expected a number of values in {name!r}, such as lexical:512.")
+    return Lexical(int(what))
+
+
+def _imported(name: str, module: str, what: str) -> Any:
+    try:
+        found: Any = importlib.import_module(module)
+        for part in what.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InvalidInput(f"there is no embedder {name!r}: {error}.") from None
+    return found() if isinstance(found, type) else found
+
+
+def _name_of(model: Any) -> str:
+    own = getattr(model, "name", None)
+    if isinstance(own, str) and own:
+        return own
+    thing = model if hasattr(model, "__qualname__") else type(model)
+    return f"{thing.__module__}:{thing.__qualname__}"

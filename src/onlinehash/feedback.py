@@ -1,0 +1,140 @@
+"""Feedback as it comes: files of clicks, ratings or verdicts, learned by an index exactly once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onlinehash.errors import InvalidInput, NotSupported, UnknownId
+from onlinehash.index.api import Capability, VectorIndex
+from onlinehash.live.texts import embedded
+from onlinehash.streams.from_files import BLOCK_ROWS, FilePath, read_tables
+from onlinehash.streams.marks import MarkReader, Marks
+from onlinehash.streams.text_tables import STANDARD_INPUT
+
+__all__ = ["Learned", "learn"]
+
+
+class Learned(NamedTuple):
+    """What came of a file: rows learned now and before, pairs made of those, and pairs of items that are gone."""
+
+    rows: int
+    rows_before: int
+    pairs: int
+    unknown: int
+
+
+def learn(
+    index: VectorIndex,
+    path: FilePath,
+    *,
+    format: str | None = None,
+    skip_weight: float = 0.5,
+    position_bias: float = 0.0,
+    watch: Callable[[float | None, int], None] = lambda share, rows: None,
+) -> Learned:
+    """Teach an index what a file says: clicks, ratings or verdicts; `onlinehash.streams.marks` has the columns.
+
+    The index keeps how many rows it has learned, in the transaction of their pairs. So a call that was interrupted is
+    repeated, and a log that has grown is given again: each row is learned once.
+
+    Parameters
+    ----------
+    index : LiveIndex, PostgresIndex or MilvusIndex
+    path : file
+        JSON lines, csv or Parquet; `-` is standard input, of which no position is kept.
+    format : str, optional
+        If the name of the file does not tell.
+    skip_weight, position_bias : float
+        For clicks, as in `streams.from_clicks`.
+    watch : callable, optional
+        Is told how much of the file is read (None if unknown), and how many rows.
+
+    Returns
+    -------
+    Learned
+
+    Raises
+    ------
+    InvalidInput
+        If a row is not valid. Rows of earlier blocks stay learned.
+    """
+    if not index.supports(Capability.POSITIONS):
+        raise NotSupported(
+            f"learning a file needs an index that stores positions, and {type(index).__name__} does not."
+        )
+    has_text_ids = index.ids_kind == "strings"
+    read = MarkReader(str if has_text_ids else _whole, has_text_ids, skip_weight, position_bias)
+    source = None if os.fspath(path) == STANDARD_INPUT else f"feedback {os.path.abspath(path)}"
+    before = 0 if source is None else int(index.positions.get(source, 0))
+    rows, pairs, unknown = 0, 0, 0
+    for table in read_tables(path, format, BLOCK_ROWS):
+        first, rows = rows, rows + len(table)
+        if rows > before:
+            made, gone = _learn(index, read(table)[max(before - first, 0) :], source, rows)
+            pairs, unknown = pairs + made, unknown + gone
+        watch(table.share, rows)
+    if rows < before:
+        raise InvalidInput(
+            f"{os.fspath(path)} has {rows} rows, fewer than the {before} that were learned from it; a new log needs "
+            "another name."
+        )
+    return Learned(rows - before, before, pairs, unknown)
+
+
+def _learn(index: VectorIndex, marks: list[Marks], source: str | None, position: int) -> tuple[int, int]:
+    """Learn the pairs of some rows, and keep the position with them; how many, and how many of items that are gone."""
+    pairs = [
+        (mark.kind, mark.query, id, similar, weight)
+        for mark in marks
+        for id, similar, weight in zip(mark.ids, mark.similar, mark.weight, strict=True)
+        if not (mark.kind == "id" and mark.query == id)
+    ]
+    known = _known(index, {pair[2] for pair in pairs} | {pair[1] for pair in pairs if pair[0] == "id"})
+    usable = [pair for pair in pairs if pair[2] in known and (pair[0] != "id" or pair[1] in known)]
+    if not usable:
+        if source is not None:
+            index.put_position(source, position)
+        return 0, len(pairs)
+    A = _vectors(index, [pair[:2] for pair in usable])
+    B = index.vectors_of([pair[2] for pair in usable])
+    similar, weight = [pair[3] for pair in usable], [pair[4] for pair in usable]
+    if source is None:
+        index.learn_pairs(A, B, similar, weight)
+    else:
+        with index.reached(source, position):
+            index.learn_pairs(A, B, similar, weight)
+    return len(usable), len(pairs) - len(usable)
+
+
+def _known(index: VectorIndex, ids: set[Any]) -> set[Any]:
+    """Those ids that items have: as a rule, all of them."""
+    try:
+        if ids:
+            index.vectors_of(sorted(ids))
+    except UnknownId:
+        return {id for id in ids if id in index}
+    return ids
+
+
+def _vectors(index: VectorIndex, queries: list[tuple[str, Any]]) -> np.ndarray:
+    """One vector for each query; a file has one kind of them."""
+    kind, values = queries[0][0], [query for _, query in queries]
+    if kind == "id":
+        return index.vectors_of(values)
+    if kind == "vector":
+        return np.stack(values)
+    texts = list(dict.fromkeys(values))
+    X = embedded(index, texts)
+    places = {text: place for place, text in enumerate(texts)}
+    return X[[places[text] for text in values]]
+
+
+def _whole(value: Any) -> int:
+    """An id of an index with integer ids."""
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        raise ValueError
+    return int(value)

@@ -1,0 +1,50 @@
+"""Texts in place of vectors: what an index makes of them with its embedder, and how they are kept."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onlinehash import checks
+from onlinehash.embed.embedder import checked
+from onlinehash.errors import InvalidInput, NotSupported
+
+if TYPE_CHECKING:
+    from onlinehash.index.api import VectorIndex
+
+#: The field of a payload that keeps the text of an item.
+FIELD = "text"
+
+
+def no_embedder() -> NotSupported:
+    """The error of an index that cannot take texts."""
+    return NotSupported(
+        "this index has no embedder, which makes vectors of texts; open it with embed=, or start its service with "
+        "--embed, naming the one that made its vectors, or send vectors."
+    )
+
+
+def embedded(index: VectorIndex, texts: Any) -> np.ndarray:
+    """The vectors of texts; of one, without a dimension for it."""
+    if index.embedder is None:
+        raise no_embedder()
+    return index.embedder.encode([texts])[0] if isinstance(texts, str) else index.embedder.encode(texts)
+
+
+def with_texts(payloads: Any, texts: Any) -> list[Any]:
+    """Payloads that keep the texts; what they say of their text themselves stays."""
+    found = checked(texts)
+    if payloads is None:
+        return [{FIELD: text} for text in found]
+    given = [payloads] if isinstance(payloads, dict) else list(payloads)
+    checks.same_length("payloads", len(given), len(found), "texts")
+    for payload in given:
+        if payload is not None and not isinstance(payload, dict):
+            raise InvalidInput(f"expected a dict or None for each payload, got {checks.shown(payload)}.")
+    return [{FIELD: text} | (payload or {}) for text, payload in zip(found, given, strict=True)]
+
+
+def several(value: Any, n: int) -> Any:
+    """One label or weight for each of n pairs, where one was given for all."""
+    return np.repeat(value, n) if value is not None and np.ndim(value) == 0 else value

@@ -1,0 +1,114 @@
+"""Texts of requests become vectors: in one thread beside the event loop, many of them at a time.
+
+Whatever waits is embedded together, as models take many texts in little more time than one. Requests share a batch
+evenly, so that a search does not wait for the thousands of texts that somebody else adds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from onlinehash.embed.embedder import Embedding
+from onlinehash.serve.errors import Busy
+from onlinehash.serve.settings import Limits
+
+#: Texts that are embedded by one call, while others wait.
+BATCH = 256
+
+
+@dataclass
+class _Job:
+    """The texts of one request, of which the first have their vectors."""
+
+    texts: list[str]
+    future: asyncio.Future[np.ndarray]
+    vectors: list[np.ndarray] = field(default_factory=list)
+    n_taken: int = 0
+
+    def take(self, n: int) -> list[str]:
+        some = self.texts[self.n_taken : self.n_taken + n]
+        self.n_taken += len(some)
+        return some
+
+
+class EmbeddingQueue:
+    """Texts that wait for an embedder, within one event loop."""
+
+    def __init__(self, embedder: Embedding, limits: Limits) -> None:
+        self.embedder, self._limits = embedder, limits
+        self._waiting: list[_Job] = []
+        self._n = 0
+        self._is_busy = False
+        self._thread = ThreadPoolExecutor(1, "onlinehash-embedding")
+
+    def __len__(self) -> int:
+        return self._n
+
+    async def vectors_of(self, texts: list[str]) -> np.ndarray:
+        """One vector a text."""
+        if self._n and self._n + len(texts) > self._limits.texts:
+            raise Busy(f"too many texts wait to be embedded ({self._n}); retry after 1 s.")
+        loop = asyncio.get_running_loop()
+        job = _Job(texts, loop.create_future())
+        self._n += len(texts)
+        self._waiting.append(job)
+        if not self._is_busy:
+            self._is_busy = True
+            loop.call_soon(self._go_on, loop)  # once the loop has read what else has arrived
+        try:
+            return await job.future
+        finally:
+            self._n -= len(texts)
+
+    def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._waiting = [job for job in self._waiting if not job.future.done()]  # some clients have left
+        self._is_busy = bool(self._waiting)
+        if not self._is_busy:
+            return
+        jobs = self._waiting[:BATCH]
+        share = max(BATCH // len(jobs), 1)
+        batch = [(job, job.take(share)) for job in jobs]
+
+        def settle(done: asyncio.Future[list[np.ndarray | Exception]]) -> None:
+            for (job, _), vectors in zip(batch, done.result(), strict=True):
+                self._settle(job, vectors)
+            self._go_on(loop)
+
+        parts = [texts for _, texts in batch]
+        loop.run_in_executor(self._thread, self._embed, parts).add_done_callback(settle)
+
+    def _settle(self, job: _Job, vectors: np.ndarray | Exception) -> None:
+        if job.future.done():
+            return
+        if isinstance(vectors, Exception):
+            job.future.set_exception(vectors)
+            return
+        job.vectors.append(vectors)
+        if job.n_taken == len(job.texts):
+            job.future.set_result(job.vectors[0] if len(job.vectors) == 1 else np.concatenate(job.vectors))
+
+    def _embed(self, parts: list[list[str]]) -> list[np.ndarray | Exception]:
+        """The vectors of each request's texts, or its error; a text that fails does not affect other requests."""
+        if len(parts) > 1:
+            try:
+                X = self.embedder.encode([text for part in parts for text in part])
+            except Exception:
+                pass  # each request gets its own error below
+            else:
+                ends = np.cumsum([len(part) for part in parts])
+                return list(np.split(X, ends[:-1]))
+        found: list[np.ndarray | Exception] = []
+        for part in parts:
+            try:
+                found.append(self.embedder.encode(part))
+            except Exception as error:
+                found.append(error)
+        return found
+
+    def close(self) -> None:
+        """Let go of the thread."""
+        self._thread.shutdown(wait=False, cancel_futures=True)

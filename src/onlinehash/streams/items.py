@@ -1,0 +1,113 @@
+"""Items from files: an id, a vector or a text, and everything else as a payload.
+
+id                      integers or strings; without the column, items are numbered automatically
+vector, embedding or x  a column of vectors; in csv a JSON list in a cell
+text                    a text, of which an embedder makes the vector where there is no column of vectors
+all other columns       fields of the payload, as is the text; cells that are empty are left out
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from onlinehash.errors import InvalidInput
+from onlinehash.streams import columns
+from onlinehash.streams.tables import Table
+
+VECTORS = ("vector", "embedding", "x")
+
+
+class Items(NamedTuple):
+    """Aligned: ids or None, vectors or None, texts or None, and payloads."""
+
+    ids: list[Any] | None
+    X: np.ndarray | None
+    texts: list[str] | None
+    payloads: list[dict[str, Any]]
+
+
+class ItemReader:
+    """Turns the tables of a file into items; columns that are not named are found by their usual names."""
+
+    def __init__(self, id: str | None = None, text: str | None = None, vector: str | None = None) -> None:
+        self._named = {"id": id, "text": text, "vector": vector}
+
+    def __call__(self, table: Table) -> Items:
+        id, text = (self._column(table, what, (what,)) for what in ("id", "text"))
+        vector = self._column(table, "vector", tuple(name for name in VECTORS if columns.has_vectors(table, name)))
+        if vector is None and text is None:
+            raise table.lacks("a column of vectors or of texts (--vector NAME, --text NAME)")
+        payloads = [_payload(table, row, {id, vector}, text) for row in range(len(table))]
+        texts = None if text is None else _texts(table, text)
+        return Items(
+            None if id is None else _ids(table, id),
+            None if vector is None else columns.vectors(table, vector),
+            texts,
+            payloads,
+        )
+
+    def _column(self, table: Table, what: str, usual: tuple[str, ...]) -> str | None:
+        """The name of a column in the table: the one that was given, or the first usual one there is."""
+        named = self._named[what]
+        if named is None:
+            return next((name for name in usual if name in table.columns), None)
+        if named.strip().lower() not in table.columns:
+            raise table.lacks(f"a column {named}")
+        return named.strip().lower()
+
+
+def sliced(items: Items, start: int) -> Items:
+    """Without the first of them."""
+    return Items(*(None if column is None else column[start:] for column in items))  # type: ignore[arg-type]
+
+
+def _texts(table: Table, name: str) -> list[str]:
+    for row, text in enumerate(table.columns[name]):
+        if not isinstance(text, str) or not text.strip():
+            raise table.error(row, f"expected a text for {name}, got {'nothing' if not text else type(text).__name__}")
+    return [str(text) for text in table.columns[name]]
+
+
+def _ids(table: Table, name: str) -> list[Any]:
+    found = columns.labels(table, name).tolist()
+    if table.format == "csv" and all(str(id).isdecimal() and str(int(id)) == id for id in found):
+        return [int(id) for id in found]
+    return found
+
+
+def _payload(table: Table, row: int, left_out: set[str | None], text: str | None) -> dict[str, Any]:
+    payload: dict[str, Any] = {}
+    for name, values in table.columns.items():
+        if name in left_out:
+            continue
+        try:
+            value = _plain(values[row])
+        except InvalidInput as error:
+            raise table.error(row, f"{name} cannot be kept in a payload: {error}") from None
+        if value is not None and value != "":
+            payload["text" if name == text else name] = value
+    return payload
+
+
+def _plain(value: Any) -> Any:
+    """A cell as JSON has it; None for what is empty."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, dict):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise InvalidInput(f"it is a {type(value).__name__}")

@@ -1,0 +1,152 @@
+"""`onlinehash load` and `search --text`: items from files, once each, and texts found again."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from onlinehash import LiveIndex
+from onlinehash.cli import load
+from onlinehash.embed import Lexical
+from tests.cli.running import done, refused
+
+TEXTS = ["open a file", "close a window", "read the lines of a file", "a warm day", "write a letter"]
+X = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
+
+
+def write(path: Path, columns: dict[str, list[Any]]) -> Path:
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    if path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    elif path.suffix == ".csv":
+        cells = [[value if isinstance(value, str) else json.dumps(value) for value in row.values()] for row in rows]
+        lines = [",".join(f'"{cell}"' for cell in row) for row in [list(columns), *cells]]
+        path.write_text("\n".join(lines))
+    else:
+        parquet.write_table(pa.table(columns), path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["items.jsonl", "items.csv", "items.parquet"])
+def test_texts_are_loaded_embedded_and_found(tmp_path: Path, name: str) -> None:
+    file = write(tmp_path / name, {"Number": [10, 11, 12, 13, 14], "Body": TEXTS, "kind": ["a", "b", "a", "b", ""]})
+    folder = tmp_path / "items"
+    said = done("load", file, folder, "--id", "number", "--text", "body", "--bits", 32, "--json").document
+    assert (said["added"], said["before"], said["items"]) == (5, 0, 5)
+    with LiveIndex.open(folder, read_only=True) as index:
+        assert index.ids.tolist() == [10, 11, 12, 13, 14]
+        assert index.n_bits == 32
+        assert np.array_equal(index.vectors, Lexical().encode(TEXTS))
+        assert index.get(10).payload == {"text": TEXTS[0], "kind": "a"}
+        assert index.get(14).payload == {"text": TEXTS[4]}
+    found = done("search", folder, "--text", "opening files", "-k", 2, "--json").document
+    assert found["ids"][0] == 10
+    assert found["payloads"][0]["text"] == TEXTS[0]
+    table = done("search", folder, "--text", "opening files", "-k", 2).out.splitlines()
+    assert table[0].split() == ["rank", "distance", "id", "text"]
+    assert table[1].endswith("10  open a file")
+
+
+@pytest.mark.parametrize("name", ["items.jsonl", "items.csv", "items.parquet"])
+def test_vectors_are_loaded_as_they_are(tmp_path: Path, name: str) -> None:
+    file = write(tmp_path / name, {"id": list("abcde"), "text": TEXTS, "embedding": X.tolist()})
+    done("load", file, tmp_path / "items")
+    with LiveIndex.open(tmp_path / "items", read_only=True) as index:
+        assert index.ids.tolist() == list("abcde")
+        np.testing.assert_allclose(index.vectors, X, rtol=1e-6)
+        assert index.get("b").payload == {"text": TEXTS[1]}
+        assert index.embedder is None
+
+
+def test_a_run_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    n = 60
+    file = write(tmp_path / "items.jsonl", {"text": [f"text number {i}" for i in range(n)]})
+    monkeypatch.setattr(load, "BLOCK_ROWS", 16)
+    add, calls = load._add, []
+
+    def failing(*arguments: Any) -> None:
+        calls.append(arguments)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        add(*arguments)
+
+    monkeypatch.setattr(load, "_add", failing)
+    from onlinehash.cli import run
+
+    assert run(["load", str(file), str(tmp_path / "items")]) == 130
+    with LiveIndex.open(tmp_path / "items", read_only=True) as index:
+        assert len(index) == 32
+    monkeypatch.setattr(load, "BLOCK_ROWS", 24)  # blocks need not be the same
+    said = done("load", file, tmp_path / "items", "--json").document
+    assert (said["added"], said["before"], said["items"]) == (n - 32, 32, n)
+    with file.open("a") as more:
+        more.write(json.dumps({"text": "one more"}) + "\n")
+    assert "1 items added" in done("load", file, tmp_path / "items").out
+    assert done("load", file, tmp_path / "items", "--json").document["added"] == 0
+    with LiveIndex.open(tmp_path / "items", read_only=True) as index:
+        assert [payload["text"] for payload in index.payloads_of(index.ids.tolist())][-2:] == [
+            "text number 59",
+            "one more",
+        ]
+    file.write_text('{"text": "another file"}\n')
+    code, said = refused("load", file, tmp_path / "items")
+    assert (code, "has 1 rows, fewer than the 61" in said) == (2, True)
+
+
+def test_payloads_hold_what_json_holds(tmp_path: Path) -> None:
+    columns = {"text": ["a", "b"], "when": [date(2026, 1, 2)] * 2, "price": [1.5, float("nan")], "tags": [["x"], []]}
+    file = write(tmp_path / "items.parquet", columns)
+    done("load", file, tmp_path / "items", "--embed", "lexical:64")
+    with LiveIndex.open(tmp_path / "items", read_only=True) as index:
+        assert index.vectors.shape == (2, 64)
+        assert index.get(0).payload == {"text": "a", "when": "2026-01-02", "price": 1.5, "tags": ["x"]}
+        assert index.get(1).payload == {"text": "b", "when": "2026-01-02", "tags": []}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["none.jsonl"], "no such file"),
+        (["items.jsonl", "--text", "body"], "expected a column body"),
+        (["items.jsonl", "--vector", "text"], "expected a list of numbers for text"),
+        (["numbers.jsonl"], "expected a column of vectors or of texts"),
+        (["empty.jsonl"], "has no items"),
+        (["gaps.jsonl"], "line 2: expected a text for text, got nothing"),
+        (["items.jsonl", "--embed", "nothing"], "expected an embedder such as"),
+    ],
+)
+def test_what_is_refused_makes_no_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "items.jsonl", {"text": TEXTS})
+    write(tmp_path / "numbers.jsonl", {"n": [1, 2]})
+    write(tmp_path / "gaps.jsonl", {"text": ["a", ""]})
+    (tmp_path / "empty.jsonl").write_text("")
+    code, said = refused("load", arguments[0], "items", *arguments[1:])
+    assert code == 2
+    assert problem in said
+    assert not (tmp_path / "items").exists()
+
+
+def test_a_function_of_a_module_here_is_an_embedder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    Path("counting.py").write_text("def vowels(texts):\n    return [[t.count(v) for v in 'aeiou'] for t in texts]\n")
+    write(Path("items.jsonl"), {"text": TEXTS})
+    done("load", "items.jsonl", "items", "--embed", "counting:vowels")
+    assert done("search", "items", "--text", TEXTS[3], "--embed", "counting:vowels", "--json").document["ids"][0] == 3
+    code, said = refused("search", "items", "--text", "a")
+    assert (code, "has no embedder" in said) == (2, True)
+    code, said = refused("search", "items", "--text", "a", "--embed", "lexical")
+    assert (code, "holds vectors of the embedder 'counting:vowels'" in said) == (2, True)
+    for arguments in (["items.jsonl", "--text", "a"], ["--text", "a", "--radius", "2"], []):
+        assert refused("search", "items", *arguments)[0] == 2

@@ -1,0 +1,104 @@
+"""Embedders: whatever turns texts into vectors, recognised by what it makes."""
+
+from __future__ import annotations
+
+import doctest
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onlinehash.embed import Embedding, Lexical, embedder, load
+from onlinehash.errors import InvalidInput, MissingExtra
+
+
+class Letters:
+    """A small model: how often a text has each letter."""
+
+    def encode(self, texts: list[str]) -> list[list[int]]:
+        return [[text.count(letter) for letter in "aeiou"] for text in texts]
+
+
+def letters(texts: list[str]) -> Any:
+    return Letters().encode(texts)
+
+
+def test_the_examples_of_docstrings() -> None:
+    assert doctest.testmod(embedder, extraglobs={"Lexical": Lexical}).failed == 0
+
+
+@pytest.mark.parametrize("model", [Letters(), letters, Letters().encode, Embedding(Letters())])
+def test_objects_with_encode_and_functions(model: Any) -> None:
+    embedding = embedder.of(model)
+    assert embedding.encode(["banana", "a"]).tolist() == [[3, 0, 0, 0, 0], [1, 0, 0, 0, 0]]
+    assert embedding.encode([]).shape == (0, 5)
+    assert embedding.encode(np.array(["banana"])).dtype == np.float32
+    assert embedding.n_features == 5
+
+
+@pytest.mark.parametrize("texts", ["banana", [1], [None], 7, b"banana", [["banana"]]])
+def test_what_is_no_list_of_texts(texts: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"expected .*texts"):
+        Embedding(Letters()).encode(texts)
+
+
+@pytest.mark.parametrize(
+    ("model", "problem"),
+    [
+        (lambda texts: [1, 2], "a vector for each text"),
+        (lambda texts: np.zeros((3, 0)), "a vector for each text"),
+        (lambda texts: np.zeros((len(texts) + 1, 4)), "an array of shape"),
+        (lambda texts: np.full((len(texts), 4), np.nan), "contains NaN"),
+        (lambda texts: [["a", "b"]] * len(texts), "a vector for each text"),
+        (lambda texts: np.zeros((len(texts), len(texts))), "where it gave 4 before"),
+    ],
+)
+def test_models_that_do_not_give_vectors(model: Any, problem: str) -> None:
+    with pytest.raises(InvalidInput, match=problem):
+        Embedding(model).encode(["a", "b"])
+
+
+@pytest.mark.parametrize("model", [3, Letters, "letters", None])
+def test_what_is_no_model(model: Any) -> None:
+    with pytest.raises(InvalidInput, match="expected an embedder"):
+        Embedding(model)
+
+
+def test_the_fingerprint_tells_models_apart_and_bears_rounding() -> None:
+    facts = Embedding(Lexical(64)).facts
+
+    def rounded(texts: list[str]) -> Any:
+        return Lexical(64).encode(texts).astype(np.float16)
+
+    Embedding(rounded).check_made(facts, "it")
+    for other in (
+        Lexical(65),
+        lambda texts: -Lexical(64).encode(texts),
+        lambda texts: Lexical(64).encode(texts)[:, ::-1],
+    ):
+        with pytest.raises(InvalidInput, match="it holds vectors of the embedder 'lexical:64'"):
+            Embedding(other).check_made(facts, "it")
+
+
+def test_loading_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load("lexical:64").encode(["a"]).shape == (1, 64)
+    assert load("lexical").name == "lexical"
+    (tmp_path / "our_models.py").write_text(
+        "class Small:\n    def encode(self, texts):\n        return [[len(text)] for text in texts]\n"
+        "def lengths(texts):\n    return [[len(text)] for text in texts]\nsmall = Small()\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("our_models:lengths", "our_models:Small", "our_models:small", "our_models:small.encode"):
+        found = load(name)
+        assert (found.name, found.encode(["four"]).tolist()) == (name, [[4]])
+    for name in ("our_models:other", "no_such_module:f", "lexical:many", "something", ":", "lexical:99999999999"):
+        with pytest.raises(InvalidInput):
+            load(name)
+
+
+def test_sentence_transformers_has_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(MissingExtra, match=r"onlinehash\[embed\]"):
+        load("sentence-transformers:some-model")

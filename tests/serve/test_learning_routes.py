@@ -11,17 +11,17 @@ from typing import Any
 import httpx
 import pytest
 
-from onlinehash import LiveIndex, OnlineHashing, RbfAnchors
+from onlinehash import LiveIndex, OnlineHashing, RbfAnchors, refresh
 from onlinehash.errors import StorageError
 from onlinehash.learners import registry
-from tests.serve.services import IDS, SECONDS, post_json, rows, served
+from tests.serve.services import IDS, SECONDS, post_json, rows, served, small_index
 
 
 def test_a_refresh_that_fails_after_learning_does_not_take_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: Any) -> None:
         raise StorageError("expected a disk with room, got a full one; nothing of this call was kept.")
 
-    with served() as (service, url):
+    with served(small_index(refresh=refresh.by_hand())) as (service, url):
         monkeypatch.setattr(service.index, "_publish", fail)
         answered = post_json(url, "/v1/learn", {"id_a": 1, "id_b": 2, "similar": True, "refresh": True})
         assert answered.status_code == 200

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
 
-.PHONY: demo test long lowest docs-test lint lint-files actionlint dist bench bench-check bench-keep format release servers frameworks clean clean-kernels
+.PHONY: demo test long lowest docs figures docs-test lint lint-files actionlint dist bench bench-check bench-keep format release servers frameworks clean clean-kernels
 
 demo: .venv/.core
 	$(BIN)/onlinehash demo
@@ -30,6 +30,15 @@ dist: .venv/.dev
 	$(BIN)/python -m build --no-isolation
 	$(BIN)/twine check --strict dist/*
 	du -k dist/*
+
+# The site, in build/docs: open build/docs/index.html. A warning is an error, so a link inside that leads nowhere is, too.
+docs: .venv/.dev
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs auto -d build/doctrees docs build/docs
+	@echo build/docs/index.html
+
+# The pictures of docs/ that need no benchmark, from the tables of docs/ and from the code of the tutorials.
+figures: .venv/.dev
+	$(BIN)/python docs/figures/draw.py
 
 # README and docs: their Python and curl lines are run, their links followed, their tables compared with the code.
 docs-test: .venv/.dev
@@ -86,7 +95,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/parallel_learning.py models
 	$(BIN)/python benchmarks/plan.py --n 1e7 --live 1e5
 
-# What tests of the page, of docs/http.md, of docs/scale-out.md and of power failures need beside Python: a browser, curl,
+# What tests of the page, of docs/reference/http.md, of docs/how-to/scale-out.md and of power failures need beside Python: a browser, curl,
 # PostgreSQL, Redis and a C compiler. Only what is missing is installed, by Homebrew or apt, one by one, as not every system has a package of each name
 # (Ubuntu has no chromium). Where one cannot be installed, its tests are skipped, and say so.
 servers:
@@ -155,5 +164,5 @@ clean-kernels:
 	find src -name '*.nb[ic]' -delete
 
 clean: clean-kernels
-	rm -rf .venv .venv-lowest .venv-frameworks dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lowest .venv-frameworks build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -exec rm -rf {} +

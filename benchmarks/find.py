@@ -1,8 +1,13 @@
-"""How good the first ten results are: `LiveIndex.find` after 0 to 10,000 marks, beside search in floats.
+"""`find`: how good its first results are, what it costs, and how soon a mark shows.
 
     python benchmarks/find.py quality cifar10_deep512.npz mnist.npz
     python benchmarks/find.py marked cifar10_deep512.npz mnist.npz
-    python benchmarks/find.py speed --n 2e4 1e6 --folder /tmp
+    python benchmarks/find.py candidates cifar10_deep512.npz mnist.npz
+    python benchmarks/find.py rounded cifar10_deep512.npz mnist.npz
+    python benchmarks/find.py speed --n 2e4 1e6 --dims 512 --where memory disk --folder /tmp
+    python benchmarks/find.py learning --dims 512
+    python benchmarks/find.py effect --n 1500 1e5 1e6 --dims 128 --folder /tmp
+    python benchmarks/find.py stores cifar10_deep512.npz
 
 Each file is an npz with X and y (and offset and scale, where X is quantised), taken as it is. The first 20,000 rows (of
 a smaller set all but 1,000) are the items, the queries are the next 400 rows that have a mate among them. Precision@10
@@ -21,14 +26,34 @@ adapter   exact search in float vectors after a linear map that is learned from 
 before and after, not counting what was marked, and with it; the same by Rocchio on floats (the query, plus the mean of
 what was marked similar, less a quarter of the mean of what was not); and that of 200 other queries.
 
+*candidates*: precision@10 without a mark, the share of the ten nearest by the cosine that are among the candidates, and
+how many vectors are compared, by how many are compared at first.
+
+*rounded*: how many of ten results are those of float32, where vectors are kept in one or two bytes a value, and the
+milliseconds, with the best few compared as they are stored and without.
+
+Times are those in which the process had the core, so that other programs do not count, nor waits for a disk; of
+*stores*, by the clock on the wall.
+
 *speed*: milliseconds of one query, best of several rounds, of `find`, `search` and exact floats in NumPy and FAISS; and
-bytes an item. Vectors are 32 clusters of 512 values.
+bytes an item. Vectors are 32 clusters, so wide that many candidates are needed. *learning*: microseconds of a pair with
+the metric and without.
+
+*effect*: ten marks on the results of each of 30 queries, one at a time, half of them similar whatever they show, with
+the default policy. How long `learn_pair` takes, with the refresh that it may bring; how long the next `find` takes,
+which knows of it; after how many marks codes followed for the first time and how long that call took; and bits
+recomputed for each mark.
+
+*stores*: milliseconds of `search` and of `find` in PostgreSQL and in Milvus's embedded engine, and their ratio; of
+`find` with vectors that were not compared before, and with those that were.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import itertools
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -38,8 +63,10 @@ from typing import Any
 import common  # one BLAS thread, before NumPy is loaded
 import numpy as np
 
-from onlinehash import LiveIndex
+from onlinehash import LiveIndex, MilvusIndex, PostgresIndex, refresh
 from onlinehash.experiments.adapter import LinearAdapter
+from onlinehash.learners import registry
+from onlinehash.live import queries
 
 STAGES = (0, 10, 50, 100, 200, 1000, 3000, 10_000)
 ADAPTER_STAGES = (1000, 10_000)
@@ -172,73 +199,222 @@ def marked(data: Data, seeds: int) -> None:
     print(f"| find, other queries | {p(others_before, others)} | {p(others_after, others)} | |", flush=True)
 
 
-def speed(sizes: list[int], folder: Path) -> None:
-    d, n_queries = 512, 50
-    rng = np.random.default_rng(0)
+def candidates(data: Data, seeds: int) -> None:
+    """`seeds` is not used, as nothing is drawn."""
+    index = LiveIndex(n_bits=64)
+    index.add(None, data.items)
+    near = best_ten(unit(data.queries), unit(data.items))
+    print(f"\n{data.name}: {len(data.items)} items\n\n| at first | precision@10 | of the nearest ten | compared | ms |")
+    print("| --- | --- | --- | --- | --- |")
+    for first in (64, 128, 256, 512, 1024, 2048):
+        queries.FIRST = first
+        compared, take = [0], index._table.compared
+        index._table.compared = lambda p, g: compared.append(len(p)) or take(p, g)
+        found = index.find(data.queries, K).ids
+        index._table.compared = take
+        n_compared = sum(compared) / len(data.queries)
+        reached = index.search(data.queries, int(n_compared)).ids
+        recall = np.mean([np.isin(ten, some).mean() for ten, some in zip(near, reached, strict=True)])
+        ms = 1e3 * best(lambda q: index.find(q, K), data.queries[:50])
+        print(f"| {first} | {data.precision(found):.4f} | {recall:.4f} | {n_compared:.0f} | {ms:.2f} |", flush=True)
+
+
+def rounded(data: Data, seeds: int) -> None:
+    """`seeds` is not used, as nothing is drawn."""
+    print(f"\n{data.name}: {len(data.items)} items\n\n| kept as | rescored | same of ten | precision@10 | ms |")
+    print("| --- | --- | --- | --- | --- |")
+    exact = np.empty(0)
+    for precision, few in (("float32", 0), ("float16", 0), ("int8", 0), ("int8", 4)):
+        queries.RESCORED = max(few, 1)
+        with (
+            tempfile.TemporaryDirectory() as path,
+            LiveIndex(n_bits=64, path=Path(path) / "items", precision=precision, sync="batch") as index,
+        ):
+            index.add(None, data.items)
+            finder = index._finder
+            if not few:  # only int8 has any
+                index._finder = lambda where, finder=finder: finder(where)._replace(exact=None)
+            found = index.find(data.queries, K).ids
+            exact = exact if len(exact) else found
+            same = np.mean([np.isin(a, b).mean() for a, b in zip(exact, found, strict=True)])
+            ms = 1e3 * best(lambda q: index.find(q, K), data.queries[:20])
+        told = f"{few} k" if few else "none"
+        print(f"| {precision} | {told} | {same:.4f} | {data.precision(found):.4f} | {ms:.2f} |", flush=True)
+
+
+def clusters(n: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Items, and 50 queries like them."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((32, d)).astype(np.float32)
+    X = np.empty((n + 50, d), np.float32)
+    for start in range(0, len(X), 100_000):
+        part = X[start : start + 100_000]
+        rng.standard_normal(dtype=np.float32, out=part)
+        part *= 0.7
+        part += centres[rng.integers(32, size=len(part))]
+    return X[50:], X[:50]
+
+
+def filled(index: LiveIndex, items: np.ndarray) -> None:
+    for start in range(0, len(items), 50_000):
+        index.add(None, items[start : start + 50_000])
+
+
+def speed(sizes: list[int], d: int, places: list[str], folder: Path) -> None:
     print("| items | | bytes an item | ms |\n| --- | --- | --- | --- |")
     for n in sizes:
-        centres = rng.standard_normal((32, d)).astype(np.float32)
-        queries = centres[rng.integers(32, size=n_queries)] + 0.7 * rng.standard_normal((n_queries, d)).astype(
-            np.float32
-        )
-        items = np.empty((n, d), np.float32)
-        for start in range(0, n, 100_000):
-            part = items[start : start + 100_000]
-            part[:] = centres[rng.integers(32, size=len(part))] + 0.7 * rng.standard_normal(part.shape).astype(
-                np.float32
-            )
-        rows: list[tuple[str, str, float]] = []
+        items, asked = clusters(n, d)
+
+        def show(name: str, size: str, ask: Callable[[np.ndarray], Any], among: Any, n: int = n) -> None:
+            print(f"| {n:,} | {name} | {size} | {1e3 * best(ask, among):.2f} |", flush=True)
+
         with tempfile.TemporaryDirectory(dir=folder) as path:
-            for where in ("memory", "disk"):
-                with LiveIndex(
-                    n_bits=64, path=None if where == "memory" else Path(path) / "items", sync="batch"
-                ) as index:
-                    for start in range(0, n, 50_000):
-                        index.add(None, items[start : start + 50_000])
+            for where in places:
+                at = None if where == "memory" else Path(path) / "items"
+                with LiveIndex(n_bits=64, path=at, sync="batch") as index:
+                    filled(index, items)
                     size = f"8 + {4 * d}" if where == "memory" else f"8 + {d}, and {4 * d} on the disk"
-                    rows.append((f"find, vectors in {where}", size, best(lambda q: index.find(q, K), queries)))
-                    rows.append((f"codes alone, {where}", "8", best(lambda q: index.search(q, K), queries)))
-        U = unit(items)
-        rows.append(
-            ("NumPy, exact cosine", f"{4 * d}", best(lambda q: np.argpartition(-(U @ q), K)[:K], unit(queries)))
-        )
+                    show(f"find, vectors in {where}", size, lambda q: index.find(q, K), asked)
+                    show(f"find, {where}, 16 at once, all", size, lambda q: index.find(q, K), [asked[:16]])
+                    show(f"codes alone, {where}", "8", lambda q: index.search(q, K), asked)
+        for start in range(0, n, 100_000):
+            items[start : start + 100_000] = unit(items[start : start + 100_000])
+        show("NumPy, exact cosine", f"{4 * d}", lambda q: np.argpartition(-(items @ q), K)[:K], unit(asked))
         try:
             import faiss
-
-            faiss.omp_set_num_threads(1)
-            flat = faiss.IndexFlatIP(d)
-            flat.add(U)
-            rows.append(("FAISS, exact cosine", f"{4 * d}", best(lambda q: flat.search(q[None], K), unit(queries))))
         except ImportError:
-            pass
-        for name, size, seconds in rows:
-            print(f"| {n:,} | {name} | {size} | {1e3 * seconds:.2f} |", flush=True)
+            continue
+        faiss.omp_set_num_threads(1)
+        flat = faiss.IndexFlatIP(d)
+        flat.add(items)
+        show("FAISS, exact cosine", f"{4 * d}", lambda q: flat.search(q[None], K), unit(asked))
 
 
-def best(ask: Callable[[np.ndarray], Any], queries: np.ndarray, rounds: int = 5) -> float:
-    """Seconds a query of the best round."""
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        for query in queries:
-            ask(query)
-        times.append((time.perf_counter() - start) / len(queries))
-    return min(times)
+def learning(d: int) -> None:
+    """Microseconds of a pair, by learner, without the metric and with it."""
+    X, _ = clusters(22_000, d)
+    A, B = X[2000:12_000], X[12_000:]
+    similar = (A * B).sum(axis=1) > 0
+    print("| learner | us a pair | with the metric |\n| --- | --- | --- |")
+    for name in (registry.RECOMMENDED, "OnlineHashing"):
+        spent = []
+        for keeps in (False, True):
+            learner = registry.find(name)(n_bits=64, random_state=0)
+            if keeps:
+                learner.keep_metric()
+            learner.observe(X[:2000]).partial_fit_pairs(A[:2000], B[:2000], similar[:2000])
+            start = time.process_time()
+            learner.partial_fit_pairs(A[2000:], B[2000:], similar[2000:])
+            spent.append(1e6 * (time.process_time() - start) / 8000)
+        print(f"| {name} | {spent[0]:.0f} | {spent[1]:.0f} |", flush=True)
+
+
+def effect(sizes: list[int], d: int, places: list[str], folder: Path) -> None:
+    print(
+        "| items | where | learner | a mark, ms: median, most | find, ms | codes follow after | in a call of | "
+        "bits a mark |\n| --- | --- | --- | --- | --- | --- | --- | --- |"
+    )
+    for n in sizes:
+        items, asked = clusters(n, d)
+        for where, name in itertools.product(places, (registry.RECOMMENDED, "OnlineHashing")):
+            with tempfile.TemporaryDirectory(dir=folder) as path:
+                at = None if where == "memory" else Path(path) / "items"
+                with LiveIndex(registry.find(name)(n_bits=64, random_state=0), path=at) as index:
+                    filled(index, items)
+                    index.refresh()
+                    print(f"| {n:,} | {where} | {name} | {marked_one_by_one(index, asked[:30])} |", flush=True)
+
+
+def marked_one_by_one(index: LiveIndex, asked: np.ndarray) -> str:
+    """Cells of the table of *effect*."""
+    n_bits, n_refreshes = index.bits_rehashed, index.refreshes
+    learned, found, first = [], [], f"not in {K * len(asked)} marks | "
+    for query in asked:
+        start = time.process_time()
+        shown = index.find(query, K).ids
+        found.append(1e3 * (time.process_time() - start))
+        for id, vector in zip(shown.tolist(), index.vectors_of(shown), strict=True):
+            start = time.process_time()
+            index.learn_pair(query, vector, bool(id % 2))
+            learned.append(1e3 * (time.process_time() - start))
+            if index.refreshes > n_refreshes and first.startswith("not"):
+                first = f"{len(learned)} marks | {learned[-1]:.0f} ms"
+    bits = (index.bits_rehashed - n_bits) / len(learned)
+    told = f"{np.median(learned):.1f}, {max(learned):.0f} | {np.median(found):.1f} | {first}"
+    return f"{told} | {bits:,.0f} ({index.refreshes - n_refreshes} refreshes)"
+
+
+def stores(data: Data, seeds: int) -> None:
+    """`seeds` is not used, as nothing is drawn."""
+    sys.path.insert(0, str(Path(__file__).parents[1]))  # the server is that of the tests
+    from tests.servers import PostgresServer
+
+    print(f"\n{data.name}: {len(data.items)} items of {data.items.shape[1]} values\n")
+    print("| | search, ms | find, ms | of search | find again, ms | of search | same as in memory |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
+    live = LiveIndex(n_bits=64, refresh=refresh.by_hand())
+    live.add(None, data.items)
+    asked = data.queries[:10]
+
+    def show(name: str, index: Any) -> None:
+        def find_anew(query: np.ndarray) -> None:
+            if hasattr(index, "_vectors"):  # of those that were compared before, none is known
+                index._vectors = type(index._vectors)()
+            index.find(query, K)
+
+        clock = time.perf_counter  # as the database is another process
+        searched, anew, again = (
+            best(ask, asked, 5, clock) for ask in (lambda q: index.search(q, K), find_anew, lambda q: index.find(q, K))
+        )
+        same = np.mean([np.isin(live.find(q, K).ids, index.find(q, K).ids).mean() for q in asked])
+        print(
+            f"| {name} | {1e3 * searched:.2f} | {1e3 * anew:.2f} | {anew / searched:.1f} | {1e3 * again:.2f} | "
+            f"{again / searched:.1f} | {same:.3f} |",
+            flush=True,
+        )
+
+    show("memory", live)
+    with PostgresServer() as server, PostgresIndex.create(server.address(), refresh=refresh.by_hand()) as index:
+        filled(index, data.items)
+        show("PostgreSQL", index)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        MilvusIndex.create(f"{folder}/items.db", refresh=refresh.by_hand()) as index,
+    ):
+        filled(index, data.items)
+        show("Milvus", index)
+
+
+def best(
+    ask: Callable[[np.ndarray], Any], queries: Any, rounds: int = 5, clock: Callable[[], float] = time.process_time
+) -> float:
+    """Seconds a query, of the best round of each; by default those in which this process had the core."""
+    times = np.empty((rounds, len(queries)))
+    for i, (n, query) in itertools.product(range(rounds), enumerate(queries)):
+        start = clock()
+        ask(query)
+        times[i, n] = clock() - start
+    return float(times.min(axis=0).mean())
 
 
 def main() -> None:
+    of_files = {"quality": quality, "marked": marked, "candidates": candidates, "rounded": rounded, "stores": stores}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["quality", "marked", "speed"])
+    parser.add_argument("what", choices=[*of_files, "speed", "learning", "effect"])
     parser.add_argument("files", type=Path, nargs="*")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--n", type=float, nargs="+", default=[2e4])
+    parser.add_argument("--dims", type=int, default=512)
+    parser.add_argument("--where", nargs="+", choices=["memory", "disk"], default=["memory", "disk"])
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     given = parser.parse_args()
-    if given.what == "speed":
-        speed([int(n) for n in given.n], given.folder)
-        return
+    if given.what == "learning":
+        learning(given.dims)
+    elif given.what in ("speed", "effect"):
+        run = speed if given.what == "speed" else effect
+        run([int(n) for n in given.n], given.dims, given.where, given.folder)
     for path in given.files:
-        {"quality": quality, "marked": marked}[given.what](Data(path), given.seeds)
+        of_files[given.what](Data(path), given.seeds)
 
 
 if __name__ == "__main__":

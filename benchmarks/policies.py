@@ -66,6 +66,7 @@ def run(X: np.ndarray, y: np.ndarray, drift: str, policy: Any, n_steps: int, see
     """One index along the stream."""
     rng = np.random.default_rng(seed + 1000)
     index = LiveIndex(registry.find(method)(n_bits=64, random_state=seed), refresh=policy)
+    index.bits_at_once = 0  # as of a large index: of one as small as this, every refresh is cheap
     label_of: dict[int, int] = {}
     curve = []
     for step, ((items, labels), (queries, wanted)) in enumerate(stream(X, y, drift, n_steps, seed)):

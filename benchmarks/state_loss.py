@@ -6,7 +6,8 @@
 Without a file it runs on scikit-learn's digits. Each file is an npz with X and y (and offset and scale, where X is
 quantised). Rows are taken less the mean of all and scaled to unit length, as the public code does it. The first 20,000
 (fewer of a smaller set) are the stream, in an order that each seed shuffles, and the database; the next 1,000 are the
-queries. 32 bits, three seeds, tie-aware mAP, mean and standard deviation. docs/reproducibility.md tells the story.
+queries. 32 bits, three seeds, tie-aware mAP, mean and standard deviation. docs/explanation/reproducibility.md
+tells the story.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from tests.cli.running import Data, done, onlinehash, refused
 from tests.planning.sizes import TINY
 
 DATA = Data.make()
-DOCUMENT = Path(__file__).parents[2] / "docs" / "command-line.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
 
 
 def process(*arguments: object, **options: Any) -> subprocess.Popen[str]:

@@ -286,7 +286,7 @@ def test_the_table(folder: Path, learner: Any) -> None:
     write_csv("x.csv", NAMES)
     done("index", "x.csv", "--model", "m.oh", "-o", "i.oh")
     header, *lines = done("search", "i.oh", "q.npy", "-k", 2).out.splitlines()
-    assert header.split() == ["query", "rank", "distance", "id"]
+    assert header.split() == ["query", "rank", "hamming", "id"]
     ids, distances = FlatIndex(learner.encode(DATA.X), NAMES).search(learner.encode(QUERIES), 2)
     assert [line.split() for line in lines] == [
         [str(q), str(r + 1), str(distances[q, r]), ids[q, r]] for q in range(7) for r in range(2)
@@ -304,13 +304,13 @@ def test_files_of_hits(folder: Path, learner: Any, ids: list[Any], how: list[Any
         for rank, (id, distance) in enumerate(zip(found, distances, strict=True), 1)
     ]
     out = done("search", "i.oh", "q.npy", *how, "-o", "h.csv").out
-    assert out == f"wrote {len(expected):,} hits of 7 queries to h.csv\n"
+    assert out == f"wrote {len(expected):,} hits of 7 queries, found by codes, to h.csv\n"
     with open("h.csv", newline="") as text:
         header, *rows = csv.reader(text)
     assert header == ["query", "rank", "distance", "id"]
     assert rows == [list(map(str, row)) for row in expected]
     document = done("search", "i.oh", "q.npy", *how, "-o", "H.NPZ", "--json").document
-    assert document == {"n": 7, "hits": len(expected), "output": "H.NPZ"}
+    assert document == {"n": 7, "hits": len(expected), "output": "H.NPZ", "ranked_by": {"metric": "hamming"}}
     with np.load("H.NPZ") as arrays:
         assert list(zip(*(arrays[name].tolist() for name in header), strict=True)) == expected
     done("search", "i.oh", "q.npy", *how, "-o", "h.parquet")

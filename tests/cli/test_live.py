@@ -14,7 +14,7 @@ from onlinehash.errors import InvalidInput
 from tests.cli.running import Data, done, refused
 
 DATA = Data.make(80)
-DOCUMENT = Path(__file__).parents[2] / "docs" / "command-line.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "reference" / "command-line.md"
 
 
 def facts_of(path: Path) -> dict[str, str]:
@@ -146,16 +146,23 @@ def test_search(tmp_path: Path, path: Path, models: dict[str, int]) -> None:
         index.remove("item3")
         assert index.behind.bits > 0
         expected = [plain(index.search(DATA.A[:5] + 0.1, k)) for k in (10, 3)]
+        found = plain(index.find(DATA.A[:5] + 0.1, 4))
         near = plain(index.within(DATA.A[:5] + 0.1, 2))
         codes = tmp_path / "c.oh"
         save(index.encoder.encode(DATA.A[:5] + 0.1), codes)
         before = {file.name: file.read_bytes() for file in path.iterdir() if not file.name.endswith("-shm")}
-        assert answers(path, queries) == expected[0]  # beside a writer
+        assert answers(path, queries, "--codes") == expected[0]  # beside a writer
         assert {name: (path / name).read_bytes() for name in before} == before
-    assert answers(path, queries, "-k", 3, "--jobs", 2) == expected[1]
+    assert answers(path, queries, "-k", 3, "--codes", "--jobs", 2) == expected[1]
     assert answers(path, queries, "--radius", 2) == near
     assert answers(path, codes) == expected[0]
-    done("search", path, queries, "-k", 3, "-o", target)
+    lines = done("search", path, queries, "-k", 4, "--json").lines
+    assert [line["ids"] for line in lines] == [ids for ids, _ in found]
+    np.testing.assert_allclose([line["distances"] for line in lines], [distances for _, distances in found], atol=1e-6)
+    assert lines[0]["ranked_by"] == {"metric": "learned", "pairs": len(DATA.A)}
+    assert done("search", path, codes, "--json").lines[0]["ranked_by"] == {"metric": "hamming"}
+    assert [done("search", path, file).out.split()[2] for file in (queries, codes)] == ["distance", "hamming"]
+    assert "found by find" in done("search", path, queries, "-k", 3, "-o", target).out
     assert len(target.read_text().splitlines()) == 1 + 5 * 3
 
 
@@ -168,7 +175,7 @@ def test_search_where_the_policy_is_not_stored(tmp_path: Path, path: Path) -> No
     with LiveIndex(OnlineHashing(12, random_state=0), path=path, refresh=Never()) as index:
         index.add(None, DATA.X)
         expected = plain(index.search(DATA.X[:2], 10))
-    assert answers(path, tmp_path / "q.npy") == expected
+    assert answers(path, tmp_path / "q.npy", "--codes") == expected
 
 
 def test_searches_that_are_refused(tmp_path: Path, path: Path) -> None:

@@ -57,5 +57,6 @@ def test_a_service_over_an_index_in_a_database_has_the_same_results(world: str) 
     for seed in range(thorough(1, 2)):
         rng = np.random.default_rng([seed, *world.encode()])
         index = StoreIndex(MemoryBackend(Tables.create(learner(), policy())))
+        index.bits_at_once = onlinehash.LiveIndex.bits_at_once  # so that policies find the same refreshes cheap
         with background(index) as url, onlinehash.connect(url) as there:
             run(live_index(world), there, rng, bool(seed % 2), thorough(15, 75), STORE_FACTS, f"seed {seed}", alike)

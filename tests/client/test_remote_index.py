@@ -334,7 +334,7 @@ def test_properties_are_those_of_a_live_index(name: str) -> None:
 
 
 def test_all_of_it_is_on_its_page() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "client.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "client.md").read_text()
     names = [name for name in dir(RemoteIndex) if not name.startswith("_")]
     names += [
         *inspect.signature(onlinehash.connect).parameters,

@@ -1,4 +1,4 @@
-"""How each store that runs in a process is asked for the nearest codes, as docs/stores.md shows it."""
+"""How each store that runs in a process is asked for the nearest codes, as docs/how-to/stores.md shows it."""
 
 from __future__ import annotations
 

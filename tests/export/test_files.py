@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 import json
 from pathlib import Path
 from typing import Any
@@ -182,15 +181,6 @@ class TestRefused:
         index.remove(["a", 'b"c', "d"])
         with pytest.raises(InvalidInput, match="no items"):
             export.codes(index, tmp_path / "codes.parquet", "parquet")
-
-
-def test_the_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    index = LiveIndex(n_bits=16)
-    index.add(list("abcd"), np.random.default_rng(0).normal(size=(4, 4)))
-    (example,) = doctest.DocTestFinder().find(export.codes, "codes", globs={"index": index})
-    assert doctest.DocTestRunner().run(example).failed == 0
-    assert len(example.examples) == 4
 
 
 class TestCommand:

@@ -70,7 +70,7 @@ def test_an_index_without_items(tmp_path: Path) -> None:
 
 
 def test_what_is_no_index(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="folder of a live index at"):
+    with pytest.raises(InvalidInput, match="there is no live index at"):
         check(tmp_path)
 
 

@@ -137,6 +137,22 @@ def test_an_index_without_a_metric_of_an_earlier_version_begins_one(tmp_path):
         assert index.learner.pair_metric_.n_pairs >= 1
 
 
+def test_vectors_in_one_byte_find_what_floats_find(tmp_path, monkeypatch):
+    """Also where rounding changes the order of many, as neighbours are nearer to each other than one step."""
+    items = rows(1, 3) + np.float32(0.4) * rows(600, 4)
+    items[::50] = 3 * rows(12, 6)  # which makes the steps large
+    found = {}
+    for precision in ("float32", "int8", "float16"):
+        with LiveIndex(OnlineHashing(32, random_state=0), path=tmp_path / precision, precision=precision) as index:
+            index.add(None, items)
+            index.learn_pairs(items[:5], items[5:10], [True, False] * 2 + [True])
+            found[precision] = index.find(items[:20], 5).ids.tolist()
+            if precision == "int8":
+                monkeypatch.setattr(index._table, "exact", index._table.compared)
+                rounded = index.find(items[:20], 5).ids.tolist()
+    assert found["int8"] == found["float16"] == found["float32"] != rounded
+
+
 @pytest.mark.parametrize("precision", ["int8", "float16", "float32"])
 def test_the_cache_follows_the_disk(tmp_path, precision, monkeypatch):
     monkeypatch.setattr("onlinehash.live.vectors.BLOCK_ROWS", 64)
@@ -156,7 +172,7 @@ def test_the_cache_follows_the_disk(tmp_path, precision, monkeypatch):
             reader.reload()
             exact, query = index.vectors, rows(1, 300 + step)[0]
             for one in (index, reader):
-                near = one._moment(None).vectors(one._table.view.items.positions())
+                near = one._finder(None).vectors(one._table.view.items.positions())
                 lengths = np.linalg.norm(near, axis=1) * np.linalg.norm(exact, axis=1)
                 assert ((near * exact).sum(axis=1) / lengths > 0.999).all()
             assert index.find(query, 5).ids.tolist() == reader.find(query, 5).ids.tolist()
@@ -243,4 +259,6 @@ def test_what_is_refused(index):
     for k in (-1, 1.5, None, True):
         assert isinstance(refused(index.find, rows(1)[0], k), InvalidInput | InvalidParameter)
     assert isinstance(refused(index.find, rows(1)[0], 3, {"x": {"unknown": 1}}), InvalidInput)
+    zeros = refused(index.find, np.stack([np.ones(D), np.zeros(D)]))
+    assert str(zeros) == "row 1 of queries is all zeros, so it has no direction to compare by; search goes by codes."
     assert isinstance(refused(lambda: LiveIndex(precision="int4")), InvalidParameter)

@@ -88,7 +88,7 @@ def test_without_a_learner_an_index_that_is_there_is_continued_whatever_its_lear
 
 
 def test_a_learner_and_a_length_of_codes_are_one_too_many():
-    with pytest.raises(InvalidInput, match="expected a learner or n_bits, got both: a OnlineHashing has its length"):
+    with pytest.raises(InvalidInput, match="give a learner or n_bits, not both: a OnlineHashing has its own"):
         LiveIndex(learner(), n_bits=16)
     for wrong in (0, 5000, 1.5, "64"):
         with pytest.raises(InvalidInput, match="n_bits"):
@@ -490,7 +490,7 @@ def test_a_path_is_continued_by_an_unfitted_learner_of_the_same_parameters(path)
         (lambda: learner(C=0.5), "C="),
         (lambda: learner(features=RbfAnchors(5)), "features="),
         (lambda: MultiModelOnlineHashing(n_bits=16, burn_in=40, random_state=0), "a OnlineHashing"),
-        (lambda: learner().observe(rows(5)), "learned nothing"),
+        (lambda: learner().observe(rows(5)), "has learned something already"),
     ],
 )
 def test_a_path_is_not_continued_by_another_learner(other, says, path):

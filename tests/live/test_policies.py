@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from onlinehash import MultiModelOnlineHashing, OnlineHashing, evaluate
+from onlinehash import BlendedPairHashing, MultiModelOnlineHashing, OnlineHashing, evaluate
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.live import policies as refresh
 from onlinehash.live.reservoir import Reservoir
@@ -34,7 +34,12 @@ def clusters(n, seed=0, d=16, concept=0):
 
 
 class StandIn:
-    """As much of a live index as policies see; it counts how often they look at the newest encoder."""
+    """As much of a live index as policies see; it counts how often they look at the newest encoder.
+
+    It is one for which no refresh is cheap, as are all large ones.
+    """
+
+    bits_at_once = 0
 
     def __init__(self, policy, vectors, learner=None):
         self.policy, self.vectors = policy, vectors
@@ -212,6 +217,41 @@ def test_when_changed_keeps_to_its_price(points, price):
     many.learner.partial_fit_pairs(*clusters(3000))  # counts as so many changes, though the policy is asked once
     many.ask()
     assert len(many.refreshed_at) == 1
+
+
+@pytest.mark.parametrize("kind", [OnlineHashing, BlendedPairHashing])
+def test_when_changed_follows_at_once_where_that_is_cheap(points, kind):
+    index = StandIn(refresh.when_changed(0.05), points, kind(32, random_state=0))
+    index.bits_at_once = 32 * len(points)
+    before = index.encoder
+    A, B, similar = clusters(400)
+    for some in np.split(np.arange(400), 100):
+        index.learn(A[some], B[some], similar[some])
+        assert index.behind.bits == 0
+    assert index.encoder is not before
+    index.learner.observe(points[:10])
+    looks = index.looks
+    index.ask()  # what only moved the mean is no pair that somebody waits for
+    assert index.looks <= looks + 1
+
+
+@pytest.mark.parametrize("size", [1, 10, 100])
+def test_a_large_index_follows_when_pairs_have_paid_for_it(points, size):
+    spent = []
+
+    class Noting(StandIn):
+        def refresh(self):
+            spent.append(len(self.learner.snapshot().changed_bits(self.encoder)))
+            super().refresh()
+
+    index = Noting(refresh.when_changed(1.0), points)
+    index.bits_at_once = 32 * len(points) // size
+    index.learn(*clusters(2000))
+    most = 32 / size  # columns that are cheap at once
+    pairs = np.diff([0, *index.refreshed_at])
+    assert (np.array(spent) <= most * (1 + pairs / 16)).all()
+    assert len(spent) >= 2000 / (16 * size + 16) / 2
+    assert index.looks <= 2 * 2000
 
 
 def test_an_empty_index_follows_at_no_cost():

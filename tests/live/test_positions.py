@@ -102,13 +102,13 @@ def test_a_change_that_fails_halfway_leaves_it_as_it_was(index, monkeypatch):
 def test_one_change_each(index):
     with index.reached("a", 1):
         index.add([1], rows(1))
-        with refused("expected one change inside reached('a'), got another"):
+        with refused("only one change can be made inside reached('a')"):
             index.add([2], rows(1))
-    with refused("got once inside reached"), index.reached("a", 2), index.once("k", "d"):
+    with refused("once cannot be used inside reached"), index.reached("a", 2), index.once("k", "d"):
         index.add([2], rows(1))
-    with refused("got reached inside once"), index.once("k", "d"), index.reached("a", 2):
+    with refused("reached cannot be used inside once"), index.once("k", "d"), index.reached("a", 2):
         index.add([2], rows(1))
-    with refused("got reached inside reached"), index.reached("a", 2):
+    with refused("reached cannot be used inside reached"), index.reached("a", 2):
         index.put_position("a", 3)
     assert (index.ids.tolist(), index.positions, index.receipt("k")) == ([1], {"a": 1}, None)
 

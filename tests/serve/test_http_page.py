@@ -1,4 +1,4 @@
-"""docs/http.md: every curl line works, every route has one, every status and limit is on the page."""
+"""docs/reference/http.md: every curl line works, every route has one, every status and limit is on the page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from onlinehash.serve.settings import Limits
 from tests.needs import missing
 from tests.serve.services import SECONDS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "http.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "http.md").read_text()
 SERVED = "127.0.0.1:8000"
 DEMO = "127.0.0.1:8001"
 TEXTS = "127.0.0.1:8002"

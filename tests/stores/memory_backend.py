@@ -147,6 +147,14 @@ class MemoryBackend(Backend):
             np.frombuffer(packed, np.uint8).reshape(-1, self.layout.n_bytes),
         )
 
+    def vectors(self, epoch: int, places: np.ndarray, size: int) -> dict[int, bytes]:
+        self._reading("vectors")
+        wanted = set(places.tolist())
+        assert len(wanted) == len(places), "a place is asked for twice"
+        found = {row.place: row.vector for row in list(self.tables.items) if row.lives(epoch) and row.place in wanted}
+        assert all(len(vector) == size for vector in found.values())
+        return found
+
     def _coded(self, epoch: int) -> dict[int, Row]:
         rows = [row for row in list(self.tables.codes) if row.lives(epoch)]
         assert len({row.place for row in rows}) == len(rows), "two codes at one place"

@@ -356,7 +356,7 @@ def test_the_server_that_refused_is_named(sharded_home: Home) -> None:
     """Not one of the others, whose tables are made at the same time."""
     statement = f"CREATE SERVER {sharded_home.schema}_0 FOREIGN DATA WRAPPER postgres_fdw"
     execute(sharded_home.address, f"CREATE EXTENSION IF NOT EXISTS postgres_fdw; {statement}")
-    with pytest.raises(InvalidInput, match=f":{sharded_home.server.port}/postgres to do as it is asked, .* exists"):
+    with pytest.raises(InvalidInput, match=f":{sharded_home.server.port}/postgres failed: .* exists"):
         make(sharded_home)
 
 

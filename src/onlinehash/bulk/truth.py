@@ -140,7 +140,7 @@ def ground_truth(
         searches several partitions at once.
     device : {"cpu", "cuda"}, optional
         "cuda" finds the same ones on cards: without `on`, in this process alone, as processes would take turns on its
-        card; else each worker on its own.
+        card; else each worker on its own. Without a folder, a card searches several partitions at once.
 
     Returns
     -------

@@ -279,6 +279,9 @@ def search(
     radius: Annotated[
         int | None, typer.Option(min=0, help="Find all items within this distance instead.", show_default=False)
     ] = None,
+    codes: Annotated[
+        bool, typer.Option("--codes", help="Search a live index by its codes alone, not by find.")
+    ] = False,
     jobs: Annotated[int, typer.Option(help="Number of threads; -1: one per CPU.")] = 1,
     device: Device = "cpu",
     output: Annotated[
@@ -301,7 +304,7 @@ def search(
         raise InvalidInput("search needs a file of vectors or codes, or --text TEXT.")
     if embed is not None or schema is not None:
         raise InvalidInput("--embed and --schema need --text TEXT.")
-    search.search(index, queries, k, radius, jobs, device, output, format, as_json)
+    search.search(index, queries, k, radius, codes, jobs, device, output, format, as_json)
 
 
 @app.command()

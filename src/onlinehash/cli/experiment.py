@@ -22,7 +22,7 @@ from onlinehash.progress import progress_bar
 
 #: Plans whose precision-recall curves are in the report.
 WITH_CURVES = ("online", "batch")
-#: Plans that have nothing to do with the paper, and a page of their own: docs/feedback.md.
+#: Plans that have nothing to do with the paper, and a page of their own: docs/explanation/feedback.md.
 ELSEWHERE = ("feedback-random", "feedback-shown", "feedback-clicks", "feedback-noise")
 
 

@@ -127,7 +127,7 @@ def keep(
 @app.command()
 def report(
     results: Kept = KEPT,
-    output: Annotated[str, typer.Option("--output", "-o", help="The page.")] = "docs/reproduce.md",
+    output: Annotated[str, typer.Option("--output", "-o", help="The page.")] = "docs/explanation/reproduce.md",
     figures: Annotated[str, typer.Option(help="The folder of its figures.")] = "docs/figures/experiments",
     as_json: Json = False,
 ) -> None:

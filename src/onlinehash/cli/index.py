@@ -22,7 +22,7 @@ from onlinehash.streams.array_tables import map_array
 
 KINDS: dict[str, type[FlatIndex | MultiIndex]] = {"flat": FlatIndex, "multi": MultiIndex}
 
-#: From so many codes of at most so many bits on, tables are worth their memory (docs/search.md has the figures).
+#: From so many codes of at most so many bits on, tables are worth their memory (docs/how-to/search.md has the figures).
 MANY, SHORT = 3_000_000, 64
 
 

@@ -38,11 +38,12 @@ class Width(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Some rows of a file: their codes, their ids where it has ids, and how much of it has been read."""
+    """Some rows of a file: codes, ids where it has ids, how much of it has been read, and vectors if it has these."""
 
     codes: Codes
     ids: np.ndarray | None = None
     share: float | None = None
+    vectors: np.ndarray | None = None
 
 
 def read_blocks(
@@ -86,7 +87,8 @@ def _blocks(
     read_points = PointReader(encoder.n_features)
     for table in tables:
         ids = _ids(table, id_column)
-        yield Block(encoder.encode(read_points(table).X), ids, table.share)
+        vectors = read_points(table).X
+        yield Block(encoder.encode(vectors), ids, table.share, vectors)
 
 
 # ------------------------------------------------------------------ ids

@@ -1,4 +1,7 @@
-"""`onlinehash search`: the nearest items of an index for vectors or codes."""
+"""`onlinehash search`: the nearest items of an index for vectors or codes.
+
+For vectors, a live index is asked by `find`; whatever has no vectors to compare, by codes.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +38,7 @@ def search(
     queries: str,
     k: int | None,
     radius: int | None,
+    by_codes: bool,
     jobs: int,
     device: str,
     target: str,
@@ -49,12 +54,13 @@ def search(
         _check_ending(target)
         check_target(target, (path, queries))
     with opened(path, jobs, device) as index:
-        answers = _answers(index, queries, format, k, radius)
+        answers = _answers(index, queries, format, k, radius, by_codes)
         if target != "-":
             _write_file(answers, target, as_json)
         elif as_json:
-            for query, hits in enumerate(answers):
-                output.print_json({"query": query, "ids": hits.ids, "distances": hits.distances})
+            for query, (hits, ranked_by) in enumerate(answers):
+                found = {"query": query, "ids": hits.ids, "distances": hits.distances, "ranked_by": ranked_by}
+                output.print_json(found)
         else:
             _print_table(answers)
 
@@ -79,19 +85,28 @@ def opened(path: str, jobs: int = 1, device: str = "cpu") -> Iterator[Index | Li
     yield GpuIndex.of(index) if device == "cuda" else index
 
 
+#: By what hits were put in order, as the service tells it.
+RankedBy = dict[str, Any]
+HAMMING: RankedBy = {"metric": "hamming"}
+
+
 def _answers(
-    index: Index | LiveIndex, queries: str, format: str | None, k: int | None, radius: int | None
-) -> Iterator[Hits]:
+    index: Index | LiveIndex, queries: str, format: str | None, k: int | None, radius: int | None, by_codes: bool
+) -> Iterator[tuple[Hits, RankedBy]]:
     """The hits of each query, found block by block."""
     width = inputs.Width(index.n_bits, index.n_models)
     n = 0
     with progress_bar() as show_progress:
         for block in inputs.read_blocks(queries, format, index.encoder, width):
             for start in range(0, len(block.codes), BLOCK_ROWS):
-                codes = block.codes[start : start + BLOCK_ROWS]
-                yield from _search(index, codes, k, radius)
-                n += len(codes)
-                read = (start + len(codes)) / len(block.codes)  # only a file that is one block has more than one round
+                some = slice(start, start + BLOCK_ROWS)
+                if isinstance(index, LiveIndex) and block.vectors is not None and radius is None and not by_codes:
+                    yield from _find(index, block.vectors[some], k)
+                else:
+                    yield from ((hits, HAMMING) for hits in _search(index, block.codes[some], k, radius))
+                done = min(start + BLOCK_ROWS, len(block.codes))
+                n += done - start
+                read = done / len(block.codes)  # only a file that is one block has more than one round
                 show_progress(None if block.share is None else block.share * read, f"{n:,} queries")
 
 
@@ -103,14 +118,21 @@ def _search(index: Index | LiveIndex, codes: Codes, k: int | None, radius: int |
     return (Hits(*row) for row in zip(*hits, strict=True))
 
 
-def _print_table(answers: Iterator[Hits]) -> None:
+def _find(index: LiveIndex, vectors: np.ndarray, k: int | None) -> Iterator[tuple[Hits, RankedBy]]:
+    metric = index.learner.pair_metric_
+    hits = index.find(vectors, NEIGHBOURS if k is None else k)
+    ranked_by = {"metric": "learned", "pairs": 0 if metric is None else metric.n_pairs}
+    return ((Hits(*row), ranked_by) for row in zip(*hits, strict=True))
+
+
+def _print_table(answers: Iterator[tuple[Hits, RankedBy]]) -> None:
     """A line for each hit; ids come last, as they are as long as they like."""
     line = "{:>9}  {:>6}  {:>8}  {}".format
-    for query, hits in enumerate(answers):
+    for query, (hits, ranked_by) in enumerate(answers):
         if query == 0:
-            print(line("query", "rank", "distance", "id"))
+            print(line("query", "rank", "hamming" if ranked_by == HAMMING else "distance", "id"))
         for rank, (id, distance) in enumerate(zip(hits.ids.tolist(), hits.distances.tolist(), strict=True), 1):
-            print(line(query, rank, distance, id))
+            print(line(query, rank, round(distance, 4), id))
 
 
 # ------------------------------------------------------------------ files of hits
@@ -127,8 +149,9 @@ def _check_ending(target: str) -> None:
             raise MissingExtra("writing parquet", "pyarrow", "parquet") from None
 
 
-def _write_file(answers: Iterator[Hits], target: str, as_json: bool) -> None:
-    found = list(answers)
+def _write_file(answers: Iterator[tuple[Hits, RankedBy]], target: str, as_json: bool) -> None:
+    answered = list(answers)
+    found, ranked_by = [hits for hits, _ in answered], answered[-1][1]
     counts = [len(hits.ids) for hits in found]
     columns = {
         "query": np.repeat(np.arange(len(found)), counts),
@@ -153,6 +176,7 @@ def _write_file(answers: Iterator[Hits], target: str, as_json: bool) -> None:
             writer.writerow(columns)
             writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
     if as_json:
-        output.print_json({"n": len(found), "hits": sum(counts), "output": target})
+        output.print_json({"n": len(found), "hits": sum(counts), "output": target, "ranked_by": ranked_by})
     else:
-        print(f"wrote {sum(counts):,} hits of {len(found):,} queries to {target}")
+        told = "codes" if ranked_by == HAMMING else "find"
+        print(f"wrote {sum(counts):,} hits of {len(found):,} queries, found by {told}, to {target}")

@@ -143,7 +143,7 @@ class Options:
     limit: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=VALUE", help="One of the limits that docs/http.md lists, such as batch=1000; repeatable.",
+            metavar="NAME=VALUE", help="One of the limits that /v1/about lists, such as batch=1000; repeatable.",
             show_default=False,
         ),
         ForReaders(),

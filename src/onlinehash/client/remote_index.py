@@ -444,7 +444,7 @@ class RemoteIndex(VectorIndex):
         """Teach what a person clicked among the items shown for a query, which is an item's id or a vector.
 
         Items that were clicked are similar to it. Those shown above a click and not clicked are not, with
-        `skip_weight`. docs/http.md has the rule.
+        `skip_weight`. docs/reference/http.md has the rule.
         """
         body: dict[str, Any] = {"shown": arguments.listed(shown), "clicked": arguments.listed(clicked)}
         if isinstance(query, str | int | np.integer):

@@ -11,7 +11,7 @@ For a comparison matrix U let ℓ_U = H(U) - G(U) + √R be its prediction loss 
     Theorem 3   the same for several models, summed
 
 Theorem 2 as printed puts C for τ in Σ τ ℓ_U, which needs ℓ_U ≥ 0 on every pair; with max(0, ℓ_U) it holds for
-any U. `docs/loss.md` has the whole story, with measurements.
+any U. `docs/explanation/loss.md` has the whole story, with measurements.
 """
 
 from __future__ import annotations

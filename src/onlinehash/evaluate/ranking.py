@@ -54,7 +54,7 @@ def retrieval(
     truth : Truth
         Which items are relevant: `same_label` or `nearest`.
     metrics : sequence of str, default=("map", "precision@100", "precision@r2")
-        docs/evaluation.md lists all.
+        docs/how-to/evaluation.md lists all.
     ties, empty_ball, per_query, n_jobs
         As in `rank`.
     device : {"cpu", "cuda"}, optional

@@ -85,9 +85,12 @@ def codes(
 
     Examples
     --------
-    >>> from onlinehash import export
+    >>> import numpy as np
+    >>> from onlinehash import LiveIndex, export
+    >>> index = LiveIndex(n_bits=16)
+    >>> _ = index.add(["a", "b", "c"], np.random.default_rng(0).normal(size=(3, 4)))
     >>> export.codes(index, "codes.parquet", to="parquet", since="exported.oh")
-    Written(items=4, removed=0)
+    Written(items=3, removed=0)
     >>> index.remove("a")
     >>> export.codes(index, "changes.parquet", to="parquet", since="exported.oh")
     Written(items=0, removed=1)

@@ -18,7 +18,7 @@ from onlinehash.numeric.dots import aligned_zeros, dot_of_rows, row_dots
 from onlinehash.numeric.exponential import exp_of_nonpositive
 from onlinehash.numeric.kernels import njit
 
-#: width="auto" is the median distance among the anchors times this (docs/learners.md has the experiment).
+#: width="auto" is the median distance among the anchors times this (docs/reference/learners.md has the experiment).
 AUTO_WIDTH_FACTOR = 0.5
 
 #: A map that has waited for this many times its anchors starts with what is there.

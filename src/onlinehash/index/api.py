@@ -420,8 +420,8 @@ class VectorIndex(ABC):
         k : int, default=10
             Fewer are found where there are not as many items.
         where : dict, optional
-            A filter on payloads, such as `{"colour": "red", "price": {"<": 5}}`; docs/live-index.md lists all
-            conditions.
+            A filter on payloads, such as `{"colour": "red", "price": {"<": 5}}`; docs/how-to/filter.md
+            lists all conditions.
         payloads : bool, default=False
             Whether to return the payloads of the items too. That of an item which is removed meanwhile is None.
 

@@ -29,7 +29,7 @@ class OnlineHashVectorStore(VectorStore):
     """Documents in any index of onlinehash, found by their embeddings, in the order that marks have taught.
 
     An item's payload is `{"text": ..., "metadata": {...}}`, and its id a string. Where a search takes a `filter`, it is
-    a dict of metadata fields and conditions, as `where` in docs/live-index.md, such as
+    a dict of metadata fields and conditions, as `where` in docs/how-to/filter.md, such as
     `{"year": {">": 2020}, "kind": ["report", "memo"]}`.
 
     Parameters

@@ -6,7 +6,7 @@ The header is one JSON object under the metadata key `onlinehash`:
 
 `content` is any nesting of plain values; an array in it is written as `{"$array": "name"}` and lies in the file under
 that name. The checksum covers the content and the bytes of every array. The outline covers all that the header says and
-no array's bytes, so a large file can be mapped and still be checked. docs/file-format.md has the details.
+no array's bytes, so a large file can be mapped and still be checked. docs/reference/file-format.md has the details.
 """
 
 from __future__ import annotations

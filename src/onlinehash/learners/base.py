@@ -375,10 +375,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         owner = None if self._owner is None else self._owner()
         if owner is not None and owner.learner is self and not owner.is_learning:
-            raise InvalidInput(
-                f"expected {owner} to teach this {type(self).__name__}, which it owns; "
-                "learn through the index, or close it."
-            )
+            raise InvalidInput(f"{owner} owns this {type(self).__name__}; learn through the index, or close it.")
 
     # ------------------------------------------------------------------ the start
 
@@ -1207,8 +1204,8 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if not self.is_ready:
             assert self._map is not None
             raise NotReady(
-                f"expected enough points for the feature map, which waits for {self._map.n_waiting_for} more distinct "
-                f"ones; feed points with observe, or call flush() to start with what is there."
+                f"the feature map waits for {self._map.n_waiting_for} more distinct points; feed points with observe, "
+                "or call flush() to start with what is there."
             )
 
     def _check_rows(self, X: Any) -> np.ndarray:
@@ -1312,7 +1309,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 fresh._restore(state)
         except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             name, problem = type(self).__name__, str(error).rstrip(".")
-            raise FormatError(f"expected a state of {name} with these parameters, got: {problem}.") from None
+            raise FormatError(f"this is not a state of {name} with these parameters: {problem}.") from None
         self._adopt(fresh)
 
     def _restore(self, state: dict[str, Any]) -> None:

@@ -8,7 +8,8 @@ Readings taken, and where this departs from the authors' code:
   bit on makes early bits split classes (mAP 0.64 instead of 0.69 with 16 bits of CIFAR-10 features).
 - Blocks of the graph cut are the classes: inside a class all pairs are similar, so no weight is positive. Without
   classes blocks are found greedily (`fast_supervised_pairs`), there are many more of them, and cuts that start with
-  equal bits end in poor minima; so they start from the signs of an eigenvector (docs/learners.md has the figures).
+  equal bits end in poor minima; so they start from the signs of an eigenvector.
+  docs/reference/learners.md has the figures.
 - Weights are exact whole numbers (eight times the paper's), so cuts are exact too; see `block_cuts`.
 - Boosting is Gentle AdaBoost with weight trimming. A leaf is a weighted mean of +1 and -1, never more than 1 in size,
   so that nothing needs to be clipped.

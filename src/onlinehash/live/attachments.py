@@ -62,7 +62,7 @@ class Attachments:
         thread, present = threading.get_ident(), self.of_this_thread()
         if present is not None:
             around, name = (known.call.partition("(")[0] for known in (present, attachment))
-            raise InvalidInput(expected=f"one change at a time inside {around}", got=f"{name} inside {around}")
+            raise InvalidInput(f"{name} cannot be used inside {around}, which takes one change.")
         self._announced[thread] = attachment
         try:
             yield
@@ -77,4 +77,4 @@ class Attachments:
         """Refuse a second change."""
         attachment = self.of_this_thread()
         if attachment is not None and attachment.is_used:
-            raise InvalidInput(expected=f"one change inside {attachment.call}", got="another", hint="make it after")
+            raise InvalidInput(f"only one change can be made inside {attachment.call}; make the next one after it.")

@@ -16,7 +16,7 @@ from onlinehash import checks
 from onlinehash.codes import Codes
 from onlinehash.codes.layout import planes_per_model
 from onlinehash.embed import embedder
-from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, StorageError
+from onlinehash.errors import FormatError, InvalidInput, NotReady, OnlineHashError, StorageError
 from onlinehash.gpu.card import check_device
 from onlinehash.index.api import Capability, Counters, Id, Item, Payload, Policy, Receipt, Version
 from onlinehash.index.base import Index
@@ -31,7 +31,17 @@ from onlinehash.live.learner_index import LearnerIndex
 from onlinehash.live.payloads import Payloads
 from onlinehash.live.policies import IS_POLICY
 from onlinehash.live.positions import Reached
-from onlinehash.live.queries import Moment, VectorKind, no_codes, queries_of
+from onlinehash.live.queries import (
+    BLOCK_QUERIES,
+    TRIES,
+    Finder,
+    VectorKind,
+    find,
+    joined,
+    no_codes,
+    queries_of,
+    to_find,
+)
 from onlinehash.live.receipts import MemoryReceipts, Once
 from onlinehash.live.recode import Rehash
 from onlinehash.live.refresher import History, Refresh, Refresher
@@ -139,11 +149,7 @@ class LiveIndex(LearnerIndex):
         is_given = learner is not None
         learner = learner_for(learner, n_bits)
         if learner.traits.unit == "batch" and path is not None and not hasattr(learner, "n_features_in_"):
-            raise InvalidInput(
-                expected=f"a fitted {type(learner).__name__} for an index on a disk, which then owns it",
-                got="one that has learned nothing",
-                hint="call fit first",
-            )
+            raise InvalidInput(f"an index on a disk needs a fitted {type(learner).__name__}; call fit first.")
         checks.parameters("LiveIndex", {"index": index}, {"index": checks.one_of(None, *KINDS)})
         self._set_up(refresh, index, background, sync, n_jobs, device, precision, embed)
         if path is None:
@@ -322,9 +328,7 @@ class LiveIndex(LearnerIndex):
             if self._is_read_only:
                 return policies.by_hand()  # it is never asked
             raise InvalidInput(
-                expected="a policy, as the one that this index was made with cannot be kept in a file",
-                got="none",
-                hint="give it again by refresh=",
+                "the refresh policy of this index cannot be stored in a file; give it again by refresh=."
             )
         return policies.from_specification(settings["refresh"])
 
@@ -335,16 +339,15 @@ class LiveIndex(LearnerIndex):
     def _check_open(self, writing: bool = False) -> None:
         """Refuse what cannot be done now."""
         if self._closed:
-            raise InvalidInput(expected="an index that is open", got="one that was closed", hint="open it again")
+            raise InvalidInput("the index is closed; open it again.")
         encoder = self._table.view.encoder
         if encoder is not None and getattr(self._learner, "n_features_in_", 0) != encoder.n_features:
             raise InvalidInput(
-                expected=f"the learner of this index to stay with vectors of {encoder.n_features} values",
-                got=f"one that was fitted to {self._vector_kind.n_features}",
-                hint="give it an index of its own",
+                f"the learner was fitted to vectors of {self._vector_kind.n_features} values, and the vectors of this "
+                f"index have {encoder.n_features}; give it an index of its own."
             )
         if writing and self._is_read_only:
-            raise InvalidInput(expected="an index that may be changed", got="one that was opened read-only")
+            raise InvalidInput("the index was opened read-only and cannot be changed.")
         if writing and self._broken:
             with self._lock:
                 self._recover()
@@ -452,7 +455,28 @@ class LiveIndex(LearnerIndex):
             raise no_codes(self._learner)
         return view, view.encoder, queries_of(queries, self._learner.dtype_), among
 
-    def _moment(self, where: Any) -> Moment:
+    def found(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
+        self._before_reading()
+        metric = self._learner.pair_metric_
+        if metric is None:  # before the first vector
+            raise no_codes(self._learner)
+        rows, is_one = to_find(queries, k, self._vector_kind)
+        hits: list[Hits] = []
+        encoder: Encoder | None = None
+        n_tries = TRIES * (1 + len(rows) // BLOCK_QUERIES)
+        for _ in range(n_tries):
+            finder = self._finder(where)
+            if finder.encoder is not encoder:  # a refresh may have come between
+                hits, encoder = [], finder.encoder
+            try:
+                for found in find(rows[len(hits) :], k, metric, finder):
+                    hits.append(found)
+                return joined(hits, is_one), encoder
+            except Moved:
+                continue
+        raise NotReady(f"the index changed {n_tries} times during this search; search again, for less at once.")
+
+    def _finder(self, where: Any) -> Finder:
         """One view for all steps: positions are its keys, and items that are removed meanwhile are still found."""
         self._before_reading()
         table = self._table
@@ -462,13 +486,20 @@ class LiveIndex(LearnerIndex):
             raise no_codes(self._learner)
         encoder = view.encoder
 
-        def vectors(positions: np.ndarray) -> np.ndarray:
-            if table is not self._table:  # everything was read back from the disk
-                raise Moved
-            return table.compared(positions, generation)
+        def at_positions(take: Callable[[np.ndarray, int], np.ndarray]) -> Callable[[np.ndarray], np.ndarray]:
+            def vectors(positions: np.ndarray) -> np.ndarray:
+                if table is not self._table:  # everything was read back from the disk
+                    raise Moved
+                return take(positions, generation)
 
-        return Moment(
-            lambda rows, n: (view.nearest(encoder.encode(rows), n, among)[1], encoder), vectors, view.items.ids.at
+            return vectors
+
+        return Finder(
+            encoder,
+            lambda rows, n: view.nearest(encoder.encode(rows), n, among)[1],
+            at_positions(table.compared),
+            view.items.ids.at,
+            at_positions(table.exact) if table.rounds else None,
         )
 
     # ------------------------------------------------------------------------------------------------ learning
@@ -518,9 +549,7 @@ class LiveIndex(LearnerIndex):
         self._check_open(writing=True)
         if self._stored_receipt(key) is not None:
             raise InvalidInput(
-                expected="a key of a change that was not made yet",
-                got=checks.shown(key),
-                hint="receipt(key) tells what came of it",
+                f"the change with key {checks.shown(key)} was made already; receipt(key) has its outcome."
             )
         with self._attachments.announced(Once(self._receipts, key, digest)):
             yield
@@ -646,7 +675,7 @@ class LiveIndex(LearnerIndex):
     def reload(self) -> bool:
         with self._lock:
             if self._storage is None:
-                raise InvalidInput(expected="an index with a path to read again", got="one in memory")
+                raise InvalidInput("an index in memory cannot be reloaded.")
             if self._broken:
                 self._recover()
                 return True
@@ -745,7 +774,5 @@ def learner_for(learner: Learner | None, n_bits: int | None) -> Learner:
             expected="a learner, such as OnlineHashing(n_bits=64), or none and n_bits", got=checks.shown(learner)
         )
     if n_bits is not None:
-        raise InvalidInput(
-            expected="a learner or n_bits", got=f"both: a {type(learner).__name__} has its length of codes already"
-        )
+        raise InvalidInput(f"give a learner or n_bits, not both: a {type(learner).__name__} has its own n_bits.")
     return learner

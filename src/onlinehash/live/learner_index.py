@@ -12,20 +12,14 @@ from typing import Any
 import numpy as np
 
 from onlinehash.embed.embedder import Embedding
-from onlinehash.errors import NotReady, UnknownId
 from onlinehash.index.api import Behind, VectorIndex, Version
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
-from onlinehash.learners.pair_metric import PairMetric
 from onlinehash.learners.update import Updates
-from onlinehash.live.queries import TRIES, Moment, VectorKind, best_of, listed, n_candidates, no_codes, rerank, to_find
+from onlinehash.live.queries import VectorKind, listed, rerank
 from onlinehash.live.refresher import Refresh, Refresher, older_version, pairs_behind
-from onlinehash.live.table import Moved
 from onlinehash.live.texts import embedded, several, with_texts
 from onlinehash.live.transaction import Transaction
-
-#: Queries whose candidates are held at a time.
-BLOCK_QUERIES = 64
 
 
 class LearnerIndex(VectorIndex):
@@ -34,6 +28,8 @@ class LearnerIndex(VectorIndex):
     Every change is a transaction, and the refresher decides when to refresh. Subclasses say how a transaction begins
     and ends, how vectors are read and how codes are recomputed.
     """
+
+    bits_at_once = 1_280_000  #: For policies: a refresh recomputes so many bits in about 20 ms, at 512 values.
 
     _lock: threading.RLock  #: Held by changes and learning, one at a time; see the index for the order of locks.
     _refresher: Refresher
@@ -93,49 +89,6 @@ class LearnerIndex(VectorIndex):
         return rerank(
             queries, hits, k, self._vector_kind, self.learner.pair_metric_, lambda ids: self._take(ids.tolist())
         )
-
-    def found(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
-        self._before_reading()
-        metric = self.learner.pair_metric_
-        if metric is None:  # before the first vector
-            raise no_codes(self.learner)
-        rows, is_one = to_find(queries, k, self._vector_kind)
-        answers: list[tuple[Hits, Encoder]] = []
-        n_tries = TRIES * -(-len(rows) // BLOCK_QUERIES)
-        for _ in range(n_tries):
-            try:
-                for answer in self._answers(rows[len(answers) :], k, metric, self._moment(where)):
-                    answers.append(answer)
-            except (UnknownId, Moved):  # items were removed between their codes and their vectors
-                continue
-            if len({encoder for _, encoder in answers}) == 1:
-                break
-            answers.clear()  # a refresh came between
-        else:
-            raise NotReady(f"the index changed {n_tries} times during this search; search again, for less at once.")
-        hits, encoders = zip(*answers, strict=True)
-        if is_one:
-            return hits[0], encoders[0]
-        n = min(len(found.ids) for found in hits)  # others may have added or removed items
-        return Hits(*(np.stack([column[:n] for column in columns]) for columns in zip(*hits, strict=True))), encoders[0]
-
-    def _answers(self, rows: np.ndarray, k: int, metric: PairMetric, moment: Moment) -> Iterator[tuple[Hits, Encoder]]:
-        """The hits of each query, and the encoder by which its candidates were found."""
-        for start in range(0, len(rows), BLOCK_QUERIES):
-            block = rows[start : start + BLOCK_QUERIES]
-            candidates, encoder = moment.nearest(block, n_candidates(k))
-            for row, keys in zip(block, candidates, strict=True):
-                best = best_of(row, keys, k, metric, moment.vectors)
-                yield Hits(moment.ids(best.ids), best.distances), encoder
-
-    def _moment(self, where: Any) -> Moment:
-        """What `find` looks at, one step after the other."""
-
-        def nearest(rows: np.ndarray, n: int) -> tuple[np.ndarray, Encoder]:
-            hits, encoder = self.searched(rows, n, where)
-            return hits.ids, encoder
-
-        return Moment(nearest, lambda ids: self._take(ids.tolist()), lambda ids: ids)
 
     # ------------------------------------------------------------------------------------------------ learning
 

@@ -40,6 +40,10 @@ __all__ = [
 #: A look costs about half a millisecond: once in so many changes that is nothing, and no drift goes unseen for long.
 MOST_CHANGES = 256
 
+#: Each pair pays for this part of `bits_at_once`, so that a large index is refreshed after as many pairs as its size
+#: asks for.
+PAIRS_AT_ONCE = 16
+
 #: `by_mutual_information` looks after so many changes, and wants so many pairs of each kind.
 CHANGES_BETWEEN_LOOKS = 16
 ENOUGH_OF_A_KIND = 8
@@ -81,6 +85,10 @@ class Watched(Protocol):
     @property
     def sample(self) -> np.ndarray:
         """Some of the stored vectors, drawn at random."""
+
+    @property
+    def bits_at_once(self) -> int:
+        """Bits that a refresh recomputes before anybody notices; it depends on where the items are."""
 
     @property
     def recent_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -128,19 +136,20 @@ class Deferral:
 
     def __init__(self) -> None:
         self._encoder: Encoder | None = None
-        self._columns = 0
+        self._columns = self.steps = 0  # steps: changes that pairs made, which are not only the mean's
         self._counted = (0, 0, 0, 0)
 
     def columns(self, index: Watched) -> int:
         """The columns that would have been computed by now; to be asked after every change."""
         if index.encoder is not self._encoder:
-            self._encoder, self._columns = index.encoder, 0
+            self._encoder, self._columns, self.steps = index.encoder, 0, 0
         learner, n_columns = index.learner, index.encoder.n_columns
         rows = learner.n_pairs_seen_ if learner.traits.learns_from == "pairs" else learner.n_points_seen_
         counted = learner.version_, learner.n_updates_, learner.n_bits_moved_, rows
         if counted < self._counted:  # it began anew
             self._counted = (0, 0, 0, 0)
         changes, steps, moved, rows = (now - before for now, before in zip(counted, self._counted, strict=True))
+        self.steps += steps
         self._columns += moved + n_columns * (changes - steps)  # what is no step is the mean, which moves all of them
         self._columns += rows if learner.traits.unit == "chunk" else 0
         self._counted = counted
@@ -217,9 +226,12 @@ class every(_BuiltIn):
 
 @dataclass(repr=False)
 class when_changed(_BuiltIn):
-    """When this share of all stored bits would change, as estimated on a sample of the vectors.
+    """At once where that is cheap, and else when so large a share of the stored bits would come out otherwise.
 
-    But not before that costs at most `price` of what it would have cost to refresh after every single change.
+    Cheap is what recomputes at most `index.bits_at_once` bits (changed functions times items: all functions of some
+    20,000 items), and a 16th of this more for each pair since. So a pair counts in the codes of a small index as soon
+    as it was learned. The share is estimated on a sample of the vectors, and such a refresh waits until it costs at
+    most `price` of what it would have cost to refresh after every single change.
 
     Examples
     --------
@@ -233,10 +245,12 @@ class when_changed(_BuiltIn):
     rules: ClassVar = {"share": checks.real(0, 1, above=True), "price": checks.real(0, 1, above=True)}
     _pause: Pause = field(default_factory=Pause, init=False, compare=False)
     _deferral: Deferral = field(default_factory=Deferral, init=False, compare=False)
+    _encoder: Encoder | None = field(default=None, init=False, compare=False)
+    _columns: int = field(default=1, init=False, compare=False)  # that had changed when it was last looked at
 
     def due(self, index: Watched) -> bool:
         affordable = self.price * self._deferral.columns(index)
-        if len(index) == 0:
+        if len(index) == 0 or self._is_cheap(index):
             return True
         if affordable < 1 or not self._pause.is_over(index):
             return False
@@ -248,6 +262,17 @@ class when_changed(_BuiltIn):
         way = self.share / changed - 1 if changed else math.inf
         self._pause.begin(index, changes(index) * min(1, way / 2))
         return False
+
+    def _is_cheap(self, index: Watched) -> bool:
+        """Whether pairs have changed functions, and not more of them than can be recomputed at once."""
+        if not self._deferral.steps:
+            return False
+        affordable = index.bits_at_once * (1 + index.pairs_behind / PAIRS_AT_ONCE) / len(index)
+        if index.encoder is not self._encoder:
+            self._encoder, self._columns = index.encoder, 1
+        if self._columns <= affordable < index.encoder.n_columns:  # counting them costs something too
+            self._columns = max(1, len(index.newest.changed_bits(index.encoder)))
+        return self._columns <= affordable
 
 
 @dataclass(repr=False)
@@ -330,7 +355,7 @@ class no_worse:
 
     def __init__(self, policy: Policy, A: Any, B: Any, similar: Any, tolerance: float = 0.0) -> None:
         if not callable(getattr(policy, "due", None)):
-            raise InvalidParameter(f"refresh.no_worse expects a policy with a method due, got {checks.shown(policy)}.")
+            raise InvalidParameter(expected="a policy with a method due for refresh.no_worse", got=checks.shown(policy))
         checks.parameters("refresh.no_worse", {"tolerance": tolerance}, {"tolerance": checks.real(0, 1)})
         A, B = checks.vectors(A, "A"), checks.vectors(B, "B")
         checks.same_length("B", len(B), len(A), "A")

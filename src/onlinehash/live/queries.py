@@ -1,8 +1,8 @@
-"""What callers give to an index, checked: ids, vectors, queries, hits to rerank."""
+"""What callers give to an index, checked: ids, vectors, queries, hits to rerank; and how `find` answers queries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +58,7 @@ def no_codes(learner: Learner) -> NotReady:
             learner.snapshot()  # which says what it waits for
         except NotReady as error:
             return error
-    return NotReady(expected="an index with codes to search", got="one that never had an item", hint="add some")
+    return NotReady("the index has no codes yet; add items first.")
 
 
 class ToRerank(NamedTuple):
@@ -92,24 +92,34 @@ def to_rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind) -> ToRe
     return ToRerank(rows, np.atleast_2d(ids), vectors.ndim == 1)
 
 
-#: Candidates that are ranked at first, and how many times as many at most; there are enough of them when twice as many
-#: leave so many times k of the best as they are.
-FIRST, MOST, SETTLED = 1024, 16, 2
+#: Candidates that are compared at first, or ten for each of the k; and in all at most, or so many times the first.
+FIRST, MOST, TIMES = 256, 16_384, 16
+#: Enough were compared when twice as many leave so many times k of the best as they are.
+SETTLED = 2
+#: Codes are searched for twice the first candidates and, where these do not settle it, for so many times as many.
+GROWTH = 8
+#: Times k of the best whose order is decided by the vectors as they are stored, where rounded ones were compared.
+RESCORED = 4
+#: Queries whose codes are compared together.
+BLOCK_QUERIES = 64
 #: Times that a search of several steps is tried for each block of queries, while the index changes below it.
 TRIES = 8
-#: Takes the vectors of ids.
+#: Takes the vectors of ids, or of keys.
 Take = Callable[[np.ndarray], np.ndarray]
 
 
-class Moment(NamedTuple):
-    """An index as of one moment, in three steps: candidates by codes, their vectors, and at last their ids.
+class Finder(NamedTuple):
+    """What `find` reads of an index, all as of one moment. Items have keys until their ids are asked for."""
 
-    `nearest` gives a row of keys for each query, and the encoder of the codes that were compared.
-    """
-
-    nearest: Callable[[np.ndarray, int], tuple[np.ndarray, Encoder]]
+    #: What made the codes.
+    encoder: Encoder
+    #: The keys of the n items whose codes are nearest, for each of some queries; of fewer where there are no more.
+    nearest: Callable[[np.ndarray, int], Iterable[np.ndarray]]
+    #: Vectors, which may be rounded.
     vectors: Take
-    ids: Callable[[np.ndarray], np.ndarray]
+    ids: Take
+    #: Vectors as they are stored, where the others are rounded.
+    exact: Take | None = None
 
 
 def rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind, metric: PairMetric | None, take: Take) -> Hits:
@@ -138,24 +148,60 @@ def to_find(queries: Any, k: int, kind: VectorKind) -> tuple[np.ndarray, bool]:
     is_one = checks.is_row(queries)
     rows = checks.vectors(checks.row(queries, "queries") if is_one else queries, "queries", kind.dtype)
     checks.width(rows, kind.n_features, "this index", "queries")
+    zeros = np.flatnonzero(~rows.any(axis=1))
+    if len(zeros):
+        which = "the query" if is_one else f"row {zeros[0]} of queries"
+        raise InvalidInput(f"{which} is all zeros, so it has no direction to compare by; search goes by codes.")
     return rows, is_one
 
 
+def find(rows: np.ndarray, k: int, metric: PairMetric, finder: Finder) -> Iterator[Hits]:
+    """The hits of each query, with ids."""
+    for start in range(0, len(rows), BLOCK_QUERIES):
+        block = rows[start : start + BLOCK_QUERIES]
+        for row, keys in zip(block, finder.nearest(block, 2 * _first(k)), strict=True):
+            best = _best_of(row, keys, int(k), metric, finder)
+            yield Hits(finder.ids(best.ids), best.distances)
+
+
+def joined(hits: list[Hits], is_one: bool) -> Hits:
+    """The hits of all queries."""
+    if is_one:
+        return hits[0]
+    n = min(len(found.ids) for found in hits)  # a filter or an approximate search may give fewer for some
+    return Hits(*(np.stack([column[:n] for column in columns]) for columns in zip(*hits, strict=True)))
+
+
+def _first(k: int) -> int:
+    """How many candidates are compared at first."""
+    return min(max(FIRST, 10 * int(k)), 2**28)
+
+
 def n_candidates(k: int) -> int:
-    """How many candidates are asked for, of which most are looked at only if they are needed."""
-    return min(MOST * max(FIRST, 10 * int(k)), 2**31)
+    """How many candidates are compared at most."""
+    return max(MOST, TIMES * _first(k))
 
 
-def best_of(query: np.ndarray, candidates: np.ndarray, k: int, metric: PairMetric, take: Take) -> Hits:
+def _best_of(query: np.ndarray, keys: np.ndarray, k: int, metric: PairMetric, finder: Finder) -> Hits:
     """The keys of the best k candidates; as many are looked at as it takes until twice as many bring nothing new."""
-    k = int(k)
-    settled = SETTLED * k
-    ranking, n = metric.ranking(query, settled), 0
-    while n < len(candidates):
-        before, more = ranking.nearest(settled), max(n, FIRST, 10 * k)
-        ranking.add(take(candidates[n : n + more]))
-        n += more
+    settled, asked = SETTLED * k, 2 * _first(k)
+    most = n_candidates(k)
+    ranking, n, more = metric.ranking(query, settled), 0, _first(k)
+    while n < len(keys):
+        before = ranking.nearest(settled)
+        ranking.add(finder.vectors(keys[n : n + more]))
+        n, more = n + more, n + more
         if np.array_equal(before, ranking.nearest(settled)):
             break
+        if n >= len(keys) >= asked and asked < most:
+            asked = min(GROWTH * asked, most)
+            (found,) = finder.nearest(query[None], asked)
+            keys = np.append(keys, found[~np.isin(found, keys)])  # an approximate search may have others in between
     order, near = ranking.order(k)
-    return Hits(candidates[order], 1.0 - near)
+    if finder.exact is not None and k:
+        few = np.sort(ranking.order(RESCORED * k)[0])
+        ranking = metric.ranking(query, len(few))
+        ranking.add(finder.exact(keys[few]))
+        order, near = ranking.order(k)
+        order = few[order]
+    return Hits(keys[order], 1.0 - near)

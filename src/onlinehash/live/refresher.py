@@ -279,11 +279,8 @@ def older_version(index: VectorIndex, serial: int | None) -> Version:
     older: list[Version] = [v for v in versions if (v.serial < present if serial is None else v.serial == serial)]
     if not older:
         known = ", ".join(str(version.serial) for version in versions) or "none"
-        raise InvalidInput(
-            expected="an older encoder to return to",
-            got=f"{('none' if serial is None else checks.shown(serial))}",
-            hint=f"the present one is {present}, and these are kept: {known}",
-        )
+        wanted = "no older encoder is kept" if serial is None else f"no encoder {checks.shown(serial)} is kept"
+        raise InvalidInput(f"{wanted}; the current one is {present}, and these are kept: {known}.")
     return older[-1]
 
 

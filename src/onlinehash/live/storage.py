@@ -169,9 +169,8 @@ class Storage:
         """Raise unless a learner has the parameters of the stored one, and has learned nothing."""
         if hasattr(learner, "n_features_in_"):
             raise InvalidInput(
-                expected=f"a learner that has learned nothing to go on with {self.store.path}, whose own has",
-                got="one that has",
-                hint="open it with LiveIndex.open, or give the index another path",
+                f"{self.store.path} has a learner of its own, and the one given has learned something already; open "
+                "the index with LiveIndex.open, or give it another path."
             )
         stored = self._stored_learner()
         params, known = learner.get_params(deep=False), stored.get_params(deep=False)
@@ -275,5 +274,5 @@ def replay(learner: Learner, events: Iterable[dict[str, Any]]) -> None:
 def expect(thing: object, kind: type[T], name: str) -> T:
     """Return what was read if it is of the expected class; else raise."""
     if not isinstance(thing, kind):
-        raise FormatError(expected=f"the {name} to be one", got=type(thing).__name__, hint="restore it from a backup")
+        raise FormatError(f"the {name} is a {type(thing).__name__}; restore it from a backup.")
     return thing

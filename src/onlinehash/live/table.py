@@ -150,6 +150,22 @@ class ItemTable:
         rows[unknown] = np.nan_to_num(read)
         return rows
 
+    @property
+    def rounds(self) -> bool:
+        """Whether `compared` rounds vectors so much that `exact` may put them in another order."""
+        return self._cache is not None and self._precision == "int8"
+
+    def exact(self, positions: np.ndarray, generation: int) -> np.ndarray:
+        """The vectors at some positions as they are stored; as `compared` has them where they have gone since."""
+        try:
+            rows = self._read(positions, generation)
+        except InvalidInput:  # a writer has changed some of them since this reader has looked
+            return self.compared(positions, generation)
+        gone = np.flatnonzero(~np.isfinite(rows).all(axis=1))
+        if len(gone):
+            rows[gone] = self.compared(positions[gone], generation)
+        return rows
+
     def _read(self, positions: np.ndarray, generation: int) -> np.ndarray:
         """Vectors from the disk, for which nobody waits at the gate."""
         for _ in range(READS):

@@ -15,7 +15,7 @@ N = TypeVar("N", int, float)
 
 
 def _limit(default: N, text: str, *, may_be_zero: bool = False) -> N:
-    """A limit, what it bounds (docs/http.md has the same words), and the rule of its values."""
+    """A limit, what it bounds (docs/reference/http.md has the same words), and the rule of its values."""
     rule = checks.real(0, above=not may_be_zero)
     limit: N = field(default=default, metadata={"text": text, "rule": rule})
     return limit
@@ -86,7 +86,7 @@ class Access:
             raise InvalidInput(
                 expected="a token of 8 to 512 visible ASCII characters",
                 got=f"{len(self.token)} characters",
-                hint="generate one with: openssl rand -hex 32",
+                hint="`openssl rand -hex 32` generates one",
             )
         if self.token is not None and " " in self.token:
             raise InvalidInput("the token contains spaces; remove them.")

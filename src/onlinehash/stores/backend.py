@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -131,6 +131,13 @@ class Backend(ABC):
 
     layout: Layout
     address: str  #: For messages; without a password.
+    #: Whether what `snapshot` gives sees all rows of its first moment until its end, even if they are purged meanwhile.
+    has_snapshots: bool = False
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Backend]:
+        """Several reads together: what this gives reads in one transaction, where the database has such."""
+        yield self
 
     @abstractmethod
     def changing(self) -> AbstractContextManager[Change]:
@@ -167,6 +174,10 @@ class Backend(ABC):
 
         Vectors and codes only where asked for (else empty); an item without a code yet has one of zeros.
         """
+
+    @abstractmethod
+    def vectors(self, epoch: int, places: np.ndarray, size: int) -> dict[int, bytes]:
+        """The vectors of the items at different places, each of so many bytes."""
 
     @abstractmethod
     def nearest(self, code: np.ndarray, k: int, epoch: int) -> list[Found]:

@@ -96,6 +96,12 @@ class State:
         """Width and type of the vectors."""
         return VectorKind(self.n_features, np.dtype(self.dtype))
 
+    @property
+    def n_updates(self) -> int:
+        """How often items were updated so far: what was changed, less what was added and removed."""
+        n_removed = self.next_place - self.n
+        return self.changed - self.next_place - n_removed
+
     def json(self) -> dict[str, Any]:
         """As plain values."""
         return dataclasses.asdict(self)

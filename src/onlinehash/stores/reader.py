@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -57,7 +57,7 @@ class Reader:
     def check_open(self) -> None:
         """Raise if the index is closed."""
         if self.closed:
-            raise InvalidInput(expected="an index that is open", got="one that was closed", hint="open it again")
+            raise InvalidInput("the index is closed; open it again.")
 
     # ------------------------------------------------------------------------------------------------ moments
 
@@ -69,8 +69,7 @@ class Reader:
 
     def fresh(self) -> Moment:
         """The current moment, regardless of pins."""
-        head = self.backend.head()
-        return Moment(head.epoch, State.of(head, self.backend.address))
+        return _moment_of(self.backend)
 
     @contextmanager
     def pinned(self, moment: Moment, is_changing: bool = False) -> Iterator[None]:
@@ -100,11 +99,25 @@ class Reader:
                 raise
             if not rows or self.are_all_there(moment):
                 return found
-        raise ServiceUnavailable(
-            expected="an index that can be read while it is changed",
-            got=f"one that was cleared up {ATTEMPTS} times meanwhile",
-            hint="try again when there is less to do",
+        raise self._too_busy()
+
+    def _too_busy(self) -> ServiceUnavailable:
+        return ServiceUnavailable(
+            f"rows were deleted {ATTEMPTS} times while they were read; try again when the index changes less."
         )
+
+    def read_together(self, ask: Callable[[Backend, Moment], T]) -> T:
+        """Several reads as of one moment: in one transaction, where the database has such, and else as `read` does.
+
+        `ask` must read by the backend that it is given, as there are not enough connections for a second one each.
+        """
+        self.check_open()
+        if not self.backend.has_snapshots or self._pin_of_this_thread() is not None:
+            return self.read(lambda moment: ask(self.backend, moment))
+        for _ in range(ATTEMPTS):
+            with suppress(Gone), self.backend.snapshot() as backend:
+                return ask(backend, _moment_of(backend))
+        raise self._too_busy()
 
     def are_all_there(self, moment: Moment) -> bool:
         """Whether all rows of a moment were there until now. Inside a change they are, as nobody else makes one."""
@@ -113,17 +126,17 @@ class Reader:
 
     # ------------------------------------------------------------------------------------------------ encoders
 
-    def encoder_at(self, moment: Moment) -> Encoder | None:
+    def encoder_at(self, moment: Moment, backend: Backend | None = None) -> Encoder | None:
         """What made the codes of a moment."""
         present = moment.present
-        return None if present is None else self.encoders([present])[0]
+        return None if present is None else self.encoders([present], backend)[0]
 
-    def encoders(self, kept: Sequence[Kept]) -> list[Encoder]:
+    def encoders(self, kept: Sequence[Kept], backend: Backend | None = None) -> list[Encoder]:
         """Encoders by their names; the same object each time, as policies tell by it that nothing is new."""
         with self._encoders_lock:
             missing = [one.blob for one in kept if one.blob not in self._encoders]
             if missing:
-                blobs = self.backend.blobs(missing)
+                blobs = (backend or self.backend).blobs(missing)
                 for name in missing:
                     if name not in blobs:
                         raise Gone
@@ -179,6 +192,11 @@ class Reader:
         if len(found) < len(names):
             raise Gone
         return [found[name] for name in names]
+
+
+def _moment_of(backend: Backend) -> Moment:
+    head = backend.head()
+    return Moment(head.epoch, State.of(head, backend.address))
 
 
 def matrix_of(vectors: Sequence[bytes], state: State) -> np.ndarray:

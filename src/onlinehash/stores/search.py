@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
+from contextlib import closing
 from itertools import islice, takewhile
 from typing import Any
 
@@ -37,7 +38,7 @@ class Search:
         """The k nearest items of each query."""
         checks.parameters("search", {"k": k}, {"k": checks.integer(0)})
         codes, one = self._gate.codes_of(queries)
-        found = [self._nearest(code, int(k)) for code in codes.rows()]
+        found = self.found(codes, int(k))
         n = min(map(len, found), default=0)  # a backend that does not look at all items may find fewer for some
         if len(codes) == 0:
             n = self._number_found(int(k))
@@ -53,9 +54,14 @@ class Search:
         hits = [_hits(some, self._moment.state, (len(some),)) for some in found]
         return hits[0] if one else hits
 
+    def found(self, codes: Codes, k: int) -> list[list[Found]]:
+        """The k nearest items of each code."""
+        return [self._nearest(code, k) for code in codes.rows()]
+
     def _nearest(self, code: np.ndarray, k: int) -> list[Found]:
         if self._filter is not None:
-            return list(islice(self._passing(code, self._filter), k))
+            with closing(self._passing(code, self._filter)) as passing:
+                return list(islice(passing, k))
         k = min(k, self._moment.state.n)
         return self._backend.nearest(code, k, self._moment.epoch) if k else []
 
@@ -64,16 +70,18 @@ class Search:
             return []
         if self._filter is None:
             return self._backend.within(code, radius, self._moment.epoch)
-        return list(takewhile(lambda found: found.distance <= radius, self._passing(code, self._filter)))
+        with closing(self._passing(code, self._filter)) as passing:
+            return list(takewhile(lambda found: found.distance <= radius, passing))
 
     def _number_found(self, k: int) -> int:
         """How many a query would find."""
         if self._filter is None or self._moment.state.n == 0:
             return min(k, self._moment.state.n)
         code = np.zeros(self._backend.layout.n_bytes, np.uint8)
-        return sum(1 for _ in islice(self._passing(code, self._filter), k))
+        with closing(self._passing(code, self._filter)) as passing:
+            return sum(1 for _ in islice(passing, k))
 
-    def _passing(self, code: np.ndarray, filter: Filter) -> Iterator[Found]:
+    def _passing(self, code: np.ndarray, filter: Filter) -> Generator[Found]:
         """Items that a filter admits, in the order of (distance, insertion)."""
         ranked = self._backend.ranked(code, self._moment.epoch, filter.tests) if self._moment.state.n else iter(())
         n = AT_ONCE

@@ -36,6 +36,10 @@ class SharedLearner:
         assert self._learner is not None
         return self._learner
 
+    def is_behind(self, state: State) -> bool:
+        """Whether others taught something, as of this state, that the learner does not know yet."""
+        return self._lessons < state.log.next
+
     def catch_up(self) -> None:
         """Replay what other processes taught."""
         for attempt in range(ATTEMPTS):
@@ -44,9 +48,7 @@ class SharedLearner:
                 self._learn_until(state.log)
                 self._count_changes(state)
                 return
-        raise FormatError(
-            expected=f"a learner and its lessons in {self._reader.backend.address}", got="some of them only"
-        )
+        raise FormatError(f"parts of the learner in {self._reader.backend.address} are missing; restore a backup.")
 
     def _learn_until(self, log: Log) -> None:
         known, self._lessons = self._lessons, UNKNOWN

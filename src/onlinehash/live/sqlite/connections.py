@@ -33,7 +33,7 @@ class Connections:
         """The connection that writes."""
         self._check_open()
         if self._writer is None:
-            raise InvalidInput(f"expected a store that can be changed, but {self._folder} was opened read-only.")
+            raise InvalidInput(f"{self._folder} was opened read-only and cannot be changed.")
         return self._writer
 
     @contextmanager
@@ -86,10 +86,9 @@ class Connections:
 
     def _check_open(self) -> None:
         if self.closed:
-            raise InvalidInput(f"expected an open store, but {self._folder} was closed; open it again.")
+            raise InvalidInput(f"{self._folder} is closed; open it again.")
         if self.is_inherited:
             raise InvalidInput(
-                expected=f"the process that opened {self._folder}",
-                got="a fork of it",
-                hint="open it again with read_only=True",
+                f"another process opened {self._folder}, of which this one is a fork; open it again with "
+                "read_only=True."
             )

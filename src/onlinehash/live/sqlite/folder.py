@@ -38,11 +38,7 @@ def is_store(folder: Path) -> bool:
 def expect_store(folder: Path) -> None:
     """Refuse a folder in which there is no store, or one that lost its database."""
     if not is_store(folder):
-        raise InvalidInput(
-            expected=f"the folder of a live index at {folder}",
-            got="none",
-            hint="LiveIndex(learner, path=...) makes one",
-        )
+        raise InvalidInput(f"there is no live index at {folder}; LiveIndex(learner, path=...) makes one.")
     if not (folder / DATABASE).exists():
         raise FormatError(f"{DATABASE} is missing in {folder}; restore it from a copy.")
 
@@ -125,9 +121,7 @@ class Lock:
                 found = "this process has it open already; close() that index"
             else:
                 found = f"process {holder or 'unknown'} writes to it; close it there"
-            raise StorageError(
-                f"expected to be the only writer of {folder}, but {found}, or open with read_only=True."
-            ) from None
+            raise StorageError(f"{folder} has another writer: {found}, or open it with read_only=True.") from None
         _held.add(self)
 
     def release(self) -> None:

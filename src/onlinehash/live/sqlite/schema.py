@@ -158,7 +158,7 @@ def check_tables(connection: sqlite3.Connection, folder: Path) -> None:
     """Refuse a database of something else, of a newer version, or whose definitions were changed."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != _APPLICATION:
-        raise FormatError(f"expected a store of onlinehash, but {folder / DATABASE} is a database of something else.")
+        raise FormatError(f"{folder / DATABASE} is a database of something else, not a store of onlinehash.")
     (number,) = connection.execute("PRAGMA user_version").fetchone()
     if not 1 <= number <= FORMAT:
         raise FormatError(

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from onlinehash.errors import FormatError
 from onlinehash.live.sqlite.checksums import Ledger, check_record, damaged, row_sums
 from onlinehash.live.sqlite.state import State
 
@@ -294,11 +295,9 @@ class Reader:
         return rows[places], found[places]
 
     def _take_singles(self, wanted: np.ndarray, rows: np.ndarray, found: np.ndarray) -> None:
-        for i, number in enumerate(wanted.tolist()):
-            single = self._connection.execute("SELECT row_sum, vector FROM rows WHERE key = ?", (number,)).fetchone()
-            if single is not None:
-                rows[i] = self._checked("rows", wanted[i : i + 1], single[0], single[1])[0]
-                found[i] = True
+        one = "SELECT key, row_sum, vector FROM rows WHERE key = ?"
+        singles = [self._connection.execute(one, (number,)).fetchone() for number in wanted.tolist()]
+        self._scatter_singles([single for single in singles if single is not None], wanted, rows, found)
 
     def _take_sealed(
         self, key: int, held: np.ndarray, sums: bytes, wanted: np.ndarray, rows: np.ndarray, found: np.ndarray
@@ -349,9 +348,23 @@ class Reader:
         singles = self._connection.execute(
             "SELECT key, row_sum, vector FROM rows WHERE key >= ? AND key <= ? ORDER BY key", (low, high)
         ).fetchall()
-        for key, row_sum, vector in singles:
-            number = np.array([key])
-            _scatter(number, self._checked("rows", number, row_sum, vector), wanted, rows, found)
+        self._scatter_singles(singles, wanted, rows, found)
+
+    def _scatter_singles(
+        self, singles: list[tuple[Any, ...]], wanted: np.ndarray, rows: np.ndarray, found: np.ndarray
+    ) -> None:
+        """Put rows, which are (key, sum, vector) in the order of keys, into their places; they are checked together."""
+        if not singles:
+            return
+        keys, sums, vectors = zip(*singles, strict=True)
+        numbers = np.array(keys, np.int64)
+        try:
+            source = checked_rows(self._folder, "rows", self._state, numbers, sums, vectors)
+        except FormatError:
+            for i, (_, row_sum, vector) in enumerate(singles):  # which of them is it?
+                self._checked("rows", numbers[i : i + 1], row_sum, vector)
+            raise
+        _scatter(numbers, source, wanted, rows, found)
 
     def _sealed(self, key: int) -> tuple[np.ndarray, np.ndarray]:
         """Numbers and rows of a block; the last one is kept, as what is read next mostly begins in it."""

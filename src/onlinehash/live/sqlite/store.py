@@ -350,10 +350,7 @@ class Store:
         are_noted = known >= now.forgotten and "changes" in tables_of(connection)
         if are_noted and not np.isin(numbers, read_changes(connection, self.path, known)).any():
             return
-        raise InvalidInput(
-            f"expected items that are still as they were read from {self.path}, but its writer has changed or removed "
-            "some of them since; call reload()."
-        )
+        raise InvalidInput(f"the writer of {self.path} has changed or removed some of these items; call reload().")
 
     def _check_missing(self, numbers: np.ndarray) -> None:
         """Rows may be missing only if they were removed."""
@@ -367,7 +364,7 @@ class Store:
     def transaction(self) -> Iterator[None]:
         """All changes inside happen when it ends or, on any exception, none."""
         if self.read_only:
-            raise InvalidInput(f"expected a store that can be changed, but {self.path} was opened with read_only=True.")
+            raise InvalidInput(f"{self.path} was opened read-only (read_only=True) and cannot be changed.")
         if self._writer is not None:
             raise RuntimeError("a transaction is running; one at a time")
         before, mark = self._state.copy(), self._row_numbers.mark()

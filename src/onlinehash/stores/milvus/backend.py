@@ -26,7 +26,7 @@ from onlinehash.stores.milvus.tables import (
     listed,
     payload_of,
 )
-from onlinehash.stores.milvus.versioned_rows import VersionedRows
+from onlinehash.stores.milvus.versioned_rows import VersionedRows, rows_of
 
 
 class MilvusBackend(Backend):
@@ -40,9 +40,7 @@ class MilvusBackend(Backend):
         records = Records(engine, tables.records)
         standing = records.standing() if engine.has(tables.records) else None
         if standing is None:
-            raise InvalidInput(
-                expected=f"an index named {name!r} in {engine.address}", got="none", hint="create it first"
-            )
+            raise InvalidInput(f"there is no index named {name!r} in {engine.address}; create it first.")
         self.layout = standing.layout
         for collection in tables.fields(self.layout):
             engine.load(collection)
@@ -61,9 +59,7 @@ class MilvusBackend(Backend):
         records = Records(engine, tables.records)
         if engine.has(tables.records) and records.standing() is not None:
             raise InvalidInput(
-                expected=f"a name that no index in {engine.address} has",
-                got=f"{name!r}",
-                hint="open it, or take another name",
+                f"{engine.address} already has an index named {name!r}; open it, or choose another name."
             )
         for collection, fields in tables.fields(layout).items():
             engine.drop(collection)
@@ -106,7 +102,7 @@ class MilvusBackend(Backend):
     def _standing(self) -> Standing:
         standing = self._records.standing()
         if standing is None:
-            raise InvalidInput(expected=f"the index in {self.address} to be there", got="none", hint="it was removed")
+            raise InvalidInput(f"the index in {self.address} was removed.")
         return standing
 
     # ------------------------------------------------------------------------------------------------ reading
@@ -149,6 +145,10 @@ class MilvusBackend(Backend):
             [bytes_of(row["vector"]) for row in rows] if vectors else [],
             self._codes_at(found, epoch) if codes else np.empty((0, self.layout.n_bytes), np.uint8),
         )
+
+    def vectors(self, epoch: int, places: np.ndarray, size: int) -> dict[int, bytes]:
+        found = self._items.at_places(places, epoch, ["vector"], rows_of(size))
+        return {place: bytes_of(row["vector"]) for place, row in found.items()}
 
     def _codes_at(self, places: np.ndarray, epoch: int) -> np.ndarray:
         fields = code_fields(self.layout)

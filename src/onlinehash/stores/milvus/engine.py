@@ -24,6 +24,8 @@ from onlinehash.stores.milvus import embedded
 MOST = 16_384
 #: Rows and bytes that one request brings to Milvus; a cluster takes 64 MB.
 _ROWS, _BYTES = 5_000, 8 << 20
+#: Bytes that an answer may have, a quarter of what a cluster gives.
+ANSWER_BYTES = 16 << 20
 #: Rows that one request asks for when they may be large.
 PAGE = 1_000
 #: Seconds that a request may take, and that a connection may take.
@@ -199,7 +201,7 @@ class Engine:
         else:
             return
         said = (said.strip().splitlines() or ["nothing"])[0].rstrip(".")
-        raise kind(f"expected Milvus at {self.address} to do as it is asked, got: {said}.")
+        raise kind(f"Milvus at {self.address} failed: {said}.")
 
 
 def _kind(code: Any, said: str) -> type[OnlineHashError]:

@@ -138,7 +138,5 @@ def _portions(texts: Sequence[str], size: int) -> list[list[str]]:
 def another_writer(address: str) -> StorageError:
     """The error for who is not the only one that writes."""
     return StorageError(
-        expected=f"to be the only one that changes the index in {address}",
-        got="another writer",
-        hint="open it again when that one has stopped",
+        f"another process changes the index in {address}, and only one may; open it again when that one has stopped."
     )

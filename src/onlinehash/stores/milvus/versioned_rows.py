@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.stores.backend import FOREVER
-from onlinehash.stores.milvus.engine import PAGE, Engine
+from onlinehash.stores.milvus.engine import ANSWER_BYTES, MOST, PAGE, Engine
 from onlinehash.stores.milvus.tables import alive, key, listed
 
 Row = dict[str, Any]
@@ -32,10 +32,12 @@ class VersionedRows:
 
     # ------------------------------------------------------------------------------------------------ reading
 
-    def at_places(self, places: np.ndarray, epoch: int, fields: Sequence[str]) -> dict[int, Row]:
-        """The rows that count at an epoch, by their places, in the order of places."""
+    def at_places(
+        self, places: np.ndarray, epoch: int, fields: Sequence[str], page: int | None = None
+    ) -> dict[int, Row]:
+        """The rows that count at an epoch, by their places, in the order of places; so many with each request."""
         found: dict[int, Row] = {}
-        for some in _portions(np.unique(places), _page(fields)):
+        for some in _portions(np.unique(places), page or _page(fields)):
             which = f"place in {listed(some)} and {alive(epoch)}"
             found.update((row["place"], row) for row in self._engine.query(self._collection, which, ["place", *fields]))
         return {place: found[place] for place in sorted(found)}
@@ -101,6 +103,11 @@ class VersionedRows:
 def _page(fields: Sequence[str]) -> int:
     """Rows that one request asks for: vectors may be long."""
     return PAGE // 4 if "vector" in fields else PAGE
+
+
+def rows_of(vector_bytes: int) -> int:
+    """Rows with vectors of so many bytes that one request asks for: a request scans all rows for them."""
+    return max(1, min(MOST, ANSWER_BYTES // (2 * vector_bytes)))
 
 
 def _portions(places: np.ndarray, size: int) -> list[np.ndarray]:

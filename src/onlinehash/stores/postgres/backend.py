@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,7 @@ class PostgresBackend(Backend):
         self.schema = connections.checked_schema(schema)
         self.address = connections.shown(address)
         self._pool = connections.pool(address)
+        self._connection: Connection | None = None  # that of a snapshot
         try:
             with self._reading() as connection:
                 self.about = read_about(connection, schema)
@@ -43,15 +45,26 @@ class PostgresBackend(Backend):
         except BaseException:
             self.close()
             raise
-        self.layout = self.about.layout
+        self.layout, self.has_snapshots = self.about.layout, not self.about.n_shards
         self._chunks = self.about.chunks
         self._searching = Searching(self.layout, self._chunks, schema, self.mode, self.about.n_shards)
         self._one_change = threading.Lock()  # so that writers of this process never take all connections
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
+        if self._connection is not None:
+            yield self._connection
+            return
         with told(self.address), self._pool.connection() as connection:
             yield connection
+
+    @contextmanager
+    def snapshot(self) -> Iterator[PostgresBackend]:
+        with self._reading() as connection, connection.transaction():
+            connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            view = copy(self)
+            view._connection = connection
+            yield view
 
     def _name(self, table: str) -> str:
         return f'"{self.schema}".{table}'
@@ -80,11 +93,7 @@ class PostgresBackend(Backend):
                 return change
             except psycopg.errors.SerializationFailure:  # what was cut off has just come to its end on some server
                 connection.execute("ROLLBACK AND CHAIN")
-        raise ServiceUnavailable(
-            expected=f"the servers of {self.address} to finish what they were doing",
-            got=f"none of it in {_TRIES} tries",
-            hint="try again",
-        )
+        raise ServiceUnavailable(f"the servers of {self.address} were busy {_TRIES} times; try again.")
 
     def _note(self) -> None:
         """On a connection of its own, so that it stays whatever comes of the change."""
@@ -149,6 +158,15 @@ class PostgresBackend(Backend):
             binary=True,
         ).fetchall()
 
+    def vectors(self, epoch: int, places: np.ndarray, size: int) -> dict[int, bytes]:
+        asked = f"SELECT place, vector FROM {self._name('items')} WHERE place = ANY(%s::bigint[]) AND {rows.counts()}"
+        found: dict[int, bytes] = {}
+        with self._reading() as connection:
+            for begin in range(0, len(places), _MANY):
+                some = places[begin : begin + _MANY].tolist()
+                found.update(connection.execute(asked, (some, epoch, epoch), binary=True).fetchall())
+        return found
+
     def _codes(self, connection: Connection, epoch: int, places: np.ndarray) -> np.ndarray:
         """The code of each place, in the order of places; zeros where there is none."""
         made = np.zeros((len(places), self.layout.n_bytes), np.uint8)
@@ -183,7 +201,7 @@ class PostgresBackend(Backend):
 
 def _head(row: tuple[Any, ...] | None) -> Head:
     if row is None:
-        raise FormatError(expected="a row in the table head of an index", got="none", hint="restore a backup")
+        raise FormatError("the table head of the index has no row; restore a backup.")
     return Head(row[0], json.loads(row[1]))
 
 
@@ -202,5 +220,5 @@ def _chosen(connection: Connection, about: About, search: str | None) -> str:
         search == "pgvector"
         and not connection.execute("SELECT 1 FROM pg_extension WHERE extname = 'vector'").fetchone()
     ):
-        raise InvalidInput(expected="a database with pgvector for search='pgvector'", got="one without it")
+        raise InvalidInput("search='pgvector' needs a database with pgvector, which this one does not have.")
     return search

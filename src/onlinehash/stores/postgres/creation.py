@@ -61,7 +61,7 @@ def create(
 
 def _addresses(shards: Any) -> list[str]:
     if isinstance(shards, str) or not all(isinstance(shard, str) for shard in shards):
-        raise InvalidInput("expected a list of addresses, one for each server that holds rows, as shards.")
+        raise InvalidInput("shards must be a list of addresses, one for each server that holds rows.")
     if len(shards) == 1:
         raise InvalidInput(
             expected="the addresses of two servers or more as shards",

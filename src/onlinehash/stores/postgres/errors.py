@@ -38,14 +38,10 @@ def told(address: str) -> Iterator[None]:
     try:
         yield
     except psycopg_pool.PoolTimeout:
-        raise ServiceUnavailable(
-            expected=f"PostgreSQL at {address} to give a connection in time", got="none", hint="try again when it runs"
-        ) from None
+        raise ServiceUnavailable(f"PostgreSQL at {address} did not answer in time; try again when it runs.") from None
     except psycopg.Error as error:
         meaning = _meaning(error)
-        raise meaning(
-            f"expected PostgreSQL at {address} to do as it is asked, got: {sentence(error)}{_ADVICE.get(meaning, '')}."
-        ) from error
+        raise meaning(f"PostgreSQL at {address} failed: {sentence(error)}{_ADVICE.get(meaning, '')}.") from error
 
 
 def sentence(error: psycopg.Error) -> str:

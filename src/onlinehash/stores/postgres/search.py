@@ -128,6 +128,8 @@ class Searching:
             )
             values += [*bits, *arrays, epoch, epoch, *([*bits, radius] if near else []), limit]
         rows = connection.execute(" UNION ALL ".join(statements), values).fetchall()
+        if len(statements) == 1:  # in order, and each item once
+            return [Found(*row) for row in rows]
         found = {row[1]: Found(*row) for row in sorted(rows, reverse=True)}  # the nearest group of each item stays
         return sorted(found.values())[:limit]
 
@@ -182,11 +184,11 @@ class Searching:
 
 @contextmanager
 def _set(connection: Connection, settings: dict[str, str]) -> Iterator[None]:
-    """For a transaction; where there is nothing to set, there need be none."""
+    """For what is read inside, as it ends with a rollback, which takes settings back in a transaction too."""
     if not settings:
         yield
         return
-    with connection.transaction():
+    with connection.transaction(force_rollback=True):
         calls = ", ".join("set_config(%s, %s, true)" for _ in settings)
         connection.execute(f"SELECT {calls}", [word for setting in settings.items() for word in setting])
         yield

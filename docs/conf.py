@@ -1,0 +1,136 @@
+"""Settings of the documentation site; `make docs` builds it into build/docs."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))
+
+import docstrings  # noqa: E402
+import reference_pages  # noqa: E402
+
+import onlinehash  # noqa: E402
+
+project = "onlinehash"
+author = "The onlinehash authors"
+copyright = author
+version = release = onlinehash.__version__
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+exclude_patterns = ["results"]
+REPOSITORY = "https://github.com/onlinehash/onlinehash/blob/main"
+
+myst_enable_extensions = ["deflist"]
+myst_heading_anchors = 4
+
+default_role = "py:obj"
+suppress_warnings = ["ref.python"]  # such as n_bits in the shape of an array: several classes have one
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+napoleon_google_docstring = False
+napoleon_use_rtype = False
+napoleon_use_ivar = True
+napoleon_custom_sections = ["Yields"]
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+
+html_theme = "furo"
+html_title = "onlinehash"
+html_baseurl = "https://onlinehash.github.io/onlinehash/"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_copy_source = False
+html_show_sphinx = False
+html_theme_options = {
+    "source_repository": "https://github.com/onlinehash/onlinehash/",
+    "source_branch": "main",
+    "source_directory": "docs/",
+}
+
+
+def point_to_repository(app, name, source):
+    """Let links to files beside docs/, which are no pages of the site, lead to the repository."""
+    here = Path(app.env.doc2path(name)).parent
+
+    def target(found: re.Match[str]) -> str:
+        there = os.path.relpath((here / found[1]).resolve(), DOCS.parent)
+        return found[0] if there.startswith("docs") else f"]({REPOSITORY}/{there}{found[2] or ''})"
+
+    source[0] = re.sub(r"\]\(((?:\.\./)+[^)#\s]*)(#[^)]*)?\)", target, source[0])
+
+
+def list_scripts(app, name, source):
+    """Let the list of tutorials lead to those that are scripts as well."""
+    if name == "tutorials/index":
+        names = "\n".join(f"generated/{path.stem}" for path in sorted((DOCS / "tutorials").glob("*.py")))
+        source[0] += f"\n```{{toctree}}\n\n{names}\n```\n" if names else ""
+
+
+def offer_notebook(app, name, source):
+    """Let a tutorial link to itself as a notebook."""
+    if name.startswith("tutorials/") and "```python" in source[0]:
+        source[0] += f'\n<a href="{name.rpartition("/")[2]}.ipynb" download>Download this tutorial as a notebook</a>\n'
+
+
+def notebook(text: str) -> dict:
+    """A page as a Jupyter notebook: Python blocks are code, with what they print, and all else is Markdown."""
+    cells = []
+    pieces = re.split(r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", text, flags=re.MULTILINE | re.DOTALL)
+    for words, code, printed in zip(pieces[::3], [*pieces[1::3], ""], [*pieces[2::3], ""], strict=True):
+        if words.strip():
+            cells.append({"cell_type": "markdown", "metadata": {}, "source": words.strip()})
+        if code:
+            outputs = [{"output_type": "stream", "name": "stdout", "text": printed}] if printed else []
+            code_cell = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": outputs}
+            cells.append(code_cell | {"source": code.strip()})
+    cells = [cell | {"id": f"cell-{k}"} for k, cell in enumerate(cells)]
+    return {"cells": cells, "metadata": {"language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 5}
+
+
+def write_notebooks(app, error):
+    """Write each tutorial as a notebook beside its page."""
+    if error or app.builder.format != "html":
+        return
+    for page in (DOCS / "tutorials").rglob("*.md"):
+        if "```python" in page.read_text():
+            path = Path(app.outdir, page.relative_to(DOCS)).with_suffix(".ipynb")
+            path.write_text(json.dumps(notebook(page.read_text()), indent=1, ensure_ascii=False) + "\n")
+
+
+def in_order(below: dict[str, list[str]], name: str):
+    """A page and those below it, as a reader meets them."""
+    yield name
+    for part in below.get(name, []):
+        yield from in_order(below, part)
+
+
+def write_lists(app, error):
+    """Write sitemap.xml for search engines and llms.txt, a list of all pages with their first sentence."""
+    if error or app.builder.format != "html":
+        return
+    pages = list(in_order(app.env.toctree_includes, "index"))
+    addresses = {name: f"{html_baseurl}{app.builder.get_target_uri(name)}" for name in pages}
+    urls = "".join(f"<url><loc>{address}</loc></url>\n" for address in addresses.values())
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
+    Path(app.outdir, "sitemap.xml").write_text(f"{head}{urls}</urlset>\n")
+    lines = [f"- [{app.env.titles[name].astext()}]({addresses[name]})" for name in pages]
+    summary = (DOCS / "index.md").read_text().split("\n\n")[1].replace("\n", " ")
+    Path(app.outdir, "llms.txt").write_text(f"# {project}\n\n> {summary}\n\n## Pages\n\n" + "\n".join(lines) + "\n")
+
+
+def setup(app):
+    reference_pages.write(DOCS / "reference" / "generated", reference_pages.pages())
+    reference_pages.write(DOCS / "tutorials" / "generated", reference_pages.script_pages(DOCS / "tutorials"))
+    app.connect("source-read", point_to_repository)
+    app.connect("autodoc-process-docstring", docstrings.convert, priority=100)  # before napoleon reads the sections
+    app.connect("source-read", list_scripts)
+    app.connect("source-read", offer_notebook)
+    app.connect("build-finished", write_lists)
+    app.connect("build-finished", write_notebooks)

@@ -1,0 +1,143 @@
+"""The generated reference leaves nothing out: names, commands, options, routes, metrics, errors, variables."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import typer
+
+import onlinehash
+from onlinehash.cli.app import app
+
+ROOT = Path(__file__).parent.parent
+
+
+def load(name: str) -> ModuleType:
+    """A module of docs/, which is no package."""
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+reference_pages, docstrings, conf = (load(name) for name in ("reference_pages", "docstrings", "conf"))
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, str]:
+    return reference_pages.pages()
+
+
+def test_every_public_name_has_an_entry(pages: dict[str, str]) -> None:
+    names = [*onlinehash.__all__, "PostgresIndex", "MilvusIndex"]
+    assert len(names) > 40
+    listed = set(re.findall(r"^\| \[`(\w+)`\]\((\w+)\.md\)", pages["api/index.md"], flags=re.MULTILINE))
+    assert not [name for name in names if (name, name) not in listed]
+    assert not [name for name in names if f"onlinehash.{name}" not in pages[f"api/{name}.md"]]
+    for name in names:
+        room = getattr(onlinehash, name)
+        if isinstance(room, ModuleType):
+            inside = reference_pages.room_names(room)
+            assert inside
+            assert not [one for one in inside if f":: onlinehash.{name}.{one}\n" not in pages[f"api/{name}.md"]]
+
+
+def test_every_listed_name_says_what_it_is(pages: dict[str, str]) -> None:
+    rows = re.findall(r"^\| \[`(\w+)`\]\(\w+\.md\) \|(.*)\|$", pages["api/index.md"], flags=re.MULTILINE)
+    assert not [name for name, words in rows if len(words.split()) < 2]
+
+
+def test_every_command_and_option_has_an_entry(pages: dict[str, str]) -> None:
+    sections = dict(re.findall(r"^## `(.*?)`\n(.*?)(?=^## |\Z)", pages["commands.md"], re.MULTILINE | re.DOTALL))
+    waiting: list[tuple[str, Any]] = [("onlinehash", typer.main.get_command(app))]
+    n_options = 0
+    while waiting:
+        name, command = waiting.pop()
+        text = sections.pop(name)
+        options = [option for parameter in command.params for option in parameter.opts if option.startswith("-")]
+        assert not [option for option in options if not re.search(rf"(?<![\w-]){option}(?![\w-])", text)], name
+        n_options += len(options)
+        waiting += [(f"{name} {part}", inner) for part, inner in getattr(command, "commands", {}).items()]
+    assert not sections
+    assert n_options > 100
+
+
+def test_every_route_and_metric_has_an_entry(pages: dict[str, str]) -> None:
+    document, metrics = reference_pages.from_a_service()
+    routes = [f"{method.upper()} {path}" for path, found in document["paths"].items() for method in found]
+    assert len(routes) > 30
+    assert not [route for route in routes if f"## `{route}`\n" not in pages["routes.md"]]
+    names = re.findall(r"^# TYPE (\w+)", metrics, flags=re.MULTILINE)
+    assert len(names) > 10
+    missing = [name for name in names if f"`{name}`" not in pages["metrics.md"]]
+    assert not [name for name in missing if not name.endswith("_created")]  # when a counter began: no figure of ours
+
+
+def test_every_error_has_an_entry(pages: dict[str, str]) -> None:
+    from onlinehash import errors
+
+    named = [name for name, thing in vars(errors).items() if isinstance(thing, type) and issubclass(thing, Exception)]
+    assert len(named) > 10
+    for name in named:
+        cls = getattr(errors, name)
+        row = re.search(rf"^\| `{name}` \|.*\| (\d+) \| (\d+) \|$", pages["errors.md"], flags=re.MULTILINE)
+        assert row, name
+        assert (int(row[1]), int(row[2])) == (cls.http_status, cls.exit_code)
+
+
+def test_every_environment_variable_is_documented() -> None:
+    page = (ROOT / "docs" / "reference" / "configuration.md").read_text()
+    source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    names = set(re.findall(r"ONLINEHASH_[A-Z_]+", source))
+    assert len(names) >= 3
+    assert not [name for name in names if f"`{name}`" not in page]
+
+
+def test_pages_that_did_not_change_keep_their_time(tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "c.md").write_text("same")
+    (tmp_path / "gone.md").write_text("of a name that is no more")
+    before = (tmp_path / "b" / "c.md").stat().st_mtime_ns
+    reference_pages.write(tmp_path, {"a.md": "new", "b/c.md": "same"})
+    assert {path.name for path in tmp_path.rglob("*.md")} == {"a.md", "c.md"}
+    assert (tmp_path / "b" / "c.md").stat().st_mtime_ns == before
+
+
+def test_a_script_becomes_a_page() -> None:
+    head = '"""Sums: how to add.\n\nIt is quick.\n"""\n\nimport math\n\n'
+    script = head + "# 1. Numbers. Any will\n#    do.\nx = 1\n\n# 2. The sum.\nprint(x)\n"
+    page = reference_pages.script_page(script, "1\n")
+    assert page == (
+        "# Sums: how to add\n\nIt is quick.\n\n```python\nimport math\n```\n\n## Numbers\n\nAny will do.\n\n"
+        "```python\nx = 1\n```\n\n## The sum\n\n```python\nprint(x)\n```\n\n## What it prints\n\n```text\n1\n```\n"
+    )
+
+
+def test_docstrings_become_markup() -> None:
+    text = "A `Learner` of `W` from |x|:\n\n    R = |D|\n\nCounts n_pairs_ and `a b`.\n\n>>> 2 * 3\n6"
+    wanted = "A `Learner` of ``W`` from \\|x\\|:\n\n::\n\n    R = |D|\n\nCounts n_pairs\\_ and ``a b``.\n\n>>> 2 * 3\n6"
+    assert docstrings.converted(text.split("\n")) == wanted.split("\n")
+    text = "A source.\n\nrows: how many;\n    never split\nid : a column"
+    wanted = "A source.\n\n* ``rows``: how many;\n  never split\n* ``id``: a column"
+    assert docstrings.converted(text.split("\n")) == wanted.split("\n")
+
+
+def test_a_tutorial_becomes_a_notebook() -> None:
+    page = "# Title\n\nWords.\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n\nMore.\n\n```python\nx = 2\n```\n"
+    made = conf.notebook(page)
+    assert [(cell["cell_type"], cell["source"]) for cell in made["cells"]] == [
+        ("markdown", "# Title\n\nWords."),
+        ("code", "print(1)"),
+        ("markdown", "More."),
+        ("code", "x = 2"),
+    ]
+    assert [output["text"] for output in made["cells"][1]["outputs"]] == ["1\n"]
+    assert len({cell["id"] for cell in made["cells"]}) == 4

@@ -29,7 +29,7 @@ from onlinehash import Codes, FlatIndex, OnlineHashing, PostgresIndex, refresh
 from onlinehash.io import files
 from onlinehash.stores.backend import Head, Layout
 from onlinehash.stores.postgres import creation, pgvector
-from onlinehash.stores.postgres.backend import PostgresShelf
+from onlinehash.stores.postgres.backend import PostgresBackend
 from onlinehash.stores.postgres.chunks import Chunks
 from onlinehash.stores.postgres.connections import Connection, connect
 from onlinehash.stores.postgres.search import Searching
@@ -152,15 +152,15 @@ def loaded(
     """All codes in a schema; rows in a second, and what their btrees take."""
     search = "pgvector" if extension else "multi"
     creation.create(server.address(), schema, layout, Head(0, {}), {}, search=search, shards=(), role=None)
-    shelf = PostgresShelf(server.address(), schema)
+    backend = PostgresBackend(server.address(), schema)
     begin = time.perf_counter()
-    with shelf.changing() as change:
+    with backend.changing() as change:
         for start in range(0, len(codes), BATCH):
             places = np.arange(start, min(start + BATCH, len(codes)))
             change.add_codes(1, places, list(map(str, places)), codes[places])
         change.put_head(Head(1, {}))
     rate = len(codes) / (time.perf_counter() - begin)
-    shelf.close()
+    backend.close()
     btrees = [f"{schema}.codes_{name}" for name in Chunks(layout).columns]
     begin = time.perf_counter()
     for btree in btrees:
@@ -222,19 +222,19 @@ def refreshed(server: PostgresServer, n: int) -> dict[str, float]:
         few, flipped = time.perf_counter() - begin, index.bits_flipped - flipped
         encoder = index.encoder
     assert encoder is not None
-    shelf = PostgresShelf(server.address(), "items")
-    begin, head = time.perf_counter(), shelf.head()
+    backend = PostgresBackend(server.address(), "items")
+    begin, head = time.perf_counter(), backend.head()
     after, done = -1, 0
-    with shelf.changing() as change:
+    with backend.changing() as change:
         while done < n:
-            rows = shelf.rows(head.epoch, after=after, limit=BATCH, vectors=True)
+            rows = backend.rows(head.epoch, after=after, limit=BATCH, vectors=True)
             vectors = np.frombuffer(b"".join(rows.vectors), np.float32).reshape(-1, FEATURES)
             change.end_codes(head.epoch + 1, rows.places)
             change.add_codes(head.epoch + 1, rows.places, rows.ids, encoder.encode(vectors).rows())
             after, done = int(rows.places[-1]), done + len(rows.places)
         change.put_head(Head(head.epoch + 1, head.state))
     full = time.perf_counter() - begin
-    shelf.close()
+    backend.close()
     print(f"\n{n:,} vectors of {FEATURES} floats through PostgresIndex: added {load:,.0f} rows/s")
     print(f"  refresh of {changed} of 64 bits ({flipped:,} bits flipped): {few:.1f} s; all codes written anew: "
           f"{full:.1f} s; {full / few:.1f} times as long", flush=True)  # fmt: skip

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 
 from onlinehash import Hits, LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, load, refresh, save
@@ -219,8 +220,14 @@ def test_the_commands_of_the_document_run(tmp_path: Path, monkeypatch: pytest.Mo
     with LiveIndex(OnlineHashing(12, random_state=0), path="items") as index:
         index.add(None, DATA.X)
     np.save("queries.npy", DATA.A[:3])
+    n = len(DATA.X)
+    more = {"id": range(n, 2 * n), "text": [f"text {i}" for i in range(n)], "embedding": list(DATA.X)}
+    pandas.DataFrame(more).to_parquet("items.parquet")
+    pandas.DataFrame({"query": [3], "shown": [[5, 7]], "clicked": [[7]]}).to_parquet("log.parquet")
     lines = re.findall(r"^\$ onlinehash (.*)$", DOCUMENT.read_text(), flags=re.MULTILINE)
-    assert {line.split()[0] for line in lines} == {"info", "check", "backup", "export", "search", *NEED_A_SERVER}
+    assert {line.split()[0] for line in lines} == {
+        "load", "learn", "info", "check", "backup", "export", "search", *NEED_A_SERVER,
+    }  # fmt: skip
     for line in lines:
         if not line.startswith(NEED_A_SERVER):
             done(*line.split())

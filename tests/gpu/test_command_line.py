@@ -61,7 +61,7 @@ def test_a_folder_is_searched_and_served(runs, tmp_path, monkeypatch):
         done("serve", *options, "--device", "cuda")
         with cli_serve._index(*served[-1]) as index:
             assert isinstance(index.view, GpuIndex)
-    assert " ".join(cli_serve._for_readers(served[0][0])).endswith("--device cuda")
+    assert served[0][0].of_reader()[-2:] == ["--device", "cuda"]
     for options in ("--demo", "postgresql://nowhere/x"):
         done("serve", options, "--device", "cuda")
         with pytest.raises(InvalidInput, match="--device"):

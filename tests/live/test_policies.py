@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from onlinehash import BlendedPairHashing, MultiModelOnlineHashing, OnlineHashing, evaluate
+from onlinehash import BlendedPairHashing, LiveIndex, MultiModelOnlineHashing, OnlineHashing, evaluate
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.live import policies as refresh
 from onlinehash.live.reservoir import Reservoir
@@ -522,3 +522,19 @@ def test_a_reservoir_of_nothing_is_refused():
     refused(Reservoir, 0, 0)
     refused(Reservoir, 5, -1)
     refused(Reservoir, 5, 0, 4)
+
+
+def test_pairs_that_come_during_a_cancelled_refresh_count_afterwards():
+    """Also those that changed nothing: the policy was not asked about them while the refresh was running."""
+    X = np.random.default_rng(0).standard_normal((60, 6))
+    index = LiveIndex(OnlineHashing(8, burn_in=20, random_state=0), refresh.every(3))
+    index.add(None, X)
+    index.learn_pairs(X[:2], X[2:4], [False, True])
+    with index._lock:  # so that it cannot end before it is cancelled
+        job = index.refresh(wait=False)
+        index.learn_pairs(np.zeros((2, 6)), np.zeros((2, 6)), [True, True])
+        job.cancel()
+    assert not job.wait()
+    assert index.pairs_behind == 4
+    index.search(X[0])
+    assert index.behind == (0, 0)

@@ -128,7 +128,7 @@ def test_codes_are_refused_in_one_sentence(body: Any) -> None:
 @pytest.mark.parametrize(
     ("body", "status", "message"),
     [
-        ({}, 422, "expected one of vector or vectors or id or ids, got none of them."),
+        ({}, 422, "expected one of vector or vectors or text or texts or id or ids, got none of them."),
         ({"vector": [1, 2], "id": 1}, 422, "got vector and id"),
         ({"vector": [1, 2, 3]}, 422, "3 features"),
         ({"vector": [1, 2], "k": -1}, 422, "expects k"),

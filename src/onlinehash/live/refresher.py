@@ -171,6 +171,7 @@ class Refresher:
         """Begin a refresh if one is due and none is running. Errors become warnings, as the call did not ask for it."""
         if self.job is not None:
             if not self.job.done:
+                self._asked_at = -1  # so that the policy is asked once that has ended, as it may be cancelled
                 return
             if self.job.error is not None and not self.job.was_waited_for:
                 _warn(policy, self.job.error)

@@ -73,8 +73,8 @@ def front() -> plt.Figure:
     """Precision of the first ten results against marks, from the table of the page on find."""
     head, *rows = table_after(DOCS / "explanation" / "find.md", "## What it finds")
     marks = [number(cell) for cell in head[2:]]
-    sets = ("CIFAR-10", "20 Newsgroups", "MNIST")
-    figure, axes = plt.subplots(1, 3, figsize=(9, 2.6), layout="constrained")
+    sets = ("CIFAR-10", "20 Newsgroups", "MNIST", "Photo Tourism")
+    figure, axes = plt.subplots(1, 4, figsize=(11.5, 2.6), layout="constrained")
     for axis, name in zip(axes, sets, strict=True):
         lines = {row[1]: [number(cell) for cell in row[2:]] for row in rows if row[0] == name and row[1] != "adapter"}
         places = np.arange(len(marks))

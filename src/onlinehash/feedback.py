@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from onlinehash.index.api import Capability, VectorIndex
 from onlinehash.live.texts import embedded
 from onlinehash.streams.from_files import BLOCK_ROWS, FilePath, read_tables
 from onlinehash.streams.marks import MarkReader, Marks
+from onlinehash.streams.tables import position_at, rows_before
 from onlinehash.streams.text_tables import STANDARD_INPUT
 
 __all__ = ["Learned", "learn"]
@@ -80,12 +82,16 @@ def learn(
     has_text_ids = index.ids_kind == "strings"
     read = MarkReader(str if has_text_ids else _whole, has_text_ids, skip_weight, position_bias)
     source = None if os.fspath(path) == STANDARD_INPUT else f"feedback {os.path.abspath(path)}"
-    before = 0 if source is None else int(index.positions.get(source, 0))
+    tables = read_tables(path, format, BLOCK_ROWS)
+    begin = next(tables, None)
+    if begin is None:
+        return Learned(0, 0, 0, 0)
+    before = 0 if source is None else rows_before(index.positions.get(source), begin, "learned")
     rows, pairs, unknown = 0, 0, 0
-    for table in read_tables(path, format, BLOCK_ROWS):
+    for table in chain([begin], tables):
         first, rows = rows, rows + len(table)
         if rows > before:
-            made, gone = _learn(index, read(table)[max(before - first, 0) :], source, rows)
+            made, gone = _learn(index, read(table)[max(before - first, 0) :], source, position_at(rows, begin))
             pairs, unknown = pairs + made, unknown + gone
         watch(table.share, rows)
     if rows < before:
@@ -96,7 +102,7 @@ def learn(
     return Learned(rows - before, before, pairs, unknown)
 
 
-def _learn(index: VectorIndex, marks: list[Marks], source: str | None, position: int) -> tuple[int, int]:
+def _learn(index: VectorIndex, marks: list[Marks], source: str | None, position: Any) -> tuple[int, int]:
     """Learn the pairs of some rows, and keep the position with them; how many, and how many of items that are gone."""
     pairs = [
         (mark.kind, mark.query, id, similar, weight)
@@ -107,6 +113,9 @@ def _learn(index: VectorIndex, marks: list[Marks], source: str | None, position:
     known = _known(index, {pair[2] for pair in pairs} | {pair[1] for pair in pairs if pair[0] == "id"})
     usable = [pair for pair in pairs if pair[2] in known and (pair[0] != "id" or pair[1] in known)]
     if not usable:
+        are_ids = all(kind == "id" and query not in known for kind, query, *_ in pairs)
+        if pairs and are_ids and index.embedder is not None:
+            raise InvalidInput("no query is the id of an item; queries that are texts belong in a column `text`.")
         if source is not None:
             index.put_position(source, position)
         return 0, len(pairs)

@@ -169,3 +169,21 @@ def test_an_index_must_keep_positions(tmp_path: Path) -> None:
         pytest.raises(NotSupported, match="positions"),
     ):
         feedback.learn(remote, file)
+
+
+def test_texts_where_ids_belong_are_told_and_not_passed_over(tmp_path: Path) -> None:
+    index = index_in(None, list("vwxyz"))
+    log = lines(tmp_path / "log.jsonl", [{"query": "heat", "shown": ["w", "y"], "clicked": ["y"]}])
+    with pytest.raises(InvalidInput, match="belong in a column `text`"):
+        feedback.learn(index, log)
+    lines(log, [{"text": "heat", "shown": ["w", "y"], "clicked": ["y"]}])
+    assert feedback.learn(index, log) == (1, 0, 2, 0)
+
+
+def test_a_log_that_was_rotated_is_told(tmp_path: Path) -> None:
+    index = index_in(None)
+    log = lines(tmp_path / "log.jsonl", LOG[:1])
+    feedback.learn(index, log)
+    with pytest.raises(InvalidInput, match="does not begin as it did when 1 rows of it were learned"):
+        feedback.learn(index, lines(log, LOG[1:]))
+    assert feedback.learn(index, lines(log, LOG)).rows == 2

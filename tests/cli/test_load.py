@@ -96,7 +96,7 @@ def test_a_run_that_was_interrupted_goes_on(tmp_path: Path, monkeypatch: pytest.
             "text number 59",
             "one more",
         ]
-    file.write_text('{"text": "another file"}\n')
+    file.write_text('{"text": "text number 0"}\n')
     code, said = refused("load", file, tmp_path / "items")
     assert (code, "has 1 rows, fewer than the 61" in said) == (2, True)
 
@@ -150,3 +150,42 @@ def test_a_function_of_a_module_here_is_an_embedder(tmp_path: Path, monkeypatch:
     assert (code, "holds vectors of the embedder 'counting:vowels'" in said) == (2, True)
     for arguments in (["items.jsonl", "--text", "a"], ["--text", "a", "--radius", "2"], []):
         assert refused("search", "items", *arguments)[0] == 2
+
+
+@pytest.mark.parametrize("options", [(), ("--embed", "lexical")])
+def test_modules_in_the_folder_replace_no_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(tmp_path / "items.jsonl", {"text": TEXTS})
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
+    before = list(sys.path)
+    seen: list[list[str]] = []
+    monkeypatch.setattr(load, "read_tables", lambda *a, of=load.read_tables: seen.append(list(sys.path)) or of(*a))
+    done("load", "items.jsonl", "items", *options)
+    assert sys.path == before
+    assert str(tmp_path) not in seen[0]
+
+
+def test_a_module_in_the_folder_is_looked_for_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path not in ("", str(tmp_path))])
+    (tmp_path / "colorsys.py").write_text("raise SystemExit('run from a folder of others')")
+    (tmp_path / "mymodel.py").write_text(
+        "import colorsys\ndef encode(texts):\n    return [[1.0, len(t)] for t in texts]\n"
+    )
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    before = list(sys.path)
+    write(tmp_path / "items.jsonl", {"text": TEXTS})
+    done("load", "items.jsonl", "items", "--embed", "mymodel:encode")
+    assert sys.path == before
+    monkeypatch.delitem(sys.modules, "mymodel")
+
+
+def test_another_file_of_the_same_name_is_told(tmp_path: Path) -> None:
+    file = write(tmp_path / "items.jsonl", {"text": TEXTS[:2]})
+    done("load", file, tmp_path / "items")
+    write(file, {"text": TEXTS[2:]})
+    assert "does not begin as it did when 2 rows of it were loaded" in refused("load", file, tmp_path / "items")[1]
+    write(file, {"text": TEXTS[:4]})
+    assert done("load", file, tmp_path / "items", "--json").document["added"] == 2

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from onlinehash.embed import Embedding, Lexical, embedder, load
-from onlinehash.errors import InvalidInput, MissingExtra
+from onlinehash.errors import FormatError, InvalidInput, MissingExtra
 
 
 class Letters:
@@ -102,3 +102,23 @@ def test_sentence_transformers_has_an_extra(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingExtra, match=r"onlinehash\[embed\]"):
         load("sentence-transformers:some-model")
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"n_features": 5, "fingerprint": []},
+        {"name": "x", "n_features": "many", "fingerprint": []},
+        {"name": "x", "n_features": 5, "fingerprint": ["a"]},
+    ],
+)
+def test_facts_that_say_nothing_are_refused(facts: dict[str, Any]) -> None:
+    with pytest.raises(FormatError, match="which embedder made its vectors"):
+        Embedding(Letters()).check_made(facts, "the index")
+
+
+def test_facts_that_are_no_numbers_are_those_of_another() -> None:
+    embedding = Embedding(Letters())
+    facts = embedding.facts | {"fingerprint": [float("nan")] * len(embedding.fingerprint)}
+    with pytest.raises(InvalidInput, match="makes others"):
+        embedding.check_made(facts, "the index")

@@ -75,3 +75,9 @@ def test_its_length_is_a_parameter() -> None:
     assert (Lexical().name, Lexical(100).name, repr(Lexical(100))) == ("lexical", "lexical:100", "Lexical(100)")
     with pytest.raises(InvalidParameter, match="n_features"):
         Lexical(0)
+
+
+def test_long_words_are_not_remembered() -> None:
+    before = lexical._kept_features.cache_info().currsize
+    lexical.Lexical(64).encode(["a" * 50_000, f"{'b' * 30} {'c' * 30}"])
+    assert lexical._kept_features.cache_info().currsize <= before + 2

@@ -189,7 +189,8 @@ class TestCommand:
         arguments = ("export", tmp_path / "items", tmp_path / "codes.parquet", "--to", "parquet")
         record = ("--since", tmp_path / "exported.oh")
         assert "3 codes, for parquet" in done(*arguments, *record).out
-        again = done(*arguments, *record, "--json").document
+        changes = ("export", tmp_path / "items", tmp_path / "changes.parquet", "--to", "parquet")
+        again = done(*changes, *record, "--json").document
         assert (again["items"], again["removed"], again["name"]) == (0, 0, "items")
         save(FlatIndex(Codes.from_bits(BITS)), tmp_path / "index.oh")
         written = done("export", tmp_path / "index.oh", tmp_path / "b.parquet", "--to", "parquet", "--json").document
@@ -202,3 +203,30 @@ class TestCommand:
         code, words = refused("export", tmp_path / "index.oh", tmp_path / "x", "--to", "mysql")
         assert code == 2
         assert "'sqlite-vec'" in words
+
+
+def test_a_store_is_told_that_everything_was_removed(index: LiveIndex, tmp_path: Path) -> None:
+    record = tmp_path / "exported.oh"
+    export.codes(index, tmp_path / "first", "elasticsearch", since=record)
+    index.remove(list(index))
+    assert export.codes(index, tmp_path / "second", "elasticsearch", since=record) == (0, 3)
+    assert lines(tmp_path / "second" / "bulk-0001.ndjson") == [{"delete": {"_id": id}} for id in ("a", 'b"c', "d")]
+    with pytest.raises(InvalidInput, match="no items to export"):
+        export.codes(index, tmp_path / "third", "elasticsearch")
+
+
+def test_changes_do_not_replace_the_file_with_everything(index: LiveIndex, tmp_path: Path) -> None:
+    file, record = tmp_path / "codes.parquet", tmp_path / "exported.oh"
+    export.codes(index, file, "parquet", since=record)
+    before = file.read_bytes()
+    index.remove("a")
+    with pytest.raises(InvalidInput, match="need a file of their own"):
+        export.codes(index, file, "parquet", since=record)
+    assert file.read_bytes() == before
+    assert export.codes(index, tmp_path / "changes.parquet", "parquet", since=record) == (0, 1)
+
+
+@pytest.mark.parametrize("to", ["elasticsearch", "parquet", "vespa"])
+def test_half_of_a_surrogate_pair_is_escaped(index: LiveIndex, to: str, tmp_path: Path) -> None:
+    index.update("a", payloads={"text": "x \ud800 y"})
+    assert export.codes(index, tmp_path / "out", to, since=tmp_path / "exported.oh") == (3, 0)

@@ -99,3 +99,18 @@ def test_a_record_without_its_table(store: Store, bits: np.ndarray, tmp_path: Pa
     with pytest.raises(ValueError, match="has no 'items' to update"):
         export.codes(index, store.place(tmp_path / "second"), store.to, since=record)
     assert record.read_bytes() == before, "what was not written is not recorded"
+
+
+@pytest.mark.parametrize("name", ["order", "block", "removed"])
+def test_a_table_may_have_any_name(name: str, tmp_path: Path) -> None:
+    for module in ("duckdb", "sqlite_vec", "apsw"):
+        if find_spec(module) is None:
+            missing(module, "`make test` installs it")
+    index = LiveIndex(n_bits=16)
+    index.add([1, 2], np.eye(2))
+    for to in ("duckdb", "sqlite-vec"):
+        place, record = tmp_path / to, tmp_path / f"{to}.oh"
+        assert export.codes(index, place, to, name=name, since=record) == (2, 0)
+    index.remove([1])
+    for to in ("duckdb", "sqlite-vec"):
+        assert export.codes(index, tmp_path / to, to, name=name, since=tmp_path / f"{to}.oh") == (0, 1)

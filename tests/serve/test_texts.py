@@ -295,3 +295,46 @@ def test_searches_are_answered_while_a_model_is_at_work() -> None:
         assert not slow.done()
         model.gate.set()
         assert slow.result().status_code == 200
+
+
+def test_an_embedder_that_raises_anything_stops_nobody_else() -> None:
+    class Model:
+        def encode(self, texts: list[str]) -> Any:
+            if "bad" in texts:
+                raise StopIteration
+            return np.ones((len(texts), 4))
+
+    async def ask() -> None:
+        queue = EmbeddingQueue(Embedding(Model(), "mine"), Limits())
+        with pytest.raises(RuntimeError, match="the embedder 'mine' failed: StopIteration"):
+            await asyncio.wait_for(queue.vectors_of(["bad"]), 30)
+        assert (await asyncio.wait_for(queue.vectors_of(["good"]), 30)).shape == (1, 4)
+        queue.close()
+
+    asyncio.run(ask())
+
+
+def test_a_batch_has_not_too_many_letters() -> None:
+    sizes: list[int] = []
+
+    class Model:
+        def encode(self, texts: list[str]) -> Any:
+            sizes.append(sum(map(len, texts)))
+            return np.ones((len(texts), 4))
+
+    async def ask() -> None:
+        queue = EmbeddingQueue(Embedding(Model(), "mine"), Limits())
+        texts = ["x" * 60_000] * 12 + ["y" * 300_000]
+        assert (await queue.vectors_of(texts)).shape == (13, 4)
+        queue.close()
+
+    asyncio.run(ask())
+    assert max(sizes) <= 300_000
+    assert len(sizes) >= 5
+
+
+def test_a_vector_of_another_width_is_refused_before_it_is_repeated(url: str) -> None:
+    body = {"vector": [0.0] * 60_000, "shown": list(range(20_000)), "clicked": [19_999]}
+    answer = post_json(url, "/v1/learn/clicks", body)
+    assert answer.status_code == 422
+    assert "60000" in answer.text

@@ -104,14 +104,19 @@ def make_index(
 
 
 def load_embedder(name: str | None) -> Embedding | None:
-    """The embedder of a name; a module may be in the folder in which the command runs."""
+    """The embedder of a name; the module of `module:function` may be in the folder in which the command runs."""
     if name is None:
         return None
     from onlinehash import embed
 
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    return embed.load(name)
+    here, is_module = os.getcwd(), name.partition(":")[0] not in ("lexical", "sentence-transformers")
+    if not is_module or here in sys.path:
+        return embed.load(name)
+    sys.path.append(here)  # last, and only now: a folder from elsewhere must not replace modules that others need
+    try:
+        return embed.load(name)
+    finally:
+        sys.path.remove(here)
 
 
 def resume(path: str, choices: Choices) -> Learner:

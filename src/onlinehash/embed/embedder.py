@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.embed.lexical import Lexical
-from onlinehash.errors import InvalidInput, MissingExtra
+from onlinehash.errors import FormatError, InvalidInput, MissingExtra
 
 #: What every embedder is tried with: a few kinds of text, in a few scripts.
 PROBES = (
@@ -106,11 +106,15 @@ class Embedding:
 
     def check_made(self, stored: dict[str, Any], owner: str) -> None:
         """Refuse to go on with vectors that another embedder made, whose facts these are."""
-        theirs = stored["fingerprint"]
-        is_same = stored["n_features"] == self.n_features and len(theirs) == len(self.fingerprint)
-        if not is_same or np.abs(np.subtract(theirs, self.fingerprint)).max() > TOLERANCE:
+        try:
+            name, n_features = str(stored["name"]), int(stored["n_features"])
+            theirs = np.asarray(stored["fingerprint"], np.float64)
+        except (LookupError, TypeError, ValueError) as error:
+            raise FormatError(f"{owner} does not say which embedder made its vectors: {checks.shown(error)}.") from None
+        is_same = n_features == self.n_features and theirs.shape == (len(self.fingerprint),)
+        if not (is_same and (np.abs(theirs - self.fingerprint) <= TOLERANCE).all()):
             raise InvalidInput(
-                f"{owner} holds vectors of the embedder {stored['name']!r} ({stored['n_features']} values), and "
+                f"{owner} holds vectors of the embedder {name!r} ({n_features} values), and "
                 f"{self.name!r} ({self.n_features} values) makes others; use the same one, or give the texts an index "
                 "of their own."
             )

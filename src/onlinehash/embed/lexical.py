@@ -32,6 +32,8 @@ _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])")
 LONG, PIECES, PAIRS = 6, 1.0, 0.3
 #: Letters of a piece of a word.
 PIECE = 4
+#: Letters of what is remembered; a long one takes much memory and does not come again.
+LONGEST_KEPT = 40
 
 #: The words that English sentences are held together by, which say little of what they are about, and what they count.
 _FREQUENT = """
@@ -104,9 +106,19 @@ def _tokens(text: str) -> Iterator[tuple[Token, int]]:
     return chain(Counter(words).items(), Counter(pairwise(words)).items())
 
 
-@lru_cache(maxsize=1 << 16)
 def _features(token: Token) -> list[tuple[str, float]]:
-    """What is hashed of a token: a pair of words, or a word and its pieces, which other forms of it have too."""
+    """What is hashed of a token; kept for those that are short, as words are, so that this takes little memory."""
+    n = len(token) if isinstance(token, str) else len(token[0]) + len(token[1])
+    return _kept_features(token) if n <= LONGEST_KEPT else _made_features(token)
+
+
+@lru_cache(maxsize=1 << 16)
+def _kept_features(token: Token) -> list[tuple[str, float]]:
+    return _made_features(token)
+
+
+def _made_features(token: Token) -> list[tuple[str, float]]:
+    """A pair of words, or a word and its pieces, which other forms of it have too."""
     if isinstance(token, tuple):
         return [(" ".join(token), PAIRS * math.sqrt(_weight(token[0]) * _weight(token[1])))]
     weight = _weight(token)

@@ -33,8 +33,13 @@ class Block(NamedTuple):
 
 
 def json_text(value: Any) -> str:
-    """Compact JSON."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    """Compact JSON, which can be written as UTF-8 whatever strings hold."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can only escape
+        return json.dumps(value, separators=(",", ":"))
+    return text
 
 
 @dataclass(frozen=True)
@@ -62,8 +67,6 @@ class Contents:
                 f"the codes of {codes.n_models} models are compared by the nearest model's distance (fusion='min'), "
                 "which other stores cannot do; use one model, or fusion='sum'."
             )
-        if len(codes) == 0:
-            raise InvalidInput("the index has no items to export.")
         return cls(ids, codes, payloads_of)
 
     def blocks(self, positions: np.ndarray | None = None) -> Iterator[Block]:
@@ -148,3 +151,8 @@ def need(module: str, store: str, extra: str) -> ModuleType:
         return importlib.import_module(module)
     except ImportError:
         raise MissingExtra(f"exporting to {store}", module, extra) from None
+
+
+def quoted(name: str) -> str:
+    """A name in SQL, also where it is a word of the language."""
+    return '"' + name.replace('"', '""') + '"'

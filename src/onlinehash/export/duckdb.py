@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onlinehash.export.changes import Changes, need
+from onlinehash.export.changes import Changes, need, quoted
 
 
 def write(changes: Changes, target: str, name: str) -> None:
@@ -13,14 +13,15 @@ def write(changes: Changes, target: str, name: str) -> None:
     with duckdb.connect(target) as database:
         tables = {row[0] for row in database.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
         changes.check_table(name in tables, target, name)
+        name = quoted(name)
         database.execute("BEGIN")
         if changes.is_first:
             database.execute(f"CREATE TABLE {name} (id {kind} PRIMARY KEY, code BIT NOT NULL, payload JSON)")
         for block in changes.blocks():
             columns = {"id": block.ids, "code": block.codes.to_pgvector(), "payload": block.texts()}
-            database.register("block", pa.table(columns))
-            database.execute(f"INSERT OR REPLACE INTO {name} SELECT id, code::BIT, payload::JSON FROM block")
+            database.register("_oh_block", pa.table(columns))
+            database.execute(f"INSERT OR REPLACE INTO {name} SELECT id, code::BIT, payload::JSON FROM _oh_block")
         if changes.removed:
-            database.register("removed", pa.table({"id": changes.removed}))
-            database.execute(f"DELETE FROM {name} WHERE id IN (SELECT id FROM removed)")
+            database.register("_oh_removed", pa.table({"id": changes.removed}))
+            database.execute(f"DELETE FROM {name} WHERE id IN (SELECT id FROM _oh_removed)")
         database.execute("COMMIT")

@@ -106,6 +106,8 @@ def codes(
         raise InvalidInput(expected="a path to write to", got=checks.shown(target))
     contents = Contents.of(index)
     changes = Changes(contents, show_progress=show_progress)
+    if len(contents.codes) == 0 and (since is None or not Path(since).exists()):
+        raise InvalidInput("the index has no items to export.")
     if since is not None:
         record = Record.of(contents)
         if Path(since).exists():

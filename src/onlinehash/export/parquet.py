@@ -5,6 +5,9 @@ In a file of changes, a removed item has no code.
 
 from __future__ import annotations
 
+import os
+
+from onlinehash.errors import InvalidInput
 from onlinehash.export import arrow
 from onlinehash.export.changes import Changes, need
 from onlinehash.io.atomic import replacing
@@ -13,6 +16,8 @@ from onlinehash.io.atomic import replacing
 def write(changes: Changes, target: str, name: str) -> None:
     """Write one file; the metadata of its schema say how long a code is, and of how many models."""
     parquet = need("pyarrow.parquet", "Parquet", "parquet")
+    if not changes.is_first and os.path.exists(target):
+        raise InvalidInput(f"{target} exists; changes since an earlier export need a file of their own.")
     import pyarrow as pa
 
     codes = changes.contents.codes

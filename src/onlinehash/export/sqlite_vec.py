@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
-from onlinehash.export.changes import Changes, need
+from onlinehash.export.changes import Changes, need, quoted
 
 
 def write(changes: Changes, target: str, name: str) -> None:
@@ -22,6 +22,7 @@ def write(changes: Changes, target: str, name: str) -> None:
         with database:
             found = list(database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)))
             changes.check_table(bool(found), target, name)
+            name = quoted(name)
             if changes.is_first:
                 columns = f"id {kind} PRIMARY KEY, code bit[{8 * changes.n_bytes}], +payload TEXT"
                 database.execute(f"CREATE VIRTUAL TABLE {name} USING vec0({columns})")

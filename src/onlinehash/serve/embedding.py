@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onlinehash.embed.embedder import Embedding
+from onlinehash.errors import OnlineHashError
 from onlinehash.serve.errors import Busy
 from onlinehash.serve.settings import Limits
 
-#: Texts that are embedded by one call, while others wait.
-BATCH = 256
+#: Texts and letters of them that are embedded by one call, while others wait.
+BATCH, BATCH_LETTERS = 256, 1 << 18
 
 
 @dataclass
@@ -29,8 +30,11 @@ class _Job:
     vectors: list[np.ndarray] = field(default_factory=list)
     n_taken: int = 0
 
-    def take(self, n: int) -> list[str]:
+    def take(self, n: int, letters: int) -> list[str]:
+        """The next texts: at most n, and no more letters than that, but at least one text."""
         some = self.texts[self.n_taken : self.n_taken + n]
+        ends = np.cumsum([len(text) for text in some])
+        some = some[: max(int(np.searchsorted(ends, letters, side="right")), 1)]
         self.n_taken += len(some)
         return some
 
@@ -71,12 +75,14 @@ class EmbeddingQueue:
             return
         jobs = self._waiting[:BATCH]
         share = max(BATCH // len(jobs), 1)
-        batch = [(job, job.take(share)) for job in jobs]
+        batch = [(job, job.take(share, BATCH_LETTERS // len(jobs))) for job in jobs]
 
         def settle(done: asyncio.Future[list[np.ndarray | Exception]]) -> None:
-            for (job, _), vectors in zip(batch, done.result(), strict=True):
-                self._settle(job, vectors)
-            self._go_on(loop)
+            try:
+                for (job, _), vectors in zip(batch, done.result(), strict=True):
+                    self._settle(job, vectors)
+            finally:
+                self._go_on(loop)
 
         parts = [texts for _, texts in batch]
         loop.run_in_executor(self._thread, self._embed, parts).add_done_callback(settle)
@@ -96,7 +102,7 @@ class EmbeddingQueue:
         if len(parts) > 1:
             try:
                 X = self.embedder.encode([text for part in parts for text in part])
-            except Exception:
+            except BaseException:
                 pass  # each request gets its own error below
             else:
                 ends = np.cumsum([len(part) for part in parts])
@@ -105,8 +111,10 @@ class EmbeddingQueue:
         for part in parts:
             try:
                 found.append(self.embedder.encode(part))
-            except Exception as error:
+            except OnlineHashError as error:
                 found.append(error)
+            except BaseException as error:  # of a model of others, which may raise what no future can carry
+                found.append(RuntimeError(f"the embedder {self.embedder.name!r} failed: {error!r}"))
         return found
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -35,6 +36,11 @@ class Table:
             raise self.lacks(f"a column {column}")
         return replace(self, columns=self.columns | {name: self.columns[key]})
 
+    def digest_of_first_row(self) -> str:
+        """By which a file is recognised that was read before."""
+        row = [(name, _plain(column[0])) for name, column in self.columns.items()]
+        return hashlib.blake2b(repr(row).encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
+
     def error(self, row: int, problem: str) -> InvalidInput:
         """The one sentence about a row that cannot be used."""
         return InvalidInput(f"{self.source}, {self.unit} {self.numbers[row]}: {problem}.")
@@ -44,6 +50,27 @@ class Table:
         names = list(self.columns)
         got = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
         return InvalidInput(f"{self.source}: expected {expected}, got the columns {got}.")
+
+
+def rows_before(stored: Any, begin: Table, what: str) -> int:
+    """How many rows of a file were read before, by the position that an index keeps (None: none of them)."""
+    if stored is None:
+        return 0
+    if stored["first"] != begin.digest_of_first_row():
+        raise InvalidInput(
+            f"{begin.source} does not begin as it did when {stored['rows']} rows of it were {what}; a new file needs "
+            "another name."
+        )
+    return int(stored["rows"])
+
+
+def position_at(rows: int, begin: Table) -> dict[str, Any]:
+    """What an index keeps of a file whose first rows were read."""
+    return {"rows": rows, "first": begin.digest_of_first_row()}
+
+
+def _plain(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def lower_names(names: Sequence[Any], source: str) -> list[str]:

@@ -10,10 +10,11 @@ import numpy as np
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from onlinehash import streams
+from onlinehash import checks, streams
 from onlinehash.errors import NotReady
 from onlinehash.index.api import Id
 from onlinehash.learners.update import Updates
+from onlinehash.live.queries import VectorKind
 from onlinehash.serve import logs, results
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.changes import Done, pairs_waiting, ranking_pairs
@@ -95,7 +96,10 @@ def routes(service: Service) -> APIRouter:
             ids_a = cast(list[Id], pairs.ids_a)  # the query is an item
             change = service.changes.learn_by_id(ids_a, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
         else:
-            vectors = np.repeat(body.vector[None], len(pairs.ids_b), axis=0)
+            kind = VectorKind.of(index.learner)
+            if kind.n_features:
+                checks.width(body.vector[None], kind.n_features, "this index", "vector")
+            vectors = np.broadcast_to(body.vector, (len(pairs.ids_b), len(body.vector)))  # one vector, not many
             change = service.changes.learn_with_items(
                 vectors, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data)
             )

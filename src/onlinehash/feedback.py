@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ from onlinehash.index.api import Capability, VectorIndex
 from onlinehash.live.texts import embedded
 from onlinehash.streams.from_files import BLOCK_ROWS, FilePath, read_tables
 from onlinehash.streams.marks import MarkReader, Marks
-from onlinehash.streams.tables import position_at, rows_before
+from onlinehash.streams.tables import unread
 from onlinehash.streams.text_tables import STANDARD_INPUT
 
 __all__ = ["Learned", "learn"]
@@ -70,7 +69,7 @@ def learn(
     >>> from onlinehash import LiveIndex, feedback
     >>> index = LiveIndex(n_bits=16, embed="lexical:32")
     >>> _ = index.add_texts(["a warm day", "a cold day", "a red car"])
-    >>> row = '{"query": "heat", "shown": [1, 0], "clicked": [0]}'
+    >>> row = '{"text": "heat", "shown": [1, 0], "clicked": [0]}'
     >>> _ = Path("clicks.jsonl").write_text(row)
     >>> feedback.learn(index, "clicks.jsonl").pairs
     2
@@ -82,23 +81,15 @@ def learn(
     has_text_ids = index.ids_kind == "strings"
     read = MarkReader(str if has_text_ids else _whole, has_text_ids, skip_weight, position_bias)
     source = None if os.fspath(path) == STANDARD_INPUT else f"feedback {os.path.abspath(path)}"
-    tables = read_tables(path, format, BLOCK_ROWS)
-    begin = next(tables, None)
-    if begin is None:
-        return Learned(0, 0, 0, 0)
-    before = 0 if source is None else rows_before(index.positions.get(source), begin, "learned")
-    rows, pairs, unknown = 0, 0, 0
-    for table in chain([begin], tables):
-        first, rows = rows, rows + len(table)
-        if rows > before:
-            made, gone = _learn(index, read(table)[max(before - first, 0) :], source, position_at(rows, begin))
+    stored = None if source is None else index.positions.get(source)
+    before = 0 if stored is None else stored["rows"]
+    rows, pairs, unknown = before, 0, 0
+    for table, start, position in unread(read_tables(path, format, BLOCK_ROWS), stored, "learned"):
+        if start < len(table):
+            rows = position["rows"]
+            made, gone = _learn(index, read(table)[start:], source, position)
             pairs, unknown = pairs + made, unknown + gone
-        watch(table.share, rows)
-    if rows < before:
-        raise InvalidInput(
-            f"{os.fspath(path)} has {rows} rows, fewer than the {before} that were learned from it; a new log needs "
-            "another name."
-        )
+        watch(table.share, position["rows"])
     return Learned(rows - before, before, pairs, unknown)
 
 

@@ -17,7 +17,7 @@ from onlinehash.live.texts import with_texts
 from onlinehash.progress import progress_bar
 from onlinehash.streams.from_files import BLOCK_ROWS, read_tables
 from onlinehash.streams.items import ItemReader, Items, sliced
-from onlinehash.streams.tables import position_at, rows_before
+from onlinehash.streams.tables import unread
 from onlinehash.streams.text_tables import STANDARD_INPUT
 
 
@@ -50,20 +50,14 @@ def load(options: Options, choices: parameters.Choices, as_json: bool) -> None:
         if not index.supports(Capability.POSITIONS):
             raise NotSupported(f"load needs an index that stores positions, and {type(index).__name__} does not.")
         source = None if options.file == STANDARD_INPUT else f"load {os.path.abspath(options.file)}"
-        before = 0 if source is None else rows_before(index.positions.get(source), begin, "loaded")
-        rows = 0
-        for table in chain([begin], tables):
-            first, rows = rows, rows + len(table)
-            if rows > before:
-                items = sliced(read(table), max(before - first, 0))
-                with nullcontext() if source is None else index.reached(source, position_at(rows, begin)):
-                    _add(index, items)
+        stored = None if source is None else index.positions.get(source)
+        before, rows = 0 if stored is None else stored["rows"], 0
+        for table, start, position in unread(chain([begin], tables), stored, "loaded"):
+            rows = position["rows"]
+            if start < len(table):
+                with nullcontext() if source is None else index.reached(source, position):
+                    _add(index, sliced(read(table), start))
             show(table.share, f"{rows:,} items")
-        if rows < before:
-            raise InvalidInput(
-                f"{options.file} has {rows} rows, fewer than the {before} that were loaded from it; a new file needs "
-                "another name."
-            )
         total = len(index)
     _tell(options, rows - before, before, total, time.perf_counter() - began, as_json)
 

@@ -4,6 +4,6 @@ One module for each kind of store; docs/how-to/stores.md shows how each is searc
 gets packed bytes, in the order of `np.packbits`; where it only knows floats, it gets +1 and -1.
 """
 
-from onlinehash.export.exporting import TARGETS, Written, codes
+from onlinehash.export.stores import TARGETS, Written, codes
 
 __all__ = ["TARGETS", "Written", "codes"]

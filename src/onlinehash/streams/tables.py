@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from onlinehash.errors import InvalidInput
 
@@ -52,21 +52,38 @@ class Table:
         return InvalidInput(f"{self.source}: expected {expected}, got the columns {got}.")
 
 
-def rows_before(stored: Any, begin: Table, what: str) -> int:
-    """How many rows of a file were read before, by the position that an index keeps (None: none of them)."""
-    if stored is None:
-        return 0
-    if stored["first"] != begin.digest_of_first_row():
+class Unread(NamedTuple):
+    """A table, the first of its rows that was not read before, and the position to keep once all of them are."""
+
+    table: Table
+    start: int
+    position: dict[str, Any]
+
+
+def unread(tables: Iterator[Table], stored: dict[str, Any] | None, what: str) -> Iterator[Unread]:
+    """Go on with a file where an earlier run stopped, by the position that was kept of it; None is its beginning.
+
+    A file that is not the one of the earlier run is refused: one that begins differently, or has become shorter.
+    """
+    before, first, rows = (stored or {}).get("rows", 0), (stored or {}).get("first"), 0
+    source = ""
+    for table in tables:
+        source = table.source
+        if rows == 0:
+            begin = table.digest_of_first_row()
+            if first not in (None, begin):
+                raise InvalidInput(
+                    f"{source} does not begin as it did when {before} rows of it were {what}; a new file needs another "
+                    "name."
+                )
+        start = min(max(before - rows, 0), len(table))
+        rows += len(table)
+        yield Unread(table, start, {"rows": rows, "first": begin})
+    if 0 < rows < before:
         raise InvalidInput(
-            f"{begin.source} does not begin as it did when {stored['rows']} rows of it were {what}; a new file needs "
-            "another name."
+            f"{source} has {rows} rows, fewer than the {before} that were {what} from it; a new file needs another "
+            "name."
         )
-    return int(stored["rows"])
-
-
-def position_at(rows: int, begin: Table) -> dict[str, Any]:
-    """What an index keeps of a file whose first rows were read."""
-    return {"rows": rows, "first": begin.digest_of_first_row()}
 
 
 def _plain(value: Any) -> Any:

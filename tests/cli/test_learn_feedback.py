@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from onlinehash import LiveIndex, feedback, streams
+from onlinehash import LiveIndex, feedback, refresh, streams
 from onlinehash.errors import InvalidInput, NotSupported
 from onlinehash.index.api import VectorIndex
 from tests.cli.running import done, refused
@@ -187,3 +187,15 @@ def test_a_log_that_was_rotated_is_told(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="does not begin as it did when 1 rows of it were learned"):
         feedback.learn(index, lines(log, LOG[1:]))
     assert feedback.learn(index, lines(log, LOG)).rows == 2
+
+
+def test_codes_follow_what_an_earlier_run_has_learned(tmp_path: Path) -> None:
+    """As after one that was killed between its last pair and the refresh."""
+    with LiveIndex(n_bits=16, path=tmp_path / "items", embed="lexical:64", refresh=refresh.by_hand()) as index:
+        index.add_texts(TEXTS * 40)
+        feedback.learn(index, lines(tmp_path / "log.jsonl", LOG))
+        index.flush()
+        assert any(index.behind)
+    done("learn", "--clicks", tmp_path / "log.jsonl", "--index", tmp_path / "items")
+    with LiveIndex.open(tmp_path / "items", read_only=True) as index:
+        assert not any(index.behind)

@@ -186,3 +186,10 @@ def test_another_file_of_the_same_name_is_told(tmp_path: Path) -> None:
     assert "does not begin as it did when 2 rows of it were loaded" in refused("load", file, tmp_path / "items")[1]
     write(file, {"text": TEXTS[:4]})
     assert done("load", file, tmp_path / "items", "--json").document["added"] == 2
+
+
+def test_two_columns_cannot_both_be_the_text(tmp_path: Path) -> None:
+    file = write(tmp_path / "items.jsonl", {"body": TEXTS, "text": TEXTS[::-1]})
+    message = refused("load", file, tmp_path / "items", "--text", "body")[1]
+    assert "another column of this name" in message
+    assert not (tmp_path / "items").exists()

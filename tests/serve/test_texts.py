@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import tracemalloc
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -335,6 +336,12 @@ def test_a_batch_has_not_too_many_letters() -> None:
 
 def test_a_vector_of_another_width_is_refused_before_it_is_repeated(url: str) -> None:
     body = {"vector": [0.0] * 60_000, "shown": list(range(20_000)), "clicked": [19_999]}
-    answer = post_json(url, "/v1/learn/clicks", body)
+    tracemalloc.start()
+    try:
+        answer = post_json(url, "/v1/learn/clicks", body)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
     assert answer.status_code == 422
     assert "60000" in answer.text
+    assert peak < 100e6, "20,000 copies would take 5 GB"

@@ -44,7 +44,7 @@ def learn(
                     index, file, format=format, skip_weight=skip_weight, position_bias=position_bias, watch=watch
                 )
             )
-        if any(one.pairs for one in found):
+        if any(index.behind):  # perhaps since a run that ended before it came so far
             index.refresh()
     seconds = time.perf_counter() - began
     for file, one in zip(files, found, strict=True):

@@ -42,6 +42,11 @@ class ItemReader:
         vector = self._column(table, "vector", tuple(name for name in VECTORS if columns.has_vectors(table, name)))
         if vector is None and text is None:
             raise table.lacks("a column of vectors or of texts (--vector NAME, --text NAME)")
+        if text not in (None, "text") and "text" in table.columns:
+            raise InvalidInput(
+                f"{table.source}: the payload keeps the column {text} as `text`, and there is another column of this "
+                "name; rename that one."
+            )
         payloads = [_payload(table, row, {id, vector}, text) for row in range(len(table))]
         texts = None if text is None else _texts(table, text)
         return Items(

@@ -82,14 +82,14 @@ def is_row(X: Any) -> bool:
 
 def row(x: Any, name: str) -> np.ndarray:
     """One vector, given as a sequence of numbers or a matrix of one row, as the latter; `vectors` checks the rest."""
-    x = _numbers(x, name)
-    if x.ndim == 1:
-        x = x.reshape(1, -1)
-    if x.ndim != 2 or x.shape[0] != 1:
+    vector = _numbers(x, name)
+    if vector.ndim == 1:
+        vector = vector.reshape(1, -1)
+    if vector.ndim != 2 or vector.shape[0] != 1:
         raise InvalidInput(
-            expected=f"one vector for {name}", got=f"shape {x.shape}", hint="pass matrices to partial_fit_pairs"
+            expected=f"one vector for {name}", got=f"shape {vector.shape}", hint="pass matrices to partial_fit_pairs"
         )
-    return x
+    return vector
 
 
 def width(X: np.ndarray, n_features: int, owner: str, name: str = "X") -> None:
@@ -150,14 +150,15 @@ def unpacked(path: Any, packed: int, size: int) -> None:
 
 def labels(y: Any, n: int, several: bool = False) -> np.ndarray:
     """`n` class labels: numbers, bools or strings; or, where a point may have several, a 0/1 column for each class."""
-    values = y.toarray() if several and hasattr(y, "toarray") else as_array(y, "y")  # many classes come sparse
+    # Many classes come sparse.
+    values: np.ndarray = y.toarray() if several and hasattr(y, "toarray") else as_array(y, "y")
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if several and values.ndim == 2:
         same_length("y", len(values), n, "X")
         if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
             raise InvalidInput(expected="a matrix y to hold 0 and 1, a column for each class", got=_sample(values))
-        return values != 0
+        return values.astype(np.bool_)
     if values.ndim != 1:
         raise InvalidInput(expected="a vector of labels for y", got=f"shape {values.shape}")
     same_length("y", len(values), n, "X")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from onlinehash.codes import layout
 from onlinehash.errors import InvalidInput
@@ -251,7 +251,7 @@ class Codes:
 
     def popcount(self) -> np.ndarray:
         """Return how many bits are set in each code, `(n,)`."""
-        counts = np.bitwise_count(self._planes).sum(axis=1, dtype=np.int64)
+        counts: NDArray[np.int64] = np.bitwise_count(self._planes).sum(axis=1, dtype=np.int64)
         return counts.reshape(-1)[: len(self)]
 
     def rows(self) -> np.ndarray:

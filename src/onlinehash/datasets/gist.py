@@ -105,7 +105,8 @@ def whiten(images: np.ndarray) -> np.ndarray:
 
     detail = logs - smooth(logs)
     contrast = np.sqrt(np.abs(smooth(detail.mean(axis=3, keepdims=True) ** 2)))
-    return (detail / (LEAST_CONTRAST + contrast))[:, edge:-edge, edge:-edge]
+    normalised: np.ndarray = detail / (LEAST_CONTRAST + contrast)
+    return normalised[:, edge:-edge, edge:-edge]
 
 
 def _describe(images: np.ndarray, filters: np.ndarray, means: np.ndarray, border: int) -> np.ndarray:

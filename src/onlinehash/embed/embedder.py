@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from onlinehash import checks
 from onlinehash.embed.lexical import Lexical
@@ -89,15 +89,16 @@ class Embedding:
     @property
     def n_features(self) -> int:
         """Values of a vector."""
-        return self._tried.shape[1]
+        return int(self._tried.shape[1])
 
     @cached_property
     def fingerprint(self) -> list[float]:
         """A few numbers by which its vectors are recognised: fixed projections of what it makes of fixed texts."""
-        X = self._tried.astype(np.float64)
-        X = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
+        X: NDArray[np.float64] = self._tried.astype(np.float64)
+        X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
         places, numbers = np.arange(1, X.shape[1] + 1), np.arange(1, NUMBERS + 1)
-        return np.round(X @ np.cos(np.outer(places, numbers)), 4).ravel().tolist()
+        directions: NDArray[np.float64] = np.cos(np.outer(places, numbers))
+        return np.round(X @ directions, 4).ravel().tolist()
 
     @property
     def facts(self) -> dict[str, Any]:

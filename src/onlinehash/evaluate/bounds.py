@@ -60,7 +60,7 @@ class Report:
     @property
     def slack(self) -> np.ndarray:
         """Of Lemma 1; equal to `distance` up to rounding."""
-        return self.lemma_right - self.lemma_left
+        return np.asarray(self.lemma_right - self.lemma_left)
 
     @property
     def is_C_enough(self) -> bool:

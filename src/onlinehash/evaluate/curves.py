@@ -40,7 +40,7 @@ class PrecisionRecall:
 
     def at(self, recall: float | Sequence[float]) -> np.ndarray:
         """The interpolated precision at any recall, between two levels on the straight line."""
-        return np.interp(recall, self.levels, self.interpolated)
+        return np.asarray(np.interp(recall, self.levels, self.interpolated))
 
 
 def precision_recall(

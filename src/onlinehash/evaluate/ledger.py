@@ -39,7 +39,7 @@ class Trail:
     def pull(self, U: np.ndarray) -> np.ndarray:
         """⟨M, U⟩ = G(U) - H(U) of every pair: how much U prefers g to h."""
         projections = (self.points.reshape(-1, len(U)) @ U).reshape(self.changes.shape)
-        return np.einsum("nsk,nsk->n", projections, self.changes)
+        return np.asarray(np.einsum("nsk,nsk->n", projections, self.changes))
 
     def prediction_losses(self, U: np.ndarray) -> np.ndarray:
         """ℓ_U = H(U) - G(U) + √R of every pair."""

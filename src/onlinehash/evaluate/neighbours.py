@@ -105,7 +105,8 @@ def are_neighbours(
         reach = np.asarray(radii, np.float64)
         checks.same_length("radii", len(reach), len(X), "X")
         of_first, of_second = reach[first], reach[second]
-    return (pair_distances(X, first, second) <= np.maximum(of_first, of_second)) & (first != second)
+    near: np.ndarray = (pair_distances(X, first, second) <= np.maximum(of_first, of_second)) & (first != second)
+    return near
 
 
 def _positions(rows: Any, n: int, name: str) -> np.ndarray:

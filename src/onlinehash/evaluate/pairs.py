@@ -161,7 +161,8 @@ def _margins(model: Any, similar_radius: int | None, dissimilar_ratio: float | N
 def _losses(distances: np.ndarray, similar: np.ndarray, n_bits: int, alpha: int, beta: float) -> np.ndarray:
     b = dissimilar_distance(beta, n_bits)
     too_far, too_near = np.maximum(0, distances - alpha), np.maximum(0, b - distances)
-    return np.where(similar, too_far.min(axis=1), too_near.sum(axis=1)).astype(np.float64)
+    losses: np.ndarray = np.where(similar, too_far.min(axis=1), too_near.sum(axis=1))
+    return losses.astype(np.float64)
 
 
 def _share_closer(near: np.ndarray, far: np.ndarray) -> float:

@@ -171,7 +171,8 @@ class Users:
         found = self._student.search(queries, N_SHOWN + 1)
         itself = found == queries[:, None]
         itself[~itself.any(axis=1), -1] = True  # equals may have crowded it out
-        return found[~itself].reshape(len(queries), -1)
+        others: np.ndarray = found[~itself]
+        return others.reshape(len(queries), -1)
 
     def _marks_of(self, queries: np.ndarray, shown: np.ndarray) -> Marks:
         labels = self._scene.labels

@@ -150,7 +150,7 @@ def is_finite(Z: np.ndarray, n: int, bound: float) -> bool:
         total = Z[n, 0] * Z[n, 0]
         for i in range(1, Z.shape[1]):
             total += Z[n, i] * Z[n, i]
-        return np.isfinite(total)
+        return bool(np.isfinite(total))
     return True
 
 

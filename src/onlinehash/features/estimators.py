@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 from onlinehash.errors import InvalidInput, NotReady
 
 
-class NotFitted(NotReady, NotFittedError):
+class NotFitted(NotReady, NotFittedError):  # type: ignore[misc] # scikit-learn has no types
     """Nothing was learned or observed yet."""
 
 

@@ -28,7 +28,7 @@ PATIENCE = 10
 WIDTHS = 1e-150, 1e150
 
 
-class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """`z(x) = [κ(x, a_1), ..., κ(x, a_m)]` with `κ(x, a) = exp(-|x - a|² / 2 width²)`.
 
     The anchors are the first `n_anchors` distinct points seen, as in the paper (no clustering: the stream need not be
@@ -215,7 +215,8 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         products = np.empty((len(self._rows), len(self._rows)), self.dtype_)
         row_dots(self._rows, self._rows, 0, len(self._rows), products)
         squares = self._norms[:, None] + self._norms - 2 * products
-        return np.maximum(squares[np.triu_indices(len(squares), 1)], 0.0)
+        upper: np.ndarray = np.maximum(squares[np.triu_indices(len(squares), 1)], 0.0)
+        return upper
 
     @property
     def _n_features_out(self) -> int:

@@ -191,7 +191,7 @@ class BalancedSimilarityHashing(ChunkLearner):
         if len(X) < X.shape[1]:
             A = self.fit_weight * X @ X.T
             A[np.diag_indices_from(A)] += self.ridge
-            return self.fit_weight * X.T @ scipy.linalg.solve(A, B, assume_a="pos")
+            return np.asarray(self.fit_weight * X.T @ scipy.linalg.solve(A, B, assume_a="pos"))
         A = self.fit_weight * X.T @ X
         A[np.diag_indices_from(A)] += self.ridge
         W: np.ndarray = scipy.linalg.solve(A, self.fit_weight * X.T @ B, assume_a="pos")

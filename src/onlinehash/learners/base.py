@@ -189,7 +189,7 @@ class Checkpoint:
     pending: PendingEvents | None = None
 
 
-class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """Base class of all learners.
 
     Parameters
@@ -543,7 +543,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             return False
         if a.dtype is not self.dtype_ or b.dtype is not self.dtype_ or hasattr(self, "feature_names_in_"):
             return False
-        return a.shape == b.shape == (self.n_features_in_,)
+        return bool(a.shape == b.shape == (self.n_features_in_,))
 
     def partial_fit_pairs(
         self, A: VectorLike, B: VectorLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
@@ -1404,5 +1404,5 @@ def _seed(random_state: Any) -> int:
 def _relevant(labels: np.ndarray, among: np.ndarray) -> np.ndarray:
     """Which rows share a label, bool `(n, m)`."""
     if labels.ndim == 1:
-        return labels[:, None] == among
+        return np.asarray(labels[:, None] == among)
     return labels.astype(np.float32) @ among.T.astype(np.float32) > 0

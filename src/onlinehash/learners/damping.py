@@ -75,7 +75,8 @@ class Damping:
 
     def shortened(self, squares: np.ndarray, along: np.ndarray) -> np.ndarray:
         """|P g|² where |g|² and Qᵀg are known."""
-        return np.maximum(self._q0 * (squares - self._D @ (along * along)), 0.0)
+        left: np.ndarray = np.maximum(self._q0 * (squares - self._D @ (along * along)), 0.0)
+        return left
 
     def step(self, W: np.ndarray, M: np.ndarray, along: np.ndarray, scale: np.ndarray, keep: float) -> None:
         """W = keep (W - P² M scale), in place, where `along` is QᵀM."""

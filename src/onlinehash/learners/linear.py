@@ -77,4 +77,5 @@ class LinearLearner(Learner):
 def unit_columns(n_inputs: int, n_bits: int, rng: np.random.Generator) -> np.ndarray:
     """Random directions, columns of unit length, as `(1, n_inputs, n_bits)`."""
     W = rng.standard_normal((1, n_inputs, n_bits))
-    return W / np.linalg.norm(W, axis=1, keepdims=True)
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    return W

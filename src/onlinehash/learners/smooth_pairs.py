@@ -292,7 +292,7 @@ def unit_rows(X: np.ndarray) -> np.ndarray:
     """Rows of unit length; a zero row stays."""
     lengths = np.sqrt(np.einsum("nd,nd->n", X, X))
     lengths[lengths == 0] = 1
-    return X / lengths[:, None]
+    return np.asarray(X / lengths[:, None])
 
 
 def rms(values: np.ndarray) -> float:

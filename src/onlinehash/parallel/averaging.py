@@ -106,7 +106,7 @@ def add_up(learners: Sequence[Combined], since: Combined) -> Combined:
     return _one_of(learners, since, "sum")
 
 
-def _one_of(learners: Sequence[Any], since: Any, combine: str) -> Any:
+def _one_of(learners: Sequence[Combined], since: Combined | None, combine: str) -> Combined:
     learners = list(learners)
     if not learners:
         raise InvalidInput("expected at least one learner, got none.")

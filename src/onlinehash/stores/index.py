@@ -174,7 +174,8 @@ class StoreIndex(LearnerIndex):
         def take(moment: Moment) -> np.ndarray:
             places = self._reader.ids_at(moment).find(ids, repeated=True)
             rows, whose = self._reader.rows_at(moment, places, vectors=True)
-            return matrix_of(rows.vectors, moment.state)[whose]
+            vectors: np.ndarray = matrix_of(rows.vectors, moment.state)[whose]
+            return vectors
 
         return self._reader.read(take)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +16,7 @@ from onlinehash.io.format import like, listed, real, whole
 from onlinehash.numeric.dots import aligned_zeros, dot_of_rows, row_dots
 from onlinehash.numeric.exponential import exp_of_nonpositive
 from onlinehash.numeric.kernels import njit
+from onlinehash.types import State
 
 #: width="auto" is the median distance among the anchors times this (docs/reference/learners.md has the experiment).
 AUTO_WIDTH_FACTOR = 0.5
@@ -222,7 +222,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _n_features_out(self) -> int:
         return len(self.anchors_)
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """Everything learned, as plain values and arrays."""
         if not hasattr(self, "n_features_in_"):
             return {}
@@ -235,7 +235,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             **ready,
         }
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Go on where `get_state` was called."""
         self._forget()
         if not state:

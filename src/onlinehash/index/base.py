@@ -15,6 +15,7 @@ from onlinehash.codes import Codes, check_same_width, fused_planes
 from onlinehash.errors import InvalidInput
 from onlinehash.index.hits import Hits
 from onlinehash.index.items import Items
+from onlinehash.types import State
 
 if TYPE_CHECKING:
     from onlinehash.learners.encoder import Encoder
@@ -317,12 +318,12 @@ class Index(ABC):
 
     # ------------------------------------------------------------------------------------------------ files
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """Codes, plain values and arrays, from which `from_state` makes the same index; the encoder left aside."""
         return {"items": self._items.get_state(), "n_jobs": self.n_jobs, "fusion": self.fusion}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], encoder: Encoder | None) -> Self:
+    def from_state(cls, state: State, encoder: Encoder | None) -> Self:
         """The index that had this state. Its arrays are used as they are, and may be a file's."""
         index = cls.__new__(cls)
         index._set_up(Items.from_state(state["items"]), state["n_jobs"], state["fusion"], encoder)
@@ -330,7 +331,7 @@ class Index(ABC):
         return index
 
     @abstractmethod
-    def _restore(self, state: dict[str, Any]) -> None:
+    def _restore(self, state: State) -> None:
         """What a kind of index keeps besides."""
 
     # ------------------------------------------------------------------------------------------------ what it holds

@@ -12,6 +12,7 @@ from onlinehash.codes.layout import LANES, aligned_planes, copy_codes, gather_co
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.index.ids import Ids
 from onlinehash.numeric.views import read_only
+from onlinehash.types import State
 
 _ALL_LANES = np.uint64(2**64 - 1)
 
@@ -203,13 +204,13 @@ class Items:
 
     # ------------------------------------------------------------------------------------------------ files
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """Codes, ids and masks of the living, from which `from_state` makes the same items."""
         self._owned = False  # the next change copies the planes
         return {"codes": self.all_codes(), "ids": self.ids.state(), "alive": self.alive.copy()}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Items:
+    def from_state(cls, state: State) -> Items:
         """The items that had this state."""
         codes, alive = state["codes"], state["alive"]
         items = cls(codes, Ids.from_state(state["ids"], len(codes)))

@@ -43,6 +43,7 @@ from onlinehash.features import (
     FeatureMap,
     NotFitted,
     RbfAnchors,
+    Transformer,
     make_map,
     note_feature_names,
     same_parameters,
@@ -56,6 +57,7 @@ from onlinehash.learners.update import Update, Updates
 from onlinehash.numeric.dots import pad_rows
 from onlinehash.numeric.signs import canonical_dots
 from onlinehash.streams import Classes, LabelPairing
+from onlinehash.types import RandomState, State
 
 #: From this many pairs on, a method whose kernel checks values itself is spared a separate check of the batch.
 MANY_PAIRS = 1000
@@ -183,7 +185,7 @@ class Checkpoint:
     """
 
     names: frozenset[str]  # of all attributes there were
-    learned: dict[str, Any] | None  # None before the first row
+    learned: State | None  # None before the first row
     parameters: Any = None
     feature_map: FeatureMap | None = None
     pending: PendingEvents | None = None
@@ -246,12 +248,12 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """
 
     n_bits: int
-    features: Any
+    features: Transformer | None
     centre: str
     burn_in: int
     similar_share: float | None = None
     reservoir_size: int = 2
-    random_state: Any
+    random_state: RandomState
 
     n_features_in_: int
     dtype_: np.dtype
@@ -315,11 +317,11 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """The hash functions now: weights, one row per bit, and thresholds on centred features."""
         raise NotImplementedError
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         """All that the method changes as it learns, as arrays and plain values; they need not be copies."""
         raise NotImplementedError
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         """Check and take over what `_get_method_state` gave; `_begin` was called before."""
         raise NotImplementedError
 
@@ -1229,7 +1231,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ state
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """Everything learned, as arrays and plain values: enough to go on exactly where this was called.
 
         Returns
@@ -1250,7 +1252,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         if not hasattr(self, "n_features_in_"):
             return {}
-        state: dict[str, Any] = {
+        state: State = {
             "class": type(self).__name__,
             "centre": self.centre,
             "n_features": self.n_features_in_,
@@ -1261,9 +1263,9 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         }
         return copy.deepcopy(state | self._learned())
 
-    def _learned(self, with_metric: bool = True) -> dict[str, Any]:
+    def _learned(self, with_metric: bool = True) -> State:
         """What learning changes, besides the feature map and the events that wait for it; not copies."""
-        learned: dict[str, Any] = {
+        learned: State = {
             "counters": {name: getattr(self, name) for name in COUNTERS},
             "feature_names": list(getattr(self, "feature_names_in_", [])),
             "pairing": self._pairing.get_state(),
@@ -1290,7 +1292,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             if self._metric is not None and not self._metric.is_finite:
                 raise Diverged(f"the metric of {type(self).__name__} overflowed; scale the vectors down.")
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Take the place of the learner whose `get_state` this was.
 
         Parameters
@@ -1312,7 +1314,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             raise FormatError(f"this is not a state of {name} with these parameters: {problem}.") from None
         self._adopt(fresh)
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def _restore(self, state: State) -> None:
         """`set_state` for a learner that has seen nothing."""
         if (state["class"], state["centre"]) != (type(self).__name__, self.centre):
             raise FormatError(f"one of {state['class']} with centre={state['centre']!r}.")
@@ -1330,7 +1332,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._set_learned(state)
         self._pending.set_state(state["pending"], rows[0], len(self._classes))
 
-    def _set_learned(self, state: dict[str, Any]) -> None:
+    def _set_learned(self, state: State) -> None:
         """Check and take over what `_learned` gave, for a state just laid out, with its feature map."""
         for name in COUNTERS:
             take = format.whole if isinstance(getattr(self, name), int) else format.real
@@ -1390,7 +1392,7 @@ def _check_finite(state: Any, owner: str, name: str = "state") -> None:
         )
 
 
-def _seed(random_state: Any) -> int:
+def _seed(random_state: RandomState) -> int:
     """One integer that everything random is drawn from."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])

@@ -55,6 +55,7 @@ from onlinehash.learners.smooth_pairs import (
 from onlinehash.learners.surprise import Surprise
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.threads import one_thread
+from onlinehash.types import State
 
 #: Root mean square of the first projections. Larger ones turn less with each step.
 FIRST_SCALE = 1.0
@@ -312,7 +313,7 @@ class BlendedPairHashing(SmoothPairHashing):
 
     # ------------------------------------------------------------------ state
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         return super()._get_method_state() | {
             "first": self._first,
             "along": self._along,
@@ -323,7 +324,7 @@ class BlendedPairHashing(SmoothPairHashing):
             "points": None if self._points is None else self._points.get_state(),
         }
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         self._first = like(state["first"], self._first, "first")
         self._distances = like(state["distances"], self._distances, "distances", 0)

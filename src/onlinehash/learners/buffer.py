@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.io.format import like, whole
+from onlinehash.types import State
 
 
 class Buffer:
@@ -43,10 +44,10 @@ class Buffer:
         self.count = 0
         return taken
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {"count": self.count, "rows": self._arrays}
 
-    def set_state(self, state: dict[str, Any], n_classes: int = 0) -> None:
+    def set_state(self, state: State, n_classes: int = 0) -> None:
         """Take over rows; of whole numbers, `members` are classes, and all others are -1, 0 or 1."""
         count = whole(state["count"], "the rows that wait for their chunk", 0, self.size - 1)
         for name, array in self._arrays.items():

@@ -14,6 +14,7 @@ from onlinehash.learners.buffer import Buffer
 from onlinehash.learners.linear import LinearLearner
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.threads import one_thread
+from onlinehash.types import State
 
 
 class ChunkLearner(LinearLearner):
@@ -111,9 +112,9 @@ class ChunkLearner(LinearLearner):
         """What the last chunk cost, where that is not known of each row on arrival."""
         return 0.0
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         return super()._get_method_state() | {"chunk": self._chunk.get_state()}
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         self._chunk.set_state(state["chunk"], len(self._classes))

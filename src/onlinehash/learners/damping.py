@@ -18,6 +18,7 @@ import numpy as np
 
 from onlinehash.io.format import like, real, whole
 from onlinehash.learners.smooth_kernels import fade_and_add, move
+from onlinehash.types import State
 
 #: Leading directions that are kept.
 N_DIRECTIONS = 32
@@ -95,10 +96,10 @@ class Damping:
         shrink = 1 - np.sqrt(1 - self._D)
         return np.asarray(math.sqrt(self._q0) * (V - self._Q @ (shrink[:, None] * (self._Q.T @ V))))
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {"C": self._C, "n_rows": self._n_rows, "Q": self._Q, "D": self._D, "q0": self._q0}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         self._C, self._Q = (like(state[name], getattr(self, f"_{name}"), name) for name in ("C", "Q"))
         self._D = like(state["D"], self._D, "D", high=1)
         self._n_rows, self._q0 = whole(state["n_rows"], "n_rows", 0, WINDOW), real(state["q0"], "q0", 0)

@@ -54,6 +54,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.learners import mini_batch_kernels as kernels
 from onlinehash.learners.base import Traits
 from onlinehash.learners.chunks import ChunkLearner
@@ -67,6 +68,7 @@ from onlinehash.learners.online_hashing import (
 )
 from onlinehash.learners.pair_kernels import similarity_losses
 from onlinehash.numeric.dots import aligned_zeros
+from onlinehash.types import Init, RandomState
 
 
 class MiniBatchOnlineHashing(ChunkLearner):
@@ -122,13 +124,13 @@ class MiniBatchOnlineHashing(ChunkLearner):
         dissimilar_ratio: float = 0.4,
         C: float = 0.1,
         balance: float = 0.5,
-        init: Any = "gaussian",
-        features: Any = None,
+        init: Init = "gaussian",
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
         similar_share: float | None = None,
         reservoir_size: int = 512,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.chunk_size = chunk_size

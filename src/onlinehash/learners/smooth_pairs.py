@@ -28,6 +28,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
+from onlinehash.features import Transformer
 from onlinehash.io.format import like, listed, real, whole
 from onlinehash.learners.base import Traits
 from onlinehash.learners.chunks import ChunkLearner
@@ -36,6 +37,7 @@ from onlinehash.learners.pair_kernels import similarity_losses
 from onlinehash.learners.smooth_kernels import enter_gradient, share_of_flips, spread_pulls
 from onlinehash.learners.surprise import Surprise
 from onlinehash.learners.update import Updates
+from onlinehash.types import RandomState, State
 
 #: A similar pair should agree at least so much, a dissimilar one at most so much (inner product of codes over r); how
 #: sharply the loss turns there.
@@ -102,12 +104,12 @@ class SmoothPairHashing(ChunkLearner):
         *,
         chunk_size: int = 32,
         stale_share: float = 0.05,
-        features: Any = None,
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
         similar_share: float | None = None,
         reservoir_size: int = 512,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.chunk_size = chunk_size
@@ -260,7 +262,7 @@ class SmoothPairHashing(ChunkLearner):
 
     # ------------------------------------------------------------------ state
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         return super()._get_method_state() | {
             "learning": self._learning,
             "momentum": self._momentum,
@@ -273,7 +275,7 @@ class SmoothPairHashing(ChunkLearner):
             "surprise": self._surprise.get_state(),
         }
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         for name in ("learning", "momentum", "share"):
             setattr(self, f"_{name}", like(state[name], getattr(self, f"_{name}"), name))

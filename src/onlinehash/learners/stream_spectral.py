@@ -20,9 +20,11 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.learners.base import Traits
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.frequent_directions import FrequentDirections
+from onlinehash.types import RandomState, State
 
 
 class StreamSpectralHashing(ChunkLearner):
@@ -66,10 +68,10 @@ class StreamSpectralHashing(ChunkLearner):
         *,
         sketch_size: int = 200,
         chunk_size: int = 1000,
-        features: Any = None,
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.sketch_size = sketch_size
@@ -98,9 +100,9 @@ class StreamSpectralHashing(ChunkLearner):
         self._W[bits, : self._n_inputs] = (V[:, vectors] * signs).T
         return np.asarray((before != self._W).any(axis=1))
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         return super()._get_method_state() | {"sketch": self._sketch.get_state()}
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         self._sketch.set_state(state["sketch"])

@@ -15,14 +15,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, fields
 from numbers import Integral
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 
 from onlinehash import checks, evaluate
 from onlinehash.errors import FormatError, InvalidInput, InvalidParameter
-from onlinehash.index.api import Policy
-from onlinehash.learners.base import Learner
+from onlinehash.index.api import Policy, Watched
 from onlinehash.learners.encoder import Encoder
 
 __all__ = [
@@ -53,46 +52,6 @@ IS_POLICY: checks.Rule = (
     "a policy with a method due(index), such as refresh.every(50)",
     lambda policy: policy is None or (callable(getattr(policy, "due", 0)) and not isinstance(policy, type)),
 )
-
-
-class Watched(Protocol):
-    """What a policy may look at: a live index, as far as it concerns policies."""
-
-    def __len__(self) -> int: ...
-
-    def clock(self) -> float:
-        """Seconds, never falling."""
-
-    @property
-    def learner(self) -> Learner: ...
-
-    @property
-    def encoder(self) -> Encoder:
-        """The one that made the stored codes."""
-
-    @property
-    def newest(self) -> Encoder:
-        """The learner's functions as they are now; costs a copy of them."""
-
-    @property
-    def behind(self) -> Any:
-        """`bits`, the columns whose functions changed since the encoder, and `pairs` learned since; costs `newest`."""
-
-    @property
-    def pairs_behind(self) -> int:
-        """Pairs learned since the encoder; costs nothing."""
-
-    @property
-    def sample(self) -> np.ndarray:
-        """Some of the stored vectors, drawn at random."""
-
-    @property
-    def bits_at_once(self) -> int:
-        """Bits that a refresh recomputes before anybody notices; it depends on where the items are."""
-
-    @property
-    def recent_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Some of the learned pairs, drawn at random: A, B, similar."""
 
 
 class Pause:

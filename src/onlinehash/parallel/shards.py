@@ -17,7 +17,6 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,6 +27,7 @@ from onlinehash.learners.online_hashing import OnlineHashing
 from onlinehash.parallel.averaging import Combined, check_can_be_combined, combined
 from onlinehash.parallel.helpers import live_for_parent
 from onlinehash.parallel.shared_arrays import Layout, SharedArrays
+from onlinehash.types import State
 
 #: Pairs that one learner takes at a time, until the shards can part.
 TOGETHER = 256
@@ -136,7 +136,7 @@ def _rounds(start: int, stop: int, n_shards: int, every: int) -> Iterator[list[s
 
 def _learn_rounds(
     learner: Combined, pairs: tuple[np.ndarray, ...], rounds: list[list[slice]], combine: str, n_processes: int
-) -> dict[str, Any]:
+) -> State:
     """The state after all rounds."""
     most = rounds[0][-1].stop - rounds[0][0].start
     layout = {name: ((most, *array.shape[1:]), str(array.dtype)) for name, array in zip("ABsw", pairs, strict=True)}
@@ -179,7 +179,7 @@ def _begin(learner: Combined, layout: Layout, name: str) -> None:
     _worker = _Worker(learner, SharedArrays(layout, name))
 
 
-def _learn(state: dict[str, Any], start: int, stop: int) -> dict[str, Any]:
+def _learn(state: State, start: int, stop: int) -> State:
     """One shard of one round."""
     learner, board = _worker.learner, _worker.board
     learner.set_state(state)

@@ -17,6 +17,7 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.errors import FormatError
 from onlinehash.io.format import like, listed, text, whole
+from onlinehash.types import State
 
 #: After this many pairs, a stream with hardly any similar ones deserves a warning.
 ENOUGH_PAIRS = 1000
@@ -92,7 +93,7 @@ class LabelPairing:
                 f"little; set similar_share, for instance to 0.3.",
             )
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {
             "rng": self.rng.bit_generator.state,
             "waiting": None if self.waiting is None else {"x": self.waiting[0], "label": self.waiting[1]},
@@ -101,7 +102,7 @@ class LabelPairing:
             "counts": [self.n_points, self.n_pairs, self.n_similar],
         }
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         self.rng.bit_generator.state = state["rng"]
         waiting = state["waiting"]
         point = np.zeros(self.points.shape[1], self.points.dtype)

@@ -12,6 +12,13 @@ from onlinehash.client.remote_index import RemoteIndex
 from onlinehash.index.api import VectorIndex
 from onlinehash.learners.base import Learner
 
+#: Where a type would say less than it promises, with the reason.
+EXCEPT = {
+    "Hits(payloads: list[Any] | None)": "dictionaries for one query, lists of them for several",
+    "Hits.__init__(payloads: list[Any] | None)": "the same",
+    "serve.background(settings: Any)": "settings of the service, which it checks",
+}
+
 NAMES = [*onlinehash.__all__, "PostgresIndex", "MilvusIndex"]
 
 
@@ -51,4 +58,4 @@ def test_no_public_signature_says_any() -> None:
     found = list(signatures())
     assert len(found) > 1000
     said = {f"{name}({part}: {text})" for name, part, text in found if re.search(r"\bAny\b", str(text))}
-    assert not sorted(said)
+    assert sorted(said) == sorted(EXCEPT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,8 +15,12 @@ from onlinehash.errors import InvalidInput
 from onlinehash.evaluate.ranking import encoder_of
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
+from onlinehash.streams.pairs import Pair
 
-Measure = Callable[[Learner], Mapping[str, Any]]
+Measure = Callable[[Learner], Mapping[str, object]]
+
+#: Pairs one by one, or as arrays.
+Stream: TypeAlias = Iterable[Pair] | tuple[ArrayLike, ...]
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Row:
     cumulative_loss: float
     update_rate: float
     bits_moved: int
-    measured: Mapping[str, Any] = field(default_factory=dict)
+    measured: Mapping[str, object] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
         if name == "measured" or name not in self.measured:
@@ -42,7 +46,7 @@ class Row:
         return self.measured[name]
 
 
-def along(learner: Learner, stream: Any, every: int = 1000, measure: Measure | None = None) -> Iterator[Row]:
+def along(learner: Learner, stream: Stream, every: int = 1000, measure: Measure | None = None) -> Iterator[Row]:
     """Learn a stream, giving a `Row` after each `every` pairs and after the last one.
 
     Parameters
@@ -140,11 +144,14 @@ class CodeChanges:
         return {"bits_changed": int(np.bitwise_count(before.planes ^ codes.planes).sum(dtype=np.int64))}
 
 
-def _rows(learner: Learner, stream: Any, every: int, measure: Measure | None) -> Iterator[Row]:
+def _rows(learner: Learner, stream: Stream, every: int, measure: Measure | None) -> Iterator[Row]:
     before = _counters(learner)
-    learned = _learn_blocks if isinstance(stream, tuple) else _learn_one_by_one
+    if isinstance(stream, tuple):
+        learned = _learn_blocks(learner, stream, every)
+    else:
+        learned = _learn_one_by_one(learner, stream, every)
     n_pairs = 0
-    for n in learned(learner, stream, every):
+    for n in learned:
         n_pairs += n
         loss, updates, bits = (now - then for now, then in zip(_counters(learner), before, strict=True))
         measured = dict(measure(learner)) if measure is not None else {}

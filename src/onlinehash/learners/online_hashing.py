@@ -16,7 +16,7 @@ Readings taken where the paper leaves a choice:
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -178,7 +178,7 @@ class OnlineHashing(LinearLearner):
         if stopped_at >= 0:
             raise InvalidInput(expected="finite values", got=f"others in pair {stopped_at}")
 
-    def refined_loss(self, a: VectorLike, b: VectorLike, similar: Any, sample_weight: float = 1.0) -> float:
+    def refined_loss(self, a: VectorLike, b: VectorLike, similar: bool | int, sample_weight: float = 1.0) -> float:
         """The paper's refinement of its prediction loss for a pair; nothing is learned.
 
         It is max_f H(W', f) - G(W') + √R, with W' what learning this pair would make of W: zero where R is, summed over

@@ -10,9 +10,8 @@ fixed size) that does, the most recently stored of them; where there is none, th
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import DTypeLike
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
@@ -28,7 +27,12 @@ class LabelPairing:
     """Turns `(x, y)` into pairs."""
 
     def __init__(
-        self, similar_share: float | None, reservoir_size: int, rng: np.random.Generator, n_features: int, dtype: Any
+        self,
+        similar_share: float | None,
+        reservoir_size: int,
+        rng: np.random.Generator,
+        n_features: int,
+        dtype: DTypeLike,
     ) -> None:
         self.similar_share = similar_share
         self.rng = rng
@@ -117,7 +121,7 @@ class LabelPairing:
             raise FormatError(expected=f"at most {len(self.points)} labels in the reservoir", got=f"{len(self.labels)}")
 
 
-def key_of(label: Any) -> str:
+def key_of(label: object) -> str:
     """Labels compare by this text, so that 3 and 3.0 are one class and a file can hold any of them."""
     if isinstance(label, np.generic):
         label = label.item()

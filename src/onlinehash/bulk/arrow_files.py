@@ -152,7 +152,7 @@ def _rows(batch: Any, partition: ParquetGroups | IpcBatches, first: int) -> Rows
     return Rows(X, first, {ours: batch.column(name) for ours, name in columns.others.items()})
 
 
-def _vector_bytes(kind: Any) -> int:
+def _vector_bytes(kind: object) -> int:
     """About how many bytes a vector has; a list that does not say its length counts as 512 numbers."""
     size = getattr(kind, "list_size", 512)
     return int(size * getattr(getattr(kind, "value_type", None), "bit_width", 32) // 8)

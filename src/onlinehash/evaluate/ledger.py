@@ -95,7 +95,7 @@ class Ledger:
         return float(sum(trail.capped.sum() for trail in self.models)) / max(1, n_steps)
 
 
-def follow(learner: OnlineHashing, A: ArrayLike, B: ArrayLike, similar: Any) -> Ledger:
+def follow(learner: OnlineHashing, A: ArrayLike, B: ArrayLike, similar: ArrayLike) -> Ledger:
     """Let a learner learn pairs, and keep what the analysis needs of them.
 
     It learns exactly what `learner.partial_fit_pairs(A, B, similar)` would. W1 is the learner's matrix before the

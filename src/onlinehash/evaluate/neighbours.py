@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -109,7 +107,7 @@ def are_neighbours(
     return near
 
 
-def _positions(rows: Any, n: int, name: str) -> np.ndarray:
+def _positions(rows: ArrayLike, n: int, name: str) -> np.ndarray:
     values = np.asarray(rows)
     if values.size == 0:
         values = values.astype(np.int64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -146,7 +145,7 @@ def pair_distances(model: Learner | Encoder, A: ArrayLike, B: ArrayLike) -> np.n
     return np.concatenate(blocks)
 
 
-def _margins(model: Any, similar_radius: int | None, dissimilar_ratio: float | None) -> tuple[int, float]:
+def _margins(model: Learner | Encoder, similar_radius: int | None, dissimilar_ratio: float | None) -> tuple[int, float]:
     """α and β: as asked for, else the model's own, else the paper's."""
     alpha = getattr(model, "similar_radius", 0) if similar_radius is None else similar_radius
     beta = getattr(model, "dissimilar_ratio", 0.4) if dissimilar_ratio is None else dissimilar_ratio

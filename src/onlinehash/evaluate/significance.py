@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -102,7 +101,7 @@ def _share_as_far(differences: np.ndarray, n_flips: int, rng: np.random.Generato
     return (1 + as_far) / (1 + n_flips)
 
 
-def _values(values: Any, name: str) -> np.ndarray:
+def _values(values: ArrayLike, name: str) -> np.ndarray:
     found = np.asarray(values, np.float64)
     if found.ndim != 1 or np.isinf(found).any():
         raise InvalidInput(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -141,7 +140,7 @@ def nearest(
     return Truth(len(X_query), len(X_base), block)
 
 
-def _labels(y: Any, name: str) -> np.ndarray:
+def _labels(y: object, name: str) -> np.ndarray:
     if not hasattr(y, "__len__") or len(y) == 0:
         raise InvalidInput(f"expected a vector of at least one label for {name}, got {y!r}.")
     return checks.labels(y, len(y))

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from onlinehash.experiments.plan import Plan
 
 
-def _whole(value: Any) -> bool:
+def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def _share(value: Any) -> bool:
+def _share(value: object) -> bool:
     return isinstance(value, int | float) and 0 <= value <= 1
 
 

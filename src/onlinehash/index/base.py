@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -60,7 +60,7 @@ class Index(ABC):
         self._n_models, self._per_model = fused_planes(items.all_codes(), fusion)
         self._fusion, self._encoder = fusion, self._check_encoder(encoder)
 
-    def _check_encoder(self, encoder: Any) -> Encoder | None:
+    def _check_encoder(self, encoder: Encoder | None) -> Encoder | None:
         if encoder is None:
             return None
         from onlinehash.learners.encoder import Encoder  # which brings scikit-learn along, and takes a second

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
@@ -34,7 +35,7 @@ class Ids(IdSet):
         self._table: np.ndarray | None = None  # None until it is needed; `_NO_TABLE` if the integers rise
 
     @classmethod
-    def of(cls, ids: Any, n: int) -> Ids:
+    def of(cls, ids: ArrayLike | None, n: int) -> Ids:
         """The ids of n items; None numbers them from 0."""
         new = cls()
         new.extend(ids, n)
@@ -115,7 +116,7 @@ class Ids(IdSet):
 
     # ------------------------------------------------------------------------------------------------ changes
 
-    def extend(self, ids: Any, n: int) -> None:
+    def extend(self, ids: ArrayLike | None, n: int) -> None:
         """n new positions; without ids, integers go on after the largest that ever was."""
         if ids is None and (n == 0 or (self._keys is None and self._next == self._n)):
             self._grow(None, n, self._next + n)

@@ -28,7 +28,6 @@ Where this departs from the authors' code, and why:
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -37,6 +36,7 @@ from onlinehash import checks
 from onlinehash.features import Transformer
 from onlinehash.io.format import like
 from onlinehash.learners.base import Traits
+from onlinehash.learners.buffer import Rows
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.discrete_descent import settle_bits
 from onlinehash.numeric.dots import pad_rows
@@ -132,7 +132,7 @@ class BalancedSimilarityHashing(ChunkLearner):
         self._sums = np.zeros((0, self.n_bits), np.int64)  # the sum of their codes,
         self._products = np.zeros((self.n_bits, self.n_bits), np.int64)  # and EᵀE of all
 
-    def _learn_chunk(self, chunk: Any) -> np.ndarray:
+    def _learn_chunk(self, chunk: Rows) -> np.ndarray:
         X, classes = chunk.X.astype(np.float64), chunk.members[:, 0]
         self._make_room(int(classes.max()) + 1)
         W = self._W[:, : self._n_inputs].T.astype(np.float64)

@@ -105,7 +105,7 @@ class Owner(Protocol):
     """An index that keeps a learner on a disk and is the only one that may teach it."""
 
     @property
-    def learner(self) -> Any: ...
+    def learner(self) -> Learner: ...
     @property
     def is_learning(self) -> bool: ...
 
@@ -154,14 +154,14 @@ class PendingEvents:
         """A queue of its own; events never change."""
         return PendingEvents(list(self._events))
 
-    def get_state(self) -> list[dict[str, Any]]:
+    def get_state(self) -> list[State]:
         """Class numbers are written only where there are some, so that files of pairs stay as they were."""
         return [
             {name: value for name, value in event._asdict().items() if name != "members" or value is not None}
             for event in self._events
         ]
 
-    def set_state(self, state: list[dict[str, Any]], point: np.ndarray, n_classes: int) -> None:
+    def set_state(self, state: list[State], point: np.ndarray, n_classes: int) -> None:
         """The events of `get_state`, checked; `point` has the shape and dtype that points must have."""
         self.take()
         for event in format.listed(state, "pending"):
@@ -388,7 +388,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             checks.width(rows, self.n_features_in_, type(self).__name__)
             self._check_same_parameters()
 
-    def _open(self, rows: np.ndarray, X: Any = None) -> None:
+    def _open(self, rows: np.ndarray, X: VectorLike | None = None) -> None:
         """Start with the first rows; of all rows, check the column names."""
         first = not hasattr(self, "n_features_in_")
         if first:
@@ -539,7 +539,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         A, B = checks.row(a, "a"), checks.row(b, "b")
         return next(self._take_pairs(A, B, similar, sample_weight, names=("a", "b")))[0]
 
-    def _are_plain(self, a: Any, b: Any) -> bool:
+    def _are_plain(self, a: object, b: object) -> bool:
         """Whether these vectors can skip the checks: right width and dtype, no feature map, no feature names."""
         if type(a) is not np.ndarray or type(b) is not np.ndarray or not self.is_ready or self._map is not None:
             return False
@@ -649,10 +649,10 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _take_pairs(
         self,
-        A: Any,
-        B: Any,
-        similar: Any,
-        sample_weight: Any,
+        A: VectorLike,
+        B: VectorLike,
+        similar: ArrayLike,
+        sample_weight: ArrayLike | None,
         *,
         names: tuple[str, str] = ("A", "B"),
         step: Step | None = None,
@@ -1210,10 +1210,10 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 "or call flush() to start with what is there."
             )
 
-    def _check_rows(self, X: Any) -> np.ndarray:
+    def _check_rows(self, X: VectorLike) -> np.ndarray:
         return checks.finite(self._check_shape(X))
 
-    def _check_shape(self, X: Any) -> np.ndarray:
+    def _check_shape(self, X: VectorLike) -> np.ndarray:
         self._check_ready()
         rows = checks.matrix(X, dtype=self.dtype_)
         checks.width(rows, self.n_features_in_, type(self).__name__)
@@ -1360,24 +1360,25 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self._metric.set_state(state["metric"])
 
 
-def plain(X: Any) -> Any:
+def plain(X: Any) -> np.ndarray:
     """X itself if C-contiguous, aligned and writable, else a copy, so that a kernel is compiled for one layout only."""
-    return X if X.flags.carray else X.copy()
+    array: np.ndarray = X if X.flags.carray else X.copy()
+    return array
 
 
-def _sign(similar: Any) -> int:
+def _sign(similar: object) -> int:
     """+1 or -1 for the usual ways to say whether one pair is similar; 0 for all others, right or wrong."""
     if type(similar) in (bool, np.bool_):
         return 1 if similar else -1
     return similar if type(similar) is int and similar in (1, -1) else 0
 
 
-def _weight(sample_weight: Any) -> float:
+def _weight(sample_weight: object) -> float:
     """A weight that `checks.weights` would take, as it is; -1 for everything else, right or wrong."""
     return sample_weight if type(sample_weight) is float and 0 <= sample_weight <= checks.MOST_WEIGHT else -1.0
 
 
-def _check_finite(state: Any, owner: str, name: str = "state") -> None:
+def _check_finite(state: object, owner: str, name: str = "state") -> None:
     """Refuse a number that is not finite, anywhere in a state."""
     if isinstance(state, dict):
         for key, value in state.items():

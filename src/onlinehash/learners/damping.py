@@ -12,9 +12,9 @@ one on average. A step of W measured in u therefore means the same for data of a
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from onlinehash.io.format import like, real, whole
 from onlinehash.learners.smooth_kernels import fade_and_add, move
@@ -36,7 +36,7 @@ N_ITERATIONS = 3
 class Damping:
     """P² of the rows seen lately, in the precision of these rows."""
 
-    def __init__(self, n_inputs: int, rng: np.random.Generator, dtype: Any = np.float64) -> None:
+    def __init__(self, n_inputs: int, rng: np.random.Generator, dtype: DTypeLike = np.float64) -> None:
         self._C = np.zeros((n_inputs, n_inputs), dtype)
         self._n_rows = 0
         self._Q = rng.standard_normal((n_inputs, min(N_DIRECTIONS, n_inputs))).astype(dtype)

@@ -49,14 +49,13 @@ pairs with loss in a chunk.)
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinehash import checks
 from onlinehash.features import Transformer
 from onlinehash.learners import mini_batch_kernels as kernels
 from onlinehash.learners.base import Traits
+from onlinehash.learners.buffer import Rows
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.online_hashing import (
     dissimilar_distance,
@@ -169,7 +168,7 @@ class MiniBatchOnlineHashing(ChunkLearner):
     def _distance(self) -> float:
         return dissimilar_distance(self.dissimilar_ratio, self.n_bits)
 
-    def _learn_chunk(self, chunk: Any) -> np.ndarray:
+    def _learn_chunk(self, chunk: Rows) -> np.ndarray:
         caps = self.C * chunk.weights * _weights_of_kinds(chunk.similar, self.balance)
         of, _, _ = self._solve(chunk.A, chunk.B, chunk.similar, caps)
         self._pull = float(of.tau.sum())

@@ -21,7 +21,7 @@ machine the last digits may differ, as products of matrices round differently th
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -510,7 +510,7 @@ def _sameness(A: np.ndarray, B: np.ndarray, radius: float) -> np.ndarray:
     return same
 
 
-def _array(value: Any, dtype: type, shape: tuple[int, ...]) -> np.ndarray:
+def _array(value: object, dtype: type, shape: tuple[int, ...]) -> np.ndarray:
     """A copy of an array out of a state, which must be of this kind."""
     array = np.asarray(value)
     if array.dtype != dtype or array.shape != shape or not np.isfinite(array).all():

@@ -14,14 +14,13 @@ Where this departs from public code:
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinehash import checks
 from onlinehash.features import Transformer
 from onlinehash.io.format import whole
 from onlinehash.learners.base import Traits
+from onlinehash.learners.buffer import Rows
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.frequent_directions import FrequentDirections, completed
 from onlinehash.numeric.threads import one_thread
@@ -97,7 +96,7 @@ class OnlineSketchingHashing(ChunkLearner):
         self._sketch = FrequentDirections(min(self._half, n_inputs), n_inputs)
         self._n_learned = 0
 
-    def _learn_chunk(self, chunk: Any) -> np.ndarray:
+    def _learn_chunk(self, chunk: Rows) -> np.ndarray:
         X = chunk.X.astype(np.float64)
         mean = X.mean(axis=0)
         n, m = self._n_learned, len(X)

@@ -21,7 +21,6 @@ docs/reference/learners.md has the figures, and what was tried and did not help.
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,7 @@ from onlinehash.errors import FormatError
 from onlinehash.features import Transformer
 from onlinehash.io.format import like, listed, real, whole
 from onlinehash.learners.base import Traits
+from onlinehash.learners.buffer import Rows
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.damping import WINDOW, Damping
 from onlinehash.learners.pair_kernels import similarity_losses
@@ -150,11 +150,11 @@ class SmoothPairHashing(ChunkLearner):
     def _fill(self, updates: Updates, **rows: np.ndarray) -> None:
         """A whole chunk need not wait, nor be copied."""
         if self._chunk.count == 0 and len(updates) == self.chunk_size:
-            self._learn_rows(SimpleNamespace(**rows), updates.view(slice(len(updates) - 1, None)))
+            self._learn_rows(Rows(**rows), updates.view(slice(len(updates) - 1, None)))
         else:
             super()._fill(updates, **rows)
 
-    def _learn_chunk(self, chunk: Any) -> np.ndarray:
+    def _learn_chunk(self, chunk: Rows) -> np.ndarray:
         if not chunk.weights.any():
             return np.zeros(self.n_bits, np.bool_)
         X, similar = unit_rows(np.concatenate([chunk.A, chunk.B])), chunk.similar > 0

@@ -14,14 +14,13 @@ affinities by frequent directions. So this is a reconstruction from that descrip
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from onlinehash import checks
 from onlinehash.features import Transformer
 from onlinehash.learners.base import Traits
+from onlinehash.learners.buffer import Rows
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.frequent_directions import FrequentDirections
 from onlinehash.types import RandomState, State
@@ -89,7 +88,7 @@ class StreamSpectralHashing(ChunkLearner):
         self._lay_out_chunk(n_inputs)
         self._sketch = FrequentDirections(min(max(-(-self.sketch_size // 2), self.n_bits), n_inputs), n_inputs)
 
-    def _learn_chunk(self, chunk: Any) -> np.ndarray:
+    def _learn_chunk(self, chunk: Rows) -> np.ndarray:
         self._sketch.insert(chunk.X.astype(np.float64))
         V = self._sketch.directions(self.n_bits)
         before = self._W.copy()

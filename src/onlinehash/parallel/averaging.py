@@ -122,7 +122,7 @@ def _one_of(learners: Sequence[Combined], since: Combined | None, combine: str) 
     return result
 
 
-def check_can_be_combined(learner: Any) -> None:
+def check_can_be_combined(learner: Learner) -> None:
     """Refuse a method whose functions alone do not make a learner."""
     if type(learner) not in CAN_BE_COMBINED:
         known = " or ".join(cls.__name__ for cls in CAN_BE_COMBINED)

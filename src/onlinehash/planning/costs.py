@@ -20,7 +20,7 @@ from onlinehash.errors import FormatError, InvalidInput
 T = TypeVar("T")
 
 
-def _cost(unit: str, meaning: str, default: Any = dataclasses.MISSING) -> Any:
+def _cost(unit: str, meaning: str, default: object = dataclasses.MISSING) -> Any:
     """A cost; a file may lack one that has a default."""
     return field(default=default, metadata={"unit": unit, "meaning": meaning})
 
@@ -175,7 +175,7 @@ def read(path: str | None = None) -> Costs:
     return Costs(document["machine"], **groups)
 
 
-def _made(cls: type[T], values: Any, group: str, name: str) -> T:
+def _made(cls: type[T], values: object, group: str, name: str) -> T:
     """A group out of a file: all of its costs, each a number that is not negative, but for names."""
     costs = {cost.name: cost for cost in dataclasses.fields(cls)}  # type: ignore[arg-type]
     needed = {key for key, cost in costs.items() if cost.default is dataclasses.MISSING}

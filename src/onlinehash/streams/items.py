@@ -99,7 +99,7 @@ def _payload(table: Table, row: int, left_out: set[str | None], text: str | None
     return payload
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """A cell as JSON has it; None for what is empty."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()

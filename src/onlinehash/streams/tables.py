@@ -114,7 +114,7 @@ def unread(tables: Iterator[Table], stored: FilePosition, what: str) -> Iterator
         )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 

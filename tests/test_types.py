@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from types import ModuleType
 
 import onlinehash
-from onlinehash.client.remote_index import RemoteIndex
 from onlinehash.index.api import VectorIndex
 from onlinehash.learners.base import Learner
 
@@ -24,7 +23,7 @@ NAMES = [*onlinehash.__all__, "PostgresIndex", "MilvusIndex"]
 
 def public_things() -> Iterator[tuple[str, object]]:
     """Every function and class that users reach, by the name they reach it by."""
-    yield from (("VectorIndex", VectorIndex), ("Learner", Learner), ("RemoteIndex", RemoteIndex))
+    yield from (("VectorIndex", VectorIndex), ("Learner", Learner))
     for name in NAMES:
         thing = getattr(onlinehash, name)
         if not isinstance(thing, ModuleType):

@@ -106,7 +106,9 @@ def _columns(path: Path, chosen: tuple[int, ...], widths: tuple[int, ...]) -> np
         except ValueError:
             expected = " or ".join(map(str, widths))
             raise FormatError(
-                f"{path}, line {number}: expected {expected} whole numbers, got {line[:40].decode('latin1')!r}."
+                where=f"{path}, line {number}",
+                expected=f"{expected} whole numbers",
+                got=f"{line[:40].decode('latin1')!r}",
             ) from None
     if not values:
         raise FormatError(f"{path} is empty: expected a line for each patch or pair.")

@@ -97,7 +97,11 @@ def read(data: bytes, source: str) -> Any:
         _check_memo(data)
         found = _Unpickler(BytesIO(data), encoding="bytes").load()
     except _Refused as error:
-        raise FormatError(f"{source}: expected a pickle of plain data, got {error}; nothing of it was run.") from None
+        raise FormatError(
+            f"{source}: expected a pickle of plain data, got {error}; nothing of it was run.",
+            expected="a pickle of plain data",
+            got=str(error),
+        ) from None
     except Exception:  # damage can show as nearly any of them
         raise FormatError(f"{source} is not a pickle of plain data, or it is damaged.") from None
     if isinstance(found, dict):

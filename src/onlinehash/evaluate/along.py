@@ -168,7 +168,7 @@ def _counters(learner: Learner) -> list[float]:
 def _arrays(stream: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(stream) not in (3, 4):
         raise InvalidInput(
-            f"expected a tuple of three arrays (A, B, similar) as stream, or of four with weight, got {len(stream)}."
+            expected="a tuple of three arrays (A, B, similar) as stream, or of four with weight", got=f"{len(stream)}"
         )
     A, B, similar, weight = (*stream, None)[:4]
     checks.same_length("B", len(B), len(A), "A")
@@ -195,7 +195,7 @@ def _learn_one_by_one(learner: Learner, stream: Iterable[Any], every: int) -> It
             n_values = 0
         if n_values not in (3, 4):
             raise InvalidInput(
-                f"expected (a, b, similar) or (a, b, similar, weight) from the stream, got {type(pair).__name__}."
+                expected="(a, b, similar) or (a, b, similar, weight) from the stream", got=type(pair).__name__
             )
         learner.learn_pair(*pair)
         n += 1

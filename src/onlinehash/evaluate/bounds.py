@@ -150,5 +150,5 @@ def _comparison(ledger: Ledger, U: ArrayLike | None) -> np.ndarray:
     shape = (len(ledger.models), *ledger.models[0].W1.shape)
     matrices = np.asarray(U, dtype=np.float64)
     if matrices.shape not in (shape, shape[1:]) or not np.isfinite(matrices).all():
-        raise InvalidInput(f"expected U with finite values, {shape[1:]} or {shape}, got {matrices.shape}.")
+        raise InvalidInput(expected=f"U with finite values, {shape[1:]} or {shape}", got=f"{matrices.shape}")
     return np.broadcast_to(matrices, shape)

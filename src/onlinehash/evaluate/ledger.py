@@ -135,14 +135,14 @@ def follow(learner: OnlineHashing, A: ArrayLike, B: ArrayLike, similar: ArrayLik
     """
     if not isinstance(learner, OnlineHashing):
         raise InvalidInput(
-            f"expected OnlineHashing or MultiModelOnlineHashing, as the analysis is theirs, got {learner!r}."
+            expected="OnlineHashing or MultiModelOnlineHashing, as the analysis is theirs", got=repr(learner)
         )
     if learner.n_rounds != 1:
         raise InvalidParameter(
-            f"expected n_rounds=1, because the analysis knows one round only, got {learner.n_rounds}."
+            expected="n_rounds=1, because the analysis knows one round only", got=f"{learner.n_rounds}"
         )
     if learner.centre == "median":
-        raise InvalidParameter("expected hash functions without thresholds, as in the analysis, got centre='median'.")
+        raise InvalidParameter(expected="hash functions without thresholds, as in the analysis", got="centre='median'")
     recorder = _Recorder(learner)
     for _ in learner.learn_pairs_by(recorder.step, A, B, similar):
         pass  # the recorder has noted what the block did

@@ -75,9 +75,10 @@ def measure_of(name: str) -> Measure:
     match = re.fullmatch(r"(map)(?:@([1-9]\d*)(/found|/all)?)?|(precision|recall)@(r\d+|[1-9]\d*)", str(name))
     if match is None:
         raise InvalidInput(
-            "expected metrics among 'map', 'map@K', 'map@K/found', 'map@K/all', 'precision@K' and 'recall@K' (the K "
+            expected="metrics among 'map', 'map@K', 'map@K/found', 'map@K/all', 'precision@K' and 'recall@K' (the K "
             "nearest, such as 'precision@100'), 'precision@rR' and 'recall@rR' (distance R or less, such as "
-            f"'precision@r2'), got {name!r}."
+            "'precision@r2')",
+            got=repr(name),
         )
     if match[1]:
         return _average_precision(int(match[2]) if match[2] else None, match[3])

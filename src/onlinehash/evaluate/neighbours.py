@@ -112,5 +112,5 @@ def _positions(rows: ArrayLike, n: int, name: str) -> np.ndarray:
     if values.size == 0:
         values = values.astype(np.int64)
     if values.ndim != 1 or values.dtype.kind not in "iu" or not ((values >= 0) & (values < n)).all():
-        raise InvalidInput(f"expected {name} to hold row numbers of X from 0 to {n - 1}, got {checks.shown(rows)}.")
+        raise InvalidInput(expected=f"{name} to hold row numbers of X from 0 to {n - 1}", got=checks.shown(rows))
     return values.astype(np.int64)

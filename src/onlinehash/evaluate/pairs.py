@@ -78,7 +78,7 @@ def pairs(
     distances = pair_distances(model, A, B)
     s = checks.similarities(similar, len(distances)) > 0
     if s.all() or not s.any():
-        raise InvalidInput(f"expected both similar and dissimilar pairs, got {len(s)} of one kind.")
+        raise InvalidInput(expected="both similar and dissimilar pairs", got=f"{len(s)} of one kind")
     encoder = encoder_of(model)
     losses = _losses(distances, s, encoder.n_bits, *_margins(model, similar_radius, dissimilar_ratio))
     fused = distances.min(axis=1) if encoder.fusion == "min" else distances.sum(axis=1)

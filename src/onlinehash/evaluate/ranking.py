@@ -251,4 +251,4 @@ def encoder_of(model: Learner | Encoder) -> Encoder:
         return model.snapshot()
     if isinstance(model, Encoder):
         return model
-    raise InvalidInput(f"expected a learner or an encoder as model, got {type(model).__name__}.")
+    raise InvalidInput(expected="a learner or an encoder as model", got=type(model).__name__)

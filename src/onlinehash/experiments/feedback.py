@@ -100,7 +100,7 @@ class Scene:
 def scene_of(data: SplitData) -> Scene:
     """The same for every seed and method."""
     if data.labels is None or data.query_labels is None:
-        raise InvalidInput("expected labels for the protocol feedback, got a set without.")
+        raise InvalidInput(expected="labels for the protocol feedback", got="a set without")
     base, labels = data.rows[:N_BASE], data.labels[:N_BASE]
     asked = np.flatnonzero(np.isin(data.query_labels, labels))[:N_QUERIES]
     askable = np.flatnonzero(np.bincount(labels)[labels] > 1)

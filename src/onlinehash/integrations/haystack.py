@@ -54,7 +54,7 @@ class OnlineHashDocumentStore:
 
     def __init__(self, path: str | None = None, n_bits: int | None = None, index: VectorIndex | None = None) -> None:
         if index is not None and (path is not None or n_bits is not None):
-            raise InvalidInput("expected an index, or a path and n_bits, got both.")
+            raise InvalidInput(expected="an index, or a path and n_bits", got="both")
         self._parameters = {"path": path, "n_bits": n_bits}
         self._is_given = index is not None
         self._documents = Collection(LiveIndex(path=path, n_bits=n_bits) if index is None else index)

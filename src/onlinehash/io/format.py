@@ -246,7 +246,9 @@ def _flatten(value: object, arrays: dict[str, np.ndarray], name: str) -> Any:
         return {"$float": str(value)}
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise InvalidInput(f"cannot save {name or 'this'}: expected numbers, text or arrays, got {type(value).__name__}.")
+    raise InvalidInput(
+        where=f"cannot save {name or 'this'}", expected="numbers, text or arrays", got=type(value).__name__
+    )
 
 
 def _content(header: State, arrays: dict[str, np.ndarray], path: str | os.PathLike[str]) -> tuple[str, State]:

@@ -110,7 +110,7 @@ def add_up(learners: Sequence[Combined], since: Combined) -> Combined:
 def _one_of(learners: Sequence[Combined], since: Combined | None, combine: str) -> Combined:
     learners = list(learners)
     if not learners:
-        raise InvalidInput("expected at least one learner, got none.")
+        raise InvalidInput(expected="at least one learner", got="none")
     everybody = learners if since is None else [*learners, since]
     for learner in everybody:
         check_can_be_combined(learner)
@@ -127,8 +127,9 @@ def check_can_be_combined(learner: Learner) -> None:
     if type(learner) not in CAN_BE_COMBINED:
         known = " or ".join(cls.__name__ for cls in CAN_BE_COMBINED)
         raise InvalidInput(
-            f"expected learners that can be made one of ({known}), got {type(learner).__name__}; "
-            "teach one such learner all pairs instead."
+            expected=f"learners that can be made one of ({known})",
+            got=type(learner).__name__,
+            hint="teach one such learner all pairs instead",
         )
 
 
@@ -152,7 +153,7 @@ def _check_same_kind(first: Learner, other: Learner) -> None:
     }
     for reason, holds in reasons.items():
         if not holds:
-            raise InvalidInput(f"expected learners {reason}, got others; their bits do not mean the same.")
+            raise InvalidInput(f"the bits of these learners do not mean the same: expected learners {reason}.")
 
 
 def combined(states: Sequence[State], before: State, combine: str) -> State:

@@ -44,7 +44,9 @@ def vectors(table: Table, name: str) -> np.ndarray:
                 )
         values = np.stack(rows)
     if values.ndim != 2:
-        raise InvalidInput(f"{table.source}: expected vectors for {name}, got an array of {values.ndim} dimensions.")
+        raise InvalidInput(
+            where=table.source, expected=f"vectors for {name}", got=f"an array of {values.ndim} dimensions"
+        )
     return _finite(table, values, name)
 
 
@@ -147,7 +149,7 @@ def _storable_label(value: object) -> Any:
 
 def _finite(table: Table, values: np.ndarray, name: str) -> np.ndarray:
     if values.dtype.kind not in "biuf":
-        raise InvalidInput(f"{table.source}: expected numbers for {name}, got {values.dtype}.")
+        raise InvalidInput(where=table.source, expected=f"numbers for {name}", got=f"{values.dtype}")
     finite = np.isfinite(values).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))

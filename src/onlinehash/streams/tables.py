@@ -51,7 +51,7 @@ class Table:
         """The one sentence about columns that are not there."""
         names = list(self.columns)
         got = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
-        return InvalidInput(f"{self.source}: expected {expected}, got the columns {got}.")
+        return InvalidInput(where=self.source, expected=expected, got=f"the columns {got}")
 
 
 class FilePosition(NamedTuple):

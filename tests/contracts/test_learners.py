@@ -32,12 +32,12 @@ LONG = {
 
 
 def _case(check: Check, name: str) -> Any:
+    takes_more = r"@given|\b(precisions|learners_at_every_stage)\("
     marks = []
-    if name not in CLOSELY:
-        if check.__name__ in LONG:
-            marks = [pytest.mark.long]
-        elif re.search(r"\b(precisions|learners_at_every_stage)\(", inspect.getsource(check)):
-            marks = [pytest.mark.thorough]
+    if check.__name__ in LONG and name not in CLOSELY:
+        marks = [pytest.mark.long]
+    elif re.search(takes_more, inspect.getsource(check)):
+        marks = [pytest.mark.thorough]
     return pytest.param(check, name, marks=marks, id=f"{check.__name__}-{name}")
 
 

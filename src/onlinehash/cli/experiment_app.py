@@ -58,6 +58,14 @@ def run(
     plans: Plans,
     data: Data = None,
     method: Others = None,
+    reading: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Run the plans under another reading of the paper, or all; plans that it does not change are left out.",
+            show_default=False,
+        ),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small and soon, for a first look.")] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions.", show_default="the plan's")] = None,
     workers: Annotated[
@@ -75,7 +83,9 @@ def run(
     """Run plans; finished runs are not repeated."""
     from onlinehash.cli import experiment
 
-    return experiment.run(plans, data or [], method or [], quick, seeds, workers, again or [], results, as_json)
+    return experiment.run(
+        plans, data or [], method or [], reading or [], quick, seeds, workers, again or [], results, as_json
+    )
 
 
 @app.command(cls=RepeatedArgument)

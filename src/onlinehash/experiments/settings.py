@@ -38,11 +38,11 @@ class Setting:
         text = json.dumps([EDITION, asdict(self)], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def learner(self) -> Any:
-        """A new learner of this setting, which has seen nothing."""
+    def learner(self, **chosen: Any) -> Any:
+        """A new learner of this setting, which has seen nothing; with parameters that were chosen besides."""
         from onlinehash.features import RbfAnchors
 
-        parameters = dict(self.parameters)
+        parameters = {**self.parameters, **chosen}
         if parameters.get("features") is not None:
             parameters["features"] = RbfAnchors(**parameters["features"])
         return methods.find(self.method)(n_bits=self.n_bits, random_state=self.seed, **parameters)

@@ -220,10 +220,9 @@ def collect(chosen: Sequence[Plan], store: Store, others: Sequence[str] = ()) ->
     every = [dataclasses.replace(plan, seeds=n_seeds) for plan in chosen]
     found = []
     for plan in every:
-        ours = (
-            () if plan.reading is OURS else {c.setting.name for c in planning.cells(plan.under(OURS), ordered, others)}
-        )
-        found.append((plan, rows_to_speak_of(planning.cells(plan, ordered, others), store, ours)))
+        cells = planning.cells(plan, ordered, others)
+        of_ours = () if plan.reading is OURS else planning.cells(plan.under(OURS), ordered, others)
+        found.append((plan, rows_to_speak_of(cells, store, {cell.setting.name for cell in of_ours})))
     return [(plan, rows) for plan, rows in found if len(rows)]
 
 

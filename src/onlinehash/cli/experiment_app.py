@@ -62,7 +62,7 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Run the plans under another reading of the paper, or all; plans that it does not change are left out.",
+            help="Another reading of the paper under which to run them, or all of these.",
             show_default=False,
         ),
     ] = None,
@@ -83,9 +83,8 @@ def run(
     """Run plans; finished runs are not repeated."""
     from onlinehash.cli import experiment
 
-    return experiment.run(
-        plans, data or [], method or [], reading or [], quick, seeds, workers, again or [], results, as_json
-    )
+    others, readings = method or [], reading or []
+    return experiment.run(plans, data or [], others, readings, quick, seeds, workers, again or [], results, as_json)
 
 
 @app.command(cls=RepeatedArgument)

@@ -63,8 +63,9 @@ def measure(setting: Setting, data: SplitData) -> Result:
 
 
 def choose(setting: Setting, data: SplitData) -> dict[str, Any]:
-    """The values of parameters that pairs held out speak for: of those with the largest area under the ROC curve of code
-    distances, the first. Pairs to learn from and pairs to judge by are drawn apart from those of the run.
+    """The values of parameters that pairs held out speak for, by the area under the ROC curve of code distances.
+
+    Pairs to learn from and pairs to judge by are drawn apart from those of the run.
     """
     chosen: dict[str, Any] = {}
     for name, values in setting.conditions.get("choose", {}).items():

@@ -100,8 +100,8 @@ def _map(claims: Sequence[Judged], others: Sequence[ReadOtherwise], figures: str
         return
     turning = sum(bool(claims_map.turned(claim, others)) for claim in claims)
     yield f"![Verdict on each claim, by reading; the table below says the same]({figures}/{claims_map.NAME}.svg)\n"
-    yield f"{turning} of {len(claims)} verdicts turn under one of these readings (in bold). ✓ confirmed, ◐ in part, ✗ not"
-    yield "confirmed, – not tested; nothing where a reading does not touch a claim.\n"
+    yield f"{turning} of {len(claims)} verdicts turn under one of these readings (in bold). ✓ confirmed, ◐ in part,"
+    yield "✗ not confirmed, – not tested; nothing where a reading does not touch a claim.\n"
     head, *lines = claims_map.as_lines(claims, others)
     yield _line(head)
     yield _line(["---"] * len(head))

@@ -48,10 +48,10 @@ class SplitData:
         order = np.random.default_rng(0).permutation(len(data.X))
         n_queries = max(len(order) * split[1] // sum(split), min(LEAST_QUERIES, len(order) // LEAST_SHARE))
         asked, learned = order[:n_queries], order[n_queries:]
-        rows, queries = data.X[learned], data.X[asked]
+        rows, queries = np.asarray(data.X[learned]), np.asarray(data.X[asked])
         mean = rows[:ROWS_OF_MEAN].mean(axis=0)
         unit = unit_rows(rows - mean), unit_rows(queries - mean)
-        self._scaled = (lambda X: X) if vectors == "raw" else unit_rows
+        self._scaled = np.asarray if vectors == "raw" else unit_rows
         as_they_came = np.asarray(rows, np.float32), np.asarray(queries, np.float32)
         self.rows, self.queries = as_they_came if vectors == "raw" else unit
         self._compared, self._compared_queries = unit if neighbours == "prepared" else (rows, queries)
@@ -122,7 +122,7 @@ class SplitData:
         return np.asarray(order[first + rng.integers(0, last - first)])
 
     def distractors(self, n: int) -> np.ndarray:
-        """Rows that belong to nobody: halfway between two random rows of different labels, of unit length as they are."""
+        """Rows that belong to nobody: halfway between two of different labels, and of unit length where these are."""
         rng = np.random.default_rng(1)
         left, right, _ = self.pairs(n, rng, share=0.0)
         return np.asarray(self._scaled((self.rows[left] + self.rows[right]) / 2))

@@ -217,8 +217,8 @@ CLAIMS = (
         "C-preferred",
         "C = 0.1 is preferred on all sets.",
         "Effect of Margin Parameter C",
-        "On a set: no C from 1e-5 to 0.1 is better than 0.1 by more than the 95 % interval over the seeds, nor better by "
-        "more than 5 % where seeds are too few to tell.",
+        "On a set: no C from 1e-5 to 0.1 is better than 0.1 by more than the 95 % interval over the seeds, nor by more "
+        "than 5 % where seeds are too few to tell.",
         ("margin",),
         C_is_preferred,
     ),

@@ -158,8 +158,8 @@ AT_EVERY_LENGTH = (
     "half of these comparisons."
 )
 AT_THE_LONGEST = (
-    "On each set, at the two longest codes: higher by more than the 95 % interval over the seeds; in part where so in at "
-    "least half of these comparisons."
+    "On each set, at the two longest codes: higher by more than the 95 % interval over the seeds; in part where so in "
+    "at least half of these comparisons."
 )
 LEAD_GROWS = (
     "On a set, for each of the others: the lead in mAP at the longest code is above that at the shortest by more than "
@@ -180,8 +180,9 @@ CLAIMS = (
         "ranks",
         "Above 32 bits MMOH is the best of the online methods and OH the second, but on Photo Tourism.",
         "Comparison with Related Online Methods, mAP",
-        "On each of the other sets, at every length above 32 bits: MMOH is higher than all others, and OH than all but MMOH, which "
-        "is higher; in part where at least half of these hold. Among LEGO, MLH, SSBC, OSH, AdaptHash, OH and MMOH.",
+        "On each of the other sets, at every length above 32 bits: MMOH is higher than all others, and OH than all but "
+        "MMOH, which is higher; in part where at least half of these hold. Among LEGO, MLH, SSBC, OSH, AdaptHash, OH "
+        "and MMOH.",
         ("online",),
         first_and_second,
     ),

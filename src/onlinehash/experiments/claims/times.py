@@ -234,8 +234,8 @@ CLAIMS = (
         "time-ssbc",
         "SSBC takes longer than any other method.",
         TIME,
-        "At every length, it takes longer than each of the others, by more than the 95 % interval over the runs; in part "
-        "where so in at least half of these comparisons. SSBC is our reconstruction of its paper.",
+        "At every length, it takes longer than each of the others, by more than the 95 % interval over the runs; in "
+        "part where so in at least half of these comparisons. SSBC is our reconstruction of its paper.",
         ("time-apart", "time-bits"),
         ssbc_takes_longest,
     ),

@@ -568,7 +568,7 @@ def test_another_set_will_do_for_times():
     elsewhere = Rows(Row(replace(row.cell, set=named_sets("cifar10")[0]), row.result) for row in rows)
     assert verdict("time-mmoh-mlh", elsewhere).verdict == CONFIRMED
     both = Rows([*elsewhere.of(line="MLH"), *rows])
-    assert verdict("time-pair", both).verdict == CONFIRMED
+    assert verdict("time-mmoh-mlh", both).verdict == CONFIRMED
 
 
 @pytest.mark.parametrize(

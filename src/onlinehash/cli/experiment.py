@@ -221,7 +221,7 @@ def collect(chosen: Sequence[Plan], store: Store, others: Sequence[str] = ()) ->
     found = []
     for plan in every:
         cells = planning.cells(plan, ordered, others)
-        of_ours = () if plan.reading is OURS else planning.cells(plan.under(OURS), ordered, others)
+        of_ours = () if not plan.reading.name else planning.cells(plan.under(OURS), ordered, others)
         found.append((plan, rows_to_speak_of(cells, store, {cell.setting.name for cell in of_ours})))
     return [(plan, rows) for plan, rows in found if len(rows)]
 

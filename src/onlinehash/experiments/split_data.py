@@ -48,7 +48,8 @@ class SplitData:
         order = np.random.default_rng(0).permutation(len(data.X))
         n_queries = max(len(order) * split[1] // sum(split), min(LEAST_QUERIES, len(order) // LEAST_SHARE))
         asked, learned = order[:n_queries], order[n_queries:]
-        rows, queries = np.asarray(data.X[learned]), np.asarray(data.X[asked])
+        rows: np.ndarray = data.X[learned]
+        queries: np.ndarray = data.X[asked]
         mean = rows[:ROWS_OF_MEAN].mean(axis=0)
         unit = unit_rows(rows - mean), unit_rows(queries - mean)
         self._scaled = np.asarray if vectors == "raw" else unit_rows

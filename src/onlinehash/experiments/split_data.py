@@ -52,9 +52,10 @@ class SplitData:
         queries: np.ndarray = data.X[asked]
         mean = rows[:ROWS_OF_MEAN].mean(axis=0)
         unit = unit_rows(rows - mean), unit_rows(queries - mean)
-        self._scaled = np.asarray if vectors == "raw" else unit_rows
-        as_they_came = np.asarray(rows, np.float32), np.asarray(queries, np.float32)
-        self.rows, self.queries = as_they_came if vectors == "raw" else unit
+        self.rows, self.queries = unit
+        if vectors == "raw":
+            self.rows, self.queries = np.asarray(rows, np.float32), np.asarray(queries, np.float32)
+        self._is_unit = vectors == "unit"
         self._compared, self._compared_queries = unit if neighbours == "prepared" else (rows, queries)
         self.labels = self.query_labels = None
         if truth == "labels":
@@ -126,7 +127,8 @@ class SplitData:
         """Rows that belong to nobody: halfway between two of different labels, and of unit length where these are."""
         rng = np.random.default_rng(1)
         left, right, _ = self.pairs(n, rng, share=0.0)
-        return np.asarray(self._scaled((self.rows[left] + self.rows[right]) / 2))
+        halfway = (self.rows[left] + self.rows[right]) / 2
+        return unit_rows(halfway) if self._is_unit else np.asarray(halfway)
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:

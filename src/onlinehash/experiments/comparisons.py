@@ -40,7 +40,7 @@ class Comparison:
 
 
 def rival(plan: Plan, rows: Rows) -> str:
-    """With whom the others are compared: the plan's rival, or who comes first."""
+    """The contestant that the others are compared with: the plan's rival, or the first."""
     lines = rows.distinct("line")
     return plan.rival if plan.rival in lines else str(lines[0])
 

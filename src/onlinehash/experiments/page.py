@@ -31,7 +31,7 @@ POINTS_PER_INCH = 72
 
 
 class Claim(Protocol):
-    """What the page tells of a claim of the paper."""
+    """What the page shows of a claim of the paper."""
 
     @property
     def text(self) -> str: ...
@@ -46,7 +46,7 @@ class Claim(Protocol):
 def write_page(
     path: str | os.PathLike[str], plans_and_rows: Sequence[tuple[Plan, Rows]], claims: Sequence[Claim]
 ) -> None:
-    """The page as one HTML file, in the folder of the figures' SVG files, which it takes up."""
+    """Write the page as one HTML file, next to the SVG files of the figures, which it embeds."""
     text = page(plans_and_rows, claims, Path(path).parent)
     with atomic.replacing(path) as file:
         file.write(text.encode())
@@ -71,7 +71,7 @@ def page(plans_and_rows: Sequence[tuple[Plan, Rows]], claims: Sequence[Claim], f
 
 
 def _words(text: str) -> Markup:
-    """With `commands` and lines as such."""
+    """Text as HTML, with `commands` as code and line breaks kept."""
     return Markup(re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text)).replace("\n", "<br>"))
 
 
@@ -106,7 +106,7 @@ def _figure(plan: Plan, rows: Rows, folder: Path) -> Figure:
 
 
 def _description(plan: Plan, rows: Rows) -> str:
-    """For those who do not see the picture."""
+    """The alternative text of a figure."""
     lines, sets = rows.distinct("line"), rows.distinct("data")
     drawing = plan.drawing
     return (
@@ -123,7 +123,7 @@ def _picture(path: Path, text: str) -> Picture:
 
 
 def _commands(plan: Plan, rows: Rows) -> str:
-    """With the sets by their roles."""
+    """The commands that run and draw a plan on the same sets."""
     sources = dict.fromkeys(f"{row.role}={_file(row.cell.set.path)}" for row in rows)
     data = "".join(f" --data {source}" for source in sources)
     quick = " --quick" if plan.is_quick else ""
@@ -131,7 +131,7 @@ def _commands(plan: Plan, rows: Rows) -> str:
 
 
 def _file(path: str) -> str:
-    """Its name, wherever it lies; kept results know the name of a set only, not that of its file."""
+    """The file's name without its folder. Kept results know only the name of a set, not that of its file."""
     name = Path(path).name
     is_told = Path(path).suffix or name in {source.partition("=")[2] for source in EVERYBODYS}
     return name if is_told else f"FILE_OF_{name}"

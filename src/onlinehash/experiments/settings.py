@@ -53,5 +53,5 @@ class Setting:
 
 
 def setting_of(document: Mapping[str, Any]) -> Setting:
-    """What `asdict` made of one."""
+    """The setting that `asdict` turned into this document."""
     return Setting(**document)

@@ -55,5 +55,5 @@ def find_readings(names: Sequence[str]) -> list[Reading]:
     wanted = list(known) if list(names) == ["all"] else list(names)
     for name in wanted:
         if name not in known:
-            raise InvalidInput(f"expected a reading among {', '.join(known)} or all, got {name!r}.")
+            raise InvalidInput(expected=f"a reading among {', '.join(known)} or all", got=repr(name))
     return [known[name] for name in wanted]

@@ -92,8 +92,8 @@ class BatchLearner(LinearLearner):
     def partial_fit(self) -> NoReturn:
         """Refused: a batch method cannot continue learning."""
         raise NotIncremental(
-            f"expected all points at once, because {type(self).__name__} is a batch method; call fit with all of them, "
-            "or take a method that learns online."
+            f"{type(self).__name__} is a batch method and cannot continue learning; call fit with all points, or use a "
+            "method that learns online."
         )
 
 

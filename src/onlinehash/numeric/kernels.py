@@ -28,21 +28,23 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache as once
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numba
 
 import onlinehash
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 config: Any = numba.config  # whose names are made at run time
 
 _setting = threading.Lock()  # of Numba's cache directory, while kernels are defined
 
 
-def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator with the options of Numba's."""
+def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Function]:
+    """A decorator with the options of Numba's. A kernel has the types of the function it was compiled from."""
 
-    def compiled(function: Callable[..., Any]) -> Any:
+    def compiled(function: Function) -> Function:
         # No kernel is handed to C as a pointer, and the wrappers for that are a tenth of the time of compiling.
         kernel: Any = numba.njit(**options | {"no_cfunc_wrapper": True})(function)
         if cache and (folder := cache_folder()):
@@ -55,7 +57,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]
                     )
                 finally:
                     config.CACHE_DIR = chosen
-        return kernel
+        return cast(Function, kernel)
 
     return compiled
 

@@ -41,11 +41,11 @@ class Setting:
         text = json.dumps([EDITION, asdict(self)], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def learner(self) -> Learner:
-        """A new learner of this setting, which has seen nothing."""
+    def learner(self, **chosen: Any) -> Learner:
+        """A new learner of this setting, which has seen nothing; with parameters that were chosen besides."""
         from onlinehash.features import RbfAnchors
 
-        parameters = dict(self.parameters)
+        parameters = {**self.parameters, **chosen}
         if parameters.get("features") is not None:
             parameters["features"] = RbfAnchors(**parameters["features"])
         learner: Learner = methods.find(self.method)(n_bits=self.n_bits, random_state=self.seed, **parameters)

@@ -1045,8 +1045,8 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             return
         self._map = make_map(self.features, self.dtype_, self._seed)
         for event in self._pending.take():
-            a, b = (None if point is None else self._lengths.shortened(point) for point in (event.a, event.b))
-            self._wait(event._replace(a=a, b=b))
+            b = None if event.b is None else self._lengths.shortened(event.b)
+            self._wait(event._replace(a=self._lengths.shortened(event.a), b=b))
 
     def _look_for_outliers(self, rows: np.ndarray) -> None:
         """Warn, once, if the mean is far away from all points: a few far longer ones have moved it there.

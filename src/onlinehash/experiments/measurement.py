@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -100,7 +100,7 @@ class Teacher:
 
     def _teach_all(self, part: Part) -> None:
         known, labels = self.known, part.labels
-        rng = np.random.default_rng([self.learner.random_state, 8])
+        rng = np.random.default_rng([cast(int, self.learner.random_state), 8])  # a plan gives each run a seed
         n_samples = getattr(self.learner, "n_samples", None)
         if labels is not None:
             if n_samples is not None and self._are_similar_rare:

@@ -83,7 +83,7 @@ class Plan:
     def showing(self, measured: str) -> Plan:
         """The same with another thing measured on the y axis, and in tables."""
         if measured not in MEASURED:
-            raise InvalidInput(f"expected something measured among {', '.join(MEASURED)}, got {measured!r}.")
+            raise InvalidInput(expected=f"something measured among {', '.join(MEASURED)}", got=repr(measured))
         return replace(self, drawing=replace(self.drawing, y=measured, y_label=measured))
 
     def made_quick(self) -> Plan:
@@ -122,7 +122,7 @@ def plans(names: Sequence[str]) -> list[Plan]:
     wanted = known if list(names) == ["all"] else list(names)
     for name in wanted:
         if name not in known and not name.endswith(".toml"):
-            raise InvalidInput(f"expected a plan among {', '.join(known)}, all, or a .toml file, got {name!r}.")
+            raise InvalidInput(expected=f"a plan among {', '.join(known)}, all, or a .toml file", got=repr(name))
     return [read_plan(name) for name in wanted]
 
 
@@ -136,7 +136,7 @@ def read_plan(name: str) -> Plan:
     for key in plan.quick:
         if key not in ("bits", "values", "seeds", "contestants", "conditions"):
             raise InvalidInput(
-                f"expected bits, values, seeds, contestants or conditions in [quick] of {what}, got {key!r}."
+                expected=f"bits, values, seeds, contestants or conditions in [quick] of {what}", got=repr(key)
             )
     check(plan, lambda label: set(methods.find(contestant(label).method)().get_params(deep=False)))
     if plan.quick:

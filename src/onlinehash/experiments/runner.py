@@ -176,8 +176,8 @@ def execute(job: Job) -> Result:
         _warm_up(job.setting.method, job.setting.n_bits, job.path)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        protocol = feedback if job.setting.conditions["protocol"] == "feedback" else measurement
-        result = protocol.measure(job.setting, data)
+        is_feedback = job.setting.conditions["protocol"] == "feedback"
+        result = (feedback.measure if is_feedback else measurement.measure)(job.setting, data)
     messages = sorted({str(warning.message) for warning in told})
     return replace(result, facts=result.facts | ({"warnings": messages} if messages else {}))
 

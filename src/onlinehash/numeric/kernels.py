@@ -23,22 +23,24 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache as once
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numba
 
 import onlinehash
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 config: Any = numba.config  # whose names are made at run time
 
 _setting = threading.Lock()  # of Numba's cache directory, while kernels are defined
 
 
-def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """A decorator with the options of Numba's."""
+def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Function]:
+    """A decorator with the options of Numba's. A kernel has the types of the function it was compiled from."""
 
-    def compiled(function: Callable[..., Any]) -> Any:
-        kernel = numba.njit(**options)(function)
+    def compiled(function: Function) -> Function:
+        kernel: Any = numba.njit(**options)(function)
         if cache and (folder := cache_folder()):
             with _setting:  # modules may be imported by several threads at once
                 chosen, config.CACHE_DIR = config.CACHE_DIR, str(folder)  # read by the next line, and never later
@@ -46,7 +48,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable[..., Any]
                     kernel.enable_caching()
                 finally:
                     config.CACHE_DIR = chosen
-        return kernel
+        return cast(Function, kernel)
 
     return compiled
 

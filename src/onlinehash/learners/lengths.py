@@ -60,7 +60,7 @@ class Lengths:
     @property
     def began_too_long(self) -> bool:
         """Whether something was learned from a vector that, as is known now, was too long."""
-        return 0 < MOST * self._values[0] < self._values[1]
+        return bool(0 < MOST * self._values[0] < self._values[1])
 
     def begin_anew(self) -> None:
         """What was learned from the first vectors was forgotten, and the one that was too long is counted."""
@@ -164,7 +164,7 @@ def _enter_length(length: float, first: np.ndarray, values: np.ndarray, counts: 
         _follow(length, values)
     if 0 < MOST * values[0] < length:
         counts[1] += 1
-        return values[0] / length
+        return float(values[0] / length)
     if is_new:
         values[1] = max(values[1], length)
     return 1.0
@@ -180,7 +180,7 @@ def _enter(
         scales[n, 0] = _enter_length(_length(A, n), first, values, counts)
         if scales.shape[1] == 2:
             scales[n, 1] = _enter_length(_length(B, n), first, values, counts)
-    return counts[1] > before
+    return bool(counts[1] > before)
 
 
 @njit(nogil=True, cache=True)

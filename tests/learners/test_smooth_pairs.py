@@ -500,4 +500,4 @@ def test_two_features_duplicates_and_dissimilar_pairs_only(n_points: int, offset
     A, B = points[rng.integers(n_points, size=(2, 600))]
     learner = SmoothPairHashing(64, random_state=0).partial_fit_pairs(A, B, np.zeros(600, np.bool_)).flush()
     shares = learner.transform(points).mean(axis=0)
-    assert ((0 < shares) & (shares < 1)).all()
+    assert ((shares > 0) & (shares < 1)).all()

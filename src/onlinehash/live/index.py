@@ -58,6 +58,7 @@ from onlinehash.live.queries import (
 from onlinehash.live.receipts import MemoryReceipts, Once
 from onlinehash.live.recode import Rehash
 from onlinehash.live.refresher import History, Refresh, Refresher
+from onlinehash.live.settings import check_settings
 from onlinehash.live.sqlite.changes import Difference
 from onlinehash.live.sqlite.receipts import Stored
 from onlinehash.live.sqlite.store import Loaded
@@ -276,6 +277,7 @@ class LiveIndex(LearnerIndex):
         assert self._storage is not None
         loaded = self._storage.store.read()
         contents = self._storage.contents(loaded)
+        check_settings(contents.settings, self._storage.store.path)
         policy = self._policy_for(contents.settings)
         if learner is not None:
             learner.set_state(contents.learner.get_state())

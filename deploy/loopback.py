@@ -65,14 +65,14 @@ class Replica:
         self.begin()
         self.wait()
 
-    def signal(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """Ask it to stop, or kill it."""
+    def ask_to_end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Ask it to stop, or kill it, and return at once."""
         if self._process is not None:
             self._process.send_signal(how)
 
     def end(self, how: signal.Signals = signal.SIGTERM) -> None:
         """Stop it, or kill it, and return when it has ended."""
-        self.signal(how)
+        self.ask_to_end(how)
         if self._process is not None:
             self._process.wait()
             assert self._process.stdout is not None
@@ -157,7 +157,7 @@ def topology(n_replicas: int = 2, n_shards: int = 0, target: str | None = None, 
             stack.callback(replica.end)
             replica.begin()
         stack.callback(
-            lambda: [replica.signal() for replica in replicas]
+            lambda: [replica.ask_to_end() for replica in replicas]
         )  # all at once, before the first is waited for
         for replica in replicas:
             replica.wait()

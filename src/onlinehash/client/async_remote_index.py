@@ -115,6 +115,7 @@ class AsyncRemoteIndex:
     ids_kind = _told(Calls.ids_kind)
     codes = _told(Calls.codes)
     vectors = _told(Calls.vectors)
+    epoch = _told(Calls.epoch)
     encoder = _told(Calls.encoder)
 
     async def __aiter__(self) -> AsyncIterator[Id]:

@@ -218,6 +218,10 @@ class Calls:
     def _page(self, limit: str) -> int:
         return min(PAGE, int(self._session.limits.get(limit, PAGE)))
 
+    def epoch(self) -> Call[int]:
+        """The number of the last change that the service shows."""
+        return (yield from self._session.epoch())
+
     # ------------------------------------------------------------------------------------------------ the model
 
     @property

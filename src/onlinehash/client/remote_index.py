@@ -145,6 +145,11 @@ class RemoteIndex(VectorIndex):
         return self._connection.run(self._calls.vectors())
 
     @property
+    def epoch(self) -> int:
+        """The number of the last change that the service shows."""
+        return self._connection.run(self._calls.epoch())
+
+    @property
     def encoder(self) -> Encoder | None:
         return self._connection.run(self._calls.encoder())
 

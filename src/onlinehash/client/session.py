@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 from onlinehash import checks
 from onlinehash.client import answers
 from onlinehash.client.replicas import Replica, Replicas
-from onlinehash.errors import InvalidInput, OnlineHashError, ServiceUnavailable
+from onlinehash.errors import InvalidInput, NotSupported, OnlineHashError, ServiceUnavailable
 from onlinehash.io import format
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Session:
         self.timeout, self._retries = float(timeout), int(retries)
         self.about: dict[str, Any] = {}
         self._reads_own = bool(read_your_writes)
-        self._lock, self._epoch = threading.Lock(), 0
+        self._lock, self._written = threading.Lock(), 0
 
     @property
     def url(self) -> str:
@@ -130,9 +130,9 @@ class Session:
         return dict(self.about.get("limits", {}))
 
     @property
-    def epoch(self) -> int:
+    def written(self) -> int:
         """The epoch of the last change that was made here; 0 if none, or if the service does not say."""
-        return self._epoch
+        return self._written
 
     # ------------------------------------------------------------------------------------------------ requests
 
@@ -149,6 +149,13 @@ class Session:
         """The bytes of a file."""
         answer = yield from self._read("GET", path, params=query)
         return answer.content
+
+    def epoch(self) -> Call[int]:
+        """The epoch at which the service is."""
+        answer = yield from self._read("GET", "/v1/items", params={"limit": 1})
+        if not answer.epoch:
+            raise NotSupported(f"the service at {self.url} does not name epochs.")
+        return answer.epoch
 
     def ask(self, path: str, body: Mapping[str, object], n_rows: int = 0, binary: bool = False) -> Call[dict[str, Any]]:
         """The response to a request that only reads, with a body of `n_rows` rows; `binary` asks for arrays."""
@@ -168,15 +175,15 @@ class Session:
         content = self._packed(body, n_rows)
         answer = yield from self._send(Request(method, path, headers, content=content, is_change=True, is_long=is_long))
         with self._lock:
-            self._epoch = max(self._epoch, answer.epoch)
+            self._written = max(self._written, answer.epoch)
         return self._document(answer)
 
     def _read(self, method: str, path: str, accepted: str = "application/json", **parts: Any) -> Call[Answer]:
         headers = {"Accept": accepted}
         if parts.get("content") is not None:
             headers["Content-Type"] = MEDIA_TYPE
-        if self._reads_own and self._epoch:
-            headers[AT_LEAST] = str(self._epoch)
+        if self._reads_own and self._written:
+            headers[AT_LEAST] = str(self._written)
         return (yield from self._send(Request(method, path, headers, **parts)))
 
     def in_order(self, call: Call[T]) -> Call[T]:
@@ -223,10 +230,9 @@ class Session:
     def _send(self, request: Request) -> Call[Answer]:
         """The response to a request, from whichever replica gives one; they are asked in turn, in several rounds."""
         deadline = time.monotonic() + self.timeout
-        only: Replica | None = None
         for n_rounds in itertools.count():
             waits = []
-            asked = self._replicas.in_turn() if only is None else [only]
+            asked = self._replicas.in_turn()
             for position, replica in enumerate(asked):
                 outcome = yield self._attempt(request, replica, len(asked) - position, deadline)
                 if isinstance(outcome, Answer) and outcome.status not in TRY_AGAIN:
@@ -236,11 +242,8 @@ class Session:
                 if not isinstance(outcome, Failure) or outcome.is_of_replica:
                     replica.fails(wait)
                 waits.append(wait)
-                if time.monotonic() >= deadline:
+                if time.monotonic() >= deadline or (request.is_change and may_have_arrived and not self._keeps_keys):
                     raise error
-                if request.is_change and may_have_arrived and not self._keys_are_shared:
-                    only = replica  # no other replica knows its key
-                    break
             pause = random.uniform(0.5, 1.0) * min(FIRST_PAUSE * 2**n_rounds, LONGEST_PAUSE)
             pause = max(pause, min(waits))
             if n_rounds >= self._retries or time.monotonic() + pause >= deadline:
@@ -258,16 +261,17 @@ class Session:
         """What failed, the seconds that the replica wants to be left alone, and whether a change may have been made."""
         if isinstance(outcome, Answer):
             error = answers.error_of(outcome.status, outcome.content, replica.url)
-            return error, answers.seconds_to_wait(outcome.headers.get("Retry-After")), outcome.status == 502
+            is_unsure = outcome.status == 502 or answers.name_of(outcome.content) == ServiceUnavailable.__name__
+            return error, answers.seconds_to_wait(outcome.headers.get("Retry-After")), is_unsure
         assert isinstance(outcome, Failure)
         problem = outcome.problem or f"no answer within {self.timeout:g} seconds"
         message = f"the service at {self.url} gave {problem}; start it, or check the URL."
         return ServiceUnavailable(message), 0.0, outcome.may_have_arrived
 
     @property
-    def _keys_are_shared(self) -> bool:
-        """Whether the key of a change is stored with the index, where every replica finds it."""
-        return bool(self.about.get("receipts", False))
+    def _keeps_keys(self) -> bool:
+        """Whether the key of a change is stored with the index, so that every replica knows it, even after a crash."""
+        return bool(self.about.get("receipts", True))
 
     # ------------------------------------------------------------------------------------------------ answers
 

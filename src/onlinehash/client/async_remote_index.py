@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
-from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from onlinehash import checks
-from onlinehash.client.calls import Calls
+from onlinehash.client.calls import Calls, look_alike
 from onlinehash.client.connection import AsyncConnection
 from onlinehash.client.session import Call, Session
-from onlinehash.index.api import Id, Vectors
+from onlinehash.index.api import Id, VectorIndex, Vectors
 from onlinehash.learners.update import Update
 
 #: Seconds between two checks whether a refresh has ended.
@@ -61,8 +61,15 @@ def _run(
     async def method(self: AsyncRemoteIndex, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._connection.run(call(self._calls, *args, **kwargs))
 
-    update_wrapper(method, call)
+    look_alike(method, call)
+    method.__doc__ = call.__doc__ or _summary(call.__name__)
     return method
+
+
+def _summary(name: str) -> str:
+    """What `VectorIndex` says of a name in its first line."""
+    first, _, _ = str(inspect.getdoc(getattr(VectorIndex, name))).partition("\n")
+    return f"{first} See `VectorIndex.{name}`."
 
 
 class _Told(Generic[T]):
@@ -70,7 +77,9 @@ class _Told(Generic[T]):
 
     def __init__(self, call: Callable[[Calls], Call[Any]], part: Callable[[Any], T] = lambda whole: whole) -> None:
         self._call, self._part = call, part
-        self.__doc__ = call.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.__doc__ = self._call.__doc__ or _summary(name)
 
     @overload
     def __get__(self, index: None, owner: type) -> Self: ...

@@ -6,6 +6,8 @@ awaits it. `VectorIndex` documents what the calls do.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -35,6 +37,14 @@ ATTEMPTS = 8
 PAGE = 10_000
 
 T = TypeVar("T")
+
+
+def look_alike(method: Callable[..., object], call: Callable[..., Call[Any]]) -> None:
+    """Give a method that runs a call its name, its parameters and the result in place of the generator."""
+    functools.update_wrapper(method, call)
+    signature = inspect.signature(call)
+    returned = str(signature.return_annotation).removeprefix("Call[").removesuffix("]")
+    method.__signature__ = signature.replace(return_annotation=returned)  # type: ignore[attr-defined]
 
 
 class RemoteVersion(NamedTuple):

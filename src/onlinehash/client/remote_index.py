@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import update_wrapper
 from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar
 
 from numpy.typing import NDArray
 
-from onlinehash.client.calls import Calls, RemoteVersion
+from onlinehash.client.calls import Calls, RemoteVersion, look_alike
 from onlinehash.client.connection import Connection
 from onlinehash.client.session import Call, Session
 from onlinehash.codes import Codes
@@ -63,7 +62,7 @@ def _run(call: Callable[Concatenate[Calls, P], Call[T]]) -> Callable[Concatenate
     def method(self: RemoteIndex, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._connection.run(call(self._calls, *args, **kwargs))
 
-    update_wrapper(method, call)
+    look_alike(method, call)
     return method
 
 

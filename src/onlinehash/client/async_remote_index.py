@@ -125,6 +125,8 @@ class AsyncRemoteIndex:
     codes = _told(Calls.codes)
     vectors = _told(Calls.vectors)
     epoch = _told(Calls.epoch)
+    head_epoch = _told(Calls.epoch)
+    lag = _told(Calls.lag)
     encoder = _told(Calls.encoder)
 
     async def __aiter__(self) -> AsyncIterator[Id]:

@@ -232,6 +232,11 @@ class Calls:
         """The number of the last change that the service shows."""
         return (yield from self._session.epoch())
 
+    def lag(self) -> Call[float]:
+        """How many seconds the replica that answers is behind."""
+        stats = yield from self._stats()
+        return float(stats["lag_seconds"])
+
     # ------------------------------------------------------------------------------------------------ the model
 
     @property

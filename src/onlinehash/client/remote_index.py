@@ -149,6 +149,11 @@ class RemoteIndex(VectorIndex):
         return self._connection.run(self._calls.epoch())
 
     @property
+    def lag(self) -> float:
+        """How many seconds the replica that answers is behind."""
+        return self._connection.run(self._calls.lag())
+
+    @property
     def encoder(self) -> Encoder | None:
         return self._connection.run(self._calls.encoder())
 

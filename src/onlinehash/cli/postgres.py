@@ -23,7 +23,7 @@ def create(address: str, model: str | None, schema: str, shards: list[str], role
     """A new index, with the learner of a file or the recommended one."""
     learner = None if model is None else onlinehash.load(model)
     if learner is not None and not isinstance(learner, Learner):
-        raise InvalidInput(f"expected a learner in {model}, got {type(learner).__name__}.")
+        raise InvalidInput(expected=f"a learner in {model}", got=type(learner).__name__)
     PostgresIndex.create(address, learner, schema=schema, shards=shards, role=role, search=search).close()
 
 

@@ -251,9 +251,10 @@ class Calls:
 
     def encoder(self) -> Call[Encoder | None]:
         try:
-            return (yield from self._download("encoder"))
+            encoder: Encoder = yield from self._download("encoder")
         except NotReady:
             return None
+        return encoder
 
     def newest(self) -> Call[Encoder]:
         learner: Learner = yield from self._download("learner")

@@ -292,6 +292,7 @@ class Service:
             "teacher": self.teacher is not None,
             "compare": [] if self.comparison is None else list(self.comparison.names),
             "read_only": self.read_only,
+            "receipts": self.index.supports(Capability.RECEIPTS),  # so any replica knows the key of a change
             "limits": dataclasses.asdict(self.limits),
         }
 

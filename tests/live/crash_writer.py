@@ -223,6 +223,7 @@ def main() -> None:
     """Fork a writer for each line that is read."""
     segments.BLOCK_ROWS = 100
     storage.LEAST_LOG = 1 << 14
+    storage.PART_BYTES = 512
     warm_up()
     print("ready", flush=True)
     for line in sys.stdin:

@@ -217,8 +217,11 @@ class PostgresBackend(Backend):
     # ------------------------------------------------------------------------------------------------ searching
 
     def nearest(self, code: np.ndarray, k: int, epoch: int) -> list[Found]:
+        return self.nearest_all(code[None], k, epoch)[0]
+
+    def nearest_all(self, codes: np.ndarray, k: int, epoch: int) -> list[list[Found]]:
         with self._reading() as connection:
-            return self._searching.nearest(connection, code, k, epoch)
+            return self._searching.nearest_all(connection, codes, k, epoch)
 
     def within(self, code: np.ndarray, radius: int, epoch: int) -> list[Found]:
         with self._reading() as connection:

@@ -97,6 +97,8 @@ class Searching:
             return self._scanned(connection, {number: codes[number] for number in keys}, epoch, k, keys=keys)
 
         steps = self._steps(connection, codes, epoch)
+        if all(one.is_hopeless(k) for one in steps):
+            return [None] * len(steps)
         with planned(connection, _LOOK_UPS | self._elsewhere):
             return multi_index.nearest_all(steps, k, look_up)
 

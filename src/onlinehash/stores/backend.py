@@ -76,6 +76,14 @@ class Rows(NamedTuple):
     codes: np.ndarray  # uint8 (n, n_bytes)
 
 
+class Coded(NamedTuple):
+    """Vectors and codes of items, ordered by place; what a refresh reads of all items."""
+
+    places: np.ndarray  # int64
+    vectors: bytes  # of all items, one after the other
+    codes: np.ndarray  # uint8 (n, n_bytes), of zeros for an item without a code yet
+
+
 class Change(ABC):
     """Inside `Backend.changing`: what one change writes. Nothing of it counts before `put_head`, the last call.
 
@@ -175,6 +183,12 @@ class Backend(ABC):
         Vectors and codes only where asked for (else empty); an item without a code yet has one of zeros.
         """
 
+    def coded(self, epoch: int, first: int, stop: int) -> Coded:
+        """Vectors and codes of the items from a place on, up to another one, which is not among them."""
+        rows = self.rows(epoch, after=first - 1, limit=stop - first, vectors=True, codes=True)
+        n = int(np.searchsorted(rows.places, stop))  # there may be places without an item
+        return Coded(rows.places[:n], b"".join(rows.vectors[:n]), rows.codes[:n])
+
     @abstractmethod
     def vectors(self, epoch: int, places: np.ndarray, size: int) -> dict[int, bytes]:
         """The vectors of the items at different places, each of so many bytes."""
@@ -182,6 +196,10 @@ class Backend(ABC):
     @abstractmethod
     def nearest(self, code: np.ndarray, k: int, epoch: int) -> list[Found]:
         """The k nearest items of a code (uint8 (n_bytes,)), in the order of (distance, place)."""
+
+    def nearest_all(self, codes: np.ndarray, k: int, epoch: int) -> list[list[Found]]:
+        """The k nearest items of each code, uint8 (n, n_bytes)."""
+        return [self.nearest(code, k, epoch) for code in codes]
 
     @abstractmethod
     def within(self, code: np.ndarray, radius: int, epoch: int) -> list[Found]:

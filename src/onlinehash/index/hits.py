@@ -27,6 +27,8 @@ class Hits:
     payloads : list of dict or None, optional
         A payload, or None, for each hit, if the search was called with `payloads=True`; for several queries a list of
         such lists.
+    epoch : int, optional
+        The epoch of the index that these hits are of, where the index is in a database; see `VectorIndex.epoch`.
 
     Examples
     --------
@@ -44,6 +46,7 @@ class Hits:
     ids: NDArray[Any]
     distances: NDArray[Any]
     payloads: list[Any] | None = field(default=None, kw_only=True)
+    epoch: int | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.ids)

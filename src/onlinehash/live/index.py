@@ -548,9 +548,7 @@ class LiveIndex(LearnerIndex):
         receipts.checked(key, digest)
         self._check_open(writing=True)
         if self._stored_receipt(key) is not None:
-            raise InvalidInput(
-                f"the change with key {checks.shown(key)} was made already; receipt(key) has its outcome."
-            )
+            raise receipts.made_already(key)
         with self._attachments.announced(Once(self._receipts, key, digest)):
             yield
 

@@ -43,6 +43,7 @@ class Capability(StrEnum):
     """What an index may or may not be able to do; `index.supports(capability)` tells."""
 
     BACKUP = "backup"  #: `backup` writes a copy to a folder.
+    GROUP_COMMIT = "group_commit"  #: `group_commit`: several changes in one transaction.
     LEARNER = "learner"  #: `learner`, `policy` and what policies look at are objects of this process.
     POSITIONS = "positions"  #: `positions`, `reached`, `put_position`: how far sources were read.
     RECEIPTS = "receipts"  #: `once`, `receipt`: a change that is tried again is made once.
@@ -1069,6 +1070,33 @@ class VectorIndex(ABC):
         array(['e'], dtype=object)
         """
         raise self._unsupported(Capability.RECEIPTS)
+
+    def group_commit(self) -> AbstractContextManager[None]:
+        """Write the additions and lessons of this thread inside in one transaction, which costs little more than one.
+
+        They are checked and learned one after the other, as if each were committed by itself; one that is refused is
+        left out. Nobody else sees any of them before the block ends, and if it ends with an error, none is made. The
+        policy is asked once, afterwards. Updates, removals and refreshes are refused inside.
+
+        Returns
+        -------
+        context manager
+
+        Raises
+        ------
+        InvalidInput
+            For an index in memory, which has nothing to commit.
+
+        Examples
+        --------
+        >>> with LiveIndex(n_bits=16, path="group") as kept:
+        ...     with kept.group_commit():
+        ...         for row in X:
+        ...             _ = kept.add(None, [row])
+        ...     print(len(kept))
+        6
+        """
+        raise self._unsupported(Capability.GROUP_COMMIT)
 
     def receipt(self, key: str) -> Receipt | None:
         """Return what came of the change that was made `once` with this key.

@@ -26,6 +26,7 @@ from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import policies, receipts
 from onlinehash.live.attachments import Attachment, Attachments
+from onlinehash.live.group import LiveGroup
 from onlinehash.live.interrupts import uninterrupted
 from onlinehash.live.learner_index import LearnerIndex
 from onlinehash.live.payloads import Payloads
@@ -124,10 +125,12 @@ class LiveIndex(LearnerIndex):
     #   _history      the encoders that are kept, and totals over all refreshes
     #   _refresher    when to refresh, and the job in the background
     #   _attachments  what threads want to have stored with their next change: receipts and positions
+    #   _group        what a thread does inside `group_commit`
 
     capabilities = frozenset(Capability)
 
     _storage: Storage | None
+    _group: LiveGroup | None
 
     # ------------------------------------------------------------------------------------------------ opening
 
@@ -232,6 +235,7 @@ class LiveIndex(LearnerIndex):
         self._closed, self._teacher = False, 0
         self._broken, self._is_searchable = False, True  # after a change that could not be undone yet
         self._refresher, self._attachments = Refresher(self._lock), Attachments()
+        self._group = None
         self._receipts, self._positions = MemoryReceipts(), dict[str, str]()  # where there is no store
 
     def _open(
@@ -511,10 +515,14 @@ class LiveIndex(LearnerIndex):
     # ------------------------------------------------------------------------------------------------ transactions
 
     @contextmanager
-    def _transaction(self) -> Iterator[LiveTransaction]:
+    def _transaction(self) -> Iterator[LiveTransaction | LiveGroup]:
         """One change at a time, whole or not at all; afterwards the policy is asked."""
         with self._lock:
             self._check_open(writing=True)
+            if self._group is not None:
+                with self._group.change(self._attachments.of_this_thread()) as part:
+                    yield part
+                return
             with uninterrupted(), self._teaching():
                 attachment, pairs = self._attachments.of_this_thread(), self._refresher.pairs
                 change = LiveTransaction(self._learner, pairs, attachment, self._table, self._storage)
@@ -530,6 +538,35 @@ class LiveIndex(LearnerIndex):
                     raise
                 change.finish()
             self._refresher.items_changed(change.n_changed)
+            self._follow()
+
+    def supports(self, capability: Capability | str) -> bool:
+        needs_storage = capability == Capability.GROUP_COMMIT
+        return super().supports(capability) and not (needs_storage and self._storage is None)
+
+    @contextmanager
+    def group_commit(self) -> Iterator[None]:
+        if self._storage is None:
+            raise InvalidInput("an index in memory commits nothing, so there is nothing to gain by group_commit.")
+        with self._lock:
+            self._check_open(writing=True)
+            self._check_no_group("group_commit")
+            self._attachments.check_none("group_commit")
+            group = LiveGroup(self._learner, self._refresher.pairs, self._table, self._storage)
+            with self._teaching():
+                self._group = group
+                try:
+                    yield
+                    with uninterrupted():
+                        group.commit()
+                except BaseException as error:
+                    self._group = None
+                    if group.is_begun:
+                        self._recover(is_searchable=not group.is_written or isinstance(error, StorageError))
+                    raise
+                finally:
+                    self._group = None
+            self._refresher.items_changed(group.n_added)
             self._follow()
 
     def _recover(self, is_searchable: bool = False) -> None:
@@ -560,7 +597,10 @@ class LiveIndex(LearnerIndex):
         return Receipt(stored[0], receipts.outcome_of(stored[1], f"receipt {checks.shown(key)}"))
 
     def _stored_receipt(self, key: str) -> Stored | None:
-        return self._receipts.get(key) if self._storage is None else self._storage.store.receipt(key)
+        if self._storage is None:
+            return self._receipts.get(key)
+        group = self._group if self.is_learning else None
+        return (group and group.receipt(key)) or self._storage.store.receipt(key)
 
     @property
     def positions(self) -> dict[str, Any]:
@@ -579,6 +619,7 @@ class LiveIndex(LearnerIndex):
     # ------------------------------------------------------------------------------------------------ refreshing
 
     def cancel(self) -> None:
+        self._check_no_group("cancel")
         self._refresher.stop()
 
     def _before_reading(self) -> None:
@@ -595,7 +636,8 @@ class LiveIndex(LearnerIndex):
 
     def _follow(self) -> None:
         """Refresh if the policy says so."""
-        if not (self._history.paused or self._closed or self._is_read_only or self._broken):
+        is_held = self._group is not None  # the policy is asked when the group is on the disk
+        if not (self._history.paused or self._closed or self._is_read_only or self._broken or is_held):
             self._refresher.attempt(self.policy, lambda: self._refresher.begin_if_due(self, self._begin))
 
     def _begin(self, version: Version, wait: bool, *, pause: bool = False, by_policy: bool = False) -> Refresh | None:
@@ -674,6 +716,7 @@ class LiveIndex(LearnerIndex):
         with self._lock:
             if self._storage is None:
                 raise InvalidInput("an index in memory cannot be reloaded.")
+            self._check_no_group("reload")
             if self._broken:
                 self._recover()
                 return True
@@ -741,6 +784,7 @@ class LiveIndex(LearnerIndex):
         store.backup(path)
 
     def close(self) -> None:
+        self._check_no_group("close")
         with self._refresher.alone():
             if self._storage is not None and not self._closed:
                 with self._teaching():

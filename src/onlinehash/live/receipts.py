@@ -58,16 +58,21 @@ class Once(Attachment):
 
     def __init__(self, receipts: MemoryReceipts, key: str, digest: str) -> None:
         super().__init__(f"once({checks.shown(key)})")
-        self._receipts, self._key, self._digest, self._value = receipts, key, digest, b""
+        self._receipts, self.key, self._digest, self._value = receipts, key, digest, b""
+
+    @property
+    def stored(self) -> Stored:
+        """What is stored under the key, once the change is made."""
+        return self._digest, self._value
 
     def prepare(self, outcome: Any) -> None:
         self._value = bytes_of(outcome)
 
     def write(self, store: Any) -> None:
-        store.put_receipt(self._key, self._digest, self._value)
+        store.put_receipt(self.key, *self.stored)
 
     def keep(self) -> None:
-        self._receipts.put(self._key, self._digest, self._value)
+        self._receipts.put(self.key, *self.stored)
 
 
 def checked(key: Any, digest: Any) -> None:

@@ -212,15 +212,18 @@ class Storage:
 
     # ------------------------------------------------------------------------------------------------ writing
 
-    def learned(self, learner: Learner, event: dict[str, Any]) -> None:
-        """Inside a transaction: what the learner was taught just now."""
-        if wants_checkpoint(event, self.store.log_bytes, self._checkpoint_bytes):
+    def learned(self, learner: Learner, *events: dict[str, Any]) -> None:
+        """Inside a transaction: all that the learner was taught since the last one."""
+        if not events:
+            return
+        if wants_checkpoint(events, self.store.log_bytes, self._checkpoint_bytes):
             blob = read_back(learner)
             self.store.put_learner(blob)
             self._note_checkpoint(learner, blob)
         else:
             learner.check_finite()
-            self.store.log(event)
+            for event in events:
+                self.store.log(event)
 
     def _note_checkpoint(self, learner: Learner, blob: bytes) -> None:
         self._checkpoint_bytes = len(blob) if hasattr(learner, "n_features_in_") else 0
@@ -248,9 +251,9 @@ def read_back(thing: Learner | Encoder) -> bytes:
     return blob
 
 
-def wants_checkpoint(event: dict[str, Any], log_bytes: int, checkpoint_bytes: int) -> bool:
+def wants_checkpoint(events: Iterable[dict[str, Any]], log_bytes: int, checkpoint_bytes: int) -> bool:
     """Whether to write the whole learner instead of logging what it was taught just now."""
-    n_bytes = sum(value.nbytes for value in event.values() if isinstance(value, np.ndarray))
+    n_bytes = sum(value.nbytes for event in events for value in event.values() if isinstance(value, np.ndarray))
     return not checkpoint_bytes or log_bytes + n_bytes > max(LEAST_LOG, checkpoint_bytes)
 
 

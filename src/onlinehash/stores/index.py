@@ -25,6 +25,7 @@ from onlinehash.learners.encoder import Encoder
 from onlinehash.live import filters, policies, receipts
 from onlinehash.live.attachments import Attachments
 from onlinehash.live.filters import Filter
+from onlinehash.live.group import Group
 from onlinehash.live.learner_index import LearnerIndex
 from onlinehash.live.policies import IS_POLICY
 from onlinehash.live.positions import Reached
@@ -41,7 +42,7 @@ from onlinehash.stores.recode import Batch, Task
 from onlinehash.stores.replica import Followed, Ranking, Replica
 from onlinehash.stores.search import Search
 from onlinehash.stores.shared_learner import SharedLearner
-from onlinehash.stores.transaction import Draft, StoreTransaction
+from onlinehash.stores.transaction import Draft, StoreGroup, StoreTransaction
 from onlinehash.stores.vectors import RecentVectors
 
 #: Seconds without progress after which the worker of a refresh is presumed dead.
@@ -89,7 +90,9 @@ class StoreIndex(LearnerIndex):
     #   _refresher    when to refresh, and the job in the background
     #   _attachments  positions of sources that threads want to have stored with their next change
 
-    capabilities = frozenset({Capability.LEARNER, Capability.POSITIONS})
+    capabilities = frozenset({Capability.GROUP_COMMIT, Capability.LEARNER, Capability.POSITIONS})
+
+    _replica: Replica | None
 
     #: To replace a code takes 0.2 to 0.5 ms, however many of its bits changed, so this is cheap for few items only.
     bits_at_once = 2_000
@@ -108,7 +111,7 @@ class StoreIndex(LearnerIndex):
     ) -> None:
         self.background, self._lock = background, threading.RLock()
         self._reader, self._vectors, self._teacher = Reader(backend), RecentVectors(), 0
-        self._replica: Replica | None = None
+        self._group, self._replica = None, None
         try:
             self._check_options(refresh, background)
             self.policy = refresh or self._stored_policy()
@@ -486,19 +489,44 @@ class StoreIndex(LearnerIndex):
     # ------------------------------------------------------------------------------------------------ transactions
 
     @contextmanager
-    def _transaction(self) -> Iterator[StoreTransaction]:
+    def _transaction(self) -> Iterator[StoreTransaction | Group]:
         """One change at a time, whole or not at all; afterwards the policy is asked."""
         with self._lock:
             self._check_open(writing=True)
+            if self._group is not None:
+                with self._group.change(self._attachments.of_this_thread()) as part:
+                    yield part
+                return
             with self._one_change() as draft:
                 shared, pairs, attachment = self._shared, self._refresher.pairs, self._attachments.of_this_thread()
                 change = StoreTransaction(shared.learner, pairs, attachment, self._reader, draft, shared.log)
                 yield change
             if change.attachment is not None:
                 change.attachment.settle(in_memory=False)
-            with self._reader.pinned(draft.after):
-                self._follow()
-            self._clear_away(draft.after.state)
+            self._after_change(draft)
+
+    def _after_change(self, draft: Draft) -> None:
+        """Ask the policy, and clear away."""
+        with self._reader.pinned(draft.after):
+            self._follow()
+        self._clear_away(draft.after.state)
+
+    @contextmanager
+    def group_commit(self) -> Iterator[None]:
+        with self._lock:
+            self._check_open(writing=True)
+            self._check_no_group("group_commit")
+            self._attachments.check_none("group_commit")
+            with self._one_change() as draft:
+                shared, pairs = self._shared, self._refresher.pairs
+                self._group = group = StoreGroup(shared.learner, pairs, self._reader, draft, shared.log)
+                try:
+                    yield
+                    group.commit()
+                finally:
+                    self._group, draft.is_taught = None, group.is_begun
+            if draft.is_put:
+                self._after_change(draft)
 
     @contextmanager
     def _one_change(self) -> Iterator[Draft]:
@@ -561,7 +589,8 @@ class StoreIndex(LearnerIndex):
     def _stored_receipt(self, key: str) -> tuple[str, bytes] | None:
         if not self.supports(Capability.RECEIPTS):
             raise self._unsupported(Capability.RECEIPTS)
-        return self._reader.backend.receipt(key)
+        group = self._group if self.is_learning else None
+        return (group and group.receipt(key)) or self._reader.backend.receipt(key)
 
     @property
     def positions(self) -> dict[str, Any]:
@@ -579,6 +608,7 @@ class StoreIndex(LearnerIndex):
     # ------------------------------------------------------------------------------------------------ refreshing
 
     def cancel(self) -> None:
+        self._check_no_group("cancel")
         self._refresher.stop()
         if not self._reader.closed and self._state.pending is not None:
             with self._lock:
@@ -604,7 +634,7 @@ class StoreIndex(LearnerIndex):
 
     def _follow(self) -> None:
         """Refresh if the policy says so, or if a process died during a refresh."""
-        if not self._reader.closed and (not self.paused or self._state.pending is not None):
+        if self._group is None and not self._reader.closed and (not self.paused or self._state.pending is not None):
             self._refresher.attempt(self.policy, self._begin_if_due)
 
     def _begin_if_due(self) -> None:
@@ -719,6 +749,7 @@ class StoreIndex(LearnerIndex):
     # ------------------------------------------------------------------------------------------------ life
 
     def close(self) -> None:
+        self._check_no_group("close")
         with self._refresher.alone():
             if not self._reader.closed:
                 with self._teaching():

@@ -261,9 +261,7 @@ class NextEra:
 class Draft:
     """The items of a later moment, made from those of an earlier one; if that fails, all must be read again."""
 
-    def __init__(
-        self, before: Followed, later: NextEra, layout: Layout, state: State, encoder: Encoder | None
-    ) -> None:
+    def __init__(self, before: Followed, later: NextEra, layout: Layout, state: State, encoder: Encoder | None) -> None:
         self.view, self.room = before.view.fork(), before.room
         self._era, self._has_recoded = before.moment.epoch // ERA, False
         self._next, self._layout, self._state, self._encoder = later, layout, state, encoder
@@ -405,9 +403,7 @@ class Ranking:
         view, places = self._followed.view, self._followed.places
         distances, positions = view.nearest(self._codes(code), k)
         ids = texts_of(view.items.ids.at(positions[0]))
-        return [
-            Found(*item) for item in zip(distances[0].tolist(), places[positions[0]].tolist(), ids, strict=True)
-        ]
+        return [Found(*item) for item in zip(distances[0].tolist(), places[positions[0]].tolist(), ids, strict=True)]
 
     def _codes(self, code: np.ndarray) -> Codes:
         return Codes.from_rows(code[None], self.layout.n_bits, self.layout.n_models)

@@ -68,6 +68,13 @@ class Loaded(NamedTuple):
     book: Book
 
 
+class Staged(NamedTuple):
+    """What a transaction does to the receipts: the sizes of new ones, and the numbers of those that go."""
+
+    new: dict[str, int]
+    too_old: dict[str, int]
+
+
 class Store:
     """Items, codes, learner and encoders in a folder.
 
@@ -97,7 +104,7 @@ class Store:
         # Also for a store that nobody closed: its process may want to open it again.
         self._let_go = weakref.finalize(self, _let_go, self._connections, lock)
         self._let_go.atexit = False  # the end of the process lets go by itself, and threads may still be at work
-        self._staged: tuple[str, int, list[str]] | None = None  # what a transaction does to the book of receipts
+        self._staged = Staged({}, {})  # what a transaction does to the book of receipts
         self._touched: list[np.ndarray] = []  # the numbers that it changes or removes
         try:
             with translated(self.path):
@@ -393,7 +400,7 @@ class Store:
         else:
             self._settle_book()
         finally:
-            self._writer, self._staged, self._touched = None, None, []
+            self._writer, self._staged, self._touched = None, Staged({}, {}), []
         self._loaded = None
         if self.sync == "full":
             folders.write_commits(self.path, self._state.commit)
@@ -569,19 +576,20 @@ class Store:
     # ------------------------------------------------------------------ receipts
 
     def put_receipt(self, name: str, digest: str, value: bytes) -> None:
-        """A receipt of the changes in this transaction, under a name that has none; too old ones go."""
-        record, ledger = (name.encode(), digest.encode(), value), self._ledger()
-        too_old = self._book.too_old(size(*record))
-        ledger.delete("receipts", too_old.values())
-        ledger.insert("receipts", [(self._book.next_number, *record)])
-        self._staged = name, size(*record), list(too_old)
+        """A receipt of a change in this transaction, under a name that has none; too old ones go."""
+        record, ledger, staged = (name.encode(), digest.encode(), value), self._ledger(), self._staged
+        number = self._book.next_number + len(staged.new)
+        staged.new[name] = size(*record)
+        too_old = self._book.too_old(sum(staged.new.values()), len(staged.new))
+        ledger.delete("receipts", [old for gone, old in too_old.items() if gone not in staged.too_old])
+        ledger.insert("receipts", [(number, *record)])
+        staged.too_old.update(too_old)
 
     def _settle_book(self) -> None:
         """The book follows when the transaction is on the disk."""
-        if self._staged is not None:
-            name, n_bytes, too_old = self._staged
-            for old in too_old:
-                self._book.drop(old)
+        for old in self._staged.too_old:
+            self._book.drop(old)
+        for name, n_bytes in self._staged.new.items():
             self._book.enter(name, n_bytes)
 
     def receipt(self, name: str) -> Stored | None:

@@ -62,7 +62,7 @@ def put_head(connection: Connection, schema: str, before: Head, head: Head, step
 def read(connection: Connection, schema: str, layout: Layout, after: int) -> News:
     """Head and records by one statement, so that they belong together."""
     rows = connection.execute(
-        f'SELECT epoch, NULL::bigint, 0::float8, convert_to(state, \'UTF8\') FROM "{schema}".head UNION ALL '
+        f"SELECT epoch, NULL::bigint, 0::float8, convert_to(state, 'UTF8') FROM \"{schema}\".head UNION ALL "
         "(SELECT epoch, before, extract(epoch FROM clock_timestamp() - written)::float8, value "
         f'FROM "{schema}".deltas WHERE epoch > %s ORDER BY epoch)',
         (after,),
@@ -82,9 +82,7 @@ def stored_codes(connection: Connection, schema: str, layout: Layout, epoch: int
         "string_agg(int4send(octet_length(convert_to(id, 'UTF8'))), '')", "string_agg(convert_to(id, 'UTF8'), '')",
         *groups,
     ]  # fmt: skip
-    statement = (
-        f'SELECT {", ".join(columns)} FROM "{schema}".codes WHERE place >= %s AND place < %s AND died + 0 > %s'
-    )
+    statement = f'SELECT {", ".join(columns)} FROM "{schema}".codes WHERE place >= %s AND place < %s AND died + 0 > %s'
     ((last,),) = connection.execute(f'SELECT max(place) FROM "{schema}".codes').fetchall()
     for first in range(0, -1 if last is None else last + 1, _PLACES):
         row = connection.execute(statement, (first, first + _PLACES, epoch), binary=True).fetchone()

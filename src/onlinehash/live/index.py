@@ -165,6 +165,7 @@ class LiveIndex(LearnerIndex):
             self._storage = Storage.create(path, learner, self._settings(), sync)
             self._table.keep_vectors_in(self._storage.store)
             learner.owned_by(self)
+            self._count_epoch()
 
     @classmethod
     def open(
@@ -235,7 +236,7 @@ class LiveIndex(LearnerIndex):
         self._closed, self._teacher = False, 0
         self._broken, self._is_searchable = False, True  # after a change that could not be undone yet
         self._refresher, self._attachments = Refresher(self._lock), Attachments()
-        self._group = None
+        self._group, self._epoch = None, 0
         self._receipts, self._positions = MemoryReceipts(), dict[str, str]()  # where there is no store
 
     def _open(
@@ -257,6 +258,7 @@ class LiveIndex(LearnerIndex):
             if not read_only and self._settings() != self._storage.store.settings:  # another policy or kind was given
                 with self._storage.store.transaction():
                     self._storage.store.put_settings(self._settings())
+            self._count_epoch()
         except BaseException:
             self._storage.close()
             raise
@@ -296,6 +298,7 @@ class LiveIndex(LearnerIndex):
             self._embedder, self._embedded_by = embeds
             self._refresher.forget_pairs()
             self._begin_history(settings, contents.versions)
+        self._count_epoch()
 
     def _begin_history(self, settings: dict[str, Any], versions: list[Version]) -> None:
         """Restore what is known of refreshes; the counterpart of `_settings`."""
@@ -537,6 +540,7 @@ class LiveIndex(LearnerIndex):
                     self._recover(is_searchable=isinstance(error, StorageError))
                     raise
                 change.finish()
+            self._count_epoch()
             self._refresher.items_changed(change.n_changed)
             self._follow()
 
@@ -566,6 +570,7 @@ class LiveIndex(LearnerIndex):
                     raise
                 finally:
                     self._group = None
+            self._count_epoch()
             self._refresher.items_changed(group.n_added)
             self._follow()
 
@@ -687,6 +692,7 @@ class LiveIndex(LearnerIndex):
                 self._recover()
             raise
         self._table.publish(view, margins)
+        self._count_epoch()
         if attachment is not None:
             attachment.settle(in_memory=storage is None)
 
@@ -767,6 +773,7 @@ class LiveIndex(LearnerIndex):
             self._learner, self.policy = learner, policy
             self._embedder, self._embedded_by = self._embedder_for(settings, VectorKind.of(learner).n_features)
             self._begin_history(settings, versions)
+        self._count_epoch()
 
     # ------------------------------------------------------------------------------------------------ life
 
@@ -791,6 +798,14 @@ class LiveIndex(LearnerIndex):
                     self._learner.owned_by(None)
                 self._storage.close()
             self._closed = True
+
+    def _count_epoch(self) -> None:
+        """A change has just been published: it can be seen from this epoch on."""
+        self._epoch = self._epoch + 1 if self._storage is None else self._storage.store.commit
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
 
     @property
     def path(self) -> Path | None:

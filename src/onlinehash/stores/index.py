@@ -474,11 +474,11 @@ class StoreIndex(LearnerIndex):
 
     @property
     def learner(self) -> Learner:
-        if self._replica is not None:  # others wait for the database here
-            if not self._reader.is_pinned:
+        if not self.is_learning:
+            if self._replica is None:
+                self._catch_up()
+            elif not self._reader.is_pinned:  # without waiting for a change that is going on
                 self._learn_along(self._replica.current.moment)
-        elif not self.is_learning:
-            self._catch_up()
         return self._shared.learner
 
     def _catch_up(self) -> None:

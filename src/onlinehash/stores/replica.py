@@ -158,7 +158,7 @@ class Replica:
         """Publish a later moment; False if its encoder or ids are not what they should be, so that all must be read."""
         try:
             encoder = self._reader.encoder_at(moment)
-            draft = Draft(self._current, self._next, self._backend.layout, moment.state, encoder)
+            draft = Draft(self._current, self._next, self._backend.layout, moment, encoder)
             for delta in deltas:
                 draft.take(delta)
             draft.finish()
@@ -261,10 +261,14 @@ class NextEra:
 class Draft:
     """The items of a later moment, made from those of an earlier one; if that fails, all must be read again."""
 
-    def __init__(self, before: Followed, later: NextEra, layout: Layout, state: State, encoder: Encoder | None) -> None:
+    def __init__(
+        self, before: Followed, later: NextEra, layout: Layout, after: Moment, encoder: Encoder | None
+    ) -> None:
         self.view, self.room = before.view.fork(), before.room
-        self._era, self._has_recoded = before.moment.epoch // ERA, False
-        self._next, self._layout, self._state, self._encoder = later, layout, state, encoder
+        self._next, self._layout, self._state, self._encoder = later, layout, after.state, encoder
+        self._era = before.moment.epoch // ERA
+        # Of several refreshes only the encoder of the last one is known, so that any bit may differ.
+        self._is_one_refresh = after.epoch // ERA - self._era == 1
 
     def take(self, delta: Delta) -> None:
         """One change more."""
@@ -326,9 +330,7 @@ class Draft:
 
     def _recode(self, steps: list[Added]) -> None:
         """Change over to the encoder of a new era."""
-        if self._has_recoded or self._encoder is None:
-            raise Gone  # of two refreshes at once only the second one's encoder is known
-        self._has_recoded = True
+        assert self._encoder is not None  # as a refresh has ended
         if self.view.encoder is None:
             joined = _joined(steps, self._layout.n_bytes)
             self.view, self.room = _index(joined, self._layout, self._state, self._encoder), joined.places
@@ -336,7 +338,9 @@ class Draft:
         rows = self.view.items.all_codes().rows().copy()
         for step in steps:
             rows[np.searchsorted(self.places, step.places)] = step.codes
-        columns = self._encoder.changed_bits(self.view.encoder)
+        columns = np.arange(self._encoder.n_columns)
+        if self._is_one_refresh:
+            columns = self._encoder.changed_bits(self.view.encoder)
         self.view = self.view.recoded(self._codes(rows), self._encoder, columns)
 
     def _codes(self, rows: np.ndarray) -> Codes:

@@ -56,7 +56,7 @@ def check_same(writer: StoreIndex, reader: StoreIndex) -> None:
     reader.reload()
     view: Any = reader.view
     assert (reader.epoch, len(reader), reader.serial) == (writer.epoch, len(writer), writer.serial)
-    encoder = writer.encoder
+    encoder: Any = writer.encoder
     if encoder is None:
         assert (len(view), reader.encoder) == (0, None)
         return

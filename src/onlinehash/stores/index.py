@@ -111,7 +111,7 @@ class StoreIndex(LearnerIndex):
     ) -> None:
         self.background, self._lock = background, threading.RLock()
         self._reader, self._vectors, self._teacher = Reader(backend), RecentVectors(), 0
-        self._group, self._replica = None, None
+        self._group, self._replica, self._is_changing = None, None, False
         try:
             self._check_options(refresh, background)
             self.policy = refresh or self._stored_policy()
@@ -327,7 +327,7 @@ class StoreIndex(LearnerIndex):
 
     def _learn_along(self, moment: Moment) -> None:
         """Learn what others taught, unless a change of this object is about to do that."""
-        if self._shared.is_behind(moment.state) and self._lock.acquire(blocking=False):
+        if self._shared.is_behind(moment.state) and self._lock.acquire(blocking=not self._is_changing):
             try:
                 self._catch_up()
             finally:
@@ -533,7 +533,7 @@ class StoreIndex(LearnerIndex):
         """One change of all processes at a time, whole or not at all: what fails leaves the learner as it is kept."""
         draft: Draft | None = None
         try:
-            with self._reader.backend.changing() as change:
+            with self._marked_as_changing(), self._reader.backend.changing() as change:
                 draft = Draft(self._reader.backend, change)
                 with self._reader.pinned(draft.before, is_changing=True), self._teaching():
                     self._shared.catch_up()
@@ -547,6 +547,15 @@ class StoreIndex(LearnerIndex):
             self._shared.accept(draft.after.state)
             if self._replica is not None:
                 self._replica.advance(draft.before.epoch, draft.after, draft.change.steps)
+
+    @contextmanager
+    def _marked_as_changing(self) -> Iterator[None]:
+        """For those who would wait for the lock only to learn what the change learns anyway."""
+        self._is_changing = True
+        try:
+            yield
+        finally:
+            self._is_changing = False
 
     def _clear_away(self, state: State) -> None:
         """Delete rows that nobody can see any more, once there are many; errors are warnings, not the call's.

@@ -156,10 +156,10 @@ def lag(items: Items, address: str, additions: int, seconds: float) -> dict[str,
     lags = times[shown] - np.array([at for _, at in written])
     span = written[-1][1] - written[0][1]
     rate = additions / CHANGES * len(written) / span
-    p50, p99 = np.quantile(lags, [0.5, 0.99])
+    p50, p99 = (1e3 * np.quantile(lags, [0.5, 0.99])).tolist()
     print(f"{rate:,.0f} additions a second in {len(written) / span:.0f} changes, beside {n_added:,} items: a replica "
-          f"is {1e3 * p50:.1f} ms behind (p50), {1e3 * p99:.1f} ms (p99), {1e3 * lags.max():.1f} ms (most)")  # fmt: skip
-    return {"additions": rate, "p50": p50, "p99": p99, "most": lags.max(), "seconds": took}
+          f"is {p50:.1f} ms behind (p50), {p99:.1f} ms (p99), {1e3 * lags.max():.1f} ms (most)")  # fmt: skip
+    return {"additions": rate, "p50": p50 / 1e3, "p99": p99 / 1e3, "most": lags.max(), "seconds": took}
 
 
 def add(address: str, rows: np.ndarray, additions: int, seconds: float) -> None:

@@ -166,7 +166,9 @@ def test_a_refresh_of_all_kinds_of_targets(stock_home: Home, model: Path, tmp_pa
         assert (index.serial, index.behind.bits) == (found["serial"], 0) == (before + 1, 0)
         assert found["bits_rehashed"] == changed * len(DATA.X) >= found["bits_flipped"] > 0
         assert "serial number" in done("refresh", *where).out
-    with onlinehash.LiveIndex(OnlineHashing(12, burn_in=20, random_state=0), refresh.by_hand(), path=tmp_path / "a") as kept:
+    with onlinehash.LiveIndex(
+        OnlineHashing(12, burn_in=20, random_state=0), refresh.by_hand(), path=tmp_path / "a"
+    ) as kept:
         kept.add(None, DATA.X)
         kept.learn_pairs(DATA.A, DATA.B, DATA.similar)
     assert done("refresh", tmp_path / "a", "--json").document["serial"] == 2

@@ -14,11 +14,15 @@ import pytest
 
 import onlinehash
 from onlinehash import OnlineHashing, PostgresIndex, refresh
+from onlinehash.errors import InvalidInput
 from onlinehash.learners.encoder import Encoder
 from onlinehash.serve import server
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
+from onlinehash.stores.postgres import migration, news, receipts
+from onlinehash.stores.postgres.connections import connect
 from tests.serve.services import SECONDS, post_json, until
+from tests.servers import PostgresServer
 from tests.stores.conftest import Home
 from tests.stores.postgres_worker import vector_of, vectors_of
 from tests.support import thorough
@@ -187,3 +191,50 @@ def test_a_reader_over_a_folder_waits_too(tmp_path: Path, monkeypatch: pytest.Mo
                 assert epoch_of(found) == index.epoch == reader.epoch
             late = post(url, "/v1/search", {"vector": vector_of("x").tolist()}, index.epoch + 1)
             assert (late.status_code, late.json()["error"]) == (503, "Behind")
+
+
+# ------------------------------------------------------------------ tables
+
+
+def test_old_receipts_are_forgotten(stock_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receipts, "MOST", 3)
+    monkeypatch.setattr(receipts, "MOST_BYTES", 4000)
+    make(stock_home)
+    with PostgresIndex.open(stock_home.address, schema=stock_home.schema) as index:
+
+        def kept(*keys: str) -> list[str]:
+            return [key for key in keys if index.receipt(key) is not None]
+
+        keys = ["a\0", "\ud800", "c", "d", "e"]
+        for key in keys:
+            with index.once(key, f"digest of {key}"):
+                index.learn_pairs(vectors_of(["x"]), vectors_of(["y"]), [True])
+        assert kept(*keys) == keys[2:]
+        assert index.receipt("e").digest == "digest of e"
+        with index.once("large", "digest"):
+            index.learn_pairs(vectors_of(FIRST), vectors_of(FIRST[::-1]), [True] * len(FIRST))
+        assert kept(*keys, "large") == ["large"]  # however large it is
+        with pytest.raises(InvalidInput), index.once("refused", "digest"):
+            index.add([FIRST[0]], vectors_of(["x"]))
+        assert kept("refused") == []
+
+
+def test_a_migration_lets_roles_follow_and_old_records_go(
+    stock_home: Home, roles: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = stock_home.schema
+    learner = OnlineHashing(n_bits=24, burn_in=20, random_state=0)
+    PostgresIndex.create(stock_home.address, learner, refresh.by_hand(), role="app", **stock_home.options).close()
+    with connect(stock_home.address) as connection:
+        connection.execute(f"DROP TABLE {schema}.deltas, {schema}.receipts; UPDATE {schema}.about SET format = 2")
+        migration.migrate(stock_home.address, schema)
+        monkeypatch.setattr(news, "KEPT_SECONDS", 0)
+        app = roles.address(user="app", password="hidden")
+        with PostgresIndex.open(app, schema=schema, follow=True) as index:
+            for number in range(news.CHANGES + 10):
+                index.put_position("source", number)
+            with index.once("key", "digest"):
+                index.add(FIRST, vectors_of(FIRST))
+            assert index.search(vectors_of(FIRST[:1])[0], 1).ids.tolist() == FIRST[:1]
+        ((n,),) = connection.execute(f"SELECT count(*) FROM {schema}.deltas").fetchall()
+        assert n < news.CHANGES

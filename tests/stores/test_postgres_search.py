@@ -15,7 +15,7 @@ from onlinehash.stores.backend import Found, Head, Layout
 from onlinehash.stores.postgres import creation, multi_index
 from onlinehash.stores.postgres import search as searches
 from onlinehash.stores.postgres.backend import PostgresBackend
-from onlinehash.stores.postgres.connections import connect
+from onlinehash.stores.postgres.connections import connect, planned
 from tests.servers import PostgresServer
 from tests.stores.codes_of import LAYOUTS, away, clustered, opposite
 from tests.stores.conftest import Home
@@ -171,7 +171,7 @@ def plan(
     settings = searches._LOOK_UPS | (searches._ELSEWHERE if home.shards else {}) | {"plan_cache_mode": reused}
     statement, values = look_ups[0]
     numbered = statement.replace("%s", "${}").format(*range(1, len(values) + 1))
-    with connect(home.address) as connection, searches._set(connection, settings):
+    with connect(home.address) as connection, planned(connection, settings):
         connection.execute(f"PREPARE look_up AS {numbered}")
         given = sql.SQL(", ").join(map(sql.Literal, values))
         lines = connection.execute(sql.SQL("EXPLAIN (VERBOSE) EXECUTE look_up ({})").format(given)).fetchall()

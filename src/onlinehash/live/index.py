@@ -6,7 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -663,18 +663,43 @@ class LiveIndex(LearnerIndex):
         try:
             if not rehash.compute(stop):
                 return False
+            storage, codes = self._storage, rehash.codes
+            is_ahead = storage is not None and storage.is_large(len(codes))
+            if storage is not None and is_ahead:
+                for write in storage.parts_ahead(codes.rows()):
+                    if not self._write_part(table, write, stop):
+                        return False
             with self._lock:
                 if stop() or table is not self._table:  # which was read back from the disk meanwhile
                     return False
                 with uninterrupted():
-                    self._publish(rehash, version, pause, attachment)
+                    self._publish(rehash, version, pause, attachment, is_ahead)
+            if storage is not None and is_ahead:
+                with suppress(StorageError):  # what is left the next refresh takes away
+                    for write in storage.parts_behind():
+                        if not self._write_part(table, write, stop):
+                            break
             return True
         finally:
             with self._lock:
                 table.end()
 
-    def _publish(self, rehash: Rehash, version: Version, pause: bool, attachment: Attachment | None) -> None:
-        """Write the new codes and their encoder in one transaction, then publish them by one assignment."""
+    def _write_part(self, table: ItemTable, write: Callable[[], None], stop: Callable[[], bool]) -> bool:
+        """Write codes that do not count, so that others have to wait for this much only; whether to go on."""
+        with self._lock:
+            if stop() or table is not self._table or self._storage is None or self._closed:
+                return False
+            with uninterrupted(), self._storage.store.transaction():
+                write()
+        return True
+
+    def _publish(
+        self, rehash: Rehash, version: Version, pause: bool, attachment: Attachment | None, is_ahead: bool
+    ) -> None:
+        """Write the new codes and their encoder in one transaction, then publish them by one assignment.
+
+        Codes that were written ahead are only moved to where they count, with those of what came meanwhile.
+        """
         view, margins = rehash.finish(self._table.view)
         before, storage = self._history, self._storage
         self._history = before.after(version, pause, None if self.encoder is None else rehash.work)
@@ -683,7 +708,12 @@ class LiveIndex(LearnerIndex):
         try:
             with nullcontext() if storage is None else storage.store.transaction():
                 if storage is not None:
-                    storage.refreshed(version, view.items.all_codes(), self._settings(), forgotten)
+                    if is_ahead:
+                        storage.store.put_next_codes(rehash.late, view.items.at(rehash.late).rows())
+                        storage.store.move_codes()
+                    else:
+                        storage.store.put_codes(None, view.items.all_codes().rows())
+                    storage.refreshed(version, self._settings(), forgotten)
                 if attachment is not None:
                     attachment.record(None, None if storage is None else storage.store)
         except BaseException as error:

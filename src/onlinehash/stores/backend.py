@@ -95,6 +95,14 @@ class StoredCodes(NamedTuple):
     codes: np.ndarray  # uint8 (n, n_bytes)
 
 
+class Coded(NamedTuple):
+    """Vectors and codes of items, ordered by place; what a refresh reads of all items."""
+
+    places: np.ndarray  # int64
+    vectors: bytes  # of all items, one after the other
+    codes: np.ndarray  # uint8 (n, n_bytes), of zeros for an item without a code yet
+
+
 class Change(ABC):
     """Inside `Backend.changing`: what one change writes. Nothing of it counts before `put_head`, the last call.
 
@@ -203,6 +211,12 @@ class Backend(ABC):
 
         Vectors and codes only where asked for (else empty); an item without a code yet has one of zeros.
         """
+
+    def coded(self, epoch: int, first: int, stop: int) -> Coded:
+        """Vectors and codes of the items from a place on, up to another one, which is not among them."""
+        rows = self.rows(epoch, after=first - 1, limit=stop - first, vectors=True, codes=True)
+        n = int(np.searchsorted(rows.places, stop))  # there may be places without an item
+        return Coded(rows.places[:n], b"".join(rows.vectors[:n]), rows.codes[:n])
 
     @abstractmethod
     def vectors(self, epoch: int, places: np.ndarray, size: int) -> dict[int, bytes]:

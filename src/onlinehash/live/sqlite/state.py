@@ -27,6 +27,7 @@ class State:
     dtype: str = ""  #: of the vectors, empty as long as there were none
     width: int = 0  #: of the vectors
     code_bytes: int = 0  #: of one code, 0 as long as there were none
+    codes_at: int = 0  #: the key of the first codes; others are those of a refresh that is under way or was given up
     log_bytes: int = 0  #: in the learner's log
     noted: int = 0  #: numbers in the table of changes
     forgotten: int = 0  #: the last transaction whose changes are not noted any more
@@ -43,7 +44,8 @@ class State:
 
     def write(self, connection: sqlite3.Connection) -> None:
         """Put it into the database."""
-        value = json.dumps(vars(self)).encode()
+        values = {name: value for name, value in vars(self).items() if name != "codes_at" or value}  # new in format 3
+        value = json.dumps(values).encode()
         total = record_sum("state", STATE_KEY, [value])
         connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", (STATE_KEY, total, value))
 

@@ -45,6 +45,7 @@ from onlinehash.live.sqlite.records import (
 from onlinehash.live.sqlite.row_numbers import RowNumbers
 from onlinehash.live.sqlite.schema import (
     COLUMNS,
+    allow_moved_codes,
     check_tables,
     connect,
     create_tables,
@@ -57,6 +58,9 @@ from onlinehash.live.sqlite.segments import Batch, Reader, Sealing
 from onlinehash.live.sqlite.state import State
 
 SYNCS = ("full", "batch")
+
+#: Codes begin at the key 0 or at this one.
+_APART = 1 << 40
 
 
 class Loaded(NamedTuple):
@@ -523,13 +527,46 @@ class Store:
         ledger, state = self._ledger(), self._state
         if positions is None:
             ledger.clear("codes")
+            state.codes_at = 0
             state.code_bytes = codes.shape[1]
         state.code_bytes = state.code_bytes or codes.shape[1]
         numbers = self.numbers if positions is None else self.numbers[positions]
-        if codes.dtype != np.uint8 or codes.shape != (len(numbers), state.code_bytes):
-            expected = f"uint8 {(len(numbers), state.code_bytes)}"
+        self._write_codes(ledger, state.codes_at, numbers, codes)
+
+    def _write_codes(self, ledger: Ledger, base: int, numbers: np.ndarray, codes: np.ndarray) -> None:
+        if codes.dtype != np.uint8 or codes.shape != (len(numbers), self._state.code_bytes):
+            expected = f"uint8 {(len(numbers), self._state.code_bytes)}"
             raise InvalidInput(expected=f"codes of {expected}", got=f"{codes.dtype} {codes.shape}")
-        write_codes(self._connections.writer, self.path, ledger, numbers, codes)
+        write_codes(self._connections.writer, self.path, ledger, base, numbers, codes)
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of one code, 0 as long as there were none."""
+        return self._state.code_bytes
+
+    def put_next_codes(self, positions: np.ndarray, codes: np.ndarray) -> None:
+        """Codes of some positions that do not count before `move_codes`; of the width of those that do."""
+        self._write_codes(self._ledger(), self._next_codes, self.numbers[positions], codes)
+
+    def move_codes(self) -> None:
+        """Let the next codes count, which must be there for all positions; those before them stay for now."""
+        if not self._state.codes_at:
+            allow_moved_codes(self._connections.writer)
+        self._state.codes_at = self._next_codes
+
+    def drop_next_codes(self, most: int) -> bool:
+        """Delete so many records of codes that do not count; whether any are left."""
+        first = self._next_codes
+        found = self._changing().execute(
+            "SELECT key FROM codes WHERE key >= ? AND key < ? ORDER BY key LIMIT ?", (first, first + _APART, most + 1)
+        )
+        keys = [key for (key,) in found.fetchall()]
+        self._ledger().delete("codes", keys[:most])
+        return len(keys) > most
+
+    @property
+    def _next_codes(self) -> int:
+        return _APART - self._state.codes_at
 
     # ------------------------------------------------------------------ learner and encoders
 

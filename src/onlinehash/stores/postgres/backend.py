@@ -14,10 +14,10 @@ import psycopg
 
 from onlinehash import checks
 from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable
-from onlinehash.stores.backend import Backend, Change, Found, Head, News, Rows, StoredCodes
+from onlinehash.stores.backend import Backend, Change, Coded, Found, Head, News, Rows, StoredCodes
 from onlinehash.stores.postgres import connections, news, pgvector, receipts, rows
 from onlinehash.stores.postgres.change import PostgresChange, ShardedChange
-from onlinehash.stores.postgres.connections import Connection
+from onlinehash.stores.postgres.connections import Connection, planned
 from onlinehash.stores.postgres.errors import told
 from onlinehash.stores.postgres.migration import check_format
 from onlinehash.stores.postgres.schema import MODES, About, read_about
@@ -25,6 +25,8 @@ from onlinehash.stores.postgres.search import Searching
 
 #: Ids or places that one statement asks for.
 _MANY = 10_000
+#: Some rows of many shall be read in their order: who does not know how many there are would read and sort them all.
+_IN_ORDER = {"enable_sort": "off", "enable_bitmapscan": "off", "enable_seqscan": "off"}
 #: How often a change begins anew because another one came to its end just then.
 _TRIES = 5
 
@@ -151,12 +153,43 @@ class PostgresBackend(Backend):
     def _items(
         self, connection: Connection, epoch: int, which: str, value: Any, limit: int | None, vectors: bool
     ) -> list[tuple[Any, ...]]:
-        return connection.execute(
-            f"SELECT place, id, payload{', vector' if vectors else ''} FROM {self._name('items')} "
-            f"WHERE {which} AND {rows.counts()} ORDER BY place LIMIT %s",
-            (value, epoch, epoch, limit),
+        with planned(connection, _IN_ORDER if limit else {}):
+            return connection.execute(
+                f"SELECT place, id, payload{', vector' if vectors else ''} FROM {self._name('items')} "
+                f"WHERE {which} AND {rows.counts()} ORDER BY place LIMIT %s",
+                (value, epoch, epoch, limit),
+                binary=True,
+            ).fetchall()
+
+    def coded(self, epoch: int, first: int, stop: int) -> Coded:
+        """All rows in one value: to read them one by one would take longer than to compute their codes."""
+        groups = " || ".join(f"substr(bit_send(code{group}), 5)" for group in range(len(self.layout.groups)))
+        with self._reading() as connection:
+            places, vectors = self._joined(connection, "items", "vector", epoch, first, stop)
+            coded, codes = self._joined(connection, "codes", groups, epoch, first, stop)
+        made = np.zeros((len(places), self.layout.n_bytes), np.uint8)
+        if len(coded):
+            made[np.searchsorted(places, coded)] = codes
+        return Coded(places, vectors.tobytes(), made)
+
+    def _joined(
+        self, connection: Connection, table: str, value: str, epoch: int, first: int, stop: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Places, ascending, and as many values, which are bytes of one length."""
+        found, joined = connection.execute(
+            f"SELECT string_agg(int8send(place), ''), string_agg({value}, '') FROM {self._name(table)} "
+            f"WHERE place >= %s AND place < %s AND {rows.counts()}",
+            (first, stop, epoch, epoch),
             binary=True,
-        ).fetchall()
+        ).fetchone() or (None, None)
+        places = np.frombuffer(found or b"", ">i8").astype(np.int64)
+        values = (
+            np.frombuffer(joined or b"", np.uint8).reshape(len(places), -1) if found else np.empty((0, 0), np.uint8)
+        )
+        if (places[1:] > places[:-1]).all():
+            return places, values
+        order = np.argsort(places)
+        return places[order], values[order]
 
     def vectors(self, epoch: int, places: np.ndarray, size: int) -> dict[int, bytes]:
         asked = f"SELECT place, vector FROM {self._name('items')} WHERE place = ANY(%s::bigint[]) AND {rows.counts()}"

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from onlinehash.stores.backend import Found, Layout
 from onlinehash.stores.postgres import buckets, conditions, multi_index, pgvector
 from onlinehash.stores.postgres.buckets import Buckets
 from onlinehash.stores.postgres.chunks import Chunks, bit_texts
-from onlinehash.stores.postgres.connections import Connection
+from onlinehash.stores.postgres.connections import Connection, planned
 from onlinehash.stores.postgres.rows import counts
 
 #: For so many seconds what is known of the codes is good enough to choose a way by.
@@ -57,7 +56,7 @@ class Searching:
             return self._approximate(connection, code, k, epoch)
         found = self._nearest_by_chunks(connection, code, k, epoch) if self._mode == "multi" else None
         if found is None:
-            with _set(connection, self._elsewhere):
+            with planned(connection, self._elsewhere):
                 found = self._scanned(connection, code, epoch, limit=k)
         return found
 
@@ -65,7 +64,7 @@ class Searching:
         """All items within a radius."""
         found = self._within_by_chunks(connection, code, radius, epoch) if self._mode == "multi" else None
         if found is None:
-            with _set(connection, self._elsewhere):
+            with planned(connection, self._elsewhere):
                 found = self._scanned(connection, code, epoch, radius=radius)
         return found
 
@@ -86,14 +85,14 @@ class Searching:
 
     def _nearest_by_chunks(self, connection: Connection, code: np.ndarray, k: int, epoch: int) -> list[Found] | None:
         steps = self._steps(connection, code, epoch)
-        with _set(connection, _LOOK_UPS | self._elsewhere):
+        with planned(connection, _LOOK_UPS | self._elsewhere):
             return multi_index.nearest(steps, k, lambda keys: self._scanned(connection, code, epoch, k, keys=keys))
 
     def _within_by_chunks(
         self, connection: Connection, code: np.ndarray, radius: int, epoch: int
     ) -> list[Found] | None:
         steps = self._steps(connection, code, epoch)
-        with _set(connection, _LOOK_UPS | self._elsewhere):
+        with planned(connection, _LOOK_UPS | self._elsewhere):
             return multi_index.within(
                 steps, radius, lambda keys: self._scanned(connection, code, epoch, radius=radius, keys=keys)
             )
@@ -147,7 +146,7 @@ class Searching:
     def _approximate(self, connection: Connection, code: np.ndarray, k: int, epoch: int) -> list[Found]:
         tables = self._shards or [self._codes]
         of_table = [value for bits in bit_texts(self._layout, code) for value in (bits, epoch, epoch, bits, k)]
-        with _set(connection, pgvector.settings(self._mode, k)):
+        with planned(connection, pgvector.settings(self._mode, k)):
             rows = connection.execute(
                 pgvector.nearest_statement(tables, self._layout), [*of_table * len(tables), k]
             ).fetchall()
@@ -180,15 +179,3 @@ class Searching:
             cursor.execute(statement, [*values, *(value for item in after for value in item[:2])])
             for row in cursor:
                 yield Found(*row)
-
-
-@contextmanager
-def _set(connection: Connection, settings: dict[str, str]) -> Iterator[None]:
-    """For what is read inside, as it ends with a rollback, which takes settings back in a transaction too."""
-    if not settings:
-        yield
-        return
-    with connection.transaction(force_rollback=True):
-        calls = ", ".join("set_config(%s, %s, true)" for _ in settings)
-        connection.execute(f"SELECT {calls}", [word for setting in settings.items() for word in setting])
-        yield

@@ -70,7 +70,9 @@ class Client:
     def post(self, path: str, document: Any, **headers: str) -> httpx.Response | None:
         """The answer; None if the replica has just been killed."""
         url = self._rng.choice(self._replicas.urls)
-        client = self._clients.setdefault(url, httpx.Client(base_url=url, timeout=SECONDS))
+        if url not in self._clients:
+            self._clients[url] = httpx.Client(base_url=url, timeout=SECONDS)
+        client = self._clients[url]
         try:
             answered = client.post(path, json=document, headers=headers)
         except httpx.TransportError:
@@ -195,7 +197,7 @@ def test_three_replicas_over_two_shards(sharded_home: Home, tmp_path: Path) -> N
                     finds.append(epoch)
                 else:
                     answers.append(Answer(query, found["ids"], found["distances"], found["encoder"], epoch))
-            time.sleep(0.005)
+            time.sleep(0.03)
 
         def adding(name: str) -> Callable[[Client, int], None]:
             def add(client: Client, number: int) -> None:
@@ -203,6 +205,7 @@ def test_three_replicas_over_two_shards(sharded_home: Home, tmp_path: Path) -> N
                 items = {"ids": [id], "vectors": vectors_of([id]).tolist()}
                 client.insist("/v1/items", items, **{"Idempotency-Key": id})
                 added.append(id)
+                time.sleep(0.03)
                 if number % 5 == 4:
                     client.insist("/v1/items/remove", {"ids": [id]}, **{"Idempotency-Key": f"remove/{id}"})
                     added.remove(id)
@@ -215,7 +218,7 @@ def test_three_replicas_over_two_shards(sharded_home: Home, tmp_path: Path) -> N
                 pair = {"id_a": a, "id_b": b, "similar": number % 2 == 0}
                 client.insist("/v1/learn", pair, **{"Idempotency-Key": f"{name}/{number}"})
                 taught.append(1)
-                time.sleep(0.01)
+                time.sleep(0.05)
 
             return teach
 

@@ -154,7 +154,7 @@ def test_events_and_metrics_tell_of_what_others_did(two: list[tuple[Service, str
     text = httpx.get(f"{b}/metrics", timeout=SECONDS).text
     values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
     assert float(values["onlinehash_epoch"]) == float(values["onlinehash_head_epoch"]) >= epoch
-    assert float(values["onlinehash_lag_seconds"]) == 0
+    assert 0 <= float(values["onlinehash_lag_seconds"]) < SECONDS
     assert httpx.get(f"{b}/v1/ready", timeout=SECONDS).json()["status"] == "ready"
 
 
@@ -198,7 +198,6 @@ def test_a_reader_over_a_folder_waits_too(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_old_receipts_are_forgotten(stock_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(receipts, "MOST", 3)
-    monkeypatch.setattr(receipts, "MOST_BYTES", 4000)
     make(stock_home)
     with PostgresIndex.open(stock_home.address, schema=stock_home.schema) as index:
 
@@ -211,6 +210,7 @@ def test_old_receipts_are_forgotten(stock_home: Home, monkeypatch: pytest.Monkey
                 index.learn_pairs(vectors_of(["x"]), vectors_of(["y"]), [True])
         assert kept(*keys) == keys[2:]
         assert index.receipt("e").digest == "digest of e"
+        monkeypatch.setattr(receipts, "MOST_BYTES", 100)
         with index.once("large", "digest"):
             index.learn_pairs(vectors_of(FIRST), vectors_of(FIRST[::-1]), [True] * len(FIRST))
         assert kept(*keys, "large") == ["large"]  # however large it is

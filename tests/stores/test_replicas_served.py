@@ -78,6 +78,7 @@ def brute_force(ids: list[str], encoder: Encoder, query: np.ndarray, k: int) -> 
 # ------------------------------------------------------------------ two replicas
 
 
+@pytest.mark.thorough
 def test_what_one_replica_changes_the_other_one_shows(two: list[tuple[Service, str]]) -> None:
     (_, a), (other, b) = two
     rng = np.random.default_rng(0)

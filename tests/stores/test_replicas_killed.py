@@ -43,7 +43,7 @@ class Replicas:
         self._n_started += 1
         log = self._folder / f"replica{self._n_started}"
         where = (self._home.address, "--schema", self._home.schema, "--refresh", "by_hand")
-        self._running[number] = Process(*where, "--limit", "follow_wait_s=30", log=log)
+        self._running[number] = Process(*where, "--limit", "follow_wait_s=30", log=log, seconds=600)
 
     def kill(self, number: int) -> None:
         process, self._running[number] = self._running[number], None

@@ -72,7 +72,8 @@ async def done(
     """The response to a change, once it is made."""
     result = await asyncio.shield(asyncio.wrap_future(future))  # the change is made even if the client disconnects
     headers = {REPLAYED_HEADER: "true"} if result.replayed else None
-    return answer(describe(result.outcome), service.index.encoder, status, headers, service.index.epoch)
+    epoch = service.index.head_epoch  # which the change is part of, even if this process could not follow it yet
+    return answer(describe(result.outcome), service.index.encoder, status, headers, epoch)
 
 
 def refusal(error: OnlineHashError) -> Response:

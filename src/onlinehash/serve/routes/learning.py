@@ -128,7 +128,7 @@ def routes(service: Service) -> APIRouter:
         bits = await service.waited(service.changed_bits)
         behind = {"bits": len(bits), "pairs": index.pairs_behind}
         document: Document = {"serial": index.serial, "behind": behind}
-        return answer(document, index.encoder, headers=headers, epoch=index.epoch)
+        return answer(document, index.encoder, headers=headers, epoch=index.head_epoch)
 
     @router.post("/v1/refresh", **described("Refresh", shapes.RefreshOrder, results.Refreshed))
     async def refresh(request: Request) -> Response:

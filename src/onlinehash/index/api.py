@@ -1217,6 +1217,23 @@ class VectorIndex(ABC):
         """
         raise self._unsupported(Capability.RELOAD)
 
+    # ------------------------------------------------------------------------------------------------ epochs
+
+    @property
+    def epoch(self) -> int:
+        """The number of the last change that this index shows. It grows with every change of what is kept."""
+        raise NotSupported(f"{type(self).__name__} has no epoch.")
+
+    @property
+    def head_epoch(self) -> int:
+        """The number of the last change that anybody made, as far as it is known here."""
+        return self.epoch
+
+    @property
+    def lag(self) -> float:
+        """Seconds since the oldest change that is known but not shown here; 0 if there is none."""
+        return 0.0
+
     # ------------------------------------------------------------------------------------------------ life
 
     @property

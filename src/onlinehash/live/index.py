@@ -180,6 +180,7 @@ class LiveIndex(LearnerIndex):
             self._storage = Storage.create(path, learner, self._settings(), sync)
             self._table.keep_vectors_in(self._storage.store)
             learner.owned_by(self)
+            self._count_epoch()
 
     @classmethod
     def open(
@@ -250,7 +251,7 @@ class LiveIndex(LearnerIndex):
         self._closed, self._teacher = False, 0
         self._broken, self._is_searchable = False, True  # after a change that could not be undone yet
         self._refresher, self._attachments = Refresher(self._lock), Attachments()
-        self._group = None
+        self._group, self._epoch = None, 0
         self._receipts, self._positions = MemoryReceipts(), dict[str, str]()  # where there is no store
 
     def _open(
@@ -272,6 +273,7 @@ class LiveIndex(LearnerIndex):
             if not read_only and self._settings() != self._storage.store.settings:  # another policy or kind was given
                 with self._storage.store.transaction():
                     self._storage.store.put_settings(self._settings())
+            self._count_epoch()
         except BaseException:
             self._storage.close()
             raise
@@ -312,6 +314,7 @@ class LiveIndex(LearnerIndex):
             self._embedder, self._embedded_by = embeds
             self._refresher.forget_pairs()
             self._begin_history(settings, contents.versions)
+        self._count_epoch()
 
     def _begin_history(self, settings: dict[str, Any], versions: list[Version]) -> None:
         """Restore what is known of refreshes; the counterpart of `_settings`."""
@@ -555,6 +558,7 @@ class LiveIndex(LearnerIndex):
                     self._recover(is_searchable=isinstance(error, StorageError))
                     raise
                 change.finish()
+            self._count_epoch()
             self._refresher.items_changed(change.n_changed)
             self._follow()
 
@@ -584,6 +588,7 @@ class LiveIndex(LearnerIndex):
                     raise
                 finally:
                     self._group = None
+            self._count_epoch()
             self._refresher.items_changed(group.n_added)
             self._follow()
 
@@ -603,9 +608,7 @@ class LiveIndex(LearnerIndex):
         receipts.checked(key, digest)
         self._check_open(writing=True)
         if self._stored_receipt(key) is not None:
-            raise InvalidInput(
-                f"the change with key {checks.shown(key)} was made already; receipt(key) has its outcome."
-            )
+            raise receipts.made_already(key)
         with self._attachments.announced(Once(self._receipts, key, digest)):
             yield
 
@@ -737,6 +740,7 @@ class LiveIndex(LearnerIndex):
                 self._recover()
             raise
         self._table.publish(view, margins)
+        self._count_epoch()
         if attachment is not None:
             attachment.settle(in_memory=storage is None)
 
@@ -817,6 +821,7 @@ class LiveIndex(LearnerIndex):
             self._learner, self.policy = learner, policy
             self._embedder, self._embedded_by = self._embedder_for(settings, VectorKind.of(learner).n_features)
             self._begin_history(settings, versions)
+        self._count_epoch()
 
     # ------------------------------------------------------------------------------------------------ life
 
@@ -841,6 +846,14 @@ class LiveIndex(LearnerIndex):
                     self._learner.owned_by(None)
                 self._storage.close()
             self._closed = True
+
+    def _count_epoch(self) -> None:
+        """A change has just been published: it can be seen from this epoch on."""
+        self._epoch = self._epoch + 1 if self._storage is None else self._storage.store.commit
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
 
     @property
     def path(self) -> Path | None:

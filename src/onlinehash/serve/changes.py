@@ -15,7 +15,7 @@ from onlinehash.errors import StorageError
 from onlinehash.index.api import Capability, Id, Payloads, Receipt, VectorIndex
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
-from onlinehash.live.receipts import MemoryReceipts, bytes_of, outcome_of
+from onlinehash.live.receipts import MadeAlready, MemoryReceipts, bytes_of, outcome_of
 from onlinehash.serve import logs
 from onlinehash.serve.errors import KeyReused
 from onlinehash.serve.events import Activity
@@ -205,8 +205,13 @@ class Changes:
             return self._done(change.work(self._index))
         receipt = self._receipts.receipt(request.key)
         if receipt is None:
-            with self._receipts.once(request):
-                return self._done(change.work(self._index))
+            try:
+                with self._receipts.once(request):
+                    return self._done(change.work(self._index))
+            except MadeAlready:  # by another process, since the look above
+                receipt = self._receipts.receipt(request.key)
+                if receipt is None:
+                    raise
         if receipt.digest != request.digest:
             raise KeyReused(
                 f"Idempotency-Key {request.key!r} was already used for a different request; use a new key "

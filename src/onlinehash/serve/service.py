@@ -77,6 +77,8 @@ class Service:
         self._started = time.monotonic()
         self._follower = Follower(index) if read_only else None
         self._announced = (0, 0)  # refreshes and serial number in the last `refreshed` event
+        self._hears_of_others = index.supports(Capability.RELOAD)  # of changes by other processes, without a question
+        self._counts = (self.n_pairs, len(index)) if self._hears_of_others else (0, 0)  # as of the last events
         self._waiting = ThreadPoolExecutor(1, "onlinehash-waiting")
         self._parsing = ThreadPoolExecutor(1, "onlinehash-parsing")
 
@@ -174,10 +176,17 @@ class Service:
     def send_events(self) -> None:
         """Send events for what happened since the last call; a task calls this ten times a second."""
         recent = self.changes.activity.take()
-        if recent.n_learned:
+        has_learned, has_items = recent.n_learned > 0, recent.items_changed
+        if self._hears_of_others:
+            known, self._counts = self._counts, (self.n_pairs, len(self.index))
+            has_learned, has_items = (
+                has_learned or known[0] != self._counts[0],
+                has_items or known[1] != self._counts[1],
+            )
+        if has_learned:
             counts = {"n_pairs": self.n_pairs, "ranking_pairs": ranking_pairs(self.index.learner)}
             self.events.send("learned", recent.event() | counts)
-        if recent.items_changed:
+        if has_items:
             self.events.send("items", {"n": len(self.index)})
         state = (self.index.refreshes, self.index.serial)
         if state != self._announced:
@@ -210,8 +219,13 @@ class Service:
 
     @property
     def lag(self) -> float:
-        """Seconds since a reader last had everything that its writer had written."""
-        return 0.0 if self._follower is None else self._follower.lag
+        """Seconds since this process had everything that others had written."""
+        return self.index.lag if self._follower is None else self._follower.lag
+
+    def hurry(self) -> None:
+        """Have a reader look at once at what its writer has written."""
+        if self._follower is not None:
+            self._follower.wake()
 
     def changed_bits(self) -> np.ndarray:
         """The hash functions in which the codes are behind the learner; none while there are no codes."""
@@ -312,7 +326,7 @@ class Follower:
 
     def __init__(self, index: VectorIndex) -> None:
         self._index = index
-        self._stop = threading.Event()
+        self._stop, self._woken = threading.Event(), threading.Event()
         self._known: float | None = None  # when the last reload began
         self._thread = threading.Thread(target=self._run, name="onlinehash-follower", daemon=True)
 
@@ -329,11 +343,18 @@ class Follower:
     def stop(self) -> None:
         """Stop following."""
         self._stop.set()
+        self.wake()
         if self._thread.is_alive():
             self._thread.join()
 
+    def wake(self) -> None:
+        """Look now."""
+        self._woken.set()
+
     def _run(self) -> None:
-        while not self._stop.wait(FOLLOW_EVERY):
+        while not self._stop.is_set():
+            self._woken.wait(FOLLOW_EVERY)
+            self._woken.clear()
             begun = time.monotonic()
             try:
                 self._index.reload()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from operator import itemgetter
 from typing import Any
@@ -15,8 +15,8 @@ import psycopg
 
 from onlinehash import checks
 from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable
-from onlinehash.stores.backend import Backend, Change, Coded, Found, Head, Rows
-from onlinehash.stores.postgres import connections, pgvector, rows
+from onlinehash.stores.backend import Backend, Change, Coded, Found, Head, News, Rows, StoredCodes
+from onlinehash.stores.postgres import connections, news, pgvector, receipts, rows
 from onlinehash.stores.postgres.change import PostgresChange, ShardedChange
 from onlinehash.stores.postgres.connections import Connection, planned
 from onlinehash.stores.postgres.errors import Commit, told
@@ -37,7 +37,7 @@ class PostgresBackend(Backend):
 
     def __init__(self, address: str, schema: str, search: str | None = None) -> None:
         self.schema = connections.checked_schema(schema)
-        self.address = connections.shown(address)
+        self.address, self._address = connections.shown(address), address
         self._pool = connections.pool(address)
         self._connection: Connection | None = None  # that of a snapshot
         try:
@@ -224,6 +224,25 @@ class PostgresBackend(Backend):
     def ranked(self, code: np.ndarray, epoch: int, tests: dict[str, Any]) -> Iterator[Found]:
         with self._reading() as connection:
             yield from self._searching.ranked(connection, code, epoch, tests)
+
+    # ------------------------------------------------------------------------------------------------ following
+
+    has_deltas = has_receipts = True
+
+    def news(self, after: int) -> News:
+        with self._reading() as connection:
+            return news.read(connection, self.schema, self.layout, after)
+
+    def stored_codes(self, epoch: int) -> Iterator[StoredCodes]:
+        with self._reading() as connection:
+            yield from news.stored_codes(connection, self.schema, self.layout, epoch)
+
+    def listening(self) -> AbstractContextManager[Callable[[float], int]]:
+        return news.listening(self._address, self.address, self.schema)
+
+    def receipt(self, key: str) -> tuple[str, bytes] | None:
+        with self._reading() as connection:
+            return receipts.find(connection, self.schema, key)
 
     def close(self) -> None:
         self._pool.close()

@@ -165,7 +165,7 @@ def mean(values: np.ndarray) -> float:
 def codes_of(model: Any, X_query: ArrayLike, X_base: ArrayLike, device: str | None = None) -> tuple[Codes, Codes, str]:
     """Queries and base as the model encodes them, and its fusion."""
     encoder = encoder_of(model)
-    return encoder.encode(X_query, device), encoder.encode(X_base, device), encoder.fusion
+    return encoder.encode_queries(X_query, device), encoder.encode(X_base, device), encoder.fusion
 
 
 def encoder_of(model: Any) -> Encoder:

@@ -175,7 +175,7 @@ class Answers:
 def ask(learner: Learner, exam: Exam) -> Answers:
     """Queries and base are encoded by the same functions, those of now."""
     encoder = learner.snapshot()
-    queries, base = encoder.encode(exam.queries), encoder.encode(exam.base)
+    queries, base = encoder.encode_queries(exam.queries), encoder.encode(exam.base)
     values = evaluate.rank(queries, base, exam.truth, METRICS, fusion=encoder.fusion, per_query=True)
     curve = evaluate.curve(queries, base, exam.truth, fusion=encoder.fusion)
     return Answers(values, [round(float(p), 4) for p in curve.interpolated])

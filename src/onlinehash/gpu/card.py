@@ -59,7 +59,7 @@ def load_cupy(purpose: str = "a GpuIndex") -> Any:
 def check_device(device: str | None) -> bool:
     """Whether a card is asked for."""
     if device not in (None, "cpu", "cuda"):
-        raise InvalidParameter(f"expected device to be 'cpu' or 'cuda', got {device!r}.")
+        raise InvalidParameter(expected="device to be 'cpu' or 'cuda'", got=f"{device!r}")
     return device == "cuda"
 
 

@@ -14,6 +14,7 @@ from onlinehash.gpu.kernels import Kernels
 from onlinehash.gpu.shape import Shape, distances_of, positions_of
 from onlinehash.index.base import Index
 from onlinehash.index.items import Items
+from onlinehash.types import State
 
 Found = tuple[np.ndarray, np.ndarray]
 
@@ -99,7 +100,7 @@ class GpuIndex(Index):
         self._card.put(self._items.planes, self._items.n_positions)
         self._note_alive(None)
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def _restore(self, state: State) -> None:
         self._replaced(None)
 
     @property

@@ -274,4 +274,5 @@ class Encoder:
 
 def signs_of(codes: Codes, dtype: np.dtype) -> np.ndarray:
     """Codes as rows of -1 and +1."""
-    return np.where(codes.bits(), dtype.type(1), dtype.type(-1))
+    signs: np.ndarray = np.where(codes.bits(), dtype.type(1), dtype.type(-1))
+    return signs

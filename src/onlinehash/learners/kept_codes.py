@@ -7,14 +7,12 @@ holds stay what they are, and nothing is ever computed again for an item.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinehash import checks
 from onlinehash.features.centring import longest
 from onlinehash.io.format import like
-from onlinehash.learners.buffer import Buffer
+from onlinehash.learners.buffer import Buffer, Column, Rows
 from onlinehash.learners.encoder import Encoder, signs_of
 from onlinehash.learners.iterative_quantization import rotated_directions
 from onlinehash.learners.linear import LinearLearner
@@ -22,6 +20,7 @@ from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import pad_rows
 from onlinehash.numeric.signs import canonical_dots
 from onlinehash.numeric.threads import one_thread
+from onlinehash.types import State
 
 #: Steps of Iterative Quantization, as its authors take.
 N_ITERATIONS = 50
@@ -39,7 +38,7 @@ class KeptCodesLearner(LinearLearner):
 
     first_points: int
 
-    def _waiting(self) -> dict[str, tuple[tuple[int, ...], Any]]:
+    def _waiting(self) -> dict[str, Column]:
         """What is kept of a point that waits, beside the point: names, with the shape and dtype of a row."""
         raise NotImplementedError
 
@@ -47,7 +46,7 @@ class KeptCodesLearner(LinearLearner):
         """Lay out what the method learns; W and the mean are settled."""
         raise NotImplementedError
 
-    def _learn_waiting(self, rows: Any, updates: Updates) -> None:
+    def _learn_waiting(self, rows: Rows, updates: Updates) -> None:
         """Learn what has waited, and write what it did into the one row of `updates`."""
         raise NotImplementedError
 
@@ -120,10 +119,10 @@ class KeptCodesLearner(LinearLearner):
 
     # ------------------------------------------------------------------ state
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         return super()._get_method_state() | {"first": None if self._first is None else self._first.get_state()}
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         if state["first"] is None:
             self._first = None
@@ -133,7 +132,7 @@ class KeptCodesLearner(LinearLearner):
             self._first.set_state(state["first"])
 
 
-def within_reach(values: Any, expected: np.ndarray, name: str) -> np.ndarray:
+def within_reach(values: object, expected: np.ndarray, name: str) -> np.ndarray:
     """An array of a state, of this shape and dtype, with values whose squares do not overflow."""
     most = longest(expected.dtype)
     return like(values, expected, name, -most, most)

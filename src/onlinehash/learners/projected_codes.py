@@ -23,17 +23,18 @@ Departures:
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.learners.base import Traits
+from onlinehash.learners.buffer import Column, Rows
 from onlinehash.learners.kept_codes import KeptCodesLearner, within_reach
 from onlinehash.learners.label_kernels import Trace, load_unit_point, move_row, trace_of
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import aligned_zeros, pad_rows, row_dots
 from onlinehash.numeric.kernels import njit
+from onlinehash.types import RandomState, State
 
 #: What a query's own code counts, in units of what the projection of an item with its labels comes to.
 OWN_SHARE = 0.1
@@ -86,8 +87,8 @@ class ProjectedCodesHashing(KeptCodesLearner):
         *,
         C: float = 0.1,
         first_points: int = 1000,
-        features: Any = None,
-        random_state: Any = None,
+        features: Transformer | None = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.C = C
@@ -98,7 +99,7 @@ class ProjectedCodesHashing(KeptCodesLearner):
     def _rules(self) -> dict[str, checks.Rule]:
         return super()._rules() | {"C": checks.real(0, above=True)}
 
-    def _waiting(self) -> dict[str, tuple[tuple[int, ...], Any]]:
+    def _waiting(self) -> dict[str, Column]:
         return {"targets": ((self.n_bits,), np.int8)}  # zeros for a point without labels
 
     def _begin_queries(self) -> None:
@@ -122,7 +123,7 @@ class ProjectedCodesHashing(KeptCodesLearner):
         targets: np.ndarray = np.sign(sums).astype(np.int8)
         return targets
 
-    def _learn_waiting(self, rows: Any, updates: Updates) -> None:
+    def _learn_waiting(self, rows: Rows, updates: Updates) -> None:
         some = rows.targets.any(axis=1)
         done = Updates.empty(int(some.sum()), 1, self.n_bits)
         self._learn_points(rows.X[some], rows.targets[some], done)
@@ -138,13 +139,13 @@ class ProjectedCodesHashing(KeptCodesLearner):
         U = np.concatenate([self._Q, self._W])[:, : self._n_inputs]
         return U, np.hstack([self._P[:, : self.n_bits], OWN_SHARE * self.n_bits * np.eye(self.n_bits)])
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         state = super()._get_method_state()
         if self._first is None:
             state |= {"Q": self._Q[:, : self._n_inputs].copy(), "P": self._P[:, : self.n_bits].copy()}
         return state
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         if self._first is None:
             self._Q = pad_rows(within_reach(state["Q"], self._Q[:, : self._n_inputs], "Q"))

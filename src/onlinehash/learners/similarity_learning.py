@@ -19,18 +19,19 @@ aᵀMb itself, so that everything that searches codes can search these. That cos
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.io.format import whole
 from onlinehash.learners.base import Traits
+from onlinehash.learners.buffer import Column, Rows
 from onlinehash.learners.kept_codes import KeptCodesLearner, within_reach
 from onlinehash.learners.label_kernels import Trace, note_move, trace_of
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import pad_rows, row_dots
 from onlinehash.numeric.kernels import njit
+from onlinehash.types import RandomState, State
 
 
 class SimilarityLearningHashing(KeptCodesLearner):
@@ -81,10 +82,10 @@ class SimilarityLearningHashing(KeptCodesLearner):
         C: float = 0.1,
         similar_weight: float = 3.0,
         first_points: int = 1000,
-        features: Any = None,
+        features: Transformer | None = None,
         similar_share: float | None = None,
         reservoir_size: int = 512,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.C = C
@@ -101,7 +102,7 @@ class SimilarityLearningHashing(KeptCodesLearner):
             "similar_weight": checks.real(0, above=True),
         }
 
-    def _waiting(self) -> dict[str, tuple[tuple[int, ...], Any]]:
+    def _waiting(self) -> dict[str, Column]:
         return {"similar": ((), np.int8), "weights": ((), np.float64)}  # zero unless the row before is its partner
 
     def _begin_queries(self) -> None:
@@ -124,7 +125,7 @@ class SimilarityLearningHashing(KeptCodesLearner):
         if t < len(A):
             self._learn_pairs(A[t:], B[t:], similar[t:], weights[t:], updates.view(slice(t, None)))
 
-    def _learn_waiting(self, rows: Any, updates: Updates) -> None:
+    def _learn_waiting(self, rows: Rows, updates: Updates) -> None:
         seconds = np.flatnonzero(rows.similar)
         done = Updates.empty(len(seconds), 1, self.n_bits)
         similar, weights = rows.similar[seconds], rows.weights[seconds]
@@ -149,14 +150,14 @@ class SimilarityLearningHashing(KeptCodesLearner):
         self._check_ready()
         return np.eye(self.n_bits) if self._first is not None else self._mean_M[:, : self.n_bits].copy()
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         state = super()._get_method_state()
         if self._first is None:
             state |= {name: M[:, : self.n_bits].copy() for name, M in (("M", self._M), ("mean_M", self._mean_M))}
             state["n_learned"] = int(self._n_learned[0])
         return state
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         if self._first is None:
             expected = np.eye(self.n_bits)

@@ -15,8 +15,8 @@ Readings taken, from the authors' released code where the abstract and the intro
 
 Departures:
 - Nothing at all is computed for items: the second projection P goes the other way, from the third space to the items'
-  codes. It learns which code items with a query's labels have. With CIFAR-10 features that costs 0.05 of mean average
-  precision against the paper's search at 64 bits, and nothing at 32 (`benchmarks/kept_codes.py`).
+  codes. It learns which code items with a query's labels have. That costs 0.05 of mean average precision
+  against the paper's search at 64 bits, and nothing at 32 (CIFAR-10, MNIST; `benchmarks/kept_codes.py`).
 - A query's own code h(x) counts a little, so that queries have the codes of items until labels come.
 - Q and P begin as zeros; the released code draws both at random.
 """

@@ -49,7 +49,9 @@ _HOMES = {
     "OnlineSketchingHashing": "onlinehash.learners.sketching",
     "OnlineSupervisedHashing": "onlinehash.learners.online_supervised",
     "PostgresIndex": "onlinehash.stores.postgres.index",
+    "ProjectedCodesHashing": "onlinehash.learners.projected_codes",
     "RbfAnchors": "onlinehash.features",
+    "SimilarityLearningHashing": "onlinehash.learners.similarity_learning",
     "SmoothPairHashing": "onlinehash.learners.smooth_pairs",
     "StreamSpectralHashing": "onlinehash.learners.stream_spectral",
     "SupervisedDiscreteHashing": "onlinehash.learners.supervised_discrete",
@@ -101,7 +103,9 @@ __all__ = [
     "OnlineHashing",
     "OnlineSketchingHashing",
     "OnlineSupervisedHashing",
+    "ProjectedCodesHashing",
     "RbfAnchors",
+    "SimilarityLearningHashing",
     "SmoothPairHashing",
     "StreamSpectralHashing",
     "SupervisedDiscreteHashing",
@@ -152,6 +156,8 @@ if TYPE_CHECKING:
     from onlinehash.learners.mutual_information import MutualInformationHashing
     from onlinehash.learners.online_hashing import OnlineHashing
     from onlinehash.learners.online_supervised import OnlineSupervisedHashing
+    from onlinehash.learners.projected_codes import ProjectedCodesHashing
+    from onlinehash.learners.similarity_learning import SimilarityLearningHashing
     from onlinehash.learners.sketching import OnlineSketchingHashing
     from onlinehash.learners.smooth_pairs import SmoothPairHashing
     from onlinehash.learners.stream_spectral import StreamSpectralHashing

@@ -77,6 +77,7 @@ BAD: dict[str, list[Any]] = {
     ],
     "n_models": [0, -1, 1.5, None, "4"],
     "chunk_size": [0, -1, 2.5, None, "4"],
+    "first_points": [0, 1, -1, 2.5, None, "4"],
     "balance": [-0.1, 1.1, nan, None, "half"],
     "stale_share": [-0.1, 1.1, nan, None, "half"],
     "sketch_size": [0, 1, -4, 2.5, None, "200"],

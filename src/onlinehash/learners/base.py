@@ -100,6 +100,7 @@ class Traits:
     learns_from: str  # "pairs", "labels" or "nothing"
     unit: str  # "pair", "point", "chunk" or "batch"
     several_labels: bool = False  # whether a point may have more than one
+    keeps_codes: bool = False  # whether learning changes how queries are encoded, and codes of items stay
 
 
 class Owner(Protocol):
@@ -319,6 +320,10 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _functions(self) -> tuple[np.ndarray, np.ndarray]:
         """The hash functions now: weights, one row per bit, and thresholds on centred features."""
         raise NotImplementedError
+
+    def _query_encoders(self) -> tuple[Encoder, Encoder] | None:
+        """How queries are encoded, if not as items are: see `Encoder`."""
+        return None
 
     def _get_method_state(self) -> State:
         """All that the method changes as it learns, as arrays and plain values; they need not be copies."""
@@ -1172,6 +1177,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                     self._fusion,
                     self.version_,
                     type(self).__name__,
+                    self._query_encoders(),
                 )
             ]
         return self._snapshots[0]
@@ -1222,6 +1228,27 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         return self.snapshot().codes_of(self._check_shape(X))  # which checks the values too
 
+    def encode_queries(self, X: VectorLike) -> Codes:
+        """The packed codes of vectors to search for: those of `encode`, unless the method keeps the codes of items.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        Codes
+            To be compared with codes of items, not with each other.
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit.
+        NotFitted, NotReady
+            As in `snapshot`.
+        """
+        return self.snapshot().encode_queries(self._check_rows(X))
+
     def score(self, X: VectorLike, y: ArrayLike) -> float:
         """Tie-aware mean average precision: each row searches among the others for its label.
 
@@ -1240,12 +1267,12 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         InvalidInput
             If values or shapes do not fit, or no two rows share a label.
         """
-        codes = self.encode(X)
+        codes, queries = self.encode(X), self.encode_queries(X)
         labels = checks.labels(y, len(codes), self.traits.several_labels)
         precisions = []
         for start in range(0, len(codes), 256):
             rows = np.arange(start, min(start + 256, len(codes)))
-            distances = fused_distances(codes[rows], codes, self._fusion)
+            distances = fused_distances(queries[rows], codes, self._fusion)
             precisions.append(expected_average_precision(distances, _relevant(labels[rows], labels), rows))
         found = np.concatenate(precisions)
         if np.isnan(found).all():

@@ -331,10 +331,14 @@ def test_each_kernel_equals_its_twin(models: int, per_model: int) -> None:
         host, card = both(name, queries, bounds, limits, *arrays)
         np.testing.assert_array_equal(card[3], host[3])
         np.testing.assert_array_equal(np.sort(card[4], axis=1), np.sort(host[4], axis=1))
-    for k in (1, 10, 300):
-        out, picked = np.zeros((n_queries, k), np.uint64), np.full(n_queries, 9, np.uint64)
-        card_out, card_picked = xp.asarray(out), xp.asarray(picked)
-        twins.pick(host[3], host[4], k, out, picked)
-        kernels.pick(xp.asarray(card[3]), xp.asarray(card[4]), k, card_out, card_picked)
-        np.testing.assert_array_equal(card_picked.get(), picked)
-        np.testing.assert_array_equal(card_out.get(), out)
+    # Lists of few distances: more lie at that of the k-th than are sorted at once. One has more than there is room for.
+    distances, positions = rng.integers(0, 4, (4, 9000)), np.argsort(rng.random((4, 9000)), axis=1) << 25
+    tied = (distances << POSITION_BITS | positions).astype(np.uint64)
+    for found, keys in ((host[3], host[4]), (np.array([9000, 8999, 5, 9001], np.uint64), tied)):
+        for k in (1, 10, 300, 2048, 2049):
+            out, picked = np.zeros((len(found), k), np.uint64), np.full(len(found), 9, np.uint64)
+            card_out, card_picked = xp.asarray(out), xp.asarray(picked)
+            twins.pick(found, keys, k, out, picked)
+            kernels.pick(xp.asarray(found), xp.asarray(keys), k, card_out, card_picked)
+            np.testing.assert_array_equal(card_picked.get(), picked)
+            np.testing.assert_array_equal(card_out.get(), out)

@@ -20,6 +20,7 @@ import numpy as np
 from onlinehash.errors import InvalidInput
 from onlinehash.gpu.card import Card, check_room, refusing
 from onlinehash.gpu.shape import GROUP, Relevant, Shape
+from onlinehash.gpu.upload import to_card
 
 #: Groups in the sample, at least; one group in MOST_STEP at least.
 SAMPLED, MOST_STEP = 2048, 2048
@@ -184,7 +185,7 @@ class CardCodes:
                 part = slice(start, start + size)
                 chosen = planes[part] if blocks is None else planes[blocks[part]]
                 at = None if blocks is None else self._xp.asarray(blocks[part])
-                given = self._xp.asarray(np.ascontiguousarray(chosen))
+                given = to_card(self._xp, np.ascontiguousarray(chosen))
                 self._runs.pack(given, at, start, self.shape.per_model, self._words)
             self._wait()
         self.n = n

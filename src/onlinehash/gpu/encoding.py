@@ -19,6 +19,7 @@ from onlinehash.codes.layout import LANES
 from onlinehash.errors import NotReady
 from onlinehash.gpu.card import load_cupy
 from onlinehash.gpu.kernels import THREADS, fetch, source
+from onlinehash.gpu.upload import to_card
 from onlinehash.numeric.signs import DOUBLE_EPS, canonical_dot, describe, smallest_norm
 from onlinehash.numeric.views import read_only
 
@@ -161,7 +162,7 @@ class CardSigns:
         values = len(self._W) if isinstance(Z, xp.ndarray) else max(Z.shape[1], len(self._W))
         size = max(1, BLOCK_BYTES // (Z.dtype.itemsize * values) // LANES) * LANES
         for start in range(0, len(Z), size):
-            rows = xp.asarray(Z[start : start + size])
+            rows = to_card(xp, Z[start : start + size])
             at = slice(first_block + start // LANES, first_block + -(-(start + len(rows)) // LANES))
             on_card = xp.zeros(planes[at].shape, np.uint8)
             finish = self._begin(rows, on_card)

@@ -82,13 +82,9 @@ class Twins:
     def pick(self, found: Any, keys: Any, k: int, out: Any, picked: Any) -> None:
         for q in range(len(found)):
             n = int(found[q])
-            picked[q] = 0
-            if k <= n <= keys.shape[1]:
-                ordered = np.sort(keys[q, :n])
-                farthest = ordered[k - 1] >> np.uint64(POSITION_BITS)
-                picked[q] = (ordered >> np.uint64(POSITION_BITS) <= farthest).sum() <= PICKED
-                if picked[q]:
-                    out[q] = ordered[:k]
+            picked[q] = k <= PICKED and k <= n <= keys.shape[1]
+            if picked[q]:
+                out[q] = np.sort(keys[q, :n])[:k]
 
     def _distances(self, words: Any, query: Any) -> np.ndarray:
         """Of all positions in the groups."""

@@ -206,12 +206,16 @@ class Search:
     def _on_card(self, group: Sequence[Partition]) -> Iterator[Neighbours]:
         """Several partitions at once, while threads bring the next ones to the card."""
         sieve = on_card.Sieve()
-        bring = on_same_card(sieve.xp, lambda part: [to_card(sieve.xp, X) for _, X in _vectors(part)])
+
+        def bring(part: Partition) -> list[Any]:
+            return [to_card(sieve.xp, X) for _, X in _vectors(part)]
+
+        begin = on_same_card(sieve.xp, bring)
         with ThreadPoolExecutor(READERS) as readers:
             ahead: list[Future[list[Any]]] = []
             first = 0
             for chunk in [*_groups(group, _card_rows(self.queries.shape[1])), []]:
-                now, ahead = ahead, [readers.submit(bring, part) for part in chunk]
+                now, ahead = ahead, [readers.submit(begin, part) for part in chunk]
                 if now:
                     X = sieve.xp.concatenate([block for part in now for block in part.result()])
                     queries, base = on_card.same_precision(self.queries, X)

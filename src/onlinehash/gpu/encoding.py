@@ -17,7 +17,7 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.codes.layout import LANES
 from onlinehash.errors import NotReady
-from onlinehash.gpu.card import load_cupy
+from onlinehash.gpu.card import begin_products, load_cupy
 from onlinehash.gpu.kernels import THREADS, fetch, source
 from onlinehash.gpu.upload import to_card
 from onlinehash.numeric.signs import DOUBLE_EPS, canonical_dot, describe, smallest_norm
@@ -45,6 +45,7 @@ class SignKernels:
     def __init__(self) -> None:
         self.xp: Any = load_cupy("encoding on a card")
         check_precision()
+        begin_products(self.xp)
         self._grid = (8 * self.xp.cuda.Device().attributes["MultiProcessorCount"],)
 
     def norms(self, Z: Any) -> Any:

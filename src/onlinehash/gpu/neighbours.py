@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.gpu.card import check_room, describe, load_cupy
+from onlinehash.gpu.card import begin_products, check_room, describe, load_cupy
 from onlinehash.gpu.encoding import check_precision, module_of
 from onlinehash.gpu.kernels import THREADS, fetch
 from onlinehash.gpu.upload import to_card
@@ -31,6 +31,7 @@ class Sieve:
     def __init__(self) -> None:
         self.xp: Any = load_cupy("the search for neighbours on a card")
         check_precision()
+        begin_products(self.xp)
 
     def sift(
         self,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.gpu.card import Card
+from onlinehash.gpu.encoding import SignsTwin
 from onlinehash.gpu.shape import GROUP, POSITION_BITS, Relevant, Shape
 
 #: The longest list that `pick` takes, as in `kernels.cu`.
@@ -23,6 +24,10 @@ class Twins:
     def card(self) -> Card | None:
         """None: the memory is the host's."""
         return None
+
+    def signs(self) -> SignsTwin:
+        """The twin that encodes."""
+        return SignsTwin()
 
     def pack(self, planes: Any, blocks: Any | None, first: int, per_model: int, words: Any) -> None:
         models, per_word = self.shape.models, 4 * self.shape.words

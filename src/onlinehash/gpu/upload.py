@@ -6,7 +6,7 @@ into page-locked chunks, each of which goes its way while the others are filled.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -23,17 +23,27 @@ def to_card(xp: Any, array: Any) -> Any:
     """An array of the host on the card, or as it is where there is none; what is on the card already stays."""
     if xp is np or not isinstance(array, np.ndarray) or array.nbytes < LEAST_BYTES:
         return xp.asarray(array)
-    out, size = xp.empty(array.shape, array.dtype), max(1, CHUNK_BYTES // (array.nbytes // len(array)))
+    size = max(1, CHUNK_BYTES // (array.nbytes // len(array)))
+    return joined(xp, [array[start : start + size] for start in range(0, len(array), size)])
+
+
+def joined(xp: Any, arrays: Sequence[np.ndarray]) -> Any:
+    """Arrays of the host, of one kind and width, on the card, one behind the other."""
+    if xp is np:
+        return np.concatenate(arrays)
+    ends = np.cumsum([len(array) for array in arrays]).tolist()
+    out = xp.empty((ends[-1], *arrays[0].shape[1:]), arrays[0].dtype)
     ready = xp.cuda.get_current_stream().record()  # when what used this memory before is done with it
 
-    def copy(start: int) -> None:
-        _copy(xp, array[start : start + size], out[start : start + size], ready)
+    def copy(number: int) -> None:
+        array = arrays[number]
+        _copy(xp, array, out[ends[number] - len(array) : ends[number]], ready)
 
-    if len(array) <= size:
+    if len(arrays) == 1:
         copy(0)
     else:
         with ThreadPoolExecutor(THREADS) as threads:
-            list(threads.map(on_same_card(xp, copy), range(0, len(array), size)))
+            list(threads.map(on_same_card(xp, copy), range(len(arrays))))
     return out
 
 

@@ -15,9 +15,9 @@ TESTS := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 3 --di
 test: .venv/.dev
 	$(TESTS)
 
-# Runs the tests marked `long`, and those marked `thorough` with more iterations.
+# Runs the tests marked `long`, those marked `thorough` with more iterations, and those of Hypothesis with more examples.
 long: .venv/.dev
-	ONLINEHASH_LONG=1 $(TESTS) -m 'long or thorough'
+	ONLINEHASH_LONG=1 $(TESTS) -m 'long or thorough or hypothesis'
 
 # The same tests with the lowest version of every dependency that pyproject.toml allows. Old versions warn of newer ones
 # below them, which says nothing about whether they work.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 import re
+from pathlib import Path
 
 import pytest
 from sklearn.exceptions import NotFittedError
@@ -85,3 +87,31 @@ def test_each_error_takes_parts_beside_its_message(name: str) -> None:
     assert classes()[name]("a sentence.").expected is None
     with pytest.raises(TypeError):
         classes()[name]("a sentence.", unknown="x")
+
+
+def test_where_begins_the_message() -> None:
+    error = errors.FormatError(where="a.npy", expected="2 rows", got="3", hint="cut it")
+    assert str(error) == "a.npy: expected 2 rows, got 3; cut it."
+    assert (error.expected, error.got, error.hint) == ("2 rows", "3", "cut it")
+
+
+def test_an_error_about_a_value_has_its_parts() -> None:
+    """A message "expected ..., got ..." is made of fields, so that a service and a program can tell them apart."""
+    n_with_parts, without = 0, []
+    for path in Path(errors.__file__).parent.rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and {"expected", "got"} <= {keyword.arg for keyword in call.keywords}:
+                n_with_parts += 1
+            elif (
+                isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in {*TREE, "NotFitted"}
+            ):
+                message = "".join(
+                    part.value if isinstance(part, ast.Constant) else "..."
+                    for argument in call.args[:1]
+                    for part in getattr(argument, "values", [argument])
+                    if isinstance(getattr(part, "value", ""), str) or isinstance(part, ast.FormattedValue)
+                )
+                if re.match(r"([^:(]*: )?expected .*, got ", message):
+                    without.append(f"{path.name}:{call.lineno}: {message}")
+    assert n_with_parts > 200
+    assert not without

@@ -101,6 +101,29 @@ def test_there_are_no_circles() -> None:
     assert set(order.static_order()) == MODULES.keys()  # it raises CycleError where there is one
 
 
+#: Variants of a method, one below it (docs/decisions/0025).
+VARIANTS = {"BlendedPairHashing", "FastSketchingHashing"}
+
+
+def test_no_base_class_is_more_than_three_deep() -> None:
+    bases = {
+        (name, node.name): [base.id for base in node.bases if isinstance(base, ast.Name)]
+        for name in MODULES
+        for node in ast.walk(tree(name))
+        if isinstance(node, ast.ClassDef)
+    }
+    homes = {name: home for home, name in bases}
+
+    def depth(home: str, name: str) -> int:
+        """Classes of the package from this one to the top; a name means the class of its own module first."""
+        above = [(home if (home, base) in bases else homes[base], base) for base in bases[home, name] if base in homes]
+        return 1 + max((depth(*one) for one in above if one != (home, name)), default=0)
+
+    depths = {key: depth(*key) for key in bases}
+    assert max(depths.values()) == 5
+    assert {name for (_, name), deep in depths.items() if deep > 4} == VARIANTS
+
+
 def test_benchmarks_import_what_is_there() -> None:
     """They are not run every day, and would otherwise miss a name that has changed."""
     missing = []

@@ -29,7 +29,7 @@ class ArrowTable(Protocol):
 VectorLike: TypeAlias = ArrayLike | ArrowTable
 
 
-def as_array(values: Any, name: str) -> np.ndarray:
+def as_array(values: object, name: str) -> np.ndarray:
     """An array of whatever dtype it comes in; refused where it has no rectangular form."""
     if type(values) is np.ndarray:
         return values
@@ -80,7 +80,7 @@ def _from_tensor(tensor: Any, name: str) -> np.ndarray:
 # ------------------------------------------------------------------ Arrow
 
 
-def _arrow(values: Any, name: str) -> Any:
+def _arrow(values: object, name: str) -> Any:
     """The Arrow table or column that values are, or can only be read as; None if NumPy can take them."""
     pa = sys.modules.get("pyarrow")
     if pa is not None and isinstance(values, pa.Table | pa.RecordBatch | pa.ChunkedArray | pa.Array):
@@ -132,7 +132,7 @@ def matrix_of(column: Any) -> np.ndarray | None:
     return np.asarray(values.to_numpy(zero_copy_only=False)).reshape(len(column), -1)
 
 
-def is_numeric(kind: Any) -> bool:
+def is_numeric(kind: object) -> bool:
     """Whether an Arrow type is one of numbers or bools."""
     from pyarrow import types
 
@@ -158,7 +158,7 @@ def _stacked(array: np.ndarray, name: str) -> np.ndarray:
     return np.stack(rows)
 
 
-def _is_vector(value: Any) -> bool:
+def _is_vector(value: object) -> bool:
     return hasattr(value, "__len__") and not isinstance(value, str | bytes | Mapping)
 
 
@@ -177,7 +177,7 @@ def _ragged(name: str) -> InvalidInput:
     return InvalidInput(expected=f"a rectangular array for {name}", got="rows of unequal length")
 
 
-def _a(value: Any) -> str:
+def _a(value: object) -> str:
     kind = type(value)
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
 

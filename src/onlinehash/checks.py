@@ -7,6 +7,7 @@ before anything changed.
 from __future__ import annotations
 
 import math
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -23,12 +24,12 @@ from onlinehash.errors import InvalidInput, InvalidParameter, InvalidType
 MOST_WEIGHT = 1e6
 
 
-def vectors(X: Any, name: str = "X", dtype: np.dtype | None = None) -> np.ndarray:
+def vectors(X: object, name: str = "X", dtype: np.dtype | None = None) -> np.ndarray:
     """A matrix of finite vectors, one a row; float32 stays float32 unless `dtype` asks otherwise."""
     return finite(matrix(X, name, dtype), name)
 
 
-def matrix(X: Any, name: str = "X", dtype: np.dtype | None = None) -> np.ndarray:
+def matrix(X: object, name: str = "X", dtype: np.dtype | None = None) -> np.ndarray:
     """`vectors` without a look at the values: numbers, shape, dtype (what is not float32 becomes float64), layout."""
     X = _numbers(X, name)
     if X.ndim != 2:
@@ -72,7 +73,7 @@ def finite(X: np.ndarray, name: str = "X") -> np.ndarray:
     return X
 
 
-def is_row(X: Any) -> bool:
+def is_row(X: object) -> bool:
     """Whether it is one vector, without a dimension for rows; what cannot be taken is not, and is refused later."""
     try:
         return as_array(X, "X").ndim == 1
@@ -80,16 +81,16 @@ def is_row(X: Any) -> bool:
         return False
 
 
-def row(x: Any, name: str) -> np.ndarray:
+def row(x: object, name: str) -> np.ndarray:
     """One vector, given as a sequence of numbers or a matrix of one row, as the latter; `vectors` checks the rest."""
-    x = _numbers(x, name)
-    if x.ndim == 1:
-        x = x.reshape(1, -1)
-    if x.ndim != 2 or x.shape[0] != 1:
+    vector = _numbers(x, name)
+    if vector.ndim == 1:
+        vector = vector.reshape(1, -1)
+    if vector.ndim != 2 or vector.shape[0] != 1:
         raise InvalidInput(
-            expected=f"one vector for {name}", got=f"shape {x.shape}", hint="pass matrices to partial_fit_pairs"
+            expected=f"one vector for {name}", got=f"shape {vector.shape}", hint="pass matrices to partial_fit_pairs"
         )
-    return x
+    return vector
 
 
 def width(X: np.ndarray, n_features: int, owner: str, name: str = "X") -> None:
@@ -108,7 +109,7 @@ def same_length(name: str, got: int, expected: int, of: str) -> None:
         raise InvalidInput(expected=f"{name} with {expected} entries, one for each row of {of}", got=f"{got}")
 
 
-def similarities(similar: Any, n: int) -> np.ndarray:
+def similarities(similar: object, n: int) -> np.ndarray:
     """`n` pair labels as int8: +1 similar, -1 dissimilar; given as bools or as +1/-1."""
     values = np.atleast_1d(as_array(similar, "similar"))
     if values.ndim != 1:
@@ -121,7 +122,7 @@ def similarities(similar: Any, n: int) -> np.ndarray:
     raise InvalidInput(expected="similar to be bools, or +1 for similar and -1 for dissimilar", got=_sample(values))
 
 
-def weights(sample_weight: Any, n: int, most: float = MOST_WEIGHT) -> np.ndarray:
+def weights(sample_weight: object, n: int, most: float = MOST_WEIGHT) -> np.ndarray:
     """`n` weights from 0 to `most`; None means one each."""
     if sample_weight is None:
         return np.ones(n)
@@ -139,7 +140,7 @@ def weights(sample_weight: Any, n: int, most: float = MOST_WEIGHT) -> np.ndarray
 MOST_UNPACKED, MOST_RATIO = 1 << 30, 100
 
 
-def unpacked(path: Any, packed: int, size: int) -> None:
+def unpacked(path: str | os.PathLike[str], packed: int, size: int) -> None:
     """Refuse a compressed file that would unpack to far more than it is: it was made to fill the memory."""
     if size > max(MOST_UNPACKED, MOST_RATIO * packed):
         raise InvalidInput(
@@ -148,16 +149,17 @@ def unpacked(path: Any, packed: int, size: int) -> None:
         )
 
 
-def labels(y: Any, n: int, several: bool = False) -> np.ndarray:
+def labels(y: object, n: int, several: bool = False) -> np.ndarray:
     """`n` class labels: numbers, bools or strings; or, where a point may have several, a 0/1 column for each class."""
-    values = y.toarray() if several and hasattr(y, "toarray") else as_array(y, "y")  # many classes come sparse
+    # Many classes come sparse.
+    values: np.ndarray = y.toarray() if several and hasattr(y, "toarray") else as_array(y, "y")
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if several and values.ndim == 2:
         same_length("y", len(values), n, "X")
         if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
             raise InvalidInput(expected="a matrix y to hold 0 and 1, a column for each class", got=_sample(values))
-        return values != 0
+        return values.astype(np.bool_)
     if values.ndim != 1:
         raise InvalidInput(expected="a vector of labels for y", got=f"shape {values.shape}")
     same_length("y", len(values), n, "X")
@@ -222,7 +224,7 @@ def parameters(owner: str, values: dict[str, Any], rules: dict[str, Rule]) -> No
             )
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A value in a message: on one line, and short."""
     if isinstance(value, np.ndarray):
         return f"an array of {value.dtype} values and shape {value.shape}"
@@ -238,7 +240,7 @@ def warn(message: str) -> None:
     warnings.warn(message, stacklevel=level)
 
 
-def _numbers(X: Any, name: str) -> np.ndarray:
+def _numbers(X: object, name: str) -> np.ndarray:
     """An array of real numbers, its dtype as it came (objects that are numbers become float64)."""
     array = as_array(X, name)
     try:

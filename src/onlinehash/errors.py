@@ -23,6 +23,8 @@ A message says what happened and what to do. Where a value was checked, the erro
 
 from __future__ import annotations
 
+import os
+
 
 class OnlineHashError(Exception):
     """Base of everything this library raises on purpose.
@@ -33,6 +35,8 @@ class OnlineHashError(Exception):
         Whole sentences. Without it, they are made of the parts: "expected ..., got ...; hint."
     expected, got, hint : str, optional
         What was expected of a value, what was given, and what to do, without a full stop.
+    where : str or path-like, optional
+        Where the value is, such as a file; it begins the message that is made of the parts.
     """
 
     exit_code = 1
@@ -48,9 +52,11 @@ class OnlineHashError(Exception):
         expected: str | None = None,
         got: str | None = None,
         hint: str | None = None,
+        where: str | os.PathLike[str] | None = None,
     ) -> None:
         if message is None:
             message = f"expected {expected}, got {got}{'' if hint is None else f'; {hint}'}."
+            message = message if where is None else f"{where}: {message}"
         super().__init__(message)
         self.expected, self.got, self.hint = expected, got, hint
 

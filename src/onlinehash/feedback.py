@@ -13,7 +13,7 @@ from onlinehash.index.api import Capability, VectorIndex
 from onlinehash.live.texts import embedded
 from onlinehash.streams.from_files import BLOCK_ROWS, FilePath, read_tables
 from onlinehash.streams.marks import MarkReader, Marks
-from onlinehash.streams.tables import unread
+from onlinehash.streams.tables import FilePosition, unread
 from onlinehash.streams.text_tables import STANDARD_INPUT
 
 __all__ = ["Learned", "learn"]
@@ -81,19 +81,19 @@ def learn(
     has_text_ids = index.ids_kind == "strings"
     read = MarkReader(str if has_text_ids else _whole, has_text_ids, skip_weight, position_bias)
     source = None if os.fspath(path) == STANDARD_INPUT else f"feedback {os.path.abspath(path)}"
-    stored = None if source is None else index.positions.get(source)
-    before = 0 if stored is None else stored["rows"]
+    stored = FilePosition.of(None if source is None else index.positions.get(source))
+    before = stored.rows
     rows, pairs, unknown = before, 0, 0
     for table, start, position in unread(read_tables(path, format, BLOCK_ROWS), stored, "learned"):
         if start < len(table):
-            rows = position["rows"]
+            rows = position.rows
             made, gone = _learn(index, read(table)[start:], source, position)
             pairs, unknown = pairs + made, unknown + gone
-        watch(table.share, position["rows"])
+        watch(table.share, position.rows)
     return Learned(rows - before, before, pairs, unknown)
 
 
-def _learn(index: VectorIndex, marks: list[Marks], source: str | None, position: Any) -> tuple[int, int]:
+def _learn(index: VectorIndex, marks: list[Marks], source: str | None, position: FilePosition) -> tuple[int, int]:
     """Learn the pairs of some rows, and keep the position with them; how many, and how many of items that are gone."""
     pairs = [
         (mark.kind, mark.query, id, similar, weight)
@@ -108,7 +108,7 @@ def _learn(index: VectorIndex, marks: list[Marks], source: str | None, position:
         if pairs and are_ids and index.embedder is not None:
             raise InvalidInput("no query is the id of an item; queries that are texts belong in a column `text`.")
         if source is not None:
-            index.put_position(source, position)
+            index.put_position(source, position.as_json())
         return 0, len(pairs)
     A = _vectors(index, [pair[:2] for pair in usable])
     B = index.vectors_of([pair[2] for pair in usable])
@@ -116,7 +116,7 @@ def _learn(index: VectorIndex, marks: list[Marks], source: str | None, position:
     if source is None:
         index.learn_pairs(A, B, similar, weight)
     else:
-        with index.reached(source, position):
+        with index.reached(source, position.as_json()):
             index.learn_pairs(A, B, similar, weight)
     return len(usable), len(pairs) - len(usable)
 

@@ -180,7 +180,7 @@ def test_recoding_wants_the_codes_of_the_older_encoder(encoder: Encoder, tmp_pat
     bulk.encode(encoder, opened, tmp_path / "old", ON)
     for older, given, message in (
         (newer.snapshot(), opened, "were made by another encoder"),
-        (learned("MMOH").snapshot(), opened, "the older encoder makes other kinds of codes"),
+        (learned("MMOH").snapshot(), opened, "expected an older encoder whose codes are of the same kind"),
         (encoder, bulk.open_source(tmp_path / "x.npy"), "cut into the same partitions"),
     ):
         with pytest.raises(InvalidInput, match=message):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onlinehash import LSH, OnlineHashing, RbfAnchors
-from tests.support import LEARNERS, go_on, make
+from tests.support import LEARNERS, go_on, make, precisions
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((400, 16)).astype(np.float32)
@@ -27,22 +27,24 @@ def taught(learner: Any, rows: np.ndarray) -> Any:
     return go_on(learner)(rows, Y)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in LEARNERS if name not in WITHOUT_A_MEAN])
 def test_a_mean_that_an_outlier_has_moved_is_reported(name: str) -> None:
     learner = make(name, burn_in=2000)
     if not hasattr(learner, "centre") and not type(learner)._keeps_mean:
         pytest.skip("it has no mean")
     with np.errstate(all="ignore"), pytest.warns(UserWarning, match="times as long as a typical vector"):
-        taught(learner, LONG)
+        taught(learner, LONG.astype(precisions(name)[0]))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_ordinary_vectors_are_not(name: str, offset: float) -> None:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message="(?!the mean that)")
-        taught(make(name, burn_in=2000), X + np.float32(offset))
+        taught(make(name, burn_in=2000), (X + np.float32(offset)).astype(precisions(name)[0]))
 
 
 def test_it_is_said_once() -> None:

@@ -53,7 +53,9 @@ def npy_partitions(path: str, identity: str, first: int, columns: Columns, n_row
     matrix = map_matrix(path)
     for name, values in _beside(path).items():
         if values.shape != (len(matrix),):
-            raise InvalidInput(f"{path}: expected {len(matrix)} values in its file of {name}s, got {values.shape}.")
+            raise InvalidInput(
+                where=path, expected=f"{len(matrix)} values in its file of {name}s", got=f"{values.shape}"
+            )
     size = n_rows or rows_in(PARTITION_BYTES, matrix.shape[1] * matrix.dtype.itemsize)
     for start in range(0, len(matrix), size):
         stop = min(start + size, len(matrix))
@@ -66,7 +68,7 @@ def zarr_partitions(path: str, identity: str, first: int, columns: Columns, n_ro
     n, chunk = matrix.shape[0], _chunk_rows(matrix)
     for name, values in others.items():
         if values.shape != (n,):
-            raise InvalidInput(f"{path}: expected {n} values in its array {name}, got {values.shape}.")
+            raise InvalidInput(where=path, expected=f"{n} values in its array {name}", got=f"{values.shape}")
     row_bytes = matrix.shape[1] * matrix.dtype.itemsize
     size = rows_in(n_rows, 1, chunk) if n_rows else rows_in(PARTITION_BYTES, row_bytes, chunk)
     for start in range(0, n, size):
@@ -83,14 +85,16 @@ def zarr_columns(path: str, wanted: Columns) -> Columns:
 
     def found(name: str | None, usual: tuple[str, ...]) -> str | None:
         if name and name not in names:
-            raise InvalidInput(f"{path}: expected an array {name}, got {', '.join(names) or 'none'}.")
+            raise InvalidInput(where=path, expected=f"an array {name}", got=", ".join(names) or "none")
         return name or next((n for n in usual if n in names), None)
 
     vector = found(wanted.vector, (*VECTOR_NAMES, "X"))
     if vector is None:
         raise InvalidInput(
-            f"{path}: expected an array vector, got {', '.join(names) or 'none'}; name it with "
-            "open_source(..., vector=NAME) or --column NAME."
+            where=path,
+            expected="an array vector",
+            got=", ".join(names) or "none",
+            hint="name it with open_source(..., vector=NAME) or --column NAME",
         )
     return Columns(vector, found(wanted.id, ("id",)), found(wanted.label, LABEL_NAMES))
 
@@ -119,7 +123,7 @@ def _zarr_arrays(path: str, columns: Columns) -> tuple[Any, dict[str, Any]]:
     thing = _open_zarr(path)
     matrix = thing[columns.vector] if columns.vector else thing
     if getattr(matrix, "ndim", 0) != 2 or matrix.dtype.kind not in "biuf":
-        raise InvalidInput(f"{path}: expected a matrix of numbers with one vector per row, got {matrix}.")
+        raise InvalidInput(where=path, expected="a matrix of numbers with one vector per row", got=f"{matrix}")
     return matrix, {ours: thing[name] for ours, name in columns.others.items()}
 
 

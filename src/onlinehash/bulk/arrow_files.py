@@ -104,7 +104,9 @@ def columns_of(path: str, format: str, wanted: Columns) -> Columns:
 
     def found(name: str | None, usual: Sequence[str]) -> str | None:
         if name and name.lower() not in names:
-            raise InvalidInput(f"{path}: expected a column {name}, got the columns {', '.join(schema.names[:6])}.")
+            raise InvalidInput(
+                where=path, expected=f"a column {name}", got=f"the columns {', '.join(schema.names[:6])}"
+            )
         return next((names[n] for n in ([name.lower()] if name else usual) if n in names), None)
 
     vector = found(wanted.vector, VECTOR_NAMES)
@@ -112,9 +114,10 @@ def columns_of(path: str, format: str, wanted: Columns) -> Columns:
         lists = [field.name for field in schema if hasattr(field.type, "value_type")]
         if len(lists) != 1:
             raise InvalidInput(
-                f"{path}: expected a column vector of lists of numbers, got the columns "
-                f"{', '.join(schema.names[:6])}; name it with open_source(..., vector=NAME) or --column "
-                "NAME."
+                where=path,
+                expected="a column vector of lists of numbers",
+                got=f"the columns {', '.join(schema.names[:6])}",
+                hint="name it with open_source(..., vector=NAME) or --column NAME",
             )
         vector = lists[0]
     return Columns(vector, found(wanted.id, ("id",)), found(wanted.label, LABEL_NAMES))
@@ -152,7 +155,7 @@ def _rows(batch: Any, partition: ParquetGroups | IpcBatches, first: int) -> Rows
     return Rows(X, first, {ours: batch.column(name) for ours, name in columns.others.items()})
 
 
-def _vector_bytes(kind: Any) -> int:
+def _vector_bytes(kind: object) -> int:
     """About how many bytes a vector has; a list that does not say its length counts as 512 numbers."""
     size = getattr(kind, "list_size", 512)
     return int(size * getattr(getattr(kind, "value_type", None), "bit_width", 32) // 8)

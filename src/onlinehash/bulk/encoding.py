@@ -131,7 +131,7 @@ def recode(
     source = as_source(source, encoder)
     if (older.n_bits, older.n_models) != (encoder.n_bits, encoder.n_models):
         raise InvalidInput(
-            f"the older encoder makes other kinds of codes: expected those of {encoder!r}, got {older!r}."
+            expected=f"an older encoder whose codes are of the same kind as those of {encoder!r}", got=repr(older)
         )
     begun = complete_manifest(codes, older)
     if begun.source != source.digest:
@@ -148,7 +148,7 @@ def as_source(source: FilePath | Source, encoder: Encoder | None = None) -> Sour
     opened = source if isinstance(source, Source) else open_source(source)
     if encoder is not None and opened.n_features != encoder.n_features:
         raise InvalidInput(
-            f"expected vectors of {encoder.n_features} numbers for {encoder!r}, got {opened.n_features}."
+            expected=f"vectors of {encoder.n_features} numbers for {encoder!r}", got=f"{opened.n_features}"
         )
     return opened
 

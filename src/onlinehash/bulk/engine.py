@@ -124,7 +124,7 @@ def check_address(address: str, what: str) -> None:
     """Check that something listens at `host:port`; the engines themselves wait longer and explain less."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise InvalidInput(f"expected HOST:PORT as the address of {what}, got {address!r}.")
+        raise InvalidInput(expected=f"HOST:PORT as the address of {what}", got=repr(address))
     try:
         socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
     except OSError as error:

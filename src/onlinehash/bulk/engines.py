@@ -43,6 +43,6 @@ def engine_of(on: str | Engine | None) -> Engine:
     if scheme in ("dask", "ray") and on != scheme:
         return (Dask if scheme == "dask" else Ray)(rest or None)
     raise InvalidInput(
-        "expected the engine to be local, local://PROCESSES, dask://HOST:PORT or ray://HOST:PORT, "
-        f"got {checks.shown(on)}."
+        expected="the engine to be local, local://PROCESSES, dask://HOST:PORT or ray://HOST:PORT",
+        got=checks.shown(on),
     )

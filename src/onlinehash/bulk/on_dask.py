@@ -73,11 +73,11 @@ def _distributed() -> Any:
     return distributed
 
 
-def _itself(function: Any) -> Any:
+def _itself(function: object) -> Any:
     return function
 
 
-def _reason(result: Any) -> BaseException:
+def _reason(result: object) -> BaseException:
     """The exception among what Dask tells of a part that has no result."""
     for thing in result if isinstance(result, tuple) else (result,):
         if isinstance(thing, BaseException):

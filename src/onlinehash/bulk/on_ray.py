@@ -80,7 +80,7 @@ def _ray() -> Any:
     return ray
 
 
-def _outcome(get: Callable[[Any], Any], reference: Any) -> Any:
+def _outcome(get: Callable[[Any], Any], reference: object) -> Any:
     """What the task said, or what became of it: Ray starts it again where a worker was lost, but not for ever."""
     from ray.exceptions import RayError
 

@@ -105,7 +105,7 @@ def is_there(path: Path, stamp: Stamp) -> bool:
     return True
 
 
-def _arrow(values: Any) -> Any:
+def _arrow(values: object) -> Any:
     import pyarrow
 
     return pyarrow.array(values) if isinstance(values, np.ndarray) else values

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.arraylike import VectorLike
 from onlinehash.bulk.answers import Answer, Job
 from onlinehash.bulk.encoded import joined
 from onlinehash.bulk.encoding import complete_manifest
@@ -33,7 +33,7 @@ from onlinehash.learners.encoder import Encoder
 
 def mean_average_precision(
     model: Encoder | Learner,
-    X_query: Any,
+    X_query: VectorLike,
     codes: str | os.PathLike[str],
     truth: BulkTruth,
     on: str | Engine | None = None,

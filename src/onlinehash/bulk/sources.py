@@ -133,7 +133,7 @@ def _files(path: Path) -> tuple[str, list[Path]]:
     if len(formats) != 1 or "" in formats:
         got = ", ".join(sorted({file.suffix for file in files})) or "nothing"
         raise InvalidInput(
-            f"expected a Zarr array, or files that all end in .parquet, in .arrow or in .npy, at {path}, got {got}."
+            expected=f"a Zarr array, or files that all end in .parquet, in .arrow or in .npy, at {path}", got=got
         )
     return formats.pop(), files
 

@@ -12,11 +12,11 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import numpy as np
 
 from onlinehash import checks, evaluate
+from onlinehash.arraylike import VectorLike
 from onlinehash.bulk.answers import Answer, Job
 from onlinehash.bulk.encoding import as_source, check_apart
 from onlinehash.bulk.engine import Engine
@@ -96,7 +96,7 @@ class Neighbours(BulkTruth):
         return "rows", self.rows
 
 
-def same_label(y_query: Any) -> SameLabel:
+def same_label(y_query: Sequence[int | str] | np.ndarray) -> SameLabel:
     """Call those items relevant that have the query's label.
 
     Returns
@@ -118,7 +118,7 @@ def same_label(y_query: Any) -> SameLabel:
 
 
 def ground_truth(
-    X_query: Any,
+    X_query: VectorLike,
     source: str | os.PathLike[str] | Source,
     k: int,
     *,

@@ -71,7 +71,7 @@ def _settings(typed: list[str] | None) -> dict[str, str]:
     for text in typed or []:
         key, separator, value = text.partition("=")
         if not key or not separator:
-            raise InvalidInput("expected KEY=VALUE after --setting, got something else.")
+            raise InvalidInput(expected="KEY=VALUE after --setting", got="something else")
         found[key] = value
     return found
 

@@ -26,7 +26,7 @@ def encode(model: str, vectors: str, target: str, as_bits: bool, format: str | N
     """Codes of a file of vectors, written to a file or printed."""
     ending = "" if target == "-" else Path(target).suffix.lower()
     if target != "-" and ending not in ENDINGS:
-        raise InvalidInput(f"expected an output that ends in {', '.join(ENDINGS)}, or -, got {target!r}.")
+        raise InvalidInput(expected=f"an output that ends in {', '.join(ENDINGS)}, or -", got=repr(target))
     if as_bits and ending not in (".npy", ".npz"):
         raise InvalidInput(f"--bits needs an output that ends in .npy or .npz, got {target!r}.")
     if target != "-":
@@ -82,7 +82,7 @@ def load_encoder(path: str) -> Encoder:
     """The hash functions in a file of a learner or an encoder."""
     model = onlinehash.load(path)
     if not isinstance(model, Learner | Encoder):
-        raise InvalidInput(f"expected a learner or an encoder in {path}, got {type(model).__name__}.")
+        raise InvalidInput(expected=f"a learner or an encoder in {path}", got=type(model).__name__)
     return encoder_of(model, path)
 
 

@@ -71,7 +71,7 @@ def _blocks(
     if kind == "oh":
         found = onlinehash.load(source)
         if not isinstance(found, Codes):
-            raise InvalidInput(f"expected codes in {source}, got {type(found).__name__}.")
+            raise InvalidInput(expected=f"codes in {source}", got=type(found).__name__)
         codes = found
     elif kind in ("npy", "npz") and source != STANDARD_INPUT:
         codes = (_npy_codes if kind == "npy" else _npz_codes)(source, encoder, width)
@@ -169,6 +169,6 @@ def _text_blocks(path: str, width: Width) -> Iterator[Block]:
             for number, line in enumerate(lines, n_done + 1):
                 if not line or line.strip("01") or len(line) != n_columns:
                     expected = f"a code of {n_columns or 'as many'} digits 0 and 1"
-                    raise InvalidInput(f"{path}, line {number}: expected {expected}, got {line[:60]!r}.")
+                    raise InvalidInput(where=f"{path}, line {number}", expected=expected, got=repr(line[:60]))
             n_done += len(lines)
             yield Block(Codes.from_pgvector(lines, width.n_models))

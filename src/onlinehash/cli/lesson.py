@@ -38,8 +38,9 @@ class BlockReader:
         points = self._read_points(table)
         if points.y is None and self._needs_labels:
             raise InvalidInput(
-                f"{table.source}: expected pairs (a column similar), or a label for each vector "
-                f"(a column label; for an npy, --labels), got neither."
+                where=table.source,
+                expected="pairs (a column similar), or a label for each vector (a column label; for an npy, --labels)",
+                got="neither",
             )
         return points
 

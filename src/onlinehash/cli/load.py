@@ -17,7 +17,7 @@ from onlinehash.live.texts import with_texts
 from onlinehash.progress import progress_bar
 from onlinehash.streams.from_files import BLOCK_ROWS, read_tables
 from onlinehash.streams.items import ItemReader, Items, sliced
-from onlinehash.streams.tables import unread
+from onlinehash.streams.tables import FilePosition, unread
 from onlinehash.streams.text_tables import STANDARD_INPUT
 
 
@@ -50,12 +50,12 @@ def load(options: Options, choices: parameters.Choices, as_json: bool) -> None:
         if not index.supports(Capability.POSITIONS):
             raise NotSupported(f"load needs an index that stores positions, and {type(index).__name__} does not.")
         source = None if options.file == STANDARD_INPUT else f"load {os.path.abspath(options.file)}"
-        stored = None if source is None else index.positions.get(source)
-        before, rows = 0 if stored is None else stored["rows"], 0
+        stored = FilePosition.of(None if source is None else index.positions.get(source))
+        before, rows = stored.rows, 0
         for table, start, position in unread(chain([begin], tables), stored, "loaded"):
-            rows = position["rows"]
+            rows = position.rows
             if start < len(table):
-                with nullcontext() if source is None else index.reached(source, position):
+                with nullcontext() if source is None else index.reached(source, position.as_json()):
                     _add(index, sliced(read(table), start))
             show(table.share, f"{rows:,} items")
         total = len(index)

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 from onlinehash.cli import output
 from onlinehash.experiments.bibliography import ENTRIES, all_bibtex
-from onlinehash.learners.registry import methods
+from onlinehash.learners.registry import Method, methods
+
+
+class Row(TypedDict):
+    """What is printed about a method."""
+
+    name: str
+    aliases: list[str]
+    learns_from: str
+    unit: str
+    several_labels: bool
+    summary: str
+    bibtex: str | None
 
 
 def show(with_bibtex: bool, as_json: bool) -> None:
@@ -14,20 +26,7 @@ def show(with_bibtex: bool, as_json: bool) -> None:
     if with_bibtex and not as_json:
         print(all_bibtex())
         return
-    rows = []
-    for method in methods():
-        learner = method.load()
-        rows.append(
-            {
-                "name": method.name,
-                "aliases": list(method.aliases),
-                "learns_from": learner.traits.learns_from,
-                "unit": learner.traits.unit,
-                "several_labels": learner.traits.several_labels,
-                "summary": (learner.__doc__ or "").strip().partition("\n")[0],
-                "bibtex": str(ENTRIES[method.name]) if method.name in ENTRIES else None,
-            }
-        )
+    rows = [_row(method) for method in methods()]
     if as_json:
         output.print_json(rows)
     else:
@@ -37,5 +36,18 @@ def show(with_bibtex: bool, as_json: bool) -> None:
         output.print_columns([["name", "alias", "learns from", "unit", "what it does"], *table])
 
 
-def _learns_from(row: dict[str, Any]) -> str:
-    return f"{row['learns_from']}, also several" if row["several_labels"] else str(row["learns_from"])
+def _row(method: Method) -> Row:
+    learner = method.load()
+    return {
+        "name": method.name,
+        "aliases": list(method.aliases),
+        "learns_from": learner.traits.learns_from,
+        "unit": learner.traits.unit,
+        "several_labels": learner.traits.several_labels,
+        "summary": (learner.__doc__ or "").strip().partition("\n")[0],
+        "bibtex": str(ENTRIES[method.name]) if method.name in ENTRIES else None,
+    }
+
+
+def _learns_from(row: Row) -> str:
+    return f"{row['learns_from']}, also several" if row["several_labels"] else row["learns_from"]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def print_json(document: Any) -> None:
+def print_json(document: object) -> None:
     """One document on a line of standard output."""
     print(json.dumps(document, default=_plain), flush=True)
 
@@ -62,7 +62,7 @@ def _tell(document: dict[str, str], text: str, as_json: bool) -> None:
     print(json.dumps(document) if as_json else f"onlinehash: {text}", file=sys.stderr, flush=True)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """Convert values that JSON cannot express."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)

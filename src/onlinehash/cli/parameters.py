@@ -76,7 +76,7 @@ def open_index(
     if schema is not None:
         raise InvalidInput("--schema needs an address postgresql://..., got a folder.")
     if "://" in target:
-        raise InvalidInput("expected a folder or an address postgresql://... to write to, got another address.")
+        raise InvalidInput(expected="a folder or an address postgresql://... to write to", got="another address")
     return make_index(choices, target, policy, sync, device, embed)
 
 
@@ -126,7 +126,7 @@ def resume(path: str, choices: Choices) -> Learner:
         raise InvalidParameter(f"{typed[0]} cannot be combined with --resume: {path} already has its parameters.")
     learner = onlinehash.load(path)
     if not isinstance(learner, Learner):
-        raise InvalidInput(f"expected a learner in {path}, got {type(learner).__name__}.")
+        raise InvalidInput(expected=f"a learner in {path}", got=type(learner).__name__)
     return learner
 
 
@@ -136,7 +136,7 @@ def parse_settings(texts: list[str]) -> dict[str, Any]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not (name and equals):
-            raise InvalidParameter(f"expected name=value, got {text!r}.")
+            raise InvalidParameter(expected="name=value", got=repr(text))
         settings[name.strip()] = _value(value)
     return settings
 
@@ -148,7 +148,7 @@ def parse_features(text: str) -> RbfAnchors:
     settings = parse_settings(others.split(",")) if others else {}
     if kind != "rbf" or not settings.keys() <= {"width", "normalize"}:
         raise InvalidParameter(
-            f"expected features such as rbf, rbf:300 or rbf:300,width=1,normalize=true, got {text!r}."
+            expected="features such as rbf, rbf:300 or rbf:300,width=1,normalize=true", got=repr(text)
         )
     if anchors:
         settings["n_anchors"] = _value(anchors)

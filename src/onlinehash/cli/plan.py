@@ -123,7 +123,7 @@ def _number(option: str, text: str) -> float:
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value >= 1 and value == int(value)):
-        raise InvalidInput(f"expected a whole number such as 1000000 or 1e9 for --{option}, got {text!r}.")
+        raise InvalidInput(expected=f"a whole number such as 1000000 or 1e9 for --{option}", got=repr(text))
     return value
 
 

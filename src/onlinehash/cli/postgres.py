@@ -20,7 +20,7 @@ def create(
     """A new index, with the learner of a file."""
     learner = onlinehash.load(model)
     if not isinstance(learner, Learner):
-        raise InvalidInput(f"expected a learner in {model}, got {type(learner).__name__}.")
+        raise InvalidInput(expected=f"a learner in {model}", got=type(learner).__name__)
     PostgresIndex.create(address, learner, schema=schema, shards=shards, role=role, search=search).close()
     show(address, schema, as_json)
 

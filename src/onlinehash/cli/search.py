@@ -79,7 +79,7 @@ def opened(path: str, jobs: int = 1, device: str = "cpu") -> Iterator[Index | Li
     index = onlinehash.load(path, mmap=True)
     if not isinstance(index, Index):
         raise InvalidInput(
-            f"expected an index in {path}, got {type(index).__name__}; make one with `onlinehash index`."
+            expected=f"an index in {path}", got=type(index).__name__, hint="make one with `onlinehash index`"
         )
     index.n_jobs = jobs
     yield GpuIndex.of(index) if device == "cuda" else index
@@ -141,7 +141,7 @@ def _print_table(answers: Iterator[tuple[Hits, RankedBy]]) -> None:
 def _check_ending(target: str) -> None:
     ending = Path(target).suffix.lower()
     if ending not in ENDINGS:
-        raise InvalidInput(f"expected an output that ends in {', '.join(ENDINGS)}, or -, got {target!r}.")
+        raise InvalidInput(expected=f"an output that ends in {', '.join(ENDINGS)}, or -", got=repr(target))
     if ending == ".parquet":
         try:
             import pyarrow  # noqa: F401

@@ -105,7 +105,7 @@ def _limits(typed: list[str] | None, access: Access) -> Limits:
         try:
             values[name] = known[name](value)
         except ValueError:
-            raise InvalidInput(f"expected a number for --limit {name}, got {value!r}.") from None
+            raise InvalidInput(expected=f"a number for --limit {name}", got=repr(value)) from None
     return Limits(**values)
 
 
@@ -166,5 +166,5 @@ def _policy(text: str) -> Policy:
     except InvalidInput:
         raise
     except (TypeError, ValueError):
-        raise InvalidInput(f"expected a policy such as every:50 for --refresh, got {text!r}.") from None
+        raise InvalidInput(expected="a policy such as every:50 for --refresh", got=repr(text)) from None
     return policy

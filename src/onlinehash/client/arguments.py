@@ -29,7 +29,8 @@ T = TypeVar("T")
 def listed(ids: ArrayLike) -> list[index.Id]:
     """Ids, one or several."""
     found = keys.given([ids] if isinstance(ids, str | int | np.integer) else ids)
-    return keys.shown_at(found, np.arange(keys.count(found))).tolist()
+    names: list[index.Id] = keys.shown_at(found, np.arange(keys.count(found))).tolist()
+    return names
 
 
 def rows(X: VectorLike, name: str = "X") -> np.ndarray:

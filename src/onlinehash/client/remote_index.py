@@ -165,9 +165,10 @@ class RemoteIndex(VectorIndex):
     @property
     def encoder(self) -> Encoder | None:
         try:
-            return self._download("encoder")
+            encoder: Encoder = self._download("encoder")
         except NotReady:
             return None
+        return encoder
 
     @property
     def newest(self) -> Encoder:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from onlinehash.codes import layout
 from onlinehash.errors import InvalidInput
@@ -14,6 +14,12 @@ from onlinehash.numeric.views import read_only
 
 #: The longest code of one model, in bits, and of all models together, in bytes (distances are counted in 16 bits).
 MAX_BITS, MAX_PLANES = 4096, 8191
+
+
+class HasText(Protocol):
+    """A `Bit` of pgvector."""
+
+    def to_text(self) -> str: ...
 
 
 class Codes:
@@ -153,7 +159,7 @@ class Codes:
         return cls.from_packbits(packed, n_bits, n_models, "little")
 
     @classmethod
-    def from_pgvector(cls, texts: Iterable[Any], n_models: int = 1) -> Codes:
+    def from_pgvector(cls, texts: Iterable[str | HasText], n_models: int = 1) -> Codes:
         """Take over codes as PostgreSQL writes its type `bit(n)`: strings of 0 and 1, or pgvector's `Bit` objects.
 
         Returns
@@ -167,11 +173,11 @@ class Codes:
         """
         if isinstance(texts, str):
             raise InvalidInput(expected="a sequence of strings of 0 and 1, one for each code", got="a single string")
-        lines = [text.to_text() if hasattr(text, "to_text") else text for text in texts]
+        lines: list[object] = [text.to_text() if hasattr(text, "to_text") else text for text in texts]
         widths = {len(line) if isinstance(line, str) and not line.strip("01") else 0 for line in lines}
         if len(widths) != 1 or 0 in widths:
             raise InvalidInput(expected="at least one string of 0 and 1, all of equal length", got="something else")
-        digits = np.frombuffer("".join(lines).encode(), np.uint8).reshape(len(lines), -1)
+        digits = np.frombuffer("".join(map(str, lines)).encode(), np.uint8).reshape(len(lines), -1)
         return cls.from_bits(digits == ord("1"), n_models)
 
     @classmethod
@@ -251,7 +257,7 @@ class Codes:
 
     def popcount(self) -> np.ndarray:
         """Return how many bits are set in each code, `(n,)`."""
-        counts = np.bitwise_count(self._planes).sum(axis=1, dtype=np.int64)
+        counts: NDArray[np.int64] = np.bitwise_count(self._planes).sum(axis=1, dtype=np.int64)
         return counts.reshape(-1)[: len(self)]
 
     def rows(self) -> np.ndarray:

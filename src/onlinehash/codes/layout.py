@@ -10,6 +10,7 @@ byte of its own, so that the planes of a model are contiguous. Padding bits and 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onlinehash.numeric.kernels import njit
 
@@ -22,7 +23,7 @@ def planes_per_model(n_bits: int) -> int:
     return -(-n_bits // 8)
 
 
-def places(columns: np.ndarray, n_bits: int) -> np.ndarray:
+def places(columns: NDArray[np.int64], n_bits: int) -> NDArray[np.int64]:
     """Where columns lie within a code, as 8 * plane + bit."""
     return columns // n_bits * (8 * planes_per_model(n_bits)) + columns % n_bits
 

@@ -35,12 +35,12 @@ class Address:
         scheme, separator, rest = text.partition("://")
         if scheme not in SCHEMES or not separator:
             shown = checks.shown(scheme) if separator else "something else"
-            raise InvalidInput(f"expected a source such as {EXAMPLES}, got {shown}.")
+            raise InvalidInput(expected=f"a source such as {EXAMPLES}", got=shown)
         parts = urlsplit(f"//{rest}")
         login, _, hosts = parts.netloc.rpartition("@")
         user, _, password = login.partition(":")
         if not hosts or parts.fragment:
-            raise InvalidInput(f"expected a source such as {EXAMPLES}, got {scheme}:// without a host, or with a #.")
+            raise InvalidInput(expected=f"a source such as {EXAMPLES}", got=f"{scheme}:// without a host, or with a #")
         known, parameters = SCHEMES[scheme], dict(parse_qsl(parts.query, keep_blank_values=True))
         if unknown := [name for name in parameters if name not in known]:
             raise InvalidInput(

@@ -62,7 +62,7 @@ class Consumer:
 
     def __init__(self, index: VectorIndex, source: Source, batch: int = BATCH) -> None:
         if batch < 1:
-            raise InvalidInput(f"expected batch to be at least 1, got {batch}.")
+            raise InvalidInput(expected="batch to be at least 1", got=f"{batch}")
         if not index.supports(Capability.POSITIONS):
             raise NotSupported(f"a consumer needs an index that stores positions, and {type(index).__name__} does not.")
         self.index, self.source, self.batch = index, source, batch

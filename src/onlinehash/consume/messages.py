@@ -61,7 +61,7 @@ _decode = msgspec.json.Decoder(Message).decode
 def read(data: bytes) -> Request:
     """Parse a message; raises if it is not valid."""
     if len(data) > MOST_BYTES:
-        raise InvalidInput(f"expected a message of at most {MOST_BYTES} bytes, got {len(data)}.")
+        raise InvalidInput(expected=f"a message of at most {MOST_BYTES} bytes", got=f"{len(data)}")
     try:
         message = _decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -117,7 +117,7 @@ def _vector(value: Any, name: str, dtype: np.dtype[Any]) -> np.ndarray:
         try:
             data = base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError):
-            raise InvalidInput(f"expected base64 or a list of numbers for {name}, got {checks.shown(value)}.") from None
+            raise InvalidInput(expected=f"base64 or a list of numbers for {name}", got=checks.shown(value)) from None
         if len(data) % dtype.itemsize:
             raise InvalidInput(
                 f"the base64 of {name} has {len(data)} bytes, which is not a multiple of the size of {dtype.name}."
@@ -130,7 +130,7 @@ def _vector(value: Any, name: str, dtype: np.dtype[Any]) -> np.ndarray:
 
 def _similar(message: Message) -> int:
     if not isinstance(message.similar, bool) and message.similar not in (1, -1):
-        raise InvalidInput(f"expected true, false, 1 or -1 for similar, got {checks.shown(message.similar)}.")
+        raise InvalidInput(expected="true, false, 1 or -1 for similar", got=checks.shown(message.similar))
     return 1 if message.similar == 1 else -1
 
 

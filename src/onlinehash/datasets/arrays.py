@@ -28,7 +28,7 @@ def read_npz(path: Path) -> Dataset:
     """
     arrays = _load(path)
     if "x" not in arrays:
-        raise InvalidInput(f"{path}: expected an array X, got {', '.join(arrays) or 'none'}.")
+        raise InvalidInput(where=path, expected="an array X", got=", ".join(arrays) or "none")
     X = as_vectors(arrays["x"], str(path))
     if "scale" in arrays or "offset" in arrays:
         X = X.copy() if X is arrays["x"] else X
@@ -88,5 +88,5 @@ def _per_dimension(arrays: dict[str, np.ndarray], name: str, n_features: int, pa
         raise InvalidInput(f"{path}: scale and offset belong together, and {name} is missing.")
     values = arrays[name]
     if values.dtype.kind not in "iuf" or values.size not in (1, n_features):
-        raise InvalidInput(f"{path}: expected {name} to be one number or {n_features}, got shape {values.shape}.")
+        raise InvalidInput(where=path, expected=f"{name} to be one number or {n_features}", got=f"shape {values.shape}")
     return values.reshape(-1).astype(np.float32)

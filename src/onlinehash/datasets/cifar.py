@@ -31,13 +31,15 @@ class Batch(NamedTuple):
 def read_batch(path: Path) -> Batch:
     """One file of images and labels."""
     if size_of(path) > MOST_BYTES:
-        raise FormatError(f"{path}: expected a batch of at most {MOST_BYTES:,} bytes, got {size_of(path):,}.")
+        raise FormatError(where=path, expected=f"a batch of at most {MOST_BYTES:,} bytes", got=f"{size_of(path):,}")
     content = pickles.read(path.read_bytes(), str(path))
     parts = {_text(key): value for key, value in content.items()} if isinstance(content, dict) else {}
     data, labels = parts.get("data"), parts.get("labels")
     n_pixels = SIDE * SIDE * CHANNELS
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (n_pixels,):
-        raise FormatError(f"{path}: expected a matrix data of bytes with {n_pixels} columns, got {sorted(parts)}.")
+        raise FormatError(
+            where=path, expected=f"a matrix data of bytes with {n_pixels} columns", got=f"{sorted(parts)}"
+        )
     if not isinstance(labels, list) or len(labels) != len(data) or not all(type(label) is int for label in labels):
         raise FormatError(f"{path}: labels must be a list of {len(data)} whole numbers.")
     # A row is all red, then all green, then all blue pixels.

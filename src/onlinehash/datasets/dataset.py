@@ -36,15 +36,15 @@ class Dataset:
         for name in ("X", "queries", "learning"):
             values = getattr(self, name)
             if values is not None and (values.ndim != 2 or values.dtype != np.float32):
-                raise InvalidInput(f"expected a float32 matrix for {name} of {self.name}, got {checks.shown(values)}.")
+                raise InvalidInput(expected=f"a float32 matrix for {name} of {self.name}", got=checks.shown(values))
             if values is not None and values.shape[1] != self.X.shape[1]:
                 raise InvalidInput(
-                    f"expected {name} of {self.name} to be as wide as X ({self.X.shape[1]}), got {values.shape[1]}."
+                    expected=f"{name} of {self.name} to be as wide as X ({self.X.shape[1]})", got=f"{values.shape[1]}"
                 )
         for name, values, partner in (("y", self.y, self.X), ("neighbours", self.neighbours, self.queries)):
             if values is not None and (partner is None or len(values) != len(partner)):
                 whose = "no queries" if partner is None else f"{len(partner)} vectors"
-                raise InvalidInput(f"expected {name} of {self.name} to have one row per vector, got {whose}.")
+                raise InvalidInput(expected=f"{name} of {self.name} to have one row per vector", got=whose)
         if self.neighbours is not None and self.neighbours.size and not self._neighbours_are_rows():
             raise InvalidInput(f"neighbours of {self.name} must be rows of X, from 0 to {len(self.X) - 1}.")
 

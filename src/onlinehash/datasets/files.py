@@ -26,7 +26,10 @@ def check_size(path: Path, expected: int, what: str) -> None:
     if size != expected:
         wrong = "truncated" if size < expected else "too long"
         raise FormatError(
-            f"{path} is {wrong}: expected {expected:,} bytes for {what}, got {size:,}; download it again."
+            where=f"{path} is {wrong}",
+            expected=f"{expected:,} bytes for {what}",
+            got=f"{size:,}",
+            hint="download it again",
         )
 
 

@@ -105,7 +105,8 @@ def whiten(images: np.ndarray) -> np.ndarray:
 
     detail = logs - smooth(logs)
     contrast = np.sqrt(np.abs(smooth(detail.mean(axis=3, keepdims=True) ** 2)))
-    return (detail / (LEAST_CONTRAST + contrast))[:, edge:-edge, edge:-edge]
+    normalised: np.ndarray = detail / (LEAST_CONTRAST + contrast)
+    return normalised[:, edge:-edge, edge:-edge]
 
 
 def _describe(images: np.ndarray, filters: np.ndarray, means: np.ndarray, border: int) -> np.ndarray:
@@ -133,14 +134,15 @@ def _checked(images: np.ndarray) -> np.ndarray:
     """Images of one side, with an axis for colours."""
     images = np.asarray(images)
     if images.ndim not in (3, 4) or (images.ndim == 4 and images.shape[3] not in (1, 3)) or len(images) == 0:
-        raise InvalidInput(f"expected images (n, side, side) or (n, side, side, 3), got shape {images.shape}.")
+        raise InvalidInput(expected="images (n, side, side) or (n, side, side, 3)", got=f"shape {images.shape}")
     if images.shape[1] != images.shape[2] or images.shape[1] < SMALLEST:
         raise InvalidInput(
-            f"expected square images of at least {SMALLEST} pixels per side, got {images.shape[1]} x "
-            f"{images.shape[2]}; crop or resize them first."
+            expected=f"square images of at least {SMALLEST} pixels per side",
+            got=f"{images.shape[1]} x {images.shape[2]}",
+            hint="crop or resize them first",
         )
     if images.dtype.kind not in "uif" or (
         images.dtype != np.uint8 and not (np.isfinite(images).all() and images.min() >= 0)
     ):
-        raise InvalidInput(f"expected pixels from 0 to 255, got {images.dtype} with values below 0 or not finite.")
+        raise InvalidInput(expected="pixels from 0 to 255", got=f"{images.dtype} with values below 0 or not finite")
     return images if images.ndim == 4 else images[..., None]

@@ -35,7 +35,7 @@ def matrix(file: Any, name: str, path: Path) -> Any:
 
     found = file.get(name)
     if not isinstance(found, h5py.Dataset) or found.ndim != 2 or found.dtype.kind not in "biuf":
-        raise FormatError(f"{path}: expected a matrix {name} of numbers, got {', '.join(file) or 'nothing'}.")
+        raise FormatError(where=path, expected=f"a matrix {name} of numbers", got=", ".join(file) or "nothing")
     if found.external or found.is_virtual or found.file.filename != file.filename:
         raise FormatError(f"{path}: {name} lies in another file, which is not read; store the numbers in one file.")
     return found
@@ -48,7 +48,12 @@ def mapped(array: Any, path: Path, rows: int | None = None) -> np.ndarray:
     if offset is not None and array.dtype.isnative:
         end = offset + array.size * array.dtype.itemsize
         if end > size_of(path):
-            raise FormatError(f"{path} is truncated: expected {end:,} bytes, got {size_of(path):,}; download it again.")
+            raise FormatError(
+                where=f"{path} is truncated",
+                expected=f"{end:,} bytes",
+                got=f"{size_of(path):,}",
+                hint="download it again",
+            )
         return np.memmap(path, array.dtype, "r", offset, (n, array.shape[1]))
     try:
         return np.asarray(array[:n])

@@ -68,7 +68,7 @@ def _plain_or_gz(path: Path) -> Path:
 def _header(file: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtype, int]:
     start = file.read(4)
     if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in ELEMENTS or not 1 <= start[3] <= MOST_AXES:
-        raise FormatError(f"{path}: expected an idx file, which begins with two zeros and a type, got {start!r}.")
+        raise FormatError(where=path, expected="an idx file, which begins with two zeros and a type", got=repr(start))
     lengths = file.read(4 * start[3])
     if len(lengths) < 4 * start[3]:
         raise FormatError(f"{path} is truncated: the lengths of its {start[3]} axes are missing.")

@@ -67,7 +67,9 @@ def _choose(shapes: dict[str, tuple[int, ...]], wanted: tuple[str, ...], path: P
     found = next((names[name] for name in wanted if name in names), None)
     if found is None:
         got = ", ".join(f"{name} {shape}" for name, shape in shapes.items()) or "nothing"
-        raise InvalidInput(f"{path}: expected a matrix {' or '.join(wanted)}, got {got}; name it with variable=.")
+        raise InvalidInput(
+            where=path, expected=f"a matrix {' or '.join(wanted)}", got=got, hint="name it with variable="
+        )
     return found, next((names[name] for name in LABELS if name in names and names[name] != found), None)
 
 

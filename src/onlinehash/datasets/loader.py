@@ -102,8 +102,9 @@ def digits() -> Dataset:
 def _read(path: Path, rows: int | None) -> Dataset:
     if not is_readable(path):
         raise InvalidInput(
-            f"expected a file that ends in {', '.join(READERS)}, an idx file, a batch of CIFAR-10, "
-            f"or a name among {', '.join(('digits', *KNOWN))}, got {str(path)!r}."
+            expected=f"a file that ends in {', '.join(READERS)}, an idx file, a batch of CIFAR-10, or a name among "
+            f"{', '.join(('digits', *KNOWN))}",
+            got=repr(str(path)),
         )
     size_of(path)
     if idx.NAME.search(path.name):

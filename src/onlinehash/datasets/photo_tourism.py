@@ -54,7 +54,8 @@ def read_bitmap(path: Path) -> np.ndarray:
     try:
         with Image.open(path, formats=("BMP",)) as picture:
             if picture.size == (side, side):
-                return np.rint(np.asarray(picture.convert("RGB")) @ GREY).astype(np.uint8)
+                grey: np.ndarray = np.rint(np.asarray(picture.convert("RGB")) @ GREY)
+                return grey.astype(np.uint8)
             problem = f"expected {side} x {side} pixels, got {picture.width} x {picture.height}"
     except Exception as error:  # a decoder that is fed nonsense raises whatever comes first
         problem = f"it is not a readable BMP picture ({str(error).partition(' <')[0]})"
@@ -105,7 +106,9 @@ def _columns(path: Path, chosen: tuple[int, ...], widths: tuple[int, ...]) -> np
         except ValueError:
             expected = " or ".join(map(str, widths))
             raise FormatError(
-                f"{path}, line {number}: expected {expected} whole numbers, got {line[:40].decode('latin1')!r}."
+                where=f"{path}, line {number}",
+                expected=f"{expected} whole numbers",
+                got=f"{line[:40].decode('latin1')!r}",
             ) from None
     if not values:
         raise FormatError(f"{path} is empty: expected a line for each patch or pair.")

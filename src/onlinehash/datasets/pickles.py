@@ -28,7 +28,7 @@ class _Refused(Exception):
 class _StandIn:
     """What a known name stands for. A pickle can set the attributes of anything that does not define this method."""
 
-    def __setstate__(self, state: Any) -> None:
+    def __setstate__(self, state: object) -> None:
         raise _Refused("an object")
 
 
@@ -41,7 +41,7 @@ class _Array(_StandIn):
 
     values: np.ndarray | None = None
 
-    def __init__(self, kind: Any, shape: Any, code: Any) -> None:
+    def __init__(self, kind: object, shape: object, code: object) -> None:
         if kind is not _ArrayClass:
             raise _Refused(f"an array of class {kind!r}"[:100])
 
@@ -97,7 +97,11 @@ def read(data: bytes, source: str) -> Any:
         _check_memo(data)
         found = _Unpickler(BytesIO(data), encoding="bytes").load()
     except _Refused as error:
-        raise FormatError(f"{source}: expected a pickle of plain data, got {error}; nothing of it was run.") from None
+        raise FormatError(
+            f"{source}: expected a pickle of plain data, got {error}; nothing of it was run.",
+            expected="a pickle of plain data",
+            got=str(error),
+        ) from None
     except Exception:  # damage can show as nearly any of them
         raise FormatError(f"{source} is not a pickle of plain data, or it is damaged.") from None
     if isinstance(found, dict):

@@ -23,7 +23,7 @@ class TinyImages:
         path = Path(path)
         size = size_of(path)
         if size == 0 or size % IMAGE_BYTES:
-            raise FormatError(f"{path}: expected images of {IMAGE_BYTES} bytes each, got {size:,} bytes.")
+            raise FormatError(where=path, expected=f"images of {IMAGE_BYTES} bytes each", got=f"{size:,} bytes")
         self._bytes = np.memmap(path, np.uint8, "r", shape=(size // IMAGE_BYTES, IMAGE_BYTES))
 
     def __len__(self) -> int:
@@ -33,7 +33,7 @@ class TinyImages:
         """Some images as (n, 32, 32, 3) bytes: row, column, colour."""
         chosen = rows if isinstance(rows, slice) else np.asarray(rows, np.int64)
         if not isinstance(chosen, slice) and chosen.size and not (chosen.min() >= 0 and chosen.max() < len(self)):
-            raise InvalidInput(f"expected rows from 0 to {len(self) - 1}, got {chosen.min()} to {chosen.max()}.")
+            raise InvalidInput(expected=f"rows from 0 to {len(self) - 1}", got=f"{chosen.min()} to {chosen.max()}")
         # The file is Matlab's: the first index, the row, runs fastest, then the column, then the colour.
         turned = self._bytes[chosen].reshape(-1, CHANNELS, SIDE, SIDE).transpose(0, 3, 2, 1)
         return np.ascontiguousarray(turned)

@@ -26,17 +26,19 @@ def read(path: Path, rows: int | None = None) -> np.ndarray:
     """The vectors of a file, or its first `rows`, left on the disk until they are used."""
     element = ELEMENTS.get(path.suffix.lower())
     if element is None:
-        raise InvalidInput(f"expected a file that ends in {', '.join(ELEMENTS)}, got {path}.")
+        raise InvalidInput(expected=f"a file that ends in {', '.join(ELEMENTS)}", got=f"{path}")
     size = size_of(path)
     if size < 4:
         raise FormatError(f"{path} is truncated: {size} bytes do not hold the dimension of a vector.")
     dimension = int(np.fromfile(path, "<i4", 1)[0])
     if not 1 <= dimension <= MOST_DIMENSIONS:
-        raise FormatError(f"{path}: expected the dimension of a vector at its beginning, got {dimension}.")
+        raise FormatError(where=path, expected="the dimension of a vector at its beginning", got=f"{dimension}")
     row_bytes = 4 + dimension * element.itemsize
     if size % row_bytes:
         raise FormatError(
-            f"{path} is truncated: expected vectors of {row_bytes} bytes, got {size % row_bytes} bytes after the last."
+            where=f"{path} is truncated",
+            expected=f"vectors of {row_bytes} bytes",
+            got=f"{size % row_bytes} bytes after the last",
         )
     n = size // row_bytes if rows is None else min(rows, size // row_bytes)
     file = np.memmap(path, np.uint8, "r", shape=(n, row_bytes))
@@ -71,5 +73,7 @@ def _check_dimensions(file: np.ndarray, expected: int, path: Path) -> None:
     if (found != expected).any():
         at = int(np.argmax(found != expected))
         raise FormatError(
-            f"{path}: expected {expected} as the dimension of every vector, got {found[at]} for vector {looked_at[at]}."
+            where=path,
+            expected=f"{expected} as the dimension of every vector",
+            got=f"{found[at]} for vector {looked_at[at]}",
         )

@@ -16,11 +16,13 @@ from functools import cached_property
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from onlinehash import checks
+from onlinehash.arraylike import VectorLike
 from onlinehash.embed.lexical import Lexical
 from onlinehash.errors import FormatError, InvalidInput, MissingExtra
+from onlinehash.types import State
 
 #: What every embedder is tried with: a few kinds of text, in a few scripts.
 PROBES = (
@@ -37,7 +39,7 @@ NUMBERS, TOLERANCE = 8, 0.02
 class Embedder(Protocol):
     """Anything with `encode(texts)` that gives one vector a text."""
 
-    def encode(self, texts: Any, /) -> Any: ...
+    def encode(self, texts: list[str], /) -> VectorLike: ...
 
 
 Model: TypeAlias = Embedder | Callable[[Sequence[str]], ArrayLike]
@@ -89,22 +91,23 @@ class Embedding:
     @property
     def n_features(self) -> int:
         """Values of a vector."""
-        return self._tried.shape[1]
+        return int(self._tried.shape[1])
 
     @cached_property
     def fingerprint(self) -> list[float]:
         """A few numbers by which its vectors are recognised: fixed projections of what it makes of fixed texts."""
-        X = self._tried.astype(np.float64)
-        X = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
+        X: NDArray[np.float64] = self._tried.astype(np.float64)
+        X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12)
         places, numbers = np.arange(1, X.shape[1] + 1), np.arange(1, NUMBERS + 1)
-        return np.round(X @ np.cos(np.outer(places, numbers)), 4).ravel().tolist()
+        directions: NDArray[np.float64] = np.cos(np.outer(places, numbers))
+        return np.round(X @ directions, 4).ravel().tolist()
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> State:
         """What an index keeps of it."""
         return {"name": self.name, "n_features": self.n_features, "fingerprint": self.fingerprint}
 
-    def check_made(self, stored: dict[str, Any], owner: str) -> None:
+    def check_made(self, stored: State, owner: str) -> None:
         """Refuse to go on with vectors that another embedder made, whose facts these are."""
         try:
             name, n_features = str(stored["name"]), int(stored["n_features"])
@@ -192,7 +195,7 @@ def of(model: Model | Embedding | str) -> Embedding:
     return load(model) if isinstance(model, str) else Embedding(model)
 
 
-def resumed(given: Embedding | None, stored: dict[str, Any] | None, n_features: int, owner: str) -> Embedding | None:
+def resumed(given: Embedding | None, stored: State | None, n_features: int, owner: str) -> Embedding | None:
     """The embedder of an index that is opened: the one that is given, if it made the vectors, or else a `Lexical`.
 
     `stored` are the facts that the index keeps, `n_features` is the length of its vectors (0: it has none). Other
@@ -213,7 +216,7 @@ def resumed(given: Embedding | None, stored: dict[str, Any] | None, n_features: 
     return given
 
 
-def checked(texts: Any) -> list[str]:
+def checked(texts: Iterable[str]) -> list[str]:
     """Texts as a list of them."""
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise InvalidInput(expected="a list of texts", got=checks.shown(texts))
@@ -242,7 +245,7 @@ def _imported(name: str, module: str, what: str) -> Any:
     return found() if isinstance(found, type) else found
 
 
-def _name_of(model: Any) -> str:
+def _name_of(model: Model) -> str:
     own = getattr(model, "name", None)
     if isinstance(own, str) and own:
         return own

@@ -94,7 +94,8 @@ class Lexical:
         often = 1 + np.log(np.array(counts, np.float64))  # what comes again counts less each time
         X = (csr_array((often, places, ends), shape=(len(texts), len(found))) @ hashed).toarray()
         lengths = np.sqrt((X * X).sum(axis=1, keepdims=True))
-        return np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0).astype(np.float32)
+        unit: np.ndarray = np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0)
+        return unit.astype(np.float32)
 
     def __repr__(self) -> str:
         return "Lexical()" if self.n_features == 512 else f"Lexical({self.n_features})"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,8 +15,12 @@ from onlinehash.errors import InvalidInput
 from onlinehash.evaluate.ranking import encoder_of
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
+from onlinehash.streams.pairs import Pair
 
-Measure = Callable[[Learner], Mapping[str, Any]]
+Measure = Callable[[Learner], Mapping[str, object]]
+
+#: Pairs one by one, or as arrays.
+Stream: TypeAlias = Iterable[Pair] | tuple[ArrayLike, ...]
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Row:
     cumulative_loss: float
     update_rate: float
     bits_moved: int
-    measured: Mapping[str, Any] = field(default_factory=dict)
+    measured: Mapping[str, object] = field(default_factory=dict)
 
     def __getattr__(self, name: str) -> Any:
         if name == "measured" or name not in self.measured:
@@ -42,7 +46,7 @@ class Row:
         return self.measured[name]
 
 
-def along(learner: Learner, stream: Any, every: int = 1000, measure: Measure | None = None) -> Iterator[Row]:
+def along(learner: Learner, stream: Stream, every: int = 1000, measure: Measure | None = None) -> Iterator[Row]:
     """Learn a stream, giving a `Row` after each `every` pairs and after the last one.
 
     Parameters
@@ -140,11 +144,14 @@ class CodeChanges:
         return {"bits_changed": int(np.bitwise_count(before.planes ^ codes.planes).sum(dtype=np.int64))}
 
 
-def _rows(learner: Learner, stream: Any, every: int, measure: Measure | None) -> Iterator[Row]:
+def _rows(learner: Learner, stream: Stream, every: int, measure: Measure | None) -> Iterator[Row]:
     before = _counters(learner)
-    learned = _learn_blocks if isinstance(stream, tuple) else _learn_one_by_one
+    if isinstance(stream, tuple):
+        learned = _learn_blocks(learner, stream, every)
+    else:
+        learned = _learn_one_by_one(learner, stream, every)
     n_pairs = 0
-    for n in learned(learner, stream, every):
+    for n in learned:
         n_pairs += n
         loss, updates, bits = (now - then for now, then in zip(_counters(learner), before, strict=True))
         measured = dict(measure(learner)) if measure is not None else {}
@@ -161,7 +168,7 @@ def _counters(learner: Learner) -> list[float]:
 def _arrays(stream: tuple[Any, ...]) -> tuple[Any, ...]:
     if len(stream) not in (3, 4):
         raise InvalidInput(
-            f"expected a tuple of three arrays (A, B, similar) as stream, or of four with weight, got {len(stream)}."
+            expected="a tuple of three arrays (A, B, similar) as stream, or of four with weight", got=f"{len(stream)}"
         )
     A, B, similar, weight = (*stream, None)[:4]
     checks.same_length("B", len(B), len(A), "A")
@@ -188,7 +195,7 @@ def _learn_one_by_one(learner: Learner, stream: Iterable[Any], every: int) -> It
             n_values = 0
         if n_values not in (3, 4):
             raise InvalidInput(
-                f"expected (a, b, similar) or (a, b, similar, weight) from the stream, got {type(pair).__name__}."
+                expected="(a, b, similar) or (a, b, similar, weight) from the stream", got=type(pair).__name__
             )
         learner.learn_pair(*pair)
         n += 1

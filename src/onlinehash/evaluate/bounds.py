@@ -17,9 +17,9 @@ any U. `docs/explanation/loss.md` has the whole story, with measurements.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash.errors import InvalidInput
 from onlinehash.evaluate.hindsight import Hindsight, best_in_hindsight
@@ -60,7 +60,7 @@ class Report:
     @property
     def slack(self) -> np.ndarray:
         """Of Lemma 1; equal to `distance` up to rounding."""
-        return self.lemma_right - self.lemma_left
+        return np.asarray(self.lemma_right - self.lemma_left)
 
     @property
     def is_C_enough(self) -> bool:
@@ -90,7 +90,7 @@ class Report:
         return "\n".join(lines)
 
 
-def report(ledger: Ledger, U: Any = None) -> Report:
+def report(ledger: Ledger, U: ArrayLike | None = None) -> Report:
     """All of it for U: `(d, r)` for every model, `(T, d, r)`, one for each, or None: the best in hindsight.
 
     For several models `stepwise` and `safe` sum over them, each with its own W1. `printed` is the paper's
@@ -130,7 +130,7 @@ def report(ledger: Ledger, U: Any = None) -> Report:
     )
 
 
-def scaled(ledger: Ledger, U: Any) -> np.ndarray:
+def scaled(ledger: Ledger, U: ArrayLike) -> np.ndarray:
     """The paper's γU for each model, `(T, d, r)`: scaled so that its prediction losses sum to zero.
 
     The paper concludes that the cumulative loss stays below F² |γU - W1|² for ever. It does not follow, as
@@ -145,10 +145,10 @@ def scaled(ledger: Ledger, U: Any) -> np.ndarray:
     return np.stack(out)
 
 
-def _comparison(ledger: Ledger, U: Any) -> np.ndarray:
+def _comparison(ledger: Ledger, U: ArrayLike | None) -> np.ndarray:
     """U as `(T, d, r)`."""
     shape = (len(ledger.models), *ledger.models[0].W1.shape)
     matrices = np.asarray(U, dtype=np.float64)
     if matrices.shape not in (shape, shape[1:]) or not np.isfinite(matrices).all():
-        raise InvalidInput(f"expected U with finite values, {shape[1:]} or {shape}, got {matrices.shape}.")
+        raise InvalidInput(expected=f"U with finite values, {shape[1:]} or {shape}", got=f"{matrices.shape}")
     return np.broadcast_to(matrices, shape)

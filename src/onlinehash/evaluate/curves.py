@@ -40,7 +40,7 @@ class PrecisionRecall:
 
     def at(self, recall: float | Sequence[float]) -> np.ndarray:
         """The interpolated precision at any recall, between two levels on the straight line."""
-        return np.interp(recall, self.levels, self.interpolated)
+        return np.asarray(np.interp(recall, self.levels, self.interpolated))
 
 
 def precision_recall(
@@ -134,7 +134,7 @@ def curve(
     checks.parameters("evaluate", {"empty_ball": empty_ball}, {"empty_ball": checks.one_of(*EMPTY_BALL)})
     wanted = np.asarray(levels, np.float64)
     if wanted.ndim != 1 or not ((wanted >= 0) & (wanted <= 1)).all() or (np.diff(wanted) <= 0).any():
-        raise InvalidInput(f"expected increasing levels of recall from 0 to 1, got {checks.shown(levels)}.")
+        raise InvalidInput(expected="increasing levels of recall from 0 to 1", got=checks.shown(levels))
     histograms = Histograms(queries, base, truth, fusion, n_jobs)
     radii = np.arange(histograms.n_distances)
     recalls, precisions, balls = np.zeros((3, len(radii)))

@@ -45,7 +45,7 @@ class Histograms:
     ) -> None:
         check_same_width(queries, base)
         if len(queries) == 0 or len(base) == 0:
-            raise InvalidInput(f"expected at least one query and one code in the base, got {queries!r} and {base!r}.")
+            raise InvalidInput(expected="at least one query and one code in the base", got=f"{queries!r} and {base!r}")
         checks.same_length("the truth", truth.n_queries, len(queries), "X_query")
         checks.same_length("the truth", truth.n_base, len(base), "X_base")
         checks.parameters(

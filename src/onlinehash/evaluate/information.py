@@ -50,7 +50,7 @@ def mutual_information(model: Learner | Encoder, A: ArrayLike, B: ArrayLike, sim
     distances = pair_distances(model, A, B)
     s = checks.similarities(similar, len(distances)) > 0
     if s.all() or not s.any():
-        raise InvalidInput(f"expected both similar and dissimilar pairs, got {len(s)} of one kind.")
+        raise InvalidInput(expected="both similar and dissimilar pairs", got=f"{len(s)} of one kind")
     fused = distances.min(axis=1) if encoder_of(model).fusion == "min" else distances.sum(axis=1)
     unexplained = s.mean() * _entropy(fused[s]) + (~s).mean() * _entropy(fused[~s])
     return max(0.0, float(_entropy(fused) - unexplained))  # rounding may take it below

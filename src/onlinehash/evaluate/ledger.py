@@ -39,7 +39,7 @@ class Trail:
     def pull(self, U: np.ndarray) -> np.ndarray:
         """⟨M, U⟩ = G(U) - H(U) of every pair: how much U prefers g to h."""
         projections = (self.points.reshape(-1, len(U)) @ U).reshape(self.changes.shape)
-        return np.einsum("nsk,nsk->n", projections, self.changes)
+        return np.asarray(np.einsum("nsk,nsk->n", projections, self.changes))
 
     def prediction_losses(self, U: np.ndarray) -> np.ndarray:
         """ℓ_U = H(U) - G(U) + √R of every pair."""
@@ -95,7 +95,7 @@ class Ledger:
         return float(sum(trail.capped.sum() for trail in self.models)) / max(1, n_steps)
 
 
-def follow(learner: OnlineHashing, A: ArrayLike, B: ArrayLike, similar: Any) -> Ledger:
+def follow(learner: OnlineHashing, A: ArrayLike, B: ArrayLike, similar: ArrayLike) -> Ledger:
     """Let a learner learn pairs, and keep what the analysis needs of them.
 
     It learns exactly what `learner.partial_fit_pairs(A, B, similar)` would. W1 is the learner's matrix before the
@@ -135,14 +135,14 @@ def follow(learner: OnlineHashing, A: ArrayLike, B: ArrayLike, similar: Any) -> 
     """
     if not isinstance(learner, OnlineHashing):
         raise InvalidInput(
-            f"expected OnlineHashing or MultiModelOnlineHashing, as the analysis is theirs, got {learner!r}."
+            expected="OnlineHashing or MultiModelOnlineHashing, as the analysis is theirs", got=repr(learner)
         )
     if learner.n_rounds != 1:
         raise InvalidParameter(
-            f"expected n_rounds=1, because the analysis knows one round only, got {learner.n_rounds}."
+            expected="n_rounds=1, because the analysis knows one round only", got=f"{learner.n_rounds}"
         )
     if learner.centre == "median":
-        raise InvalidParameter("expected hash functions without thresholds, as in the analysis, got centre='median'.")
+        raise InvalidParameter(expected="hash functions without thresholds, as in the analysis", got="centre='median'")
     recorder = _Recorder(learner)
     for _ in learner.learn_pairs_by(recorder.step, A, B, similar):
         pass  # the recorder has noted what the block did

@@ -56,7 +56,7 @@ class Counts:
 
     @property
     def n_relevant(self) -> np.ndarray:
-        return self.hits.sum(axis=1)
+        return np.asarray(self.hits.sum(axis=1))
 
     @property
     def n_base(self) -> int:
@@ -75,9 +75,10 @@ def measure_of(name: str) -> Measure:
     match = re.fullmatch(r"(map)(?:@([1-9]\d*)(/found|/all)?)?|(precision|recall)@(r\d+|[1-9]\d*)", str(name))
     if match is None:
         raise InvalidInput(
-            "expected metrics among 'map', 'map@K', 'map@K/found', 'map@K/all', 'precision@K' and 'recall@K' (the K "
+            expected="metrics among 'map', 'map@K', 'map@K/found', 'map@K/all', 'precision@K' and 'recall@K' (the K "
             "nearest, such as 'precision@100'), 'precision@rR' and 'recall@rR' (distance R or less, such as "
-            f"'precision@r2'), got {name!r}."
+            "'precision@r2')",
+            got=repr(name),
         )
     if match[1]:
         return _average_precision(int(match[2]) if match[2] else None, match[3])
@@ -93,7 +94,8 @@ def _average_precision(k: int | None, denominator: str | None) -> Measure:
         if denominator == "/found":
             return precision_per_found(counts.bucket_items, counts.bucket_hits, cut)
         total = counts.n_relevant if k is None or denominator == "/all" else np.minimum(counts.n_relevant, k)
-        return precision_sums(counts.bucket_items, counts.bucket_hits, cut) / np.maximum(total, 1)
+        sums = precision_sums(counts.bucket_items, counts.bucket_hits, cut)
+        return np.asarray(sums / np.maximum(total, 1))
 
     return measure
 
@@ -109,7 +111,7 @@ def _precision_among(k: int) -> Measure:
 def _recall_among(k: int) -> Measure:
     def measure(counts: Counts) -> np.ndarray:
         found = found_among(counts.bucket_items, counts.bucket_hits, min(k, counts.n_base))
-        return found / np.maximum(counts.n_relevant, 1)
+        return np.asarray(found / np.maximum(counts.n_relevant, 1))
 
     return measure
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -105,13 +103,14 @@ def are_neighbours(
         reach = np.asarray(radii, np.float64)
         checks.same_length("radii", len(reach), len(X), "X")
         of_first, of_second = reach[first], reach[second]
-    return (pair_distances(X, first, second) <= np.maximum(of_first, of_second)) & (first != second)
+    near: np.ndarray = (pair_distances(X, first, second) <= np.maximum(of_first, of_second)) & (first != second)
+    return near
 
 
-def _positions(rows: Any, n: int, name: str) -> np.ndarray:
+def _positions(rows: ArrayLike, n: int, name: str) -> np.ndarray:
     values = np.asarray(rows)
     if values.size == 0:
         values = values.astype(np.int64)
     if values.ndim != 1 or values.dtype.kind not in "iu" or not ((values >= 0) & (values < n)).all():
-        raise InvalidInput(f"expected {name} to hold row numbers of X from 0 to {n - 1}, got {checks.shown(rows)}.")
+        raise InvalidInput(expected=f"{name} to hold row numbers of X from 0 to {n - 1}", got=checks.shown(rows))
     return values.astype(np.int64)

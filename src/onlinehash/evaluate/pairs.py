@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -79,7 +78,7 @@ def pairs(
     distances = pair_distances(model, A, B)
     s = checks.similarities(similar, len(distances)) > 0
     if s.all() or not s.any():
-        raise InvalidInput(f"expected both similar and dissimilar pairs, got {len(s)} of one kind.")
+        raise InvalidInput(expected="both similar and dissimilar pairs", got=f"{len(s)} of one kind")
     encoder = encoder_of(model)
     losses = _losses(distances, s, encoder.n_bits, *_margins(model, similar_radius, dissimilar_ratio))
     fused = distances.min(axis=1) if encoder.fusion == "min" else distances.sum(axis=1)
@@ -146,7 +145,7 @@ def pair_distances(model: Learner | Encoder, A: ArrayLike, B: ArrayLike) -> np.n
     return np.concatenate(blocks)
 
 
-def _margins(model: Any, similar_radius: int | None, dissimilar_ratio: float | None) -> tuple[int, float]:
+def _margins(model: Learner | Encoder, similar_radius: int | None, dissimilar_ratio: float | None) -> tuple[int, float]:
     """α and β: as asked for, else the model's own, else the paper's."""
     alpha = getattr(model, "similar_radius", 0) if similar_radius is None else similar_radius
     beta = getattr(model, "dissimilar_ratio", 0.4) if dissimilar_ratio is None else dissimilar_ratio
@@ -161,7 +160,8 @@ def _margins(model: Any, similar_radius: int | None, dissimilar_ratio: float | N
 def _losses(distances: np.ndarray, similar: np.ndarray, n_bits: int, alpha: int, beta: float) -> np.ndarray:
     b = dissimilar_distance(beta, n_bits)
     too_far, too_near = np.maximum(0, distances - alpha), np.maximum(0, b - distances)
-    return np.where(similar, too_far.min(axis=1), too_near.sum(axis=1)).astype(np.float64)
+    losses: np.ndarray = np.where(similar, too_far.min(axis=1), too_near.sum(axis=1))
+    return losses.astype(np.float64)
 
 
 def _share_closer(near: np.ndarray, far: np.ndarray) -> float:

@@ -13,10 +13,10 @@ A query to which nothing is relevant says nothing about codes and is left out of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from onlinehash import checks
 from onlinehash.codes import Codes
@@ -30,6 +30,34 @@ from onlinehash.learners.encoder import Encoder
 METRICS = ("map", "precision@100", "precision@r2")
 
 
+@overload
+def retrieval(
+    model: Learner | Encoder,
+    X_query: ArrayLike,
+    X_base: ArrayLike,
+    truth: Truth,
+    metrics: Sequence[str] = ...,
+    *,
+    ties: str = ...,
+    empty_ball: str = ...,
+    per_query: Literal[False] = ...,
+    n_jobs: int = ...,
+    device: str | None = ...,
+) -> dict[str, float]: ...
+@overload
+def retrieval(
+    model: Learner | Encoder,
+    X_query: ArrayLike,
+    X_base: ArrayLike,
+    truth: Truth,
+    metrics: Sequence[str] = ...,
+    *,
+    ties: str = ...,
+    empty_ball: str = ...,
+    per_query: Literal[True],
+    n_jobs: int = ...,
+    device: str | None = ...,
+) -> dict[str, NDArray[np.float64]]: ...
 def retrieval(
     model: Learner | Encoder,
     X_query: ArrayLike,
@@ -42,7 +70,7 @@ def retrieval(
     per_query: bool = False,
     n_jobs: int = 1,
     device: str | None = None,
-) -> dict[str, Any]:
+) -> dict[str, float] | dict[str, NDArray[np.float64]]:
     """Search the base for every query, and measure how good the results are.
 
     The distance is the model's own: several models are fused as it says.
@@ -83,11 +111,38 @@ def retrieval(
     True
     """
     queries, base, fusion = codes_of(model, X_query, X_base, device)
-    options: dict[str, Any] = {"ties": ties, "empty_ball": empty_ball, "per_query": per_query, "n_jobs": n_jobs}
-    options["device"] = device
-    return rank(queries, base, truth, metrics, fusion=fusion, **options)
+    values = _ranked(queries, base, truth, metrics, fusion, ties, empty_ball, n_jobs, device)
+    return values if per_query else _means(values)
 
 
+@overload
+def rank(
+    queries: Codes,
+    base: Codes,
+    truth: Truth,
+    metrics: Sequence[str] = ...,
+    *,
+    fusion: str = ...,
+    ties: str = ...,
+    empty_ball: str = ...,
+    per_query: Literal[False] = ...,
+    n_jobs: int = ...,
+    device: str | None = ...,
+) -> dict[str, float]: ...
+@overload
+def rank(
+    queries: Codes,
+    base: Codes,
+    truth: Truth,
+    metrics: Sequence[str] = ...,
+    *,
+    fusion: str = ...,
+    ties: str = ...,
+    empty_ball: str = ...,
+    per_query: Literal[True],
+    n_jobs: int = ...,
+    device: str | None = ...,
+) -> dict[str, NDArray[np.float64]]: ...
 def rank(
     queries: Codes,
     base: Codes,
@@ -100,7 +155,7 @@ def rank(
     per_query: bool = False,
     n_jobs: int = 1,
     device: str | None = None,
-) -> dict[str, Any]:
+) -> dict[str, float] | dict[str, NDArray[np.float64]]:
     """Measure how good a search is, given the codes.
 
     Parameters
@@ -140,6 +195,22 @@ def rank(
     >>> evaluate.rank(codes, codes, evaluate.same_label(y, y), ["map", "precision@1"])
     {'map': 1.0, 'precision@1': 1.0}
     """
+    values = _ranked(queries, base, truth, metrics, fusion, ties, empty_ball, n_jobs, device)
+    return values if per_query else _means(values)
+
+
+def _ranked(
+    queries: Codes,
+    base: Codes,
+    truth: Truth,
+    metrics: Sequence[str],
+    fusion: str,
+    ties: str,
+    empty_ball: str,
+    n_jobs: int,
+    device: str | None,
+) -> dict[str, NDArray[np.float64]]:
+    """Each metric of every query; NaN where it has none."""
     measures = {name: measure_of(name) for name in metrics}
     rules = {"ties": checks.one_of(*TIES), "empty_ball": checks.one_of(*EMPTY_BALL)}
     checks.parameters("evaluate", {"ties": ties, "empty_ball": empty_ball}, rules)
@@ -153,7 +224,11 @@ def rank(
             values[name][rows] = np.where(answerable, measure(counts), np.nan)
     if not is_any_relevant:
         raise InvalidInput("no query has a relevant item in the base.")
-    return values if per_query else {name: mean(value) for name, value in values.items()}
+    return values
+
+
+def _means(values: dict[str, NDArray[np.float64]]) -> dict[str, float]:
+    return {name: mean(value) for name, value in values.items()}
 
 
 def mean(values: np.ndarray) -> float:
@@ -162,16 +237,18 @@ def mean(values: np.ndarray) -> float:
     return float(known.mean()) if len(known) else float("nan")
 
 
-def codes_of(model: Any, X_query: ArrayLike, X_base: ArrayLike, device: str | None = None) -> tuple[Codes, Codes, str]:
+def codes_of(
+    model: Learner | Encoder, X_query: ArrayLike, X_base: ArrayLike, device: str | None = None
+) -> tuple[Codes, Codes, str]:
     """Queries and base as the model encodes them, and its fusion."""
     encoder = encoder_of(model)
     return encoder.encode(X_query, device), encoder.encode(X_base, device), encoder.fusion
 
 
-def encoder_of(model: Any) -> Encoder:
+def encoder_of(model: Learner | Encoder) -> Encoder:
     """The hash functions to look at: an encoder's own, or a learner's as they are now."""
     if isinstance(model, Learner):
         return model.snapshot()
     if isinstance(model, Encoder):
         return model
-    raise InvalidInput(f"expected a learner or an encoder as model, got {type(model).__name__}.")
+    raise InvalidInput(expected="a learner or an encoder as model", got=type(model).__name__)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -76,7 +75,7 @@ def paired_test(
     checks.same_length("b", len(second), len(first), "a")
     differences = (first - second)[~(np.isnan(first) | np.isnan(second))]
     if len(differences) < 2:
-        raise InvalidInput(f"expected at least two queries with a value in both, got {len(differences)}.")
+        raise InvalidInput(expected="at least two queries with a value in both", got=f"{len(differences)}")
     mean = float(differences.mean())
     reach = _reach(differences, confidence)
     p_value = _share_as_far(differences, n_flips, np.random.default_rng(random_state))
@@ -102,10 +101,10 @@ def _share_as_far(differences: np.ndarray, n_flips: int, rng: np.random.Generato
     return (1 + as_far) / (1 + n_flips)
 
 
-def _values(values: Any, name: str) -> np.ndarray:
+def _values(values: ArrayLike, name: str) -> np.ndarray:
     found = np.asarray(values, np.float64)
     if found.ndim != 1 or np.isinf(found).any():
         raise InvalidInput(
-            f"expected {name} to be a vector with a finite value or NaN for each query, got {checks.shown(values)}."
+            expected=f"{name} to be a vector with a finite value or NaN for each query", got=checks.shown(values)
         )
     return found

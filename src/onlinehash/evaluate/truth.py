@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,8 +41,8 @@ class Truth:
         relevant = np.asarray(self.block(rows))
         if relevant.dtype != np.bool_ or relevant.ndim != 2 or relevant.shape[1] != self.n_base:
             raise InvalidInput(
-                f"expected a truth's block to give booleans (queries, {self.n_base}), "
-                f"got {relevant.dtype} {relevant.shape}."
+                expected=f"a truth's block to give booleans (queries, {self.n_base})",
+                got=f"{relevant.dtype} {relevant.shape}",
             )
         return _pack(relevant), np.arange(len(relevant))
 
@@ -141,9 +140,9 @@ def nearest(
     return Truth(len(X_query), len(X_base), block)
 
 
-def _labels(y: Any, name: str) -> np.ndarray:
+def _labels(y: object, name: str) -> np.ndarray:
     if not hasattr(y, "__len__") or len(y) == 0:
-        raise InvalidInput(f"expected a vector of at least one label for {name}, got {y!r}.")
+        raise InvalidInput(expected=f"a vector of at least one label for {name}", got=repr(y))
     return checks.labels(y, len(y))
 
 

@@ -36,7 +36,7 @@ PART, LEAST_CHUNK, MOST_CHUNK = 8, 8, 256
 SHARES, ANSWERS = np.array([0.0, 0.15, 0.3, 0.6, 1.0]), 1000
 
 
-class LinearAdapter(BaseEstimator):
+class LinearAdapter(BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """A linear map of float vectors that begins as the identity and is learned from pairs, online.
 
     Parameters
@@ -176,4 +176,4 @@ def _unit(X: np.ndarray) -> np.ndarray:
 
 
 def _cosines(U: np.ndarray, V: np.ndarray) -> np.ndarray:
-    return np.einsum("ij,ij->i", U, V).astype(np.float64)
+    return np.asarray(np.einsum("ij,ij->i", U, V), np.float64)

@@ -100,7 +100,7 @@ class Scene:
 def scene_of(data: SplitData) -> Scene:
     """The same for every seed and method."""
     if data.labels is None or data.query_labels is None:
-        raise InvalidInput("expected labels for the protocol feedback, got a set without.")
+        raise InvalidInput(expected="labels for the protocol feedback", got="a set without")
     base, labels = data.rows[:N_BASE], data.labels[:N_BASE]
     asked = np.flatnonzero(np.isin(data.query_labels, labels))[:N_QUERIES]
     askable = np.flatnonzero(np.bincount(labels)[labels] > 1)
@@ -171,7 +171,8 @@ class Users:
         found = self._student.search(queries, N_SHOWN + 1)
         itself = found == queries[:, None]
         itself[~itself.any(axis=1), -1] = True  # equals may have crowded it out
-        return found[~itself].reshape(len(queries), -1)
+        others: np.ndarray = found[~itself]
+        return others.reshape(len(queries), -1)
 
     def _marks_of(self, queries: np.ndarray, shown: np.ndarray) -> Marks:
         labels = self._scene.labels

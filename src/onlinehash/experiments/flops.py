@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,12 @@ class Shapes:
     u: float
     b: float
     loss: float
-    learner: Any
+    learner: Learner
+
+    @property
+    def c(self) -> int:
+        """Points or pairs of a chunk."""
+        return int(self.learner.chunk_size)
 
 
 def flops_per_pair(learner: Learner) -> float | None:
@@ -63,7 +67,7 @@ def state_bytes(learner: Learner) -> int:
     return _bytes_in(learner.get_state())
 
 
-def _bytes_in(value: Any) -> int:
+def _bytes_in(value: object) -> int:
     if isinstance(value, dict):
         return sum(_bytes_in(part) for part in value.values())
     if isinstance(value, list | tuple):
@@ -71,7 +75,7 @@ def _bytes_in(value: Any) -> int:
     return value.nbytes if isinstance(value, np.ndarray) else 0
 
 
-def _feature_map(learner: Any, D: int) -> float | None:
+def _feature_map(learner: Learner, D: int) -> float | None:
     """2 points x 2dD for the distances to D anchors; not known for maps of others."""
     if learner.features is None:
         return 0.0
@@ -117,7 +121,7 @@ def _hadamard_matching(s: Shapes) -> float:
 
 def _mutual_information(s: Shapes) -> float:
     """The point and its n companions are projected, 2Dr each; 2r for each of their distances, 2r for its slope."""
-    n = min(s.learner.sample_size, s.learner.n_points_seen_)
+    n = min(int(s.learner.sample_size), int(s.learner.n_points_seen_))
     return 6 * s.D + 4 * s.D * s.r * (1 + n) + 8 * n * s.r + 2 * s.D * s.b
 
 
@@ -129,7 +133,7 @@ def _smooth_pairs(s: Shapes) -> float:
 
     The step is one for a chunk; its k directions are found so seldom that they do not count.
     """
-    k, c = min(damping.N_DIRECTIONS, s.D), s.learner.chunk_size
+    k, c = min(damping.N_DIRECTIONS, s.D), s.c
     return 6 * s.D + 16 * s.D * s.r + 4 * s.D**2 / smooth_pairs.SOME + 6 * s.D * k * s.r / c
 
 
@@ -138,7 +142,7 @@ def _blended_pairs(s: Shapes) -> float:
 
     The step takes two products with the k directions; the beginning happens so seldom that it does not count.
     """
-    k, c = min(damping.N_DIRECTIONS, s.D), s.learner.chunk_size
+    k, c = min(damping.N_DIRECTIONS, s.D), s.c
     products = 4 * s.D * s.r * (3 + 2 / blended_pairs.LOOKED_AT)
     return 6 * s.D + products + 4 * s.D**2 / blended_pairs.BlendedPairHashing._some + 4 * s.D * k * s.r / c
 
@@ -148,13 +152,13 @@ def _mini_batch(s: Shapes) -> float:
 
     One sweep of the ascent is counted, and every pair as if it had a loss.
     """
-    c = s.learner.chunk_size
+    c = s.c
     return 8 * s.D * s.r + 8 * c * s.D + (4 * c + 2 * s.D) * s.loss
 
 
 def _balanced_similarity(s: Shapes) -> float:
     """A chunk: XW 2cDr, its bits and BᵀB 4cr², and a ridge regression with the smaller of two matrices."""
-    c, D, r = s.learner.chunk_size, s.D, s.r
+    c, D, r = s.c, s.D, s.r
     n, other = (c, D) if c < D else (D, c)
     regression = 2 * n * n * other + n**3 / 3 + 2 * n * n * r + 2 * c * D * r
     return 2 / c * (2 * c * D * r + 4 * c * r * r + regression)
@@ -162,29 +166,29 @@ def _balanced_similarity(s: Shapes) -> float:
 
 def _sketching(s: Shapes) -> float:
     """A chunk fills half of the sketch 2c/l times; then its r directions, turned and rotated."""
-    c, half = s.learner.chunk_size, _half_of_sketch(s, min(s.r, s.D))
+    c, half = s.c, _half_of_sketch(s, min(s.r, s.D))
     return 2 / c * (2 * c * s.D + c / half * _shrinking(2 * half, half, s.D) + _turned_directions(s, half))
 
 
 def _fast_sketching(s: Shapes) -> float:
     """The same, but a chunk is mixed by log2(c) additions for each number, and fills half of the sketch once."""
-    c, half = s.learner.chunk_size, _half_of_sketch(s, min(s.r, s.D))
+    c, half = s.c, _half_of_sketch(s, min(s.r, s.D))
     if c <= half:
         return _sketching(s)
     levels = (c - 1).bit_length()
-    mixing = 2**levels * levels * s.D
+    mixing = (1 << levels) * levels * s.D
     return 2 / c * (2 * c * s.D + mixing + _shrinking(2 * half, half, s.D) + _turned_directions(s, half))
 
 
 def _spectral(s: Shapes) -> float:
     """As sketching, but its directions are only compared with those of before, 2Dr²."""
-    c, half = s.learner.chunk_size, _half_of_sketch(s, s.r)
+    c, half = s.c, _half_of_sketch(s, s.r)
     directions = _directions(s, half) + 2 * s.D * s.r**2
     return 2 / c * (c / half * _shrinking(2 * half, half, s.D) + directions)
 
 
 def _half_of_sketch(s: Shapes, least: int) -> int:
-    return min(max(-(-s.learner.sketch_size // 2), least), s.D)
+    return min(max(-(-int(s.learner.sketch_size) // 2), least), s.D)
 
 
 def _shrinking(n: int, kept: int, D: int) -> float:

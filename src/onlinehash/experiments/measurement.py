@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,12 +24,15 @@ from onlinehash.learners.base import Learner
 METRICS = ("map", "map@1000", "precision@100", "precision@r2", "recall@1000")
 #: Pairs gathered at a time, which bounds the memory of a schedule.
 BLOCK = 10_000
+#: Pairs that are learned, and pairs that judge, where a parameter is chosen.
+LEARNED, JUDGED = 4000, 4000
 
 
 def measure(setting: Setting, data: SplitData) -> Result:
     """The whole run."""
     schedule = schedule_of(data, setting.conditions, setting.seed)
-    learner = setting.learner()
+    chosen = choose(setting, data)
+    learner = setting.learner(**chosen)
     teacher = Teacher(learner, data, schedule, setting)
     looks: list[dict[str, Any]] = []
     asked = Answers(None, [])
@@ -51,10 +54,31 @@ def measure(setting: Setting, data: SplitData) -> Result:
         "machine": machine(),
         "version": __version__,
     }
+    if chosen:
+        facts["chosen"] = chosen
     last = schedule.parts[-1].exam
     if last is not None:
         facts |= {"n_queries": len(last.queries), "n_base": len(last.base), "curve": asked.curve}
     return Result(setting, looks, asked.values["map"] if asked.values else None, facts)
+
+
+def choose(setting: Setting, data: SplitData) -> dict[str, Any]:
+    """The values of parameters that pairs held out speak for, by the area under the ROC curve of code distances.
+
+    Pairs to learn from and pairs to judge by are drawn apart from those of the run.
+    """
+    chosen: dict[str, Any] = {}
+    for name, values in setting.conditions.get("choose", {}).items():
+        rng = np.random.default_rng([setting.seed, 11])
+        left, right, similar = data.pairs(LEARNED + JUDGED, rng, setting.conditions["similar_share"])
+        A, B = data.rows[left], data.rows[right]
+        areas = []
+        for value in values:
+            learner = setting.learner(**chosen, **{name: value})
+            learner.partial_fit_pairs(A[:LEARNED], B[:LEARNED], similar[:LEARNED]).flush()
+            areas.append(evaluate.pairs(learner, A[LEARNED:], B[LEARNED:], similar[LEARNED:]).auc)
+        chosen[name] = values[int(np.argmax(areas))]
+    return chosen
 
 
 class Teacher:
@@ -100,7 +124,7 @@ class Teacher:
 
     def _teach_all(self, part: Part) -> None:
         known, labels = self.known, part.labels
-        rng = np.random.default_rng([self.learner.random_state, 8])
+        rng = np.random.default_rng([cast(int, self.learner.random_state), 8])  # a plan gives each run a seed
         n_samples = getattr(self.learner, "n_samples", None)
         if labels is not None:
             if n_samples is not None and self._are_similar_rare:

@@ -10,6 +10,7 @@ from typing import Any
 from onlinehash.errors import InvalidInput
 from onlinehash.experiments import methods, toml
 from onlinehash.experiments.plan_checks import MEASURED, check, check_conditions
+from onlinehash.experiments.readings import OURS, Reading
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.roles import NamedSet
 from onlinehash.experiments.settings import Setting
@@ -40,12 +41,12 @@ class Drawing:
 class Contestant:
     """Who takes part; see `plans/_contestants.toml`.
 
-    reading: which form of search it stands for, where a run measures several.
+    form: which form of search it stands for, where a run measures several.
     """
 
     label: str
     method: str
-    reading: str = ""
+    form: str = ""
     kernel: int | None = None
     models: int | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
@@ -61,6 +62,7 @@ class Plan:
     rival: the contestant that tables compare the others with.
     alone: timing, so nothing else may run beside it.
     quick: what to change for a first look; `conditions` in it are merged.
+    reading: how what the paper leaves open is read.
     """
 
     name: str
@@ -79,11 +81,12 @@ class Plan:
     alone: bool = False
     quick: Mapping[str, Any] = field(default_factory=dict)
     is_quick: bool = False
+    reading: Reading = OURS
 
     def showing(self, measured: str) -> Plan:
         """The same with another thing measured on the y axis, and in tables."""
         if measured not in MEASURED:
-            raise InvalidInput(f"expected something measured among {', '.join(MEASURED)}, got {measured!r}.")
+            raise InvalidInput(expected=f"something measured among {', '.join(MEASURED)}", got=repr(measured))
         return replace(self, drawing=replace(self.drawing, y=measured, y_label=measured))
 
     def made_quick(self) -> Plan:
@@ -92,7 +95,14 @@ class Plan:
         for key, value in self.quick.items():
             changes[key] = tuple(value) if isinstance(value, list) else value
         changes["conditions"] = {**self.conditions, "pairs": 1500, **self.quick.get("conditions", {})}
+        other = {name: value for name, value in self.reading.conditions.items() if name != "pairs"}
+        changes["reading"] = replace(self.reading, conditions=other)
         return replace(self, **changes, is_quick=True)
+
+    def under(self, reading: Reading) -> Plan:
+        """The same under another reading of the paper."""
+        values = tuple(reading.values) if reading.values and self.vary == "bits" else self.values
+        return replace(self, values=values, reading=reading)
 
 
 @dataclass(frozen=True)
@@ -104,6 +114,7 @@ class Cell:
     line: str
     value: Any
     setting: Setting
+    reading: str = ""
 
     @property
     def seed(self) -> int:
@@ -112,8 +123,8 @@ class Cell:
 
     def read(self, result: Result) -> Result:
         """What a run says about this contestant."""
-        reading = contestant(self.line).reading
-        return result.read(reading) if reading else result
+        form = contestant(self.line).form
+        return result.of_form(form) if form else result
 
 
 def plans(names: Sequence[str]) -> list[Plan]:
@@ -122,7 +133,7 @@ def plans(names: Sequence[str]) -> list[Plan]:
     wanted = known if list(names) == ["all"] else list(names)
     for name in wanted:
         if name not in known and not name.endswith(".toml"):
-            raise InvalidInput(f"expected a plan among {', '.join(known)}, all, or a .toml file, got {name!r}.")
+            raise InvalidInput(expected=f"a plan among {', '.join(known)}, all, or a .toml file", got=repr(name))
     return [read_plan(name) for name in wanted]
 
 
@@ -131,12 +142,14 @@ def read_plan(name: str) -> Plan:
     what = f"the plan {name}"
     document = toml.read(name)
     drawing = toml.make(Drawing, document.pop("drawing", {}), f"[drawing] of {what}")
+    if "reading" in document:
+        raise InvalidInput(f"readings are chosen by --reading, got one in {what}.")
     short = name.rsplit("/", 1)[-1].removesuffix(".toml")
     plan = toml.make(Plan, {"name": short, "drawing": drawing, **document}, what)
     for key in plan.quick:
         if key not in ("bits", "values", "seeds", "contestants", "conditions"):
             raise InvalidInput(
-                f"expected bits, values, seeds, contestants or conditions in [quick] of {what}, got {key!r}."
+                expected=f"bits, values, seeds, contestants or conditions in [quick] of {what}", got=repr(key)
             )
     check(plan, lambda label: set(methods.find(contestant(label).method)().get_params(deep=False)))
     if plan.quick:
@@ -159,12 +172,13 @@ def cells(plan: Plan, sets: Sequence[NamedSet], others: Sequence[str] = ()) -> I
         if (plan.roles and data.role.name not in plan.roles) or not _is_possible(plan, data):
             continue
         for label in dict.fromkeys((*plan.contestants, *others)):
-            who = contestant(label)
+            who = contestant(plan.reading.instead.get(label, label))
             if not _can_learn(who, data):
                 continue
             for value in plan.values:
                 for seed in range(plan.seeds):
-                    yield Cell(plan.name, data, label, value, _setting(plan, data, who, value, seed))
+                    setting = _setting(plan, data, who, value, seed)
+                    yield Cell(plan.name, data, label, value, setting, plan.reading.name)
 
 
 def _is_possible(plan: Plan, data: NamedSet) -> bool:
@@ -182,10 +196,12 @@ def _setting(plan: Plan, data: NamedSet, who: Contestant, value: Any, seed: int)
     method = methods.find(who.method)
     has = method().get_params(deep=False)
     wanted = dict(data.role.parameters)
-    conditions = data.role.conditions() | dict(plan.conditions)
+    conditions = {**data.role.conditions(), **plan.conditions, **plan.reading.conditions}
     if conditions["protocol"] == "feedback" and method.traits.learns_from != "pairs":  # marks say nothing to it
         conditions = conditions | {"marks": "random", "wrong_share": 0.0}
-    features = None if who.kernel is None else {"n_anchors": who.kernel, "width": WIDTH, "normalize": True}
+    features = None
+    if who.kernel is not None:
+        features = {"n_anchors": who.kernel, "width": WIDTH, "normalize": True, **plan.reading.features}
     n_bits = plan.bits
     room, _, name = plan.vary.rpartition(".")
     if plan.vary == "bits":
@@ -196,7 +212,9 @@ def _setting(plan: Plan, data: NamedSet, who: Contestant, value: Any, seed: int)
         features = features and features | {name: value}
     else:
         wanted[plan.vary] = value
-    wanted = wanted | dict(who.parameters) | {"features": features}
+    wanted = {**plan.reading.parameters, **wanted, **who.parameters, "features": features}
+    if choose := {name: values for name, values in plan.reading.choose.items() if name in has}:
+        conditions = conditions | {"choose": choose}
     if who.models is not None:
         wanted["n_models"] = who.models
         n_bits //= who.models

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from onlinehash.experiments.plan import Plan
 
 
-def _whole(value: Any) -> bool:
+def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def _share(value: Any) -> bool:
+def _share(value: object) -> bool:
     return isinstance(value, int | float) and 0 <= value <= 1
 
 
@@ -50,6 +50,8 @@ CONDITIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "wrong_share": (_share, "a number from 0 to 1"),
     "looks": (_rising, "rising whole numbers from 0 up"),
     "similar_share": (_share, "a number from 0 to 1"),
+    "vectors": (_one_of("unit", "raw"), "unit or raw"),
+    "neighbours": (_one_of("raw", "prepared"), "raw or prepared"),
     "distractors": (lambda value: isinstance(value, int | float) and value >= 0, "a number from 0 up"),
 }
 #: What a protocol cannot do without.
@@ -72,7 +74,7 @@ def check(plan: Plan, parameters_of: Callable[[str], set[str]]) -> None:
     """Refuse what would fail later, or would change nothing; `parameters_of` tells those of a contestant's method."""
     what = f"the plan {plan.name}"
     if not _whole(plan.seeds) or not _whole(plan.bits):
-        raise InvalidInput(f"expected whole numbers for seeds and bits of {what}, got {plan.seeds!r}, {plan.bits!r}.")
+        raise InvalidInput(expected=f"whole numbers for seeds and bits of {what}", got=f"{plan.seeds!r}, {plan.bits!r}")
     for key in ("values", "contestants"):
         if not isinstance(getattr(plan, key), tuple) or not getattr(plan, key):
             raise InvalidInput(f"{key} of {what} must be a list that is not empty, got {getattr(plan, key)!r}.")
@@ -85,15 +87,18 @@ def check(plan: Plan, parameters_of: Callable[[str], set[str]]) -> None:
     }
     if room not in rooms or name not in rooms[room]:
         known = ", ".join(sorted(rooms.get(room, rooms[""])))
-        raise InvalidInput(f"expected vary of {what} to be bits, a parameter, conditions.NAME or features.NAME, got "
-                           f"{plan.vary!r}; known are {known}.")  # fmt: skip
+        raise InvalidInput(
+            expected=f"vary of {what} to be bits, a parameter, conditions.NAME or features.NAME",
+            got=repr(plan.vary),
+            hint=f"known are {known}",
+        )
     for value in plan.values:
         if room == "conditions":
             check_conditions({**plan.conditions, name: value}, what)
         if plan.vary == "bits" and not _whole(value):
-            raise InvalidInput(f"expected whole numbers of bits as values of {what}, got {value!r}.")
+            raise InvalidInput(expected=f"whole numbers of bits as values of {what}", got=repr(value))
     if plan.drawing.y not in MEASURED:
-        raise InvalidInput(f"expected y of {what} to be among {', '.join(MEASURED)}, got {plan.drawing.y!r}.")
+        raise InvalidInput(expected=f"y of {what} to be among {', '.join(MEASURED)}", got=repr(plan.drawing.y))
     if plan.drawing.y in FOUND and not plan.conditions.get("exam", True):
         raise InvalidInput(f"{plan.drawing.y} is drawn, so {what} needs exam = true.")
 
@@ -102,10 +107,10 @@ def check_conditions(conditions: Mapping[str, Any], what: str) -> None:
     """Known, of the right kind, and all that the protocol needs."""
     for key, value in conditions.items():
         if key not in CONDITIONS:
-            raise InvalidInput(f"expected conditions among {', '.join(CONDITIONS)} in {what}, got {key!r}.")
+            raise InvalidInput(expected=f"conditions among {', '.join(CONDITIONS)} in {what}", got=repr(key))
         holds, words = CONDITIONS[key]
         if not holds(value):
-            raise InvalidInput(f"expected {words} for {key} in {what}, got {value!r}.")
+            raise InvalidInput(expected=f"{words} for {key} in {what}", got=repr(value))
     if "protocol" not in conditions:
         raise InvalidInput(f"the conditions of {what} lack a protocol.")
     for key in NEEDED[conditions["protocol"]]:

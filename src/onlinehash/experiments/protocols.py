@@ -63,7 +63,7 @@ def schedule_of(data: SplitData, conditions: Conditions, seed: int) -> Schedule:
     """The schedule of a setting; the seed draws pairs and their order."""
     protocol = conditions["protocol"]
     if protocol not in PROTOCOLS:
-        raise InvalidInput(f"expected a protocol among {', '.join(PROTOCOLS)}, got {protocol!r}.")
+        raise InvalidInput(expected=f"a protocol among {', '.join(PROTOCOLS)}", got=repr(protocol))
     if data.labels is None and protocol != "retrieval":
         raise InvalidInput(f"the protocol {protocol} needs labels, and the data set has none.")
     return PROTOCOLS[protocol](data, conditions, np.random.default_rng([seed, 7]))
@@ -163,7 +163,7 @@ def _classes(data: SplitData, least: int, why: str) -> np.ndarray:
     assert data.labels is not None
     found = np.unique(data.labels)
     if len(found) < least:
-        raise InvalidInput(f"expected at least {least} classes {why}, got {len(found)}.")
+        raise InvalidInput(expected=f"at least {least} classes {why}", got=f"{len(found)}")
     return found
 
 
@@ -218,4 +218,4 @@ def _before_and_after(data: SplitData, kind: str, rng: np.random.Generator) -> t
             return [y // 2, (y + 1) % n_classes // 2]
 
         return rows, np.concatenate(meanings(data.labels)), [data.queries] * 2, meanings(data.query_labels)
-    raise InvalidInput(f"expected the world of a drift to be rotated or meaning, got {kind!r}.")
+    raise InvalidInput(expected="the world of a drift to be rotated or meaning", got=repr(kind))

@@ -74,7 +74,7 @@ def role_of(data: Dataset, wanted: str | None = None) -> Role:
     known = roles()
     if wanted is not None:
         if wanted not in known:
-            raise InvalidInput(f"expected a role among {', '.join(known)}, got {wanted!r}.")
+            raise InvalidInput(expected=f"a role among {', '.join(known)}", got=repr(wanted))
         role = known[wanted]
     else:
         fitting = [r for r in known.values() if any(fnmatch.fnmatch(data.name.lower(), name) for name in r.names)]

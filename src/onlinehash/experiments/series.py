@@ -59,7 +59,7 @@ def lines(plan: Plan, rows: Rows) -> Iterator[tuple[str, Rows]]:
             yield (name if len(contestants) == 1 else f"{line}, {name}"), of_line.of(value=value)
 
 
-def curves(rows: Rows, value: Any) -> list[Series]:
+def curves(rows: Rows, value: object) -> list[Series]:
     """Precision at the levels of recall, of one set and value; empty where none was kept."""
     found = []
     for line in rows.distinct("line"):
@@ -79,7 +79,7 @@ def short_name(plan: Plan) -> str:
     return plan.vary.rpartition(".")[2]
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """A varied value as people write it: 16, 0.1, 1e-05 as 0.00001, burn-in."""
     if isinstance(value, float):
         return f"{value:.10f}".rstrip("0").rstrip(".")

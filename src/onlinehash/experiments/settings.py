@@ -6,12 +6,15 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onlinehash.experiments import methods
 
 #: Raised when the meaning of a setting changes, so that results of the older meaning are not taken for new ones.
 EDITION = 1
+
+if TYPE_CHECKING:
+    from onlinehash.learners.base import Learner
 
 
 @dataclass(frozen=True)
@@ -38,14 +41,15 @@ class Setting:
         text = json.dumps([EDITION, asdict(self)], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def learner(self) -> Any:
-        """A new learner of this setting, which has seen nothing."""
+    def learner(self, **chosen: Any) -> Learner:
+        """A new learner of this setting, which has seen nothing; with parameters that were chosen besides."""
         from onlinehash.features import RbfAnchors
 
-        parameters = dict(self.parameters)
+        parameters = {**self.parameters, **chosen}
         if parameters.get("features") is not None:
             parameters["features"] = RbfAnchors(**parameters["features"])
-        return methods.find(self.method)(n_bits=self.n_bits, random_state=self.seed, **parameters)
+        learner: Learner = methods.find(self.method)(n_bits=self.n_bits, random_state=self.seed, **parameters)
+        return learner
 
 
 def setting_of(document: Mapping[str, Any]) -> Setting:

@@ -94,7 +94,7 @@ def _columns(plan: Plan, rows: Rows) -> list[tuple[str, Any]]:
     return [(f"{pairs[k]} pairs{', just changed' if k in changed else ''}", k) for k in sorted(chosen)]
 
 
-def _entry(plan: Plan, line: Series, key: Any) -> Entry:
+def _entry(plan: Plan, line: Series, key: object) -> Entry:
     """What a line has at a value, or at the look of a number."""
     places: Sequence[Any] = line.x if plan.drawing.x == "values" else range(len(line.x))
     if key not in places or np.isnan(line.mean[places.index(key)]):

@@ -40,7 +40,7 @@ def make(cls: type[T], document: Mapping[str, Any], what: str) -> T:
     for key in document:
         if key not in {field.name for field in fields}:
             known = ", ".join(sorted(field.name for field in fields))
-            raise InvalidInput(f"expected keys among {known} in {what}, got {key!r}.")
+            raise InvalidInput(expected=f"keys among {known} in {what}", got=repr(key))
     for field in fields:
         has_default = (field.default, field.default_factory) != (dataclasses.MISSING, dataclasses.MISSING)
         if not has_default and field.name not in document:

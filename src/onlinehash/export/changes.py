@@ -32,7 +32,7 @@ class Block(NamedTuple):
         return [None if payload is None else json_text(payload) for payload in self.payloads]
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """Compact JSON, which can be written as UTF-8 whatever strings hold."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     try:

@@ -15,7 +15,7 @@ from onlinehash.export.changes import Block, Changes, need
 from onlinehash.index.api import Id
 
 
-def write(changes: Changes, target: Any, name: str) -> None:
+def write(changes: Changes, target: object, name: str) -> None:
     """Create a collection, or bring one up to date: through a client, at an address, or in a folder."""
     qdrant = need("qdrant_client", "Qdrant", "qdrant")
     if not isinstance(target, str):

@@ -3,7 +3,7 @@
 from onlinehash.features.boosted_trees import BoostedTrees
 from onlinehash.features.centring import Centring, Medians
 from onlinehash.features.estimators import NotFitted, note_feature_names
-from onlinehash.features.maps import FeatureMap, make_map, same_map, same_parameters
+from onlinehash.features.maps import FeatureMap, Transformer, make_map, same_map, same_parameters
 from onlinehash.features.rbf_anchors import RbfAnchors
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Medians",
     "NotFitted",
     "RbfAnchors",
+    "Transformer",
     "make_map",
     "note_feature_names",
     "same_map",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinehash import checks
@@ -11,6 +9,7 @@ from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.features.maps import FeatureMap
 from onlinehash.io.format import like
 from onlinehash.numeric.kernels import njit
+from onlinehash.types import State
 
 
 class BoostedTrees:
@@ -81,7 +80,7 @@ class BoostedTrees:
         """Itself, as it never changes."""
         return self
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {
             "inner": None if self.inner is None else self.inner.get_state(),
             "mean": self.mean,
@@ -90,7 +89,7 @@ class BoostedTrees:
             "value": self.value,
         }
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Take over trees, after a look at all that the kernel relies on."""
         feature, value = state["feature"], state["value"]
         if not isinstance(value, np.ndarray) or value.ndim != 3 or value.shape[2].bit_count() != 1 or not value.size:

@@ -12,13 +12,12 @@ before the pair is projected (sums in float64, whatever the data's dtype):
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinehash.io.format import MOST, like
 from onlinehash.numeric.dots import aligned_zeros, row_dots
 from onlinehash.numeric.kernels import njit
+from onlinehash.types import State
 
 MODES = ("burn-in", "running", "median", "none")
 
@@ -61,10 +60,10 @@ class Centring:
         X[:, : Z.shape[1]] = Z - self.mean.astype(self.dtype)
         return X
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {"total": self.total, "count": self.count, "mean": self.mean}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         most = longest(self.dtype)
         self.mean = like(state["mean"], self.mean, "mean", -most, most)
         self.total = like(state["total"], self.total, "total")
@@ -86,10 +85,10 @@ class Medians:
         for n in range(len(X)):
             track_medians(projections, n, self.values, self.spreads, self.count)
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {"values": self.values, "spreads": self.spreads, "count": self.count}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         self.values = like(state["values"], self.values, "medians.values")
         self.spreads = like(state["spreads"], self.spreads, "medians.spreads", 0)
         self.count = like(state["count"], self.count, "medians.count", 0, MOST)
@@ -150,7 +149,7 @@ def is_finite(Z: np.ndarray, n: int, bound: float) -> bool:
         total = Z[n, 0] * Z[n, 0]
         for i in range(1, Z.shape[1]):
             total += Z[n, i] * Z[n, i]
-        return np.isfinite(total)
+        return bool(np.isfinite(total))
     return True
 
 

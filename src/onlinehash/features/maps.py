@@ -6,6 +6,7 @@ import copy
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -13,9 +14,17 @@ from sklearn.utils.validation import check_is_fitted
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, InvalidParameter, OnlineHashError
 from onlinehash.features.rbf_anchors import RbfAnchors
+from onlinehash.types import State
 
 #: A transformer that comes unfitted is fitted on the first this many points of the stream.
 WARM_UP = 300
+
+
+class Transformer(Protocol):
+    """`RbfAnchors`, or a transformer with the methods of scikit-learn's."""
+
+    def fit(self, X: np.ndarray, /) -> object: ...
+    def transform(self, X: np.ndarray, /) -> ArrayLike: ...
 
 
 class FeatureMap(Protocol):
@@ -28,15 +37,15 @@ class FeatureMap(Protocol):
     @property
     def n_outputs(self) -> int | None: ...
     def check(self, X: np.ndarray) -> None: ...
-    def partial_fit(self, X: np.ndarray) -> Any: ...
+    def partial_fit(self, X: np.ndarray) -> object: ...
     def start(self) -> None: ...
     def map_rows(self, X: np.ndarray) -> np.ndarray: ...
     def fork(self) -> FeatureMap: ...
-    def get_state(self) -> dict[str, Any]: ...
-    def set_state(self, state: dict[str, Any]) -> None: ...
+    def get_state(self) -> State: ...
+    def set_state(self, state: State) -> None: ...
 
 
-def make_map(features: Any, dtype: Any = np.float64, seed: int = 0) -> FeatureMap | None:
+def make_map(features: Transformer | None, dtype: DTypeLike = np.float64, seed: int = 0) -> FeatureMap | None:
     """A map of its own from the learner's `features` parameter, which is never touched; a fitted one stays fitted."""
     if features is None:
         return None
@@ -73,7 +82,7 @@ def same_values(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def same_parameters(a: Any, b: Any) -> bool:
+def same_parameters(a: object, b: object) -> bool:
     """`same_values`, except that of estimators only the parameters count, not what they have learned."""
     if hasattr(a, "get_params") and hasattr(b, "get_params"):
         return type(a) is type(b) and same_parameters(a.get_params(deep=False), b.get_params(deep=False))
@@ -91,14 +100,16 @@ class TransformerMap:
     one at a time: scikit-learn's own products depend on how many rows go in together, and a learner's must not.
     """
 
-    def __init__(self, transformer: Any, seed: int = 0) -> None:
+    transformer: Any  # scikit-learn has no types
+
+    def __init__(self, transformer: Transformer, seed: int = 0) -> None:
         self._collected: list[np.ndarray] = []
         try:
             check_is_fitted(transformer)
             self.transformer, self.is_ready = _settled(transformer), True
         except NotFittedError:
             self.transformer, self.is_ready = clone(transformer), False
-            unseeded = {k for k, v in transformer.get_params().items() if k.endswith("random_state") and v is None}
+            unseeded = {k for k, v in self.transformer.get_params().items() if k.endswith("random_state") and v is None}
             self.transformer.set_params(**dict.fromkeys(unseeded, seed % 2**32))  # so that it fits alike anywhere
 
     @property
@@ -161,10 +172,10 @@ class TransformerMap:
         fork._collected = list(self._collected)
         return fork
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {"collected": self._collected, "transformer": self.transformer if self.is_ready else None}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         self._collected = [np.array(row) for row in state["collected"]]
         self.is_ready = state["transformer"] is not None
         if self.is_ready:

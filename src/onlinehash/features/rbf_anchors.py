@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +16,7 @@ from onlinehash.io.format import like, listed, real, whole
 from onlinehash.numeric.dots import aligned_zeros, dot_of_rows, row_dots
 from onlinehash.numeric.exponential import exp_of_nonpositive
 from onlinehash.numeric.kernels import njit
+from onlinehash.types import State
 
 #: width="auto" is the median distance among the anchors times this (docs/reference/learners.md has the experiment).
 AUTO_WIDTH_FACTOR = 0.5
@@ -28,7 +28,7 @@ PATIENCE = 10
 WIDTHS = 1e-150, 1e150
 
 
-class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """`z(x) = [κ(x, a_1), ..., κ(x, a_m)]` with `κ(x, a) = exp(-|x - a|² / 2 width²)`.
 
     The anchors are the first `n_anchors` distinct points seen, as in the paper (no clustering: the stream need not be
@@ -215,13 +215,14 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         products = np.empty((len(self._rows), len(self._rows)), self.dtype_)
         row_dots(self._rows, self._rows, 0, len(self._rows), products)
         squares = self._norms[:, None] + self._norms - 2 * products
-        return np.maximum(squares[np.triu_indices(len(squares), 1)], 0.0)
+        upper: np.ndarray = np.maximum(squares[np.triu_indices(len(squares), 1)], 0.0)
+        return upper
 
     @property
     def _n_features_out(self) -> int:
         return len(self.anchors_)
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """Everything learned, as plain values and arrays."""
         if not hasattr(self, "n_features_in_"):
             return {}
@@ -234,7 +235,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             **ready,
         }
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Go on where `get_state` was called."""
         self._forget()
         if not state:

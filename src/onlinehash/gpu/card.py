@@ -69,7 +69,7 @@ def begin_products(cupy: Any) -> None:
 def check_device(device: str | None) -> bool:
     """Whether a card is asked for."""
     if device not in (None, "cpu", "cuda"):
-        raise InvalidParameter(f"expected device to be 'cpu' or 'cuda', got {device!r}.")
+        raise InvalidParameter(expected="device to be 'cpu' or 'cuda'", got=f"{device!r}")
     return device == "cuda"
 
 

@@ -367,7 +367,8 @@ class CardCodes:
             self._xp.cuda.get_current_stream().synchronize()
 
     def _fetched(self, array: Any) -> np.ndarray:
-        return array if self._xp is np else self._xp.asnumpy(array)
+        on_host: np.ndarray = array if self._xp is np else self._xp.asnumpy(array)
+        return on_host
 
 
 class _Work:

@@ -26,13 +26,14 @@ from onlinehash.index.hits import Hits
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.update import Update, Updates
+from onlinehash.types import Id as Id
+from onlinehash.types import IdArray, Json
+from onlinehash.types import Payload as Payload
+from onlinehash.types import Payloads as Payloads
 
 if TYPE_CHECKING:
     from onlinehash.index.base import Index
 
-Id: TypeAlias = int | str
-Payload: TypeAlias = dict[str, Any]
-Payloads: TypeAlias = Sequence[Payload | None] | Payload
 Texts: TypeAlias = str | Sequence[str]
 Vectors: TypeAlias = VectorLike
 Queries: TypeAlias = VectorLike | Codes
@@ -64,6 +65,27 @@ class Version(NamedTuple):
     serial: int
     n_pairs: int
     encoder: Encoder
+
+    @property
+    def version(self) -> int:
+        """The version number of the encoder."""
+        return self.encoder.version
+
+
+class VersionInfo(Protocol):
+    """What is known of a `Version` wherever it is kept."""
+
+    @property
+    def serial(self) -> int:
+        """Its serial number."""
+
+    @property
+    def n_pairs(self) -> int:
+        """The pairs it was learned from."""
+
+    @property
+    def version(self) -> int:
+        """The version number of its encoder."""
 
 
 class Behind(NamedTuple):
@@ -103,6 +125,46 @@ class RefreshJob(Protocol):
         """Wait for the end. True if the new codes are there, False if it was cancelled or is still running."""
 
 
+class Watched(Protocol):
+    """What a policy may look at: a live index, as far as it concerns policies."""
+
+    def __len__(self) -> int: ...
+
+    def clock(self) -> float:
+        """Seconds, never falling."""
+
+    @property
+    def learner(self) -> Learner: ...
+
+    @property
+    def encoder(self) -> Encoder:
+        """The one that made the stored codes."""
+
+    @property
+    def newest(self) -> Encoder:
+        """The learner's functions as they are now; costs a copy of them."""
+
+    @property
+    def behind(self) -> Behind:
+        """`bits`, the columns whose functions changed since the encoder, and `pairs` learned since; costs `newest`."""
+
+    @property
+    def pairs_behind(self) -> int:
+        """Pairs learned since the encoder; costs nothing."""
+
+    @property
+    def sample(self) -> np.ndarray:
+        """Some of the stored vectors, drawn at random."""
+
+    @property
+    def bits_at_once(self) -> int:
+        """Bits that a refresh recomputes before anybody notices; it depends on where the items are."""
+
+    @property
+    def recent_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Some of the learned pairs, drawn at random: A, B, similar."""
+
+
 class Policy(Protocol):
     """Says when an index is refreshed.
 
@@ -110,7 +172,7 @@ class Policy(Protocol):
     version is not that of the stored codes.
     """
 
-    def due(self, index: Any) -> bool:
+    def due(self, index: Watched) -> bool:
         """Whether to refresh the codes now."""
 
 
@@ -160,7 +222,7 @@ class VectorIndex(ABC):
     # ------------------------------------------------------------------------------------------------ items
 
     @abstractmethod
-    def add(self, ids: ArrayLike | None, X: Vectors, payloads: Payloads | None = None) -> NDArray[Any]:
+    def add(self, ids: ArrayLike | None, X: Vectors, payloads: Payloads | None = None) -> IdArray:
         """Add new items. The learner observes their vectors.
 
         Parameters
@@ -271,7 +333,7 @@ class VectorIndex(ABC):
         """
 
     @abstractmethod
-    def vectors_of(self, ids: ArrayLike) -> NDArray[Any]:
+    def vectors_of(self, ids: ArrayLike) -> NDArray[np.floating]:
         """Return the vectors of several items, one a row; an id may be given more than once.
 
         Returns
@@ -315,7 +377,7 @@ class VectorIndex(ABC):
 
     @property
     @abstractmethod
-    def ids(self) -> NDArray[Any]:
+    def ids(self) -> IdArray:
         """The items' ids, in the order of insertion."""
 
     @property
@@ -325,7 +387,7 @@ class VectorIndex(ABC):
 
     @property
     @abstractmethod
-    def vectors(self) -> NDArray[Any]:
+    def vectors(self) -> NDArray[np.floating]:
         """The items' vectors, in the order of insertion; all of them, copied into memory."""
 
     @property
@@ -708,7 +770,7 @@ class VectorIndex(ABC):
     @abstractmethod
     def add_texts(
         self, texts: Sequence[str], ids: ArrayLike | None = None, payloads: Payloads | None = None
-    ) -> NDArray[Any]:
+    ) -> IdArray:
         """Add new items, whose vectors the index's embedder makes of their texts.
 
         Parameters
@@ -901,7 +963,7 @@ class VectorIndex(ABC):
 
     @property
     @abstractmethod
-    def versions(self) -> Sequence[Any]:
+    def versions(self) -> Sequence[VersionInfo]:
         """The encoders that are kept, oldest first, each with `serial` and `n_pairs`."""
 
     @property
@@ -967,12 +1029,12 @@ class VectorIndex(ABC):
         raise self._unsupported(Capability.LEARNER)
 
     @property
-    def sample(self) -> NDArray[Any]:
+    def sample(self) -> NDArray[np.floating]:
         """Up to 256 of the vectors, drawn at random, and again once a tenth of the items has changed."""
         raise self._unsupported(Capability.LEARNER)
 
     @property
-    def recent_pairs(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    def recent_pairs(self) -> tuple[NDArray[np.floating], NDArray[np.floating], NDArray[np.int8]]:
         """Up to 512 of the last few thousand pairs that were learned: A, B, and +1 or -1."""
         raise self._unsupported(Capability.LEARNER)
 
@@ -996,11 +1058,11 @@ class VectorIndex(ABC):
         raise self._unsupported(Capability.VIEW)
 
     @property
-    def positions(self) -> dict[str, Any]:
+    def positions(self) -> dict[str, Json]:
         """How far each source was read: the position stored last, by the source's name."""
         raise self._unsupported(Capability.POSITIONS)
 
-    def reached(self, source: str, position: Any) -> AbstractContextManager[None]:
+    def reached(self, source: str, position: Json) -> AbstractContextManager[None]:
         """Store a source's position together with the one change inside, in one transaction.
 
         Parameters
@@ -1026,7 +1088,7 @@ class VectorIndex(ABC):
         """
         raise self._unsupported(Capability.POSITIONS)
 
-    def put_position(self, source: str, position: Any) -> None:
+    def put_position(self, source: str, position: Json) -> None:
         """Store how far a source was read where that changed nothing else; see `reached`.
 
         Raises

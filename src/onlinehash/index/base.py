@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ from onlinehash.codes import Codes, check_same_width, fused_planes
 from onlinehash.errors import InvalidInput
 from onlinehash.index.hits import Hits
 from onlinehash.index.items import Items
+from onlinehash.types import State
 
 if TYPE_CHECKING:
     from onlinehash.learners.encoder import Encoder
@@ -59,7 +60,7 @@ class Index(ABC):
         self._n_models, self._per_model = fused_planes(items.all_codes(), fusion)
         self._fusion, self._encoder = fusion, self._check_encoder(encoder)
 
-    def _check_encoder(self, encoder: Any) -> Encoder | None:
+    def _check_encoder(self, encoder: Encoder | None) -> Encoder | None:
         if encoder is None:
             return None
         from onlinehash.learners.encoder import Encoder  # which brings scikit-learn along, and takes a second
@@ -317,12 +318,12 @@ class Index(ABC):
 
     # ------------------------------------------------------------------------------------------------ files
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """Codes, plain values and arrays, from which `from_state` makes the same index; the encoder left aside."""
         return {"items": self._items.get_state(), "n_jobs": self.n_jobs, "fusion": self.fusion}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], encoder: Encoder | None) -> Self:
+    def from_state(cls, state: State, encoder: Encoder | None) -> Self:
         """The index that had this state. Its arrays are used as they are, and may be a file's."""
         index = cls.__new__(cls)
         index._set_up(Items.from_state(state["items"]), state["n_jobs"], state["fusion"], encoder)
@@ -330,7 +331,7 @@ class Index(ABC):
         return index
 
     @abstractmethod
-    def _restore(self, state: dict[str, Any]) -> None:
+    def _restore(self, state: State) -> None:
         """What a kind of index keeps besides."""
 
     # ------------------------------------------------------------------------------------------------ what it holds

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from onlinehash.codes.layout import LANES, spread_codes
 from onlinehash.index import scan, threads
 from onlinehash.index.base import Index
 from onlinehash.index.items import Items
+from onlinehash.types import State
 
 #: Memory for the lists of the queries that are scanned for together.
 LIST_BYTES = 64 << 20
@@ -53,7 +54,7 @@ class FlatIndex(Index):
     def _replaced(self, columns: np.ndarray | None) -> None:
         """As above."""
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def _restore(self, state: State) -> None:
         """As above."""
 
 

@@ -17,6 +17,7 @@ from onlinehash.gpu.shape import Shape, distances_of, positions_of
 from onlinehash.gpu.upload import joined
 from onlinehash.index.base import Index
 from onlinehash.index.items import Items
+from onlinehash.types import State
 
 if TYPE_CHECKING:
     from onlinehash.learners.encoder import Encoder
@@ -109,7 +110,7 @@ class GpuIndex(Index):
         self._card.put(self._items.planes, self._items.n_positions)
         self._note_alive(None)
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def _restore(self, state: State) -> None:
         self._replaced(None)
 
     def planes_by(self, encoder: Encoder, blocks: Blocks, stop: Callable[[], bool]) -> np.ndarray | None:

@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
+
+from onlinehash.types import IdArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,13 +44,13 @@ class Hits:
     3
     """
 
-    ids: NDArray[Any]
-    distances: NDArray[Any]
+    ids: IdArray
+    distances: NDArray[np.number]
     payloads: list[Any] | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __iter__(self) -> Iterator[NDArray[Any]]:
+    def __iter__(self) -> Iterator[np.ndarray]:
         yield self.ids
         yield self.distances

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, UnknownId
@@ -39,7 +40,7 @@ class IdSet(ABC):
     def _kind(self) -> str:
         return _NAMES[self._are_texts]
 
-    def find(self, ids: Any, repeated: bool = False) -> np.ndarray:
+    def find(self, ids: ArrayLike, repeated: bool = False) -> np.ndarray:
         """The positions of an id, or of several, which are all different unless `repeated` says they need not be."""
         asked = arrays.given([ids] if isinstance(ids, str | int | np.integer) else ids)
         found = self._positions(asked)
@@ -67,7 +68,7 @@ class IdSet(ABC):
         except InvalidInput:
             return False
 
-    def new(self, ids: Any, n: int) -> np.ndarray:
+    def new(self, ids: ArrayLike | None, n: int) -> np.ndarray:
         """The ids of n new items, numbered on where there are none; refused if one is no id, or known already."""
         return arrays.shown_at(self._numbered_on(n) if ids is None else self._checked(ids, n), np.arange(n))
 
@@ -78,7 +79,7 @@ class IdSet(ABC):
             raise InvalidInput("no 64-bit integers are left after the largest id; give an id for each item.")
         return arrays.of_numbers(np.arange(n) + self._next)
 
-    def _checked(self, ids: Any, n: int) -> Keys:
+    def _checked(self, ids: ArrayLike, n: int) -> Keys:
         """A user's new ids, if each is different from the others and from those that are alive."""
         new = arrays.given(ids)
         if arrays.count(new) != n:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
@@ -13,6 +14,7 @@ from onlinehash.index.id_set import IdSet
 from onlinehash.index.ids_kernels import Keys, empty_table, enter, has_room, look_up
 from onlinehash.index.keys import appended, are_texts
 from onlinehash.numeric.views import read_only
+from onlinehash.types import State
 
 _NO_TABLE = np.empty(0, np.uint32)
 
@@ -33,7 +35,7 @@ class Ids(IdSet):
         self._table: np.ndarray | None = None  # None until it is needed; `_NO_TABLE` if the integers rise
 
     @classmethod
-    def of(cls, ids: Any, n: int) -> Ids:
+    def of(cls, ids: ArrayLike | None, n: int) -> Ids:
         """The ids of n items; None numbers them from 0."""
         new = cls()
         new.extend(ids, n)
@@ -114,7 +116,7 @@ class Ids(IdSet):
 
     # ------------------------------------------------------------------------------------------------ changes
 
-    def extend(self, ids: Any, n: int) -> None:
+    def extend(self, ids: ArrayLike | None, n: int) -> None:
         """n new positions; without ids, integers go on after the largest that ever was."""
         if ids is None and (n == 0 or (self._keys is None and self._next == self._n)):
             self._grow(None, n, self._next + n)
@@ -191,9 +193,9 @@ class Ids(IdSet):
         twin._table = None if self._table is None else self._table.copy()
         return twin
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Plain values and arrays for a file, which later changes leave as they are."""
-        state: dict[str, Any] = {"kind": self.kind, "next": self._next}
+        state: State = {"kind": self.kind, "next": self._next}
         if self._keys is not None:
             keys = self._frozen()
             state |= {"data": keys.data, "offsets": keys.offsets} if self._are_texts else {"numbers": keys.numbers}
@@ -202,7 +204,7 @@ class Ids(IdSet):
         return state
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], n: int) -> Ids:
+    def from_state(cls, state: State, n: int) -> Ids:
         """The ids of n positions out of a file, whose arrays are used as they are."""
         new = cls()
         new._n = n
@@ -225,7 +227,7 @@ class Ids(IdSet):
         return new
 
 
-def _array(state: dict[str, Any], name: str, dtype: type, n: int) -> np.ndarray:
+def _array(state: State, name: str, dtype: type, n: int) -> np.ndarray:
     """An array out of a file, if it is what it must be."""
     value = state.get(name)
     if not isinstance(value, np.ndarray) or value.shape != (n,) or value.dtype != dtype:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash.codes import Codes, check_same_width
 from onlinehash.codes.layout import LANES, aligned_planes, copy_codes, gather_codes, scatter_codes
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.index.ids import Ids
 from onlinehash.numeric.views import read_only
+from onlinehash.types import State
 
 _ALL_LANES = np.uint64(2**64 - 1)
 
@@ -23,7 +24,7 @@ class Items:
     position behind until `compact`. The codes given at first are shared, not copied, until something changes.
     """
 
-    def __init__(self, codes: Codes, ids: Any = None) -> None:
+    def __init__(self, codes: Codes, ids: ArrayLike | Ids | None = None) -> None:
         if not isinstance(codes, Codes):
             raise InvalidInput(
                 expected="Codes to index", got=type(codes).__name__, hint="pack booleans with Codes.from_bits"
@@ -93,7 +94,7 @@ class Items:
 
     # ------------------------------------------------------------------------------------------------ changes
 
-    def add(self, codes: Codes, ids: Any) -> np.ndarray:
+    def add(self, codes: Codes, ids: ArrayLike | None) -> np.ndarray:
         """New items at the end; their positions."""
         self._check(codes)
         positions = np.arange(self.n_positions, self.n_positions + len(codes))
@@ -104,7 +105,7 @@ class Items:
         self.n_positions += len(codes)
         return positions
 
-    def update(self, ids: Any, codes: Codes) -> np.ndarray:
+    def update(self, ids: ArrayLike, codes: Codes) -> np.ndarray:
         """New codes for known items, which keep their place; their positions."""
         self._check(codes)
         positions = self.ids.find(ids)
@@ -119,7 +120,7 @@ class Items:
         self._own(self.n_positions)
         scatter_codes(codes.planes, positions, self._planes)
 
-    def remove(self, ids: Any) -> np.ndarray:
+    def remove(self, ids: ArrayLike) -> np.ndarray:
         """Known items die; their positions."""
         positions = self.ids.find(ids)
         self.ids.forget(positions)
@@ -203,13 +204,13 @@ class Items:
 
     # ------------------------------------------------------------------------------------------------ files
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """Codes, ids and masks of the living, from which `from_state` makes the same items."""
         self._owned = False  # the next change copies the planes
         return {"codes": self.all_codes(), "ids": self.ids.state(), "alive": self.alive.copy()}
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Items:
+    def from_state(cls, state: State) -> Items:
         """The items that had this state."""
         codes, alive = state["codes"], state["alive"]
         items = cls(codes, Ids.from_state(state["ids"], len(codes)))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import FormatError, InvalidInput
@@ -37,7 +38,7 @@ def count(keys: Keys) -> int:
     return len(keys.offsets) - 1 if are_texts(keys) else len(keys.numbers)
 
 
-def given(ids: Any) -> Keys:
+def given(ids: ArrayLike | Sequence[object]) -> Keys:
     """A user's ids, copied; refused unless all of them are integers of 64 bits, or all are strings."""
     try:
         # NumPy alone would make strings of the numbers beside a string, and drop zeros at the end of strings.

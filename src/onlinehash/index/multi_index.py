@@ -16,6 +16,7 @@ from onlinehash.index import costs, flat, probing, substrings, threads
 from onlinehash.index.base import Index
 from onlinehash.index.items import Items, clear_lanes
 from onlinehash.index.masks import masks_for
+from onlinehash.types import State
 
 if TYPE_CHECKING:
     from onlinehash.learners.encoder import Encoder
@@ -138,13 +139,13 @@ class MultiIndex(Index):
         twin._settled, twin._shared = self._settled.copy(), True
         return twin
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         tables = [of_model._asdict() for of_model in self._tables]
         settled = self._settled[: self._items.n_blocks].copy()
         self._shared = True  # the next change of tables copies them
         return super().get_state() | {"tables": tables, "settled": settled, "fresh": self._fresh_blocks}
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def _restore(self, state: State) -> None:
         tables = [substrings.checked(substrings.Tables(**of_model), self._bits) for of_model in state["tables"]]
         settled, fresh = state["settled"], state["fresh"]
         alive = self._items.alive

@@ -89,15 +89,16 @@ def search(
     `n_found` gets their numbers, or GAVE_UP. A list has `room` for more than k; with k = ALL, who finds more gives up.
     Returns how many queries were answered before `keys` was full.
     """
+    n_queries: int = queries.shape[0]
     used = 0
-    for q in range(queries.shape[0]):
+    for q in range(n_queries):
         if used + room > keys.shape[0]:
             return q
         list_ = keys[used : used + room]
         found = _search(haystack, queries, q, spread_queries[q], k, farthest[q], scan_cost, list_, work[q])
         n_found[q] = found
         used += max(found, 0)
-    return queries.shape[0]
+    return n_queries
 
 
 @njit(nogil=True, cache=True)

@@ -54,7 +54,7 @@ class OnlineHashDocumentStore:
 
     def __init__(self, path: str | None = None, n_bits: int | None = None, index: VectorIndex | None = None) -> None:
         if index is not None and (path is not None or n_bits is not None):
-            raise InvalidInput("expected an index, or a path and n_bits, got both.")
+            raise InvalidInput(expected="an index, or a path and n_bits", got="both")
         self._parameters = {"path": path, "n_bits": n_bits}
         self._is_given = index is not None
         self._documents = Collection(LiveIndex(path=path, n_bits=n_bits) if index is None else index)
@@ -68,12 +68,14 @@ class OnlineHashDocumentStore:
         """The store's parameters, for a pipeline's file."""
         if self._is_given:
             raise InvalidInput("a store over a given index cannot be written to a file; give a path instead.")
-        return default_to_dict(self, **self._parameters)
+        written: dict[str, Any] = default_to_dict(self, **self._parameters)
+        return written
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> OnlineHashDocumentStore:
         """A store with the parameters of `to_dict`."""
-        return default_from_dict(cls, data)
+        store: OnlineHashDocumentStore = default_from_dict(cls, data)
+        return store
 
     def count_documents(self) -> int:
         """How many documents there are."""
@@ -159,14 +161,16 @@ class OnlineHashEmbeddingRetriever:
     def to_dict(self) -> dict[str, Any]:
         """The retriever's parameters, for a pipeline's file."""
         store = self.document_store.to_dict()
-        return default_to_dict(self, document_store=store, filters=self.filters, top_k=self.top_k)
+        written: dict[str, Any] = default_to_dict(self, document_store=store, filters=self.filters, top_k=self.top_k)
+        return written
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> OnlineHashEmbeddingRetriever:
         """A retriever with the parameters of `to_dict`."""
         given = dict(data["init_parameters"])
         given["document_store"] = OnlineHashDocumentStore.from_dict(given["document_store"])
-        return default_from_dict(cls, {**data, "init_parameters": given})
+        retriever: OnlineHashEmbeddingRetriever = default_from_dict(cls, {**data, "init_parameters": given})
+        return retriever
 
     @component.output_types(documents=list[Document])
     def run(

@@ -113,7 +113,7 @@ class OnlineHashVectorStore(VectorStore):
         facts = metadatas or [{} for _ in listed]
         for what, given in (("ids", names), ("metadatas", facts)):
             if len(given) != len(listed):
-                raise InvalidInput(f"expected {len(listed)} {what}, one for each text, got {len(given)}.")
+                raise InvalidInput(expected=f"{len(listed)} {what}, one for each text", got=f"{len(given)}")
         if listed:
             payloads = [{"text": text, "metadata": fact} for text, fact in zip(listed, facts, strict=True)]
             self._documents.put(names, self._embedding.embed_documents(listed), payloads)

@@ -105,7 +105,7 @@ class OnlineHashVectorStore(BasePydanticVectorStore):
     def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
         """Find the nodes nearest to an embedding; similarities order one answer only."""
         if query.mode != VectorStoreQueryMode.DEFAULT or query.query_embedding is None:
-            raise InvalidInput(f"expected a query by embedding, in the mode 'default', got mode {query.mode.value!r}.")
+            raise InvalidInput(expected="a query by embedding, in the mode 'default'", got=f"mode {query.mode.value!r}")
         where: dict[str, Any] = {}
         if query.filters is not None:
             where["metadata"] = lambda metadata: _admits(query.filters, metadata)

@@ -129,7 +129,7 @@ def read_header(file: BufferedIOBase) -> Header:
     return Header(metadata, entries, start)
 
 
-def _offsets(name: str, entry: Any) -> tuple[int, int]:
+def _offsets(name: str, entry: object) -> tuple[int, int]:
     """Where an array begins and ends, if that agrees with its dtype and shape."""
     match entry:
         case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [begin, end]}:

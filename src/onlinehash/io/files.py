@@ -23,6 +23,7 @@ from onlinehash.io import format
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
+from onlinehash.types import State
 
 INDEXES: dict[str, type[FlatIndex | MultiIndex]] = {"FlatIndex": FlatIndex, "MultiIndex": MultiIndex}
 
@@ -64,7 +65,7 @@ def to_bytes(thing: Saved | GpuIndex) -> bytes:
     return format.to_bytes(*_packed(thing))
 
 
-def _packed(thing: Saved | GpuIndex) -> tuple[str, dict[str, Any]]:
+def _packed(thing: Saved | GpuIndex) -> tuple[str, State]:
     """The kind and the content of a thing's file."""
     if isinstance(thing, Learner):
         if not any(method.is_of(type(thing)) for method in registry.methods()):
@@ -130,8 +131,8 @@ def from_bytes(data: bytes, name: str) -> Saved:
     return _unpacked(*format.from_bytes(data, name), name, False)
 
 
-def _unpacked(kind: str, content: dict[str, Any], path: str | os.PathLike[str], mmap: bool) -> Saved:
-    readers: dict[str, Callable[[dict[str, Any]], Saved]] = {
+def _unpacked(kind: str, content: State, path: str | os.PathLike[str], mmap: bool) -> Saved:
+    readers: dict[str, Callable[[State], Saved]] = {
         "learner": _read_learner,
         "encoder": _read_encoder,
         "codes": partial(_read_codes, mapped=mmap),
@@ -152,14 +153,14 @@ def _unpacked(kind: str, content: dict[str, Any], path: str | os.PathLike[str], 
     raise FormatError(f"{path} does not hold a usable {kind}: {problem}")
 
 
-def _read_learner(content: dict[str, Any]) -> Learner:
+def _read_learner(content: State) -> Learner:
     cls = registry.find(content["class"])
     learner: Learner = cls(**{name: _unpack(value) for name, value in content["params"].items()})
     learner.set_state(_unpack(content["state"]))
     return learner
 
 
-def _pack_encoder(encoder: Encoder) -> dict[str, Any]:
+def _pack_encoder(encoder: Encoder) -> State:
     return {
         "weights": encoder.weights,
         "thresholds": encoder.thresholds,
@@ -173,7 +174,7 @@ def _pack_encoder(encoder: Encoder) -> dict[str, Any]:
     }
 
 
-def _map_parameter(feature_map: Any) -> Any:
+def _map_parameter(feature_map: object) -> Any:
     """The `features` parameter that a map was made from."""
     return getattr(feature_map, "transformer", feature_map)
 
@@ -183,7 +184,7 @@ def _map_from(parameter: Any) -> FeatureMap | None:
     return parameter if isinstance(parameter, BoostedTrees) else make_map(parameter)
 
 
-def _read_encoder(content: dict[str, Any]) -> Encoder:
+def _read_encoder(content: State) -> Encoder:
     feature_map = _map_from(_unpack(content["features"]))
     weights, n_features, n_models = content["weights"], _whole(content, "n_features"), _whole(content, "n_models")
     n_inputs: int | None = n_features
@@ -207,11 +208,11 @@ def _read_encoder(content: dict[str, Any]) -> Encoder:
     )
 
 
-def _pack_codes(codes: Codes) -> dict[str, Any]:
+def _pack_codes(codes: Codes) -> State:
     return {"planes": codes.planes, "n": len(codes), "n_bits": codes.n_bits, "n_models": codes.n_models}
 
 
-def _read_codes(content: dict[str, Any], mapped: bool) -> Codes:
+def _read_codes(content: State, mapped: bool) -> Codes:
     n_bits, n_models = (_whole(content, name) for name in ("n_bits", "n_models"))
     if "packed" in content:  # the first files of this format held rows
         return Codes.from_faiss(content["packed"], n_bits, n_models)
@@ -226,7 +227,7 @@ def _checked(codes: Codes, mapped: bool) -> Codes:
     return codes
 
 
-def _pack_index(index: Index) -> dict[str, Any]:
+def _pack_index(index: Index) -> State:
     state = index.get_state()
     return {
         "class": type(index).__name__,
@@ -235,14 +236,14 @@ def _pack_index(index: Index) -> dict[str, Any]:
     }
 
 
-def _read_index(content: dict[str, Any], mapped: bool) -> FlatIndex | MultiIndex:
+def _read_index(content: State, mapped: bool) -> FlatIndex | MultiIndex:
     state, encoder = content["state"], content["encoder"]
     items = state["items"] | {"codes": _read_codes(state["items"]["codes"], mapped)}
     cls = INDEXES[content["class"]]
     return cls.from_state(state | {"items": items}, None if encoder is None else _read_encoder(encoder))
 
 
-def _whole(content: dict[str, Any], name: str) -> int:
+def _whole(content: State, name: str) -> int:
     """A number of things, which a file can claim to be anything."""
     value = content[name]
     if type(value) is not int or value < 0:
@@ -253,7 +254,7 @@ def _whole(content: dict[str, Any], name: str) -> int:
 # ------------------------------------------------------------------ estimators inside parameters and state
 
 
-def _pack(value: Any) -> Any:
+def _pack(value: object) -> Any:
     """Estimators become their class, parameters and, for scikit-learn's own, what they have learned."""
     if isinstance(value, RbfAnchors):
         return {"$rbf_anchors": _pack(value.get_params(deep=False))}
@@ -278,7 +279,7 @@ def _pack(value: Any) -> Any:
     return value
 
 
-def _unpack(value: Any) -> Any:
+def _unpack(value: object) -> Any:
     """What was packed; arrays are copies, so that none keeps a mapped file open, or is read-only."""
     if isinstance(value, dict):
         if "$rbf_anchors" in value:

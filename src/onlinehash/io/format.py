@@ -28,6 +28,7 @@ from onlinehash import checks
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.io import container
 from onlinehash.io.atomic import replacing
+from onlinehash.types import State
 
 FORMAT = 1
 KEY = "onlinehash"
@@ -42,7 +43,7 @@ FOREIGN = {
 }
 
 
-def write(path: str | os.PathLike[str], kind: str, content: dict[str, Any]) -> None:
+def write(path: str | os.PathLike[str], kind: str, content: State) -> None:
     """Write atomically: a reader sees the old file or the new one, and a crash leaves one of them.
 
     Arrays go to the file in pieces, so this takes a few megabytes however large they are; one of them may be a mapping
@@ -54,12 +55,12 @@ def write(path: str | os.PathLike[str], kind: str, content: dict[str, Any]) -> N
             file.write(piece)
 
 
-def to_bytes(kind: str, content: dict[str, Any]) -> bytes:
+def to_bytes(kind: str, content: State) -> bytes:
     """What `write` would write, for those who keep files inside something else."""
     return b"".join(_pieces(kind, content))
 
 
-def _pieces(kind: str, content: dict[str, Any]) -> Iterator[bytes | memoryview]:
+def _pieces(kind: str, content: State) -> Iterator[bytes | memoryview]:
     """The bytes of a file; what cannot be written is refused before the first of them."""
     arrays: dict[str, np.ndarray] = {}
     plain = _flatten(content, arrays, "")
@@ -73,7 +74,7 @@ def _pieces(kind: str, content: dict[str, Any]) -> Iterator[bytes | memoryview]:
     return itertools.chain([head], *(container.pieces(arrays[name]) for name in entries))
 
 
-def read(path: str | os.PathLike[str], mmap: bool = False) -> tuple[str, dict[str, Any]]:
+def read(path: str | os.PathLike[str], mmap: bool = False) -> tuple[str, State]:
     """The kind and the content; one clear error for a file that is truncated, foreign, too new or changed.
 
     With `mmap` the arrays are read-only, and views of the file: opening it takes no time or memory, and all is checked
@@ -94,12 +95,12 @@ def read(path: str | os.PathLike[str], mmap: bool = False) -> tuple[str, dict[st
         raise InvalidInput(f"there is not enough memory for {path}; open it with mmap=True.") from None
 
 
-def from_bytes(data: bytes, name: str) -> tuple[str, dict[str, Any]]:
+def from_bytes(data: bytes, name: str) -> tuple[str, State]:
     """What `to_bytes` was given; the name is for messages."""
     return _read(BytesIO(data), name, False)
 
 
-def _read(file: BufferedIOBase, path: str | os.PathLike[str], mmap: bool) -> tuple[str, dict[str, Any]]:
+def _read(file: BufferedIOBase, path: str | os.PathLike[str], mmap: bool) -> tuple[str, State]:
     try:
         found = container.read_header(file)
         header = _our_header(found, path)
@@ -131,7 +132,7 @@ MOST = 2**62
 
 
 def like(
-    value: Any, expected: np.ndarray, name: str, low: float | None = None, high: float | None = None
+    value: object, expected: np.ndarray, name: str, low: float | None = None, high: float | None = None
 ) -> np.ndarray:
     """A copy of an array, if it has the shape and dtype it must have, and values that are finite and in their range.
 
@@ -150,28 +151,28 @@ def like(
     return np.array(value)
 
 
-def whole(value: Any, name: str, low: int = 0, high: int = MOST) -> int:
+def whole(value: object, name: str, low: int = 0, high: int = MOST) -> int:
     """A whole number in its range."""
     return int(_kept(value, name, checks.integer(low, high)))
 
 
-def real(value: Any, name: str, low: float = -sys.float_info.max, high: float = sys.float_info.max) -> float:
+def real(value: object, name: str, low: float = -sys.float_info.max, high: float = sys.float_info.max) -> float:
     """A finite number in its range."""
     return float(_kept(value, name, checks.real(low, high)))
 
 
-def text(value: Any, name: str) -> str:
+def text(value: object, name: str) -> str:
     """A text."""
     return str(_kept(value, name, ("text", lambda v: isinstance(v, str))))
 
 
-def listed(value: Any, name: str, length: int | None = None) -> list[Any]:
+def listed(value: object, name: str, length: int | None = None) -> list[Any]:
     """A list, of this length where one is given."""
     rule = f"a list of {length}" if length is not None else "a list"
     return list(_kept(value, name, (rule, lambda v: isinstance(v, list) and length in (None, len(v)))))
 
 
-def _kept(value: Any, name: str, rule: checks.Rule) -> Any:
+def _kept(value: object, name: str, rule: checks.Rule) -> Any:
     if not rule[1](value):
         raise FormatError(expected=f"{name} to be {rule[0]}", got=checks.shown(value))
     return value
@@ -180,10 +181,10 @@ def _kept(value: Any, name: str, rule: checks.Rule) -> Any:
 # ------------------------------------------------------------------ the header
 
 
-def _our_header(found: container.Header, path: str | os.PathLike[str]) -> dict[str, Any]:
+def _our_header(found: container.Header, path: str | os.PathLike[str]) -> State:
     """The JSON object, if it has every field, our format number, and the outline (where there is one) of this file."""
     try:
-        header: dict[str, Any] = json.loads(found.metadata[KEY])
+        header: State = json.loads(found.metadata[KEY])
         number, *_ = (header[field] for field in ("format", "kind", "content", "checksum"))
     except (KeyError, TypeError, ValueError, RecursionError):
         raise FormatError(f"{path} is not an onlinehash file: it lacks the header.") from None
@@ -201,7 +202,7 @@ def _changed(path: str | os.PathLike[str], what: str) -> FormatError:
     return FormatError(f"{path} was changed after it was written (its {what} differs); restore it from a copy.")
 
 
-def _checksum(kind: str, plain: Any, arrays: dict[str, np.ndarray]) -> str:
+def _checksum(kind: str, plain: object, arrays: dict[str, np.ndarray]) -> str:
     """SHA-256 over the content and the bytes of all arrays."""
     digest = hashlib.sha256(json.dumps([kind, plain], sort_keys=True).encode())
     for name in sorted(arrays):
@@ -212,7 +213,7 @@ def _checksum(kind: str, plain: Any, arrays: dict[str, np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _outline(header: dict[str, Any], entries: dict[str, dict[str, Any]]) -> str:
+def _outline(header: State, entries: dict[str, dict[str, Any]]) -> str:
     """SHA-256 over all that a file's header says: our fields but this one, and what arrays there are, and where."""
     fields = {name: value for name, value in header.items() if name != "outline"}
     return hashlib.sha256(json.dumps([fields, entries], sort_keys=True).encode()).hexdigest()
@@ -221,7 +222,7 @@ def _outline(header: dict[str, Any], entries: dict[str, dict[str, Any]]) -> str:
 # ------------------------------------------------------------------ the content
 
 
-def _flatten(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
+def _flatten(value: object, arrays: dict[str, np.ndarray], name: str) -> Any:
     """Plain JSON for any nesting of plain values; arrays are put aside under a name that says where they belong."""
     if isinstance(value, np.ndarray):
         if container.stored(value.dtype) not in container.NAMES:
@@ -245,12 +246,12 @@ def _flatten(value: Any, arrays: dict[str, np.ndarray], name: str) -> Any:
         return {"$float": str(value)}
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise InvalidInput(f"cannot save {name or 'this'}: expected numbers, text or arrays, got {type(value).__name__}.")
+    raise InvalidInput(
+        where=f"cannot save {name or 'this'}", expected="numbers, text or arrays", got=type(value).__name__
+    )
 
 
-def _content(
-    header: dict[str, Any], arrays: dict[str, np.ndarray], path: str | os.PathLike[str]
-) -> tuple[str, dict[str, Any]]:
+def _content(header: State, arrays: dict[str, np.ndarray], path: str | os.PathLike[str]) -> tuple[str, State]:
     """The kind and the content of a file whose sums are right, which anybody can compute."""
     kind = header["kind"]
     try:
@@ -263,7 +264,7 @@ def _content(
     raise FormatError(f"{path} is damaged or was not written by onlinehash ({problem}); restore it from a copy.")
 
 
-def _restore(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _restore(value: object, arrays: dict[str, np.ndarray]) -> Any:
     if isinstance(value, dict):
         if "$array" in value:
             array = arrays[value["$array"]]

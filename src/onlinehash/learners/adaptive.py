@@ -22,11 +22,11 @@ gradient points away from the directions of large variance: with small steps W e
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.learners.base import Traits
 from onlinehash.learners.linear import LinearLearner, unit_columns
 from onlinehash.learners.online_hashing import dissimilar_distance
@@ -34,6 +34,7 @@ from onlinehash.learners.pair_kernels import load_unit_pair, scale_to_unit_lengt
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import add_row, aligned_zeros, row_dots
 from onlinehash.numeric.kernels import njit
+from onlinehash.types import RandomState
 
 
 class AdaptiveHashing(LinearLearner):
@@ -81,12 +82,12 @@ class AdaptiveHashing(LinearLearner):
         alpha: float = 0.9,
         orthogonality: float = 0.2,
         step: float = 8.0,
-        features: Any = None,
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
         similar_share: float | None = None,
         reservoir_size: int = 512,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.alpha = alpha

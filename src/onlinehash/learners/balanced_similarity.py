@@ -28,17 +28,19 @@ Where this departs from the authors' code, and why:
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.io.format import like
 from onlinehash.learners.base import Traits
+from onlinehash.learners.buffer import Rows
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.discrete_descent import settle_bits
 from onlinehash.numeric.dots import pad_rows
+from onlinehash.types import RandomState, State
 
 #: Sweeps over the bits of a code, at most: most codes stay as they are after the second.
 N_SWEEPS = 5
@@ -98,10 +100,10 @@ class BalancedSimilarityHashing(ChunkLearner):
         dissimilar_weight: float = 0.2,
         fit_weight: float = 0.5,
         ridge: float = 0.6,
-        features: Any = None,
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.chunk_size = chunk_size
@@ -130,7 +132,7 @@ class BalancedSimilarityHashing(ChunkLearner):
         self._sums = np.zeros((0, self.n_bits), np.int64)  # the sum of their codes,
         self._products = np.zeros((self.n_bits, self.n_bits), np.int64)  # and EᵀE of all
 
-    def _learn_chunk(self, chunk: Any) -> np.ndarray:
+    def _learn_chunk(self, chunk: Rows) -> np.ndarray:
         X, classes = chunk.X.astype(np.float64), chunk.members[:, 0]
         self._make_room(int(classes.max()) + 1)
         W = self._W[:, : self._n_inputs].T.astype(np.float64)
@@ -191,7 +193,7 @@ class BalancedSimilarityHashing(ChunkLearner):
         if len(X) < X.shape[1]:
             A = self.fit_weight * X @ X.T
             A[np.diag_indices_from(A)] += self.ridge
-            return self.fit_weight * X.T @ scipy.linalg.solve(A, B, assume_a="pos")
+            return np.asarray(self.fit_weight * X.T @ scipy.linalg.solve(A, B, assume_a="pos"))
         A = self.fit_weight * X.T @ X
         A[np.diag_indices_from(A)] += self.ridge
         W: np.ndarray = scipy.linalg.solve(A, self.fit_weight * X.T @ B, assume_a="pos")
@@ -209,11 +211,11 @@ class BalancedSimilarityHashing(ChunkLearner):
         """Bits by which the codes that the functions gave were not those the chunk wanted."""
         return self._misfit
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         old = {"counts": self._counts, "sums": self._sums, "products": self._products}
         return super()._get_method_state() | old
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         n_classes = len(state["counts"])
         self._counts = like(state["counts"], np.zeros(n_classes, np.int64), "counts", 0, MOST_ROWS)

@@ -43,6 +43,7 @@ from onlinehash.features import (
     FeatureMap,
     NotFitted,
     RbfAnchors,
+    Transformer,
     make_map,
     note_feature_names,
     same_parameters,
@@ -56,6 +57,7 @@ from onlinehash.learners.update import Update, Updates
 from onlinehash.numeric.dots import pad_rows
 from onlinehash.numeric.signs import canonical_dots
 from onlinehash.streams import Classes, LabelPairing
+from onlinehash.types import RandomState, State
 
 #: From this many pairs on, a method whose kernel checks values itself is spared a separate check of the batch.
 MANY_PAIRS = 1000
@@ -103,7 +105,7 @@ class Owner(Protocol):
     """An index that keeps a learner on a disk and is the only one that may teach it."""
 
     @property
-    def learner(self) -> Any: ...
+    def learner(self) -> Learner: ...
     @property
     def is_learning(self) -> bool: ...
 
@@ -152,14 +154,14 @@ class PendingEvents:
         """A queue of its own; events never change."""
         return PendingEvents(list(self._events))
 
-    def get_state(self) -> list[dict[str, Any]]:
+    def get_state(self) -> list[State]:
         """Class numbers are written only where there are some, so that files of pairs stay as they were."""
         return [
             {name: value for name, value in event._asdict().items() if name != "members" or value is not None}
             for event in self._events
         ]
 
-    def set_state(self, state: list[dict[str, Any]], point: np.ndarray, n_classes: int) -> None:
+    def set_state(self, state: list[State], point: np.ndarray, n_classes: int) -> None:
         """The events of `get_state`, checked; `point` has the shape and dtype that points must have."""
         self.take()
         for event in format.listed(state, "pending"):
@@ -183,13 +185,13 @@ class Checkpoint:
     """
 
     names: frozenset[str]  # of all attributes there were
-    learned: dict[str, Any] | None  # None before the first row
+    learned: State | None  # None before the first row
     parameters: Any = None
     feature_map: FeatureMap | None = None
     pending: PendingEvents | None = None
 
 
-class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """Base class of all learners.
 
     Parameters
@@ -246,12 +248,12 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """
 
     n_bits: int
-    features: Any
+    features: Transformer | None
     centre: str
     burn_in: int
     similar_share: float | None = None
     reservoir_size: int = 2
-    random_state: Any
+    random_state: RandomState
 
     n_features_in_: int
     dtype_: np.dtype
@@ -315,11 +317,11 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """The hash functions now: weights, one row per bit, and thresholds on centred features."""
         raise NotImplementedError
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         """All that the method changes as it learns, as arrays and plain values; they need not be copies."""
         raise NotImplementedError
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         """Check and take over what `_get_method_state` gave; `_begin` was called before."""
         raise NotImplementedError
 
@@ -386,7 +388,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             checks.width(rows, self.n_features_in_, type(self).__name__)
             self._check_same_parameters()
 
-    def _open(self, rows: np.ndarray, X: Any = None) -> None:
+    def _open(self, rows: np.ndarray, X: VectorLike | None = None) -> None:
         """Start with the first rows; of all rows, check the column names."""
         first = not hasattr(self, "n_features_in_")
         if first:
@@ -537,13 +539,13 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         A, B = checks.row(a, "a"), checks.row(b, "b")
         return next(self._take_pairs(A, B, similar, sample_weight, names=("a", "b")))[0]
 
-    def _are_plain(self, a: Any, b: Any) -> bool:
+    def _are_plain(self, a: object, b: object) -> bool:
         """Whether these vectors can skip the checks: right width and dtype, no feature map, no feature names."""
         if type(a) is not np.ndarray or type(b) is not np.ndarray or not self.is_ready or self._map is not None:
             return False
         if a.dtype is not self.dtype_ or b.dtype is not self.dtype_ or hasattr(self, "feature_names_in_"):
             return False
-        return a.shape == b.shape == (self.n_features_in_,)
+        return bool(a.shape == b.shape == (self.n_features_in_,))
 
     def partial_fit_pairs(
         self, A: VectorLike, B: VectorLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
@@ -647,10 +649,10 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _take_pairs(
         self,
-        A: Any,
-        B: Any,
-        similar: Any,
-        sample_weight: Any,
+        A: VectorLike,
+        B: VectorLike,
+        similar: ArrayLike,
+        sample_weight: ArrayLike | None,
         *,
         names: tuple[str, str] = ("A", "B"),
         step: Step | None = None,
@@ -1208,10 +1210,10 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 "or call flush() to start with what is there."
             )
 
-    def _check_rows(self, X: Any) -> np.ndarray:
+    def _check_rows(self, X: VectorLike) -> np.ndarray:
         return checks.finite(self._check_shape(X))
 
-    def _check_shape(self, X: Any) -> np.ndarray:
+    def _check_shape(self, X: VectorLike) -> np.ndarray:
         self._check_ready()
         rows = checks.matrix(X, dtype=self.dtype_)
         checks.width(rows, self.n_features_in_, type(self).__name__)
@@ -1229,7 +1231,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ state
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """Everything learned, as arrays and plain values: enough to go on exactly where this was called.
 
         Returns
@@ -1250,7 +1252,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         if not hasattr(self, "n_features_in_"):
             return {}
-        state: dict[str, Any] = {
+        state: State = {
             "class": type(self).__name__,
             "centre": self.centre,
             "n_features": self.n_features_in_,
@@ -1261,9 +1263,9 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         }
         return copy.deepcopy(state | self._learned())
 
-    def _learned(self, with_metric: bool = True) -> dict[str, Any]:
+    def _learned(self, with_metric: bool = True) -> State:
         """What learning changes, besides the feature map and the events that wait for it; not copies."""
-        learned: dict[str, Any] = {
+        learned: State = {
             "counters": {name: getattr(self, name) for name in COUNTERS},
             "feature_names": list(getattr(self, "feature_names_in_", [])),
             "pairing": self._pairing.get_state(),
@@ -1290,7 +1292,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             if self._metric is not None and not self._metric.is_finite:
                 raise Diverged(f"the metric of {type(self).__name__} overflowed; scale the vectors down.")
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Take the place of the learner whose `get_state` this was.
 
         Parameters
@@ -1312,7 +1314,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             raise FormatError(f"this is not a state of {name} with these parameters: {problem}.") from None
         self._adopt(fresh)
 
-    def _restore(self, state: dict[str, Any]) -> None:
+    def _restore(self, state: State) -> None:
         """`set_state` for a learner that has seen nothing."""
         if (state["class"], state["centre"]) != (type(self).__name__, self.centre):
             raise FormatError(f"one of {state['class']} with centre={state['centre']!r}.")
@@ -1330,7 +1332,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._set_learned(state)
         self._pending.set_state(state["pending"], rows[0], len(self._classes))
 
-    def _set_learned(self, state: dict[str, Any]) -> None:
+    def _set_learned(self, state: State) -> None:
         """Check and take over what `_learned` gave, for a state just laid out, with its feature map."""
         for name in COUNTERS:
             take = format.whole if isinstance(getattr(self, name), int) else format.real
@@ -1358,24 +1360,25 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self._metric.set_state(state["metric"])
 
 
-def plain(X: Any) -> Any:
+def plain(X: Any) -> np.ndarray:
     """X itself if C-contiguous, aligned and writable, else a copy, so that a kernel is compiled for one layout only."""
-    return X if X.flags.carray else X.copy()
+    array: np.ndarray = X if X.flags.carray else X.copy()
+    return array
 
 
-def _sign(similar: Any) -> int:
+def _sign(similar: object) -> int:
     """+1 or -1 for the usual ways to say whether one pair is similar; 0 for all others, right or wrong."""
     if type(similar) in (bool, np.bool_):
         return 1 if similar else -1
     return similar if type(similar) is int and similar in (1, -1) else 0
 
 
-def _weight(sample_weight: Any) -> float:
+def _weight(sample_weight: object) -> float:
     """A weight that `checks.weights` would take, as it is; -1 for everything else, right or wrong."""
     return sample_weight if type(sample_weight) is float and 0 <= sample_weight <= checks.MOST_WEIGHT else -1.0
 
 
-def _check_finite(state: Any, owner: str, name: str = "state") -> None:
+def _check_finite(state: object, owner: str, name: str = "state") -> None:
     """Refuse a number that is not finite, anywhere in a state."""
     if isinstance(state, dict):
         for key, value in state.items():
@@ -1390,7 +1393,7 @@ def _check_finite(state: Any, owner: str, name: str = "state") -> None:
         )
 
 
-def _seed(random_state: Any) -> int:
+def _seed(random_state: RandomState) -> int:
     """One integer that everything random is drawn from."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
@@ -1404,5 +1407,5 @@ def _seed(random_state: Any) -> int:
 def _relevant(labels: np.ndarray, among: np.ndarray) -> np.ndarray:
     """Which rows share a label, bool `(n, m)`."""
     if labels.ndim == 1:
-        return labels[:, None] == among
+        return np.asarray(labels[:, None] == among)
     return labels.astype(np.float32) @ among.T.astype(np.float32) > 0

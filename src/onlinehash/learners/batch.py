@@ -6,15 +6,16 @@ They are here to be compared with, and for data that are all there before the fi
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array, eye_array, issparse
+from scipy.sparse import csr_array, eye_array, issparse, sparray, spmatrix
 
 from onlinehash import checks
 from onlinehash.arraylike import VectorLike
 from onlinehash.errors import InvalidInput, NotIncremental
+from onlinehash.features import FeatureMap
 from onlinehash.learners.base import BLOCK_PAIRS
 from onlinehash.learners.linear import LinearLearner
 from onlinehash.numeric.threads import one_thread
@@ -88,7 +89,7 @@ class BatchLearner(LinearLearner):
         self._lay_out(np.zeros((1, n_inputs, self.n_bits)))
 
     @property
-    def partial_fit(self) -> Any:
+    def partial_fit(self) -> NoReturn:
         """Refused: there is no going on."""
         raise NotIncremental(
             f"expected all points at once, because {type(self).__name__} is a batch method; call fit with all of them, "
@@ -96,7 +97,7 @@ class BatchLearner(LinearLearner):
         )
 
 
-def _mapped(feature_map: Any, rows: np.ndarray) -> np.ndarray:
+def _mapped(feature_map: FeatureMap, rows: np.ndarray) -> np.ndarray:
     """All rows through the map, some at a time."""
     blocks = range(0, len(rows), BLOCK_PAIRS)
     return np.concatenate([feature_map.map_rows(rows[start : start + BLOCK_PAIRS]) for start in blocks])
@@ -107,7 +108,7 @@ def _mapped(feature_map: Any, rows: np.ndarray) -> np.ndarray:
 BatchMethod = TypeVar("BatchMethod", bound=BatchLearner)
 
 
-def fit_similarities(self: BatchMethod, X: VectorLike, similar: Any) -> BatchMethod:
+def fit_similarities(self: BatchMethod, X: VectorLike, similar: ArrayLike | sparray | spmatrix) -> BatchMethod:
     """Forget everything, then learn from points of which it is known which are similar.
 
     A method whose `_fit` takes a `csr_array` of bools with a full diagonal in place of class numbers has this as one of
@@ -139,7 +140,7 @@ def fit_similarities(self: BatchMethod, X: VectorLike, similar: Any) -> BatchMet
     return self
 
 
-def similarity_matrix(similar: Any, n: int) -> csr_array:
+def similarity_matrix(similar: ArrayLike | sparray | spmatrix, n: int) -> csr_array:
     """Who is similar to whom, checked, as a sparse matrix of bools; every point is similar to itself."""
     matrix = _sparse(similar, n) if issparse(similar) else _dense(similar, n)
     turned = matrix.T.tocsr()
@@ -152,7 +153,7 @@ def similarity_matrix(similar: Any, n: int) -> csr_array:
     return whole
 
 
-def _sparse(similar: Any, n: int) -> csr_array:
+def _sparse(similar: sparray | spmatrix, n: int) -> csr_array:
     _check_shape(similar.shape, n)
     matrix = csr_array(similar)
     if matrix.dtype.kind not in "biuf" or not (np.isfinite(matrix.data) & (matrix.data >= 0)).all():
@@ -166,7 +167,7 @@ def _sparse(similar: Any, n: int) -> csr_array:
     return matrix
 
 
-def _dense(similar: Any, n: int) -> csr_array:
+def _dense(similar: ArrayLike, n: int) -> csr_array:
     try:
         values = np.asarray(similar)
     except ValueError:

@@ -19,12 +19,11 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from onlinehash.io.format import like, real, whole
-from onlinehash.learners.buffer import Buffer
+from onlinehash.learners.buffer import Buffer, Rows
 from onlinehash.learners.damping import Damping
 from onlinehash.learners.iterative_quantization import rotated_directions
 from onlinehash.learners.smooth_kernels import (
@@ -55,6 +54,7 @@ from onlinehash.learners.smooth_pairs import (
 from onlinehash.learners.surprise import Surprise
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.threads import one_thread
+from onlinehash.types import State
 
 #: Root mean square of the first projections. Larger ones turn less with each step.
 FIRST_SCALE = 1.0
@@ -174,7 +174,7 @@ class BlendedPairHashing(SmoothPairHashing):
     def _is_due(self) -> bool:
         return self._points is not None and self._points.count >= self._target()
 
-    def _keep(self, chunk: Any) -> int:
+    def _keep(self, chunk: Rows) -> int:
         """Keep the points of as many pairs as there is room for; how many that were."""
         if self._points is None:
             return 0
@@ -210,7 +210,7 @@ class BlendedPairHashing(SmoothPairHashing):
 
     # ------------------------------------------------------------------ a chunk
 
-    def _learn_chunk(self, chunk: Any) -> np.ndarray:
+    def _learn_chunk(self, chunk: Rows) -> np.ndarray:
         n_kept = self._keep(chunk)
         changed = np.zeros(self.n_bits, np.bool_)
         if self._is_due():
@@ -312,7 +312,7 @@ class BlendedPairHashing(SmoothPairHashing):
 
     # ------------------------------------------------------------------ state
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         return super()._get_method_state() | {
             "first": self._first,
             "along": self._along,
@@ -323,7 +323,7 @@ class BlendedPairHashing(SmoothPairHashing):
             "points": None if self._points is None else self._points.get_state(),
         }
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         self._first = like(state["first"], self._first, "first")
         self._distances = like(state["distances"], self._distances, "distances", 0)

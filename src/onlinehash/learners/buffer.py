@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from onlinehash.io.format import like, whole
+from onlinehash.types import State
+
+#: The shape and the dtype of a row.
+Column: TypeAlias = tuple[tuple[int, ...], DTypeLike]
+
+
+class Rows(SimpleNamespace):
+    """Rows of a buffer. Pairs have the first four columns; points have the others, or X alone."""
+
+    A: np.ndarray
+    B: np.ndarray
+    similar: np.ndarray
+    weights: np.ndarray
+    X: np.ndarray
+    members: np.ndarray
 
 
 class Buffer:
     """Aligned arrays of `size` rows, filled from the top; any split of a stream fills them alike."""
 
-    def __init__(self, size: int, columns: dict[str, tuple[tuple[int, ...], Any]]) -> None:
+    def __init__(self, size: int, columns: dict[str, Column]) -> None:
         """`columns` names the arrays, each with the shape and the dtype of a row."""
         self.size = size
         self.count = 0
@@ -31,22 +47,22 @@ class Buffer:
             array[places] = rows[name]
         self.count = places.stop
 
-    def rows(self) -> SimpleNamespace:
+    def rows(self) -> Rows:
         """All rows there are, as views; they stay."""
-        return SimpleNamespace(**{name: array[: self.count] for name, array in self._arrays.items()})
+        return Rows(**{name: array[: self.count] for name, array in self._arrays.items()})
 
-    def take(self) -> SimpleNamespace:
+    def take(self) -> Rows:
         """All rows there are; the buffer is empty afterwards."""
-        taken = SimpleNamespace(**{name: array[: self.count].copy() for name, array in self._arrays.items()})
+        taken = Rows(**{name: array[: self.count].copy() for name, array in self._arrays.items()})
         for array in self._arrays.values():
             array[: self.count] = 0  # a state tells nothing of rows that are gone
         self.count = 0
         return taken
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {"count": self.count, "rows": self._arrays}
 
-    def set_state(self, state: dict[str, Any], n_classes: int = 0) -> None:
+    def set_state(self, state: State, n_classes: int = 0) -> None:
         """Take over rows; of whole numbers, `members` are classes, and all others are -1, 0 or 1."""
         count = whole(state["count"], "the rows that wait for their chunk", 0, self.size - 1)
         for name, array in self._arrays.items():

@@ -6,14 +6,13 @@ ends a chunk early.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from onlinehash.learners.buffer import Buffer
+from onlinehash.learners.buffer import Buffer, Column, Rows
 from onlinehash.learners.linear import LinearLearner
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.threads import one_thread
+from onlinehash.types import State
 
 
 class ChunkLearner(LinearLearner):
@@ -24,7 +23,7 @@ class ChunkLearner(LinearLearner):
 
     chunk_size: int
 
-    def _learn_chunk(self, chunk: Any) -> np.ndarray:
+    def _learn_chunk(self, chunk: Rows) -> np.ndarray:
         """Learn the rows of a chunk (`A, B, similar, weights`, or `X, members`, or `X`): the columns that changed.
 
         Features are centred. There are `chunk_size` rows, fewer after `flush`. BLAS runs on one thread here, so the
@@ -38,7 +37,7 @@ class ChunkLearner(LinearLearner):
 
     def _lay_out_chunk(self, n_inputs: int) -> None:
         point = ((n_inputs,), self.dtype_)
-        columns: dict[str, dict[str, Any]] = {
+        columns: dict[str, dict[str, Column]] = {
             "pairs": {"A": point, "B": point, "similar": ((), np.int8), "weights": ((), np.float64)},
             "labels": {"X": point, "members": ((1,), np.int64)},
             "nothing": {"X": point},
@@ -94,7 +93,7 @@ class ChunkLearner(LinearLearner):
         if self._chunk.count:
             self._learn_rows(self._chunk.take(), updates)
 
-    def _learn_rows(self, rows: Any, updates: Updates) -> None:
+    def _learn_rows(self, rows: Rows, updates: Updates) -> None:
         """The rows of a chunk, and what they did into the one row of `updates`."""
         with one_thread():
             changed = self._learn_chunk(rows)
@@ -111,9 +110,9 @@ class ChunkLearner(LinearLearner):
         """What the last chunk cost, where that is not known of each row on arrival."""
         return 0.0
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         return super()._get_method_state() | {"chunk": self._chunk.get_state()}
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         self._chunk.set_state(state["chunk"], len(self._classes))

@@ -12,12 +12,13 @@ one on average. A step of W measured in u therefore means the same for data of a
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from onlinehash.io.format import like, real, whole
 from onlinehash.learners.smooth_kernels import fade_and_add, move
+from onlinehash.types import State
 
 #: Leading directions that are kept.
 N_DIRECTIONS = 32
@@ -35,7 +36,7 @@ N_ITERATIONS = 3
 class Damping:
     """P² of the rows seen lately, in the precision of these rows."""
 
-    def __init__(self, n_inputs: int, rng: np.random.Generator, dtype: Any = np.float64) -> None:
+    def __init__(self, n_inputs: int, rng: np.random.Generator, dtype: DTypeLike = np.float64) -> None:
         self._C = np.zeros((n_inputs, n_inputs), dtype)
         self._n_rows = 0
         self._Q = rng.standard_normal((n_inputs, min(N_DIRECTIONS, n_inputs))).astype(dtype)
@@ -75,7 +76,8 @@ class Damping:
 
     def shortened(self, squares: np.ndarray, along: np.ndarray) -> np.ndarray:
         """|P g|² where |g|² and Qᵀg are known."""
-        return np.maximum(self._q0 * (squares - self._D @ (along * along)), 0.0)
+        left: np.ndarray = np.maximum(self._q0 * (squares - self._D @ (along * along)), 0.0)
+        return left
 
     def step(self, W: np.ndarray, M: np.ndarray, along: np.ndarray, scale: np.ndarray, keep: float) -> None:
         """W = keep (W - P² M scale), in place, where `along` is QᵀM."""
@@ -94,10 +96,10 @@ class Damping:
         shrink = 1 - np.sqrt(1 - self._D)
         return np.asarray(math.sqrt(self._q0) * (V - self._Q @ (shrink[:, None] * (self._Q.T @ V))))
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {"C": self._C, "n_rows": self._n_rows, "Q": self._Q, "D": self._D, "q0": self._q0}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         self._C, self._Q = (like(state[name], getattr(self, f"_{name}"), name) for name in ("C", "Q"))
         self._D = like(state["D"], self._D, "D", high=1)
         self._n_rows, self._q0 = whole(state["n_rows"], "n_rows", 0, WINDOW), real(state["q0"], "q0", 0)

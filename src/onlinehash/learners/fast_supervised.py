@@ -21,20 +21,19 @@ Readings taken, and where this departs from the authors' code:
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.sparse import csr_array
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
-from onlinehash.features import FeatureMap
+from onlinehash.features import FeatureMap, Transformer
 from onlinehash.features.boosted_trees import BoostedTrees
 from onlinehash.learners import block_cuts
 from onlinehash.learners import fast_supervised_kernels as kernels
 from onlinehash.learners.base import Traits
 from onlinehash.learners.batch import BatchLearner, Show, fit_similarities
 from onlinehash.learners.fast_supervised_pairs import Pairs, pairs_of_classes, pairs_of_similarities
+from onlinehash.types import RandomState, State
 
 #: Passes over all blocks; a third changes next to nothing.
 N_PASSES = 2
@@ -102,8 +101,8 @@ class FastSupervisedHashing(BatchLearner):
         depth: int = 4,
         n_partners: int = 10,
         n_samples: int = 20_000,
-        features: Any = None,
-        random_state: Any = None,
+        features: Transformer | None = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.n_trees = n_trees
@@ -180,11 +179,11 @@ class FastSupervisedHashing(BatchLearner):
     def _encoding(self) -> tuple[np.ndarray, np.ndarray, FeatureMap | None]:
         return self._W[:, : self.n_bits], np.zeros(self.n_bits), self.trees_
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         trees = {name: getattr(self.trees_, name) for name in ("feature", "threshold", "value")}
         return super()._get_method_state() | {"trees": trees}
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         trees, now = state["trees"], self.trees_
         if any(np.shape(trees[name]) != getattr(now, name).shape for name in ("feature", "threshold", "value")):

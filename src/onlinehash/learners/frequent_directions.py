@@ -10,11 +10,10 @@ are rounding errors of the data anyway.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinehash.io.format import like, whole
+from onlinehash.types import State
 
 #: A direction with less than this share of the greatest variance is a rounding error.
 LEAST_SHARE = 1e-12
@@ -61,10 +60,10 @@ class FrequentDirections:
         rank = np.count_nonzero(squares[:n] > LEAST_SHARE * squares[0])
         return np.linalg.qr(leading[:rank].T)[0]  # squaring cost the last of them some digits
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {"rows": self.rows, "used": self.used}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         used = whole(state["used"], "the rows of a sketch", 0, len(self.rows) - 1)
         self.rows = like(state["rows"], self.rows, "sketch")
         self.used = used

@@ -21,12 +21,11 @@ sign, so that no class is favoured at the start (released code takes it for -1).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import hadamard
 
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.io.format import like, whole
 from onlinehash.learners import hadamard_kernels as kernels
 from onlinehash.learners.base import Traits
@@ -35,6 +34,7 @@ from onlinehash.learners.linear import unit_columns
 from onlinehash.learners.targets import TargetLearner
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import aligned_zeros
+from onlinehash.types import RandomState, State
 
 #: Times that the signs of a block are drawn until it repeats no codeword; of few bits there may be no such signs.
 DRAWS = 100
@@ -102,10 +102,10 @@ class HadamardHashing(TargetLearner):
         n_bits: int = 64,
         *,
         step: float = 0.2,
-        features: Any = None,
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.step = step
@@ -163,10 +163,10 @@ class HadamardMatchingHashing(TargetLearner):
         self,
         n_bits: int = 64,
         *,
-        features: Any = None,
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.features = features
@@ -199,11 +199,11 @@ class HadamardMatchingHashing(TargetLearner):
         self._check_ready()
         return self._functions()[0].T.copy()
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         late = np.ascontiguousarray(self._late[:, : self._n_inputs])
         return super()._get_method_state() | {"late": late, "n_taught": self._n_taught}
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         self._late[:, : self._n_inputs] = like(state["late"], self._late[:, : self._n_inputs], "late")
         self._n_taught = whole(state["n_taught"], "n_taught")

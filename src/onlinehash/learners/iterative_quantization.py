@@ -14,16 +14,17 @@ Readings taken:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.io.format import like
 from onlinehash.learners.base import Traits
 from onlinehash.learners.batch import BatchLearner, Show
 from onlinehash.numeric.tall import ROWS, blocks, inner, signs, times
+from onlinehash.types import RandomState, State
 
 #: Hears the number of an iteration and the loss after it.
 Tell = Callable[[int, float], None]
@@ -67,7 +68,12 @@ class IterativeQuantization(BatchLearner):
     traits = Traits(learns_from="nothing", unit="batch")
 
     def __init__(
-        self, n_bits: int = 64, *, n_iterations: int = 50, features: Any = None, random_state: Any = None
+        self,
+        n_bits: int = 64,
+        *,
+        n_iterations: int = 50,
+        features: Transformer | None = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.n_iterations = n_iterations
@@ -89,10 +95,10 @@ class IterativeQuantization(BatchLearner):
         show(0.0, "principal directions")
         return rotated_directions(X, self.n_bits, self.n_iterations, rng, tell)
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         return super()._get_method_state() | {"losses": self.losses_}
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         self.losses_ = like(state["losses"], self.losses_, "losses")
 

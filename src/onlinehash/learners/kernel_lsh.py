@@ -12,18 +12,17 @@ Where this departs from public code:
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.features import RbfAnchors
+from onlinehash.features import RbfAnchors, Transformer
 from onlinehash.learners.base import Traits
 from onlinehash.learners.buffer import Buffer
 from onlinehash.learners.linear import LinearLearner
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import pad_rows
 from onlinehash.numeric.threads import one_thread
+from onlinehash.types import RandomState, State
 
 
 class KernelLSH(LinearLearner):
@@ -64,7 +63,12 @@ class KernelLSH(LinearLearner):
     _keeps_mean = True
 
     def __init__(
-        self, n_bits: int = 64, *, n_anchors: int = 300, features: Any = None, random_state: Any = None
+        self,
+        n_bits: int = 64,
+        *,
+        n_anchors: int = 300,
+        features: Transformer | None = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.n_anchors = n_anchors
@@ -118,11 +122,11 @@ class KernelLSH(LinearLearner):
         self._W[found] = pad_rows((W[:, found] / lengths[found]).T.astype(self.dtype_))
         self._mean = mean
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         anchors = {} if self._anchors is None else {"anchors": self._anchors.get_state()}
         return super()._get_method_state() | {"has_anchors": self._has_anchors} | anchors
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         self._has_anchors = bool(state["has_anchors"])
         if self._anchors is not None:

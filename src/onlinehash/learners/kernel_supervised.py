@@ -22,17 +22,18 @@ Readings taken, and where this departs from public code:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 from scipy.sparse import csr_array
 
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.io.format import like
 from onlinehash.learners.base import Traits
 from onlinehash.learners.batch import BatchLearner, Show, fit_similarities
 from onlinehash.numeric.tall import signs
+from onlinehash.types import RandomState, State
 
 RIDGE = 1e-6
 MOST_STEPS, MOST_DOUBLINGS = 500, 50
@@ -80,7 +81,12 @@ class KernelSupervisedHashing(BatchLearner):
     fit_similarities = fit_similarities
 
     def __init__(
-        self, n_bits: int = 64, *, n_samples: int = 2000, features: Any = None, random_state: Any = None
+        self,
+        n_bits: int = 64,
+        *,
+        n_samples: int = 2000,
+        features: Transformer | None = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.n_samples = n_samples
@@ -128,10 +134,10 @@ class KernelSupervisedHashing(BatchLearner):
             show((k + 1) / self.n_bits, f"bit {k + 1}, objective {self.objectives_[k]:.4f}")
         return W
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         return super()._get_method_state() | {"objectives": self.objectives_}
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         self.objectives_ = like(state["objectives"], self.objectives_, "objectives")
 

@@ -21,18 +21,19 @@ another method, and needs an eigenvalue decomposition to stay positive definite,
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
+from onlinehash.features import Transformer
 from onlinehash.io.format import like
 from onlinehash.learners.base import Traits
 from onlinehash.learners.linear import LinearLearner
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import add_row, aligned_zeros, dot_of_rows, pad_rows, row_dots, some_row_dots
 from onlinehash.numeric.kernels import njit
+from onlinehash.types import RandomState, State
 
 #: Shares of the squared distances below the target of similar pairs, and above that of dissimilar ones.
 TAIL = 0.05
@@ -88,12 +89,12 @@ class LegoLSH(LinearLearner):
         *,
         step: float = 1.0,
         calibration: int = 500,
-        features: Any = None,
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
         similar_share: float | None = None,
         reservoir_size: int = 512,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.step = step
@@ -138,14 +139,14 @@ class LegoLSH(LinearLearner):
             updates.n_moved,
         )
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         return super()._get_method_state() | {
             "A": np.ascontiguousarray(self._A[:, : self._n_inputs]),
             "distances": self._distances,
             "n_distances": self._n_distances,
         }
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         self._A = pad_rows(like(state["A"], self._A[:, : self._n_inputs], "A"))
         self._distances = like(state["distances"], self._distances, "distances", 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import pad_rows
 from onlinehash.numeric.signs import canonical_dots
+from onlinehash.types import State
 
 
 class LinearLearner(Learner):
@@ -62,11 +63,11 @@ class LinearLearner(Learner):
         weights = self._W[:, : self._n_inputs]
         return weights, canonical_dots(weights, self._mean) if self._keeps_mean else self._medians.values
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         own = {"mean": self._mean} if self._keeps_mean else {}
         return {"W": np.ascontiguousarray(self._W[:, : self._n_inputs]), "medians": self._medians.get_state()} | own
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         self._W = pad_rows(like(state["W"], self._W[:, : self._n_inputs], "W"))
         self._medians.set_state(state["medians"])
         if self._keeps_mean:
@@ -77,4 +78,5 @@ class LinearLearner(Learner):
 def unit_columns(n_inputs: int, n_bits: int, rng: np.random.Generator) -> np.ndarray:
     """Random directions, columns of unit length, as `(1, n_inputs, n_bits)`."""
     W = rng.standard_normal((1, n_inputs, n_bits))
-    return W / np.linalg.norm(W, axis=1, keepdims=True)
+    W /= np.linalg.norm(W, axis=1, keepdims=True)
+    return W

@@ -6,13 +6,13 @@ and the W¹ that Online Hashing starts from: with the same seed, features and ce
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from onlinehash.features import Transformer
 from onlinehash.features.centring import MODES
 from onlinehash.learners.base import Traits
 from onlinehash.learners.linear import LinearLearner
+from onlinehash.types import RandomState
 
 
 class LSH(LinearLearner):
@@ -44,10 +44,10 @@ class LSH(LinearLearner):
         self,
         n_bits: int = 64,
         *,
-        features: Any = None,
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.features = features

@@ -49,13 +49,13 @@ pairs with loss in a chunk.)
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.learners import mini_batch_kernels as kernels
 from onlinehash.learners.base import Traits
+from onlinehash.learners.buffer import Rows
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.online_hashing import (
     dissimilar_distance,
@@ -67,6 +67,7 @@ from onlinehash.learners.online_hashing import (
 )
 from onlinehash.learners.pair_kernels import similarity_losses
 from onlinehash.numeric.dots import aligned_zeros
+from onlinehash.types import Init, RandomState
 
 
 class MiniBatchOnlineHashing(ChunkLearner):
@@ -122,13 +123,13 @@ class MiniBatchOnlineHashing(ChunkLearner):
         dissimilar_ratio: float = 0.4,
         C: float = 0.1,
         balance: float = 0.5,
-        init: Any = "gaussian",
-        features: Any = None,
+        init: Init = "gaussian",
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
         similar_share: float | None = None,
         reservoir_size: int = 512,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.chunk_size = chunk_size
@@ -167,7 +168,7 @@ class MiniBatchOnlineHashing(ChunkLearner):
     def _distance(self) -> float:
         return dissimilar_distance(self.dissimilar_ratio, self.n_bits)
 
-    def _learn_chunk(self, chunk: Any) -> np.ndarray:
+    def _learn_chunk(self, chunk: Rows) -> np.ndarray:
         caps = self.C * chunk.weights * _weights_of_kinds(chunk.similar, self.balance)
         of, _, _ = self._solve(chunk.A, chunk.B, chunk.similar, caps)
         self._pull = float(of.tau.sum())

@@ -112,12 +112,13 @@ def _climb(P: np.ndarray, K: np.ndarray, of: Constraints, t: int) -> float:
     """The τ of pair t that is best for the dual while the others stay; returns by how much the dual grew."""
     loss = _loss(P, of, t)
     tau = min(of.caps[t], max(0.0, of.tau[t] + loss / of.norms[t]))
-    change = tau - of.tau[t]
+    change: float = tau - of.tau[t]
     if change == 0.0:
         return 0.0
     of.tau[t] = tau
     _move(P, t, change, of, K)
-    return change * (loss - 0.5 * change * of.norms[t])
+    grown: float = change * (loss - 0.5 * change * of.norms[t])
+    return grown
 
 
 @njit(nogil=True, cache=True)

@@ -18,17 +18,17 @@ centring stands for it) and the re-drawing of bits that are nearly constant.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.learners.base import Traits
 from onlinehash.learners.linear import LinearLearner, unit_columns
 from onlinehash.learners.pair_kernels import load_unit_pair, scale_to_unit_length
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import add_row, aligned_zeros, dot_of_rows, row_dots
 from onlinehash.numeric.kernels import njit
+from onlinehash.types import RandomState
 
 
 class MinimalLossHashing(LinearLearner):
@@ -79,12 +79,12 @@ class MinimalLossHashing(LinearLearner):
         dissimilar_weight: float = 0.3,
         loss_scale: float = 3.0,
         step: float = 0.01,
-        features: Any = None,
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
         similar_share: float | None = None,
         reservoir_size: int = 512,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.radius_ratio = radius_ratio

@@ -11,10 +11,10 @@ Readings taken where the paper leaves a choice:
 
 from __future__ import annotations
 
-from typing import Any
-
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.learners.online_hashing import OnlineHashing
+from onlinehash.types import Init, RandomState
 
 
 class MultiModelOnlineHashing(OnlineHashing):
@@ -63,13 +63,13 @@ class MultiModelOnlineHashing(OnlineHashing):
         dissimilar_ratio: float = 0.4,
         C: float = 0.1,
         n_rounds: int = 1,
-        init: Any = "gaussian",
-        features: Any = None,
+        init: Init = "gaussian",
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
         similar_share: float | None = None,
         reservoir_size: int = 512,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         super().__init__(
             n_bits,

@@ -17,11 +17,10 @@ Readings taken:
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.io.format import like, whole
 from onlinehash.learners import mutual_information_kernels as kernels
 from onlinehash.learners.base import Traits
@@ -29,6 +28,7 @@ from onlinehash.learners.label_kernels import trace_of
 from onlinehash.learners.linear import LinearLearner, unit_columns
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import aligned_zeros
+from onlinehash.types import RandomState, State
 
 
 class MutualInformationHashing(LinearLearner):
@@ -81,10 +81,10 @@ class MutualInformationHashing(LinearLearner):
         sharpness: float = 10.0,
         step: float = 1.0,
         decay: float = 0.0,
-        features: Any = None,
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.sample_size = sample_size
@@ -129,7 +129,7 @@ class MutualInformationHashing(LinearLearner):
             trace_of(updates),
         )
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         return super()._get_method_state() | {
             "rng": self._rng.bit_generator.state,
             "n_taught": self._n_taught,
@@ -138,7 +138,7 @@ class MutualInformationHashing(LinearLearner):
             "members": self._members,
         }
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         self._rng.bit_generator.state = state["rng"]
         self._n_taught = whole(state["n_taught"], "n_taught")

@@ -16,19 +16,21 @@ Readings taken where the paper leaves a choice:
 from __future__ import annotations
 
 import copy
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from onlinehash import checks
 from onlinehash.arraylike import VectorLike
 from onlinehash.errors import InvalidInput, InvalidParameter
+from onlinehash.features import Transformer
 from onlinehash.features.centring import MODES, Centring, Medians
 from onlinehash.learners import online_hashing_kernels as kernels
 from onlinehash.learners.base import Traits
 from onlinehash.learners.linear import LinearLearner
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import aligned_zeros
+from onlinehash.types import Init, RandomState
 
 
 class Model(NamedTuple):
@@ -95,13 +97,13 @@ class OnlineHashing(LinearLearner):
         dissimilar_ratio: float = 0.4,
         C: float = 0.1,
         n_rounds: int = 1,
-        init: Any = "gaussian",
-        features: Any = None,
+        init: Init = "gaussian",
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
         similar_share: float | None = None,
         reservoir_size: int = 512,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.similar_radius = similar_radius
@@ -176,7 +178,7 @@ class OnlineHashing(LinearLearner):
         if stopped_at >= 0:
             raise InvalidInput(expected="finite values", got=f"others in pair {stopped_at}")
 
-    def refined_loss(self, a: VectorLike, b: VectorLike, similar: Any, sample_weight: float = 1.0) -> float:
+    def refined_loss(self, a: VectorLike, b: VectorLike, similar: bool | int, sample_weight: float = 1.0) -> float:
         """The paper's refinement of its prediction loss for a pair; nothing is learned.
 
         It is max_f H(W', f) - G(W') + √R, with W' what learning this pair would make of W: zero where R is, summed over
@@ -229,17 +231,18 @@ def warn_of_overlap(similar_radius: int, dissimilar_ratio: float, n_bits: int) -
         )
 
 
-def n_inputs_of(features: Any, n_features: int) -> int | None:
+def n_inputs_of(features: Transformer | None, n_features: int) -> int | None:
     """How many features a method will hash, where that is known before the feature map is ready."""
     if features is None:
         return n_features
-    if getattr(features, "anchors", None) is not None:
-        return len(features.anchors)
+    anchors: np.ndarray | None = getattr(features, "anchors", None)
+    if anchors is not None:
+        return len(anchors)
     return getattr(features, "n_anchors", None)
 
 
 def given_init(
-    method: str, init: Any, n_models: int | None, n_inputs: int | None, n_bits: int, dtype: np.dtype
+    method: str, init: Init, n_models: int | None, n_inputs: int | None, n_bits: int, dtype: np.dtype
 ) -> np.ndarray | None:
     """A given W¹, checked, as `(n_models, n_inputs, n_bits)`; None where it is to be drawn.
 
@@ -268,10 +271,10 @@ def given_init(
     return W
 
 
-def drawn_init(init: str, shape: tuple[int, int, int], rng: np.random.Generator) -> np.ndarray:
+def drawn_init(init: Init, shape: tuple[int, int, int], rng: np.random.Generator) -> np.ndarray:
     """W¹ of independent normal values, `(n_models, n_inputs, n_bits)`; with "unit", columns of unit length."""
     W = rng.standard_normal(shape)
-    if init == "unit":
+    if isinstance(init, str) and init == "unit":
         W /= np.linalg.norm(W, axis=1, keepdims=True)
     return W
 

@@ -18,11 +18,10 @@ near chance in later papers' tables come from there. Here the codebook is part o
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.learners.base import Traits
 from onlinehash.learners.label_kernels import Trace, load_unit_point, move_row, note_move, trace_of
 from onlinehash.learners.linear import unit_columns
@@ -31,6 +30,7 @@ from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import row_dots
 from onlinehash.numeric.exponential import exp_of_nonpositive
 from onlinehash.numeric.kernels import njit
+from onlinehash.types import RandomState
 
 #: After so many classes the next one differs wherever all so far agree: from then on no bit is the same for all.
 ENOUGH_CLASSES = 7
@@ -79,10 +79,10 @@ class OnlineSupervisedHashing(TargetLearner):
         *,
         form: str = "hinge",
         step: float = 0.1,
-        features: Any = None,
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.form = form

@@ -21,12 +21,13 @@ machine the last digits may differ, as products of matrices round differently th
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import expit
 
 from onlinehash.errors import FormatError
+from onlinehash.types import State
 
 #: Pairs that are kept; directions of the map; points that say which directions these are.
 KEPT, RANK, N_POINTS = 1024, 128, 1024
@@ -188,7 +189,7 @@ class PairMetric:
 
     # ------------------------------------------------------------------ state
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         """Everything learned, as arrays and plain values."""
         return {
             "counters": [self.n_pairs, self.n_learned, self.n_steps],
@@ -201,7 +202,7 @@ class PairMetric:
             "pairs": self._pairs.get_state(min(self.n_pairs, KEPT)),
         }
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         """Take the place of the one whose `get_state` this was; ValueError or FormatError if it cannot have been."""
         counters = state["counters"]
         if [type(n) for n in counters] != [int] * 3 or not 0 <= counters[1] <= counters[0] < 2**62 > counters[2] >= 0:
@@ -400,7 +401,7 @@ class _Pairs:
         counts = np.array([count for _, count in marks.values()], np.float32)
         return np.array(rows, np.float32).reshape(len(rows), self.n_features), counts
 
-    def get_state(self, n: int) -> dict[str, Any]:
+    def get_state(self, n: int) -> State:
         return {
             "sides": self._sides[:, :n].astype(np.float16),
             "inside": self._inside[:, :n],  # of shape (2, 0, 0) before the first chunk
@@ -408,7 +409,7 @@ class _Pairs:
             "weight": self._weight[:n],
         }
 
-    def set_state(self, state: dict[str, Any], n: int, rank: int) -> None:
+    def set_state(self, state: State, n: int, rank: int) -> None:
         sides = _array(state["sides"], np.float16, (2, n, self.n_features))
         inside = _array(state["inside"], np.float32, (2, n, rank) if rank else (2, 0, 0))
         similar = _array(state["similar"], np.int8, (n,))
@@ -509,7 +510,7 @@ def _sameness(A: np.ndarray, B: np.ndarray, radius: float) -> np.ndarray:
     return same
 
 
-def _array(value: Any, dtype: type, shape: tuple[int, ...]) -> np.ndarray:
+def _array(value: object, dtype: type, shape: tuple[int, ...]) -> np.ndarray:
     """A copy of an array out of a state, which must be of this kind."""
     array = np.asarray(value)
     if array.dtype != dtype or array.shape != shape or not np.isfinite(array).all():

@@ -11,9 +11,12 @@ import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING
 
 from onlinehash.errors import UnknownMethod
+
+if TYPE_CHECKING:
+    from onlinehash.learners.base import Learner
 
 
 @dataclass(frozen=True)
@@ -24,9 +27,10 @@ class Method:
     module: str
     aliases: tuple[str, ...]
 
-    def load(self) -> Any:
+    def load(self) -> type[Learner]:
         """The class."""
-        return getattr(importlib.import_module(self.module), self.name)
+        learner: type[Learner] = getattr(importlib.import_module(self.module), self.name)
+        return learner
 
     def is_of(self, cls: type) -> bool:
         """Whether that is the class."""
@@ -69,7 +73,7 @@ def methods() -> Iterator[Method]:
         yield Method(found.attr, found.module, () if found.name == found.attr else (found.name,))
 
 
-def find(name: str) -> Any:
+def find(name: str) -> type[Learner]:
     """The class of that name or alias (letter case does not matter)."""
     for method in methods():
         if name.lower() in {n.lower() for n in (method.name, *method.aliases)}:

@@ -14,16 +14,17 @@ Where this departs from public code:
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.io.format import whole
 from onlinehash.learners.base import Traits
+from onlinehash.learners.buffer import Rows
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.frequent_directions import FrequentDirections, completed
 from onlinehash.numeric.threads import one_thread
+from onlinehash.types import RandomState, State
 
 
 class OnlineSketchingHashing(ChunkLearner):
@@ -73,8 +74,8 @@ class OnlineSketchingHashing(ChunkLearner):
         *,
         sketch_size: int = 200,
         chunk_size: int = 1000,
-        features: Any = None,
-        random_state: Any = None,
+        features: Transformer | None = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.sketch_size = sketch_size
@@ -95,7 +96,7 @@ class OnlineSketchingHashing(ChunkLearner):
         self._sketch = FrequentDirections(min(self._half, n_inputs), n_inputs)
         self._n_learned = 0
 
-    def _learn_chunk(self, chunk: Any) -> np.ndarray:
+    def _learn_chunk(self, chunk: Rows) -> np.ndarray:
         X = chunk.X.astype(np.float64)
         mean = X.mean(axis=0)
         n, m = self._n_learned, len(X)
@@ -123,11 +124,11 @@ class OnlineSketchingHashing(ChunkLearner):
         U, _, T = np.linalg.svd(V.T @ old)
         return np.asarray(V @ (U @ T))
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         own = {"sketch": self._sketch.get_state(), "n_learned": self._n_learned}
         return super()._get_method_state() | own
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         self._sketch.set_state(state["sketch"])
         self._n_learned = whole(state["n_learned"], "n_learned")

@@ -21,21 +21,23 @@ docs/reference/learners.md has the figures, and what was tried and did not help.
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
+from onlinehash.features import Transformer
 from onlinehash.io.format import like, listed, real, whole
 from onlinehash.learners.base import Traits
+from onlinehash.learners.buffer import Rows
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.damping import WINDOW, Damping
 from onlinehash.learners.pair_kernels import similarity_losses
 from onlinehash.learners.smooth_kernels import enter_gradient, share_of_flips, spread_pulls
 from onlinehash.learners.surprise import Surprise
 from onlinehash.learners.update import Updates
+from onlinehash.types import RandomState, State
 
 #: A similar pair should agree at least so much, a dissimilar one at most so much (inner product of codes over r); how
 #: sharply the loss turns there.
@@ -102,12 +104,12 @@ class SmoothPairHashing(ChunkLearner):
         *,
         chunk_size: int = 32,
         stale_share: float = 0.05,
-        features: Any = None,
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
         similar_share: float | None = None,
         reservoir_size: int = 512,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.chunk_size = chunk_size
@@ -148,11 +150,11 @@ class SmoothPairHashing(ChunkLearner):
     def _fill(self, updates: Updates, **rows: np.ndarray) -> None:
         """A whole chunk need not wait, nor be copied."""
         if self._chunk.count == 0 and len(updates) == self.chunk_size:
-            self._learn_rows(SimpleNamespace(**rows), updates.view(slice(len(updates) - 1, None)))
+            self._learn_rows(Rows(**rows), updates.view(slice(len(updates) - 1, None)))
         else:
             super()._fill(updates, **rows)
 
-    def _learn_chunk(self, chunk: Any) -> np.ndarray:
+    def _learn_chunk(self, chunk: Rows) -> np.ndarray:
         if not chunk.weights.any():
             return np.zeros(self.n_bits, np.bool_)
         X, similar = unit_rows(np.concatenate([chunk.A, chunk.B])), chunk.similar > 0
@@ -260,7 +262,7 @@ class SmoothPairHashing(ChunkLearner):
 
     # ------------------------------------------------------------------ state
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         return super()._get_method_state() | {
             "learning": self._learning,
             "momentum": self._momentum,
@@ -273,7 +275,7 @@ class SmoothPairHashing(ChunkLearner):
             "surprise": self._surprise.get_state(),
         }
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         for name in ("learning", "momentum", "share"):
             setattr(self, f"_{name}", like(state[name], getattr(self, f"_{name}"), name))
@@ -292,7 +294,7 @@ def unit_rows(X: np.ndarray) -> np.ndarray:
     """Rows of unit length; a zero row stays."""
     lengths = np.sqrt(np.einsum("nd,nd->n", X, X))
     lengths[lengths == 0] = 1
-    return X / lengths[:, None]
+    return np.asarray(X / lengths[:, None])
 
 
 def rms(values: np.ndarray) -> float:

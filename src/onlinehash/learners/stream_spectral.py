@@ -14,15 +14,16 @@ affinities by frequent directions. So this is a reconstruction from that descrip
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.learners.base import Traits
+from onlinehash.learners.buffer import Rows
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.frequent_directions import FrequentDirections
+from onlinehash.types import RandomState, State
 
 
 class StreamSpectralHashing(ChunkLearner):
@@ -66,10 +67,10 @@ class StreamSpectralHashing(ChunkLearner):
         *,
         sketch_size: int = 200,
         chunk_size: int = 1000,
-        features: Any = None,
+        features: Transformer | None = None,
         centre: str = "burn-in",
         burn_in: int = 2000,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.sketch_size = sketch_size
@@ -87,7 +88,7 @@ class StreamSpectralHashing(ChunkLearner):
         self._lay_out_chunk(n_inputs)
         self._sketch = FrequentDirections(min(max(-(-self.sketch_size // 2), self.n_bits), n_inputs), n_inputs)
 
-    def _learn_chunk(self, chunk: Any) -> np.ndarray:
+    def _learn_chunk(self, chunk: Rows) -> np.ndarray:
         self._sketch.insert(chunk.X.astype(np.float64))
         V = self._sketch.directions(self.n_bits)
         before = self._W.copy()
@@ -98,9 +99,9 @@ class StreamSpectralHashing(ChunkLearner):
         self._W[bits, : self._n_inputs] = (V[:, vectors] * signs).T
         return np.asarray((before != self._W).any(axis=1))
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         return super()._get_method_state() | {"sketch": self._sketch.get_state()}
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         self._sketch.set_state(state["sketch"])

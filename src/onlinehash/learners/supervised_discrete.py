@@ -20,17 +20,17 @@ Readings taken, and where this departs from public code:
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from onlinehash import checks
+from onlinehash.features import Transformer
 from onlinehash.io.format import like
 from onlinehash.learners.base import Traits
 from onlinehash.learners.batch import BatchLearner, Show
 from onlinehash.learners.discrete_descent import settle_bits
 from onlinehash.numeric.tall import inner, times
+from onlinehash.types import RandomState, State
 
 #: Sweeps over the bits of a point in one B step; nearly always it settles in three or four.
 MOST_SWEEPS = 10
@@ -88,8 +88,8 @@ class SupervisedDiscreteHashing(BatchLearner):
         penalty: float = 1e-5,
         ridge: float = 0.01,
         n_rounds: int = 5,
-        features: Any = None,
-        random_state: Any = None,
+        features: Transformer | None = None,
+        random_state: RandomState = None,
     ) -> None:
         self.n_bits = n_bits
         self.regularization = regularization
@@ -161,9 +161,9 @@ class SupervisedDiscreteHashing(BatchLearner):
             show((t + 1) / self.n_rounds, f"objective {self.objectives_[t, 2]:.4g}")
         return P
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         return super()._get_method_state() | {"objectives": self.objectives_}
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         self.objectives_ = like(state["objectives"], self.objectives_, "objectives")

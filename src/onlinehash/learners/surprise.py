@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from onlinehash.io.format import listed, real, whole
+from onlinehash.types import State
 
 #: Rates of the fast and of the slow running mean; chunks before a judgement; how many standard deviations are clear.
 FAST, SLOW, EARLIEST, CLEAR = 0.1, 0.01, 50, 5.0
@@ -36,10 +36,10 @@ class Surprise:
         if self._n_chunks > EARLIEST and self._fast - self._slow > clear:
             self.n_since = self._n_chunks = 0
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {"counts": [self.n_since, self._n_chunks], "means": [self._fast, self._slow, self._variance]}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         self.n_since, self._n_chunks = (whole(count, "a count") for count in listed(state["counts"], "counts", 2))
         fast, slow, variance = listed(state["means"], "means", 3)
         self._fast, self._slow = real(fast, "the fast mean"), real(slow, "the slow mean")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinehash.errors import FormatError
 from onlinehash.io.format import like
 from onlinehash.learners.linear import LinearLearner
+from onlinehash.types import State
 
 
 class TargetLearner(LinearLearner):
@@ -40,10 +39,10 @@ class TargetLearner(LinearLearner):
         self._check_ready()
         return self._codewords.copy()
 
-    def _get_method_state(self) -> dict[str, Any]:
+    def _get_method_state(self) -> State:
         return super()._get_method_state() | {"codewords": self._codewords}
 
-    def _set_method_state(self, state: dict[str, Any]) -> None:
+    def _set_method_state(self, state: State) -> None:
         super()._set_method_state(state)
         expected = np.zeros((len(self._classes), self.n_bits), np.int8)
         self._codewords = like(state["codewords"], expected, "codewords", -1, 1)

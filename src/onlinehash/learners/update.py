@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +40,7 @@ class Update:
     """
 
     loss: float
-    step: Any
+    step: float | NDArray[np.float64]
     bits: np.ndarray
     pending: int = 0
 
@@ -125,7 +125,7 @@ class Updates:
         return changed
 
     def __getitem__(self, t: int) -> Update:
-        step: Any = self.step[t].copy() if self.per_model else float(self.step[t, 0])
+        step: float | NDArray[np.float64] = self.step[t].copy() if self.per_model else float(self.step[t, 0])
         return Update(float(self.loss[t]), step, self.bits(t), int(self.pending[t]))
 
     def __iter__(self) -> Iterator[Update]:

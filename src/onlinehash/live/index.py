@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.codes import Codes
@@ -18,7 +19,19 @@ from onlinehash.codes.layout import planes_per_model
 from onlinehash.embed import embedder
 from onlinehash.errors import FormatError, InvalidInput, NotReady, OnlineHashError, StorageError
 from onlinehash.gpu.card import check_device
-from onlinehash.index.api import Capability, Counters, Id, Item, Payload, Policy, Receipt, Version
+from onlinehash.index.api import (
+    Capability,
+    Counters,
+    Id,
+    Item,
+    Payload,
+    Policy,
+    Queries,
+    Receipt,
+    Vectors,
+    Version,
+    Where,
+)
 from onlinehash.index.base import Index
 from onlinehash.index.hits import Hits
 from onlinehash.learners import registry
@@ -52,6 +65,7 @@ from onlinehash.live.storage import Snapshot, Storage, replay
 from onlinehash.live.table import KINDS, ItemTable, Moved, class_of
 from onlinehash.live.transaction import REFUSALS, LiveTransaction
 from onlinehash.live.vectors import PRECISIONS, MemoryVectors
+from onlinehash.types import Json
 
 #: Rows read at once where all vectors are asked for.
 BLOCK_ROWS = 4096
@@ -366,7 +380,7 @@ class LiveIndex(LearnerIndex):
             (stored,) = self._table.view.items.ids.at(positions).tolist()
             return Item(stored, vector, self._table.payloads.at(int(positions[0])))
 
-    def get_many(self, ids: Any) -> list[Item]:
+    def get_many(self, ids: ArrayLike) -> list[Item]:
         self._before_reading()
         with self._gate:
             positions = self._table.view.items.ids.find(ids, repeated=True)
@@ -375,7 +389,7 @@ class LiveIndex(LearnerIndex):
             vectors: Any = self._table.take(ids) if len(positions) else []
         return [Item(*item) for item in zip(names, vectors, payloads, strict=True)]
 
-    def _take(self, ids: Any) -> np.ndarray:
+    def _take(self, ids: ArrayLike) -> np.ndarray:
         rows = self._table.take(ids)
         return rows if len(rows) else np.empty((0, self._vector_kind.n_features), self._vector_kind.dtype)
 
@@ -439,15 +453,17 @@ class LiveIndex(LearnerIndex):
 
     # ------------------------------------------------------------------------------------------------ searching
 
-    def searched(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
+    def searched(self, queries: Queries, k: int = 10, where: Where | None = None) -> tuple[Hits, Encoder]:
         view, encoder, asked, among = self._to_search(queries, where)
         return view.search(asked, k, among), encoder
 
-    def found_within(self, queries: Any, radius: int, where: Any = None) -> tuple[Any, Encoder]:
+    def found_within(
+        self, queries: Queries, radius: int, where: Where | None = None
+    ) -> tuple[Hits | list[Hits], Encoder]:
         view, encoder, asked, among = self._to_search(queries, where)
         return view.within(asked, radius, among), encoder
 
-    def _to_search(self, queries: Any, where: Any) -> tuple[Index, Encoder, Any, np.ndarray | None]:
+    def _to_search(self, queries: Queries, where: Where | None) -> tuple[Index, Encoder, Any, np.ndarray | None]:
         """The published index with its encoder, what to look for in it, and which items a filter admits."""
         self._before_reading()
         view, among = self._table.chosen(where)
@@ -455,7 +471,7 @@ class LiveIndex(LearnerIndex):
             raise no_codes(self._learner)
         return view, view.encoder, queries_of(queries, self._learner.dtype_), among
 
-    def found(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
+    def found(self, queries: Vectors, k: int = 10, where: Where | None = None) -> tuple[Hits, Encoder]:
         self._before_reading()
         metric = self._learner.pair_metric_
         if metric is None:  # before the first vector
@@ -476,7 +492,7 @@ class LiveIndex(LearnerIndex):
                 continue
         raise NotReady(f"the index changed {n_tries} times during this search; search again, for less at once.")
 
-    def _finder(self, where: Any) -> Finder:
+    def _finder(self, where: Where | None) -> Finder:
         """One view for all steps: positions are its keys, and items that are removed meanwhile are still found."""
         self._before_reading()
         table = self._table
@@ -565,14 +581,14 @@ class LiveIndex(LearnerIndex):
         return self._receipts.get(key) if self._storage is None else self._storage.store.receipt(key)
 
     @property
-    def positions(self) -> dict[str, Any]:
+    def positions(self) -> dict[str, Json]:
         self._check_open()
         if self._storage is not None:
             return self._storage.store.sources
         return {source: json.loads(text) for source, text in self._positions.items()}
 
     @contextmanager
-    def reached(self, source: str, position: Any) -> Iterator[None]:
+    def reached(self, source: str, position: Json) -> Iterator[None]:
         attachment = Reached(self._positions, source, position)
         self._check_open(writing=True)
         with self._attachments.announced(attachment):

@@ -10,9 +10,10 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash.embed.embedder import Embedding
-from onlinehash.index.api import Behind, VectorIndex, Version
+from onlinehash.index.api import Behind, Texts, VectorIndex, Vectors, Version, Where
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.update import Updates
@@ -20,6 +21,7 @@ from onlinehash.live.queries import VectorKind, listed, rerank
 from onlinehash.live.refresher import Refresh, Refresher, older_version, pairs_behind
 from onlinehash.live.texts import embedded, several, with_texts
 from onlinehash.live.transaction import Transaction
+from onlinehash.types import IdArray, Json, Payloads
 
 
 class LearnerIndex(VectorIndex):
@@ -49,7 +51,7 @@ class LearnerIndex(VectorIndex):
         """One change at a time, whole or not at all; afterwards the policy is asked."""
 
     @abstractmethod
-    def _take(self, ids: Any) -> np.ndarray:
+    def _take(self, ids: ArrayLike) -> np.ndarray:
         """The vectors of items."""
 
     @abstractmethod
@@ -66,25 +68,25 @@ class LearnerIndex(VectorIndex):
 
     # ------------------------------------------------------------------------------------------------ items
 
-    def add(self, ids: Any, X: Any, payloads: Any = None) -> np.ndarray:
+    def add(self, ids: ArrayLike | None, X: Vectors, payloads: Payloads | None = None) -> IdArray:
         with self._transaction() as change:
             return change.add(ids, X, payloads)
 
-    def update(self, ids: Any, X: Any = None, payloads: Any = None) -> None:
+    def update(self, ids: ArrayLike, X: Vectors | None = None, payloads: Payloads | None = None) -> None:
         with self._transaction() as change:
             change.update(ids, X, payloads)
 
-    def remove(self, ids: Any) -> None:
+    def remove(self, ids: ArrayLike) -> None:
         with self._transaction() as change:
             change.remove(ids)
 
-    def vectors_of(self, ids: Any) -> np.ndarray:
+    def vectors_of(self, ids: ArrayLike) -> np.ndarray:
         self._before_reading()
         return self._take(ids)
 
     # ------------------------------------------------------------------------------------------------ searching
 
-    def rerank(self, queries: Any, hits: Hits, k: int | None = None) -> Hits:
+    def rerank(self, queries: Vectors, hits: Hits, k: int | None = None) -> Hits:
         self._before_reading()
         return rerank(
             queries, hits, k, self._vector_kind, self.learner.pair_metric_, lambda ids: self._take(ids.tolist())
@@ -92,17 +94,21 @@ class LearnerIndex(VectorIndex):
 
     # ------------------------------------------------------------------------------------------------ learning
 
-    def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any = None) -> Updates:
+    def learn_pairs(
+        self, A: Vectors, B: Vectors, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Updates:
         with self._transaction() as change:
             return change.learn_pairs(A, B, similar, sample_weight)
 
-    def learn_pairs_by_id(self, ids_a: Any, ids_b: Any, similar: Any, sample_weight: Any = None) -> Updates:
+    def learn_pairs_by_id(
+        self, ids_a: ArrayLike, ids_b: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Updates:
         with self._lock:
             self._check_open(writing=True)
             A, B = (self._take(listed(ids)) for ids in (ids_a, ids_b))
             return self.learn_pairs(A, B, similar, sample_weight)
 
-    def learn_labelled(self, X: Any, y: Any) -> None:
+    def learn_labelled(self, X: Vectors, y: ArrayLike) -> None:
         with self._transaction() as change:
             change.learn_labelled(X, y)
 
@@ -110,7 +116,7 @@ class LearnerIndex(VectorIndex):
         with self._transaction() as change:
             change.flush()
 
-    def put_position(self, source: str, position: Any) -> None:
+    def put_position(self, source: str, position: Json) -> None:
         with self.reached(source, position), self._transaction() as change:
             change.write(None)
 
@@ -133,17 +139,19 @@ class LearnerIndex(VectorIndex):
     def embedder(self) -> Embedding | None:
         return self._embedder
 
-    def add_texts(self, texts: Any, ids: Any = None, payloads: Any = None) -> np.ndarray:
+    def add_texts(self, texts: Texts, ids: ArrayLike | None = None, payloads: Payloads | None = None) -> IdArray:
         X = embedded(self, texts)
         return self.add(ids, X, with_texts(payloads, texts))
 
-    def find_text(self, texts: Any, k: int = 10, where: Any = None, *, payloads: bool = False) -> Hits:
+    def find_text(self, texts: Texts, k: int = 10, where: Where | None = None, *, payloads: bool = False) -> Hits:
         return self.find(embedded(self, texts), k, where, payloads=payloads)
 
-    def search_text(self, texts: Any, k: int = 10, where: Any = None, *, payloads: bool = False) -> Hits:
+    def search_text(self, texts: Texts, k: int = 10, where: Where | None = None, *, payloads: bool = False) -> Hits:
         return self.search(embedded(self, texts), k, where, payloads=payloads)
 
-    def learn_text(self, text: Any, ids: Any, similar: Any, sample_weight: Any = None) -> Updates:
+    def learn_text(
+        self, text: str, ids: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Updates:
         vector = embedded(self, [text])
         with self._lock:
             self._check_open(writing=True)

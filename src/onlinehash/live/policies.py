@@ -13,17 +13,20 @@ index its own.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from numbers import Integral
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks, evaluate
+from onlinehash.arraylike import VectorLike
 from onlinehash.errors import FormatError, InvalidInput, InvalidParameter
-from onlinehash.index.api import Policy
-from onlinehash.learners.base import Learner
+from onlinehash.index.api import Policy, Watched
 from onlinehash.learners.encoder import Encoder
+from onlinehash.types import Json
 
 __all__ = [
     "always",
@@ -53,46 +56,6 @@ IS_POLICY: checks.Rule = (
     "a policy with a method due(index), such as refresh.every(50)",
     lambda policy: policy is None or (callable(getattr(policy, "due", 0)) and not isinstance(policy, type)),
 )
-
-
-class Watched(Protocol):
-    """What a policy may look at: a live index, as far as it concerns policies."""
-
-    def __len__(self) -> int: ...
-
-    def clock(self) -> float:
-        """Seconds, never falling."""
-
-    @property
-    def learner(self) -> Learner: ...
-
-    @property
-    def encoder(self) -> Encoder:
-        """The one that made the stored codes."""
-
-    @property
-    def newest(self) -> Encoder:
-        """The learner's functions as they are now; costs a copy of them."""
-
-    @property
-    def behind(self) -> Any:
-        """`bits`, the columns whose functions changed since the encoder, and `pairs` learned since; costs `newest`."""
-
-    @property
-    def pairs_behind(self) -> int:
-        """Pairs learned since the encoder; costs nothing."""
-
-    @property
-    def sample(self) -> np.ndarray:
-        """Some of the stored vectors, drawn at random."""
-
-    @property
-    def bits_at_once(self) -> int:
-        """Bits that a refresh recomputes before anybody notices; it depends on where the items are."""
-
-    @property
-    def recent_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Some of the learned pairs, drawn at random: A, B, similar."""
 
 
 class Pause:
@@ -167,7 +130,7 @@ class _BuiltIn:
             value = getattr(self, name)
             setattr(self, name, int(value) if isinstance(value, Integral) else float(value))
 
-    def parameters(self) -> dict[str, Any]:
+    def parameters(self) -> dict[str, Json]:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.init}  # type: ignore[arg-type]
 
     def __repr__(self) -> str:
@@ -353,7 +316,9 @@ class no_worse:
     no_worse(every(50), A, B, similar, tolerance=0.0)
     """
 
-    def __init__(self, policy: Policy, A: Any, B: Any, similar: Any, tolerance: float = 0.0) -> None:
+    def __init__(
+        self, policy: Policy, A: VectorLike, B: VectorLike, similar: ArrayLike, tolerance: float = 0.0
+    ) -> None:
         if not callable(getattr(policy, "due", None)):
             raise InvalidParameter(expected="a policy with a method due for refresh.no_worse", got=checks.shown(policy))
         checks.parameters("refresh.no_worse", {"tolerance": tolerance}, {"tolerance": checks.real(0, 1)})
@@ -389,7 +354,7 @@ class no_worse:
 _BY_NAME = {kind.__name__: kind for kind in (always, by_hand, every, when_changed, by_mutual_information, budget)}
 
 
-def specification(policy: Policy) -> dict[str, Any] | None:
+def specification(policy: Policy) -> dict[str, Json] | None:
     """Return a policy as a dictionary for JSON.
 
     Returns
@@ -409,7 +374,7 @@ def specification(policy: Policy) -> dict[str, Any] | None:
     return {"policy": type(policy).__name__, **policy.parameters()}
 
 
-def from_specification(specification: dict[str, Any]) -> Policy:
+def from_specification(specification: Mapping[str, Json]) -> Policy:
     """Return the policy that had this specification.
 
     Returns
@@ -428,7 +393,7 @@ def from_specification(specification: dict[str, Any]) -> Policy:
     every(50)
     """
     try:
-        parameters = dict(specification)
+        parameters: dict[str, Any] = dict(specification)
         policy: Policy = _BY_NAME[parameters.pop("policy")](**parameters)
     except (KeyError, TypeError, ValueError):
         raise FormatError(

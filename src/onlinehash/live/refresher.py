@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import _thread
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, cast
 
 import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, NotReady, OnlineHashError
-from onlinehash.index.api import Behind, Counters, Policy, VectorIndex, Version
+from onlinehash.index.api import Behind, Counters, Policy, VectorIndex, Version, Watched
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live.recode import Work
@@ -193,7 +193,7 @@ class Refresher:
             return
         if encoder is None:
             begin(newest_version(index), True, by_policy=True)
-        elif is_another or index.policy.due(index):
+        elif is_another or index.policy.due(cast(Watched, index)):  # it has an encoder, and policies look at all it has
             begin(newest_version(index), not index.background, by_policy=True)
 
     def newest_version(self, index: VectorIndex) -> Version:
@@ -276,8 +276,8 @@ def newest_version(index: VectorIndex) -> Version:
 
 def older_version(index: VectorIndex, serial: int | None) -> Version:
     """The version that is before the present one, or has this serial number."""
-    versions, present = index.versions, index.serial
-    older: list[Version] = [v for v in versions if (v.serial < present if serial is None else v.serial == serial)]
+    versions, present = cast(Sequence[Version], index.versions), index.serial
+    older = [v for v in versions if (v.serial < present if serial is None else v.serial == serial)]
     if not older:
         known = ", ".join(str(version.serial) for version in versions) or "none"
         wanted = "no older encoder is kept" if serial is None else f"no encoder {checks.shown(serial)} is kept"

@@ -23,6 +23,7 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+from numpy.typing import DTypeLike
 
 from onlinehash.numeric.kernels import njit
 
@@ -35,13 +36,14 @@ def padded_width(n: int) -> int:
     return -(-n // ROW_MULTIPLE) * ROW_MULTIPLE
 
 
-def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+def aligned_zeros(shape: tuple[int, ...], dtype: DTypeLike) -> np.ndarray:
     """A matrix of zeros whose rows, padded, begin at a cache line: a vector across two lines costs two loads."""
     dtype = np.dtype(dtype)
     n, columns = shape[0], padded_width(shape[1])
     buffer = np.zeros(n * columns * dtype.itemsize + 64, np.uint8)
     start = -buffer.ctypes.data % 64
-    return buffer[start : start + n * columns * dtype.itemsize].view(dtype).reshape(n, columns)
+    rows: np.ndarray = buffer[start : start + n * columns * dtype.itemsize].view(dtype)
+    return rows.reshape(n, columns)
 
 
 def pad_rows(X: np.ndarray) -> np.ndarray:

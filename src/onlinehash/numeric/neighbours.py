@@ -48,12 +48,14 @@ def squared_distances(X: np.ndarray, base: np.ndarray, positions: np.ndarray) ->
 
 def distances_of_kth(X: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
     """For some rows of X, the distance of the k-th nearest among the other rows."""
-    return np.sqrt(_search(X[rows], X, k, rows, np.empty((len(rows), 0), np.int32)))
+    distances: np.ndarray = np.sqrt(_search(X[rows], X, k, rows, np.empty((len(rows), 0), np.int32)))
+    return distances
 
 
 def pair_distances(X: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Of rows first[t] and second[t] of X, as they are compared here."""
-    return np.sqrt(_pair_distances(X, first, second))
+    distances: np.ndarray = np.sqrt(_pair_distances(X, first, second))
+    return distances
 
 
 @njit(nogil=True, cache=True)

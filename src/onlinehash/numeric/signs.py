@@ -70,7 +70,8 @@ def norm_of(x: np.ndarray) -> float:
     total = x.dtype.type(0)
     for i in range(x.shape[0]):
         total += x[i] * x[i]
-    return np.sqrt(np.float64(total))
+    root: float = np.sqrt(np.float64(total))
+    return root
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})

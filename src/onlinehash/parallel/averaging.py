@@ -24,6 +24,7 @@ from onlinehash.features.maps import same_values
 from onlinehash.learners.base import Learner
 from onlinehash.learners.multi_model import MultiModelOnlineHashing
 from onlinehash.learners.online_hashing import OnlineHashing
+from onlinehash.types import State
 
 #: Those whose state is their functions, the mean and counters, nothing else.
 CAN_BE_COMBINED = (OnlineHashing, MultiModelOnlineHashing)
@@ -106,10 +107,10 @@ def add_up(learners: Sequence[Combined], since: Combined) -> Combined:
     return _one_of(learners, since, "sum")
 
 
-def _one_of(learners: Sequence[Any], since: Any, combine: str) -> Any:
+def _one_of(learners: Sequence[Combined], since: Combined | None, combine: str) -> Combined:
     learners = list(learners)
     if not learners:
-        raise InvalidInput("expected at least one learner, got none.")
+        raise InvalidInput(expected="at least one learner", got="none")
     everybody = learners if since is None else [*learners, since]
     for learner in everybody:
         check_can_be_combined(learner)
@@ -121,13 +122,14 @@ def _one_of(learners: Sequence[Any], since: Any, combine: str) -> Any:
     return result
 
 
-def check_can_be_combined(learner: Any) -> None:
+def check_can_be_combined(learner: Learner) -> None:
     """Refuse a method whose functions alone do not make a learner."""
     if type(learner) not in CAN_BE_COMBINED:
         known = " or ".join(cls.__name__ for cls in CAN_BE_COMBINED)
         raise InvalidInput(
-            f"expected learners that can be made one of ({known}), got {type(learner).__name__}; "
-            "teach one such learner all pairs instead."
+            expected=f"learners that can be made one of ({known})",
+            got=type(learner).__name__,
+            hint="teach one such learner all pairs instead",
         )
 
 
@@ -151,10 +153,10 @@ def _check_same_kind(first: Learner, other: Learner) -> None:
     }
     for reason, holds in reasons.items():
         if not holds:
-            raise InvalidInput(f"expected learners {reason}, got others; their bits do not mean the same.")
+            raise InvalidInput(f"the bits of these learners do not mean the same: expected learners {reason}.")
 
 
-def combined(states: Sequence[dict[str, Any]], before: dict[str, Any], combine: str) -> dict[str, Any]:
+def combined(states: Sequence[State], before: State, combine: str) -> State:
     """One state of several, by "average" or "sum"; `before` is that which they all went on from, or {}."""
     if len(states) == 1:
         return states[0]
@@ -179,14 +181,14 @@ def combined(states: Sequence[dict[str, Any]], before: dict[str, Any], combine: 
     }
 
 
-def _functions(parts: Sequence[np.ndarray], before: dict[str, Any], combine: str) -> np.ndarray:
+def _functions(parts: Sequence[np.ndarray], before: State, combine: str) -> np.ndarray:
     if combine == "average":
         return mean_of(parts)
     W = before["method"]["W"].astype(np.float64)
     return np.asarray(W + sum_of([part - W for part in parts])).astype(parts[0].dtype)
 
 
-def _pooled(parts: Sequence[dict[str, Any]], before: dict[str, Any] | None) -> dict[str, Any]:
+def _pooled(parts: Sequence[State], before: State | None) -> State:
     """The mean of all points; one that all have in common stays as it is (it was frozen before they parted)."""
     if all(same_values(parts[0], part) for part in parts):
         return parts[0]
@@ -195,7 +197,7 @@ def _pooled(parts: Sequence[dict[str, Any]], before: dict[str, Any] | None) -> d
     return pooled | {"mean": pooled["total"] * (1.0 / pooled["count"][0])}  # as a learner does it
 
 
-def _since(parts: Sequence[dict[str, Any]], before: dict[str, Any], names: Any = None) -> dict[str, Any]:
+def _since(parts: Sequence[State], before: State, names: Any = None) -> State:
     """What was counted before, plus what each part counted since then."""
     return {
         name: before[name] + sum_of([np.asarray(part[name]) - before[name] for part in parts])

@@ -102,9 +102,7 @@ class Crew:
 
     def _check_open(self) -> None:
         if not self._is_open:
-            raise OnlineHashError(
-                "expected a ParallelModels whose processes live, got one that is closed; make another."
-            )
+            raise OnlineHashError("this ParallelModels is closed; make another.")
 
     def close(self) -> None:
         """Let the other processes end, and give the shared memory back."""

@@ -52,8 +52,9 @@ class ParallelModels:
     def __init__(self, learner: MultiModelOnlineHashing, n_processes: int = 2) -> None:
         if type(learner) is not MultiModelOnlineHashing:
             raise InvalidInput(
-                "expected a MultiModelOnlineHashing, whose models can be shared out among processes, got "
-                f"{type(learner).__name__}; other learners can be taught by learn_on_shards."
+                expected="a MultiModelOnlineHashing, whose models can be shared out among processes",
+                got=type(learner).__name__,
+                hint="other learners can be taught by learn_on_shards",
             )
         self.learner = learner
         self.n_processes = n_processes
@@ -147,7 +148,7 @@ class ParallelModels:
             )
         )
         if done.stopped_at >= 0:
-            raise InvalidInput(f"expected finite values, got others in pair {done.stopped_at}.")
+            raise InvalidInput(expected="finite values", got=f"others in pair {done.stopped_at}")
         centring.total[:], centring.count[:], centring.mean[:] = done.total, done.count, done.mean
         medians.count[:] = done.n_in_medians
         self._read_board(model, split, updates)

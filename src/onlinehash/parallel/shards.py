@@ -15,17 +15,19 @@ import multiprocessing
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import OnlineHashError
+from onlinehash.learners.online_hashing import OnlineHashing
 from onlinehash.parallel.averaging import Combined, check_can_be_combined, combined
 from onlinehash.parallel.helpers import live_for_parent
 from onlinehash.parallel.shared_arrays import Layout, SharedArrays
+from onlinehash.types import State
 
 #: Pairs that one learner takes at a time, until the shards can part.
 TOGETHER = 256
@@ -90,7 +92,9 @@ def learn_on_shards(
     return learner
 
 
-def _checked(learner: Any, A: Any, B: Any, similar: Any, sample_weight: Any) -> tuple[np.ndarray, ...]:
+def _checked(
+    learner: Combined, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None
+) -> tuple[np.ndarray, ...]:
     """All that a learner would refuse is refused before anything is learned."""
     dtype = getattr(learner, "dtype_", None)
     A, B = checks.vectors(A, "A", dtype), checks.vectors(B, "B", dtype)
@@ -103,7 +107,7 @@ def _checked(learner: Any, A: Any, B: Any, similar: Any, sample_weight: Any) -> 
     return A, B, checks.similarities(similar, len(A)), checks.weights(sample_weight, len(A))
 
 
-def _learn_together(learner: Any, pairs: tuple[np.ndarray, ...]) -> int:
+def _learn_together(learner: Combined, pairs: tuple[np.ndarray, ...]) -> int:
     """Teach one learner until shards can part from it; how many pairs that took."""
     start = 0
     while start < len(pairs[0]) and not _can_part(learner):
@@ -113,7 +117,7 @@ def _learn_together(learner: Any, pairs: tuple[np.ndarray, ...]) -> int:
     return start
 
 
-def _can_part(learner: Any) -> bool:
+def _can_part(learner: Combined) -> bool:
     """Whether features and mean are final; a mean that never is ("running") is pooled."""
     return bool(learner.mean_is_frozen or (learner.is_ready and learner.centre == "running"))
 
@@ -131,8 +135,8 @@ def _rounds(start: int, stop: int, n_shards: int, every: int) -> Iterator[list[s
 
 
 def _learn_rounds(
-    learner: Any, pairs: tuple[np.ndarray, ...], rounds: list[list[slice]], combine: str, n_processes: int
-) -> dict[str, Any]:
+    learner: Combined, pairs: tuple[np.ndarray, ...], rounds: list[list[slice]], combine: str, n_processes: int
+) -> State:
     """The state after all rounds."""
     most = rounds[0][-1].stop - rounds[0][0].start
     layout = {name: ((most, *array.shape[1:]), str(array.dtype)) for name, array in zip("ABsw", pairs, strict=True)}
@@ -157,18 +161,27 @@ def _learn_rounds(
     return state
 
 
-_mine: dict[str, Any] = {}
+@dataclass(frozen=True)
+class _Worker:
+    """What a process keeps between rounds."""
+
+    learner: OnlineHashing
+    board: SharedArrays
 
 
-def _begin(learner: Any, layout: Layout, name: str) -> None:
+_worker: _Worker
+
+
+def _begin(learner: Combined, layout: Layout, name: str) -> None:
     """A process keeps a learner to work with, and sees the pairs of each round."""
     live_for_parent()
-    _mine.update(learner=learner, board=SharedArrays(layout, name))
+    global _worker
+    _worker = _Worker(learner, SharedArrays(layout, name))
 
 
-def _learn(state: dict[str, Any], start: int, stop: int) -> dict[str, Any]:
+def _learn(state: State, start: int, stop: int) -> State:
     """One shard of one round."""
-    learner, board = _mine["learner"], _mine["board"]
+    learner, board = _worker.learner, _worker.board
     learner.set_state(state)
     learner.partial_fit_pairs(*(board[name][start:stop] for name in "ABsw"))
     return learner.get_state()

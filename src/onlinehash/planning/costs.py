@@ -20,7 +20,7 @@ from onlinehash.errors import FormatError, InvalidInput
 T = TypeVar("T")
 
 
-def _cost(unit: str, meaning: str, default: Any = dataclasses.MISSING) -> Any:
+def _cost(unit: str, meaning: str, default: object = dataclasses.MISSING) -> Any:
     """A cost; a file may lack one that has a default."""
     return field(default=default, metadata={"unit": unit, "meaning": meaning})
 
@@ -168,27 +168,27 @@ def read(path: str | None = None) -> Costs:
     unknown = document.keys() - GROUPS.keys() - {"machine"}
     if missing or unknown or not isinstance(document.get("machine"), str):
         known = ", ".join(["machine", *GROUPS])
-        raise FormatError(f"expected {known} in {name}, got {', '.join(document) or 'nothing'}.")
+        raise FormatError(expected=f"{known} in {name}", got=", ".join(document) or "nothing")
     groups: dict[str, Any] = {
         group: _made(cls, document[group], group, name) for group, cls in GROUPS.items() if group in document
     }
     return Costs(document["machine"], **groups)
 
 
-def _made(cls: type[T], values: Any, group: str, name: str) -> T:
+def _made(cls: type[T], values: object, group: str, name: str) -> T:
     """A group out of a file: all of its costs, each a number that is not negative, but for names."""
     costs = {cost.name: cost for cost in dataclasses.fields(cls)}  # type: ignore[arg-type]
     needed = {key for key, cost in costs.items() if cost.default is dataclasses.MISSING}
     if not isinstance(values, dict) or not needed <= set(values) <= set(costs):
         got = ", ".join(values) if isinstance(values, dict) else repr(values)
-        raise FormatError(f"expected {', '.join(costs)} in [{group}] of {name}, got {got}.")
+        raise FormatError(expected=f"{', '.join(costs)} in [{group}] of {name}", got=got)
     names = {key for key in values if costs[key].type == "str"}
     for key, value in values.items():
         if key in names:
             if not isinstance(value, str):
-                raise FormatError(f"expected {key} in [{group}] of {name} to be a string, got {value!r}.")
+                raise FormatError(expected=f"{key} in [{group}] of {name} to be a string", got=repr(value))
         elif isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
-            raise FormatError(f"expected {key} in [{group}] of {name} to be a number of at least 0, got {value!r}.")
+            raise FormatError(expected=f"{key} in [{group}] of {name} to be a number of at least 0", got=repr(value))
     return cls(**{key: value if key in names else float(value) for key, value in values.items()})
 
 

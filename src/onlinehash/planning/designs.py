@@ -146,10 +146,7 @@ class Live(Multi):
     """`LiveIndex` on a disk: vectors there; codes, tables, ids and payloads in memory."""
 
     def memory(self, n: float) -> Parts:
-        return super().memory(n) | {
-            "items": sizes.payloads(n, self.work, self.costs) + n * self.costs.memory.item,
-            "change": sizes.refreshing(n, self.work, self.costs),
-        }
+        return super().memory(n) | _live(n, self.work, self.costs)
 
     def disk(self, n: float) -> Parts:
         return sizes.on_disk(n, self.work, self.costs)
@@ -162,11 +159,12 @@ class Live(Multi):
         return times.refresh(n, columns, self.work, self.costs, cached)
 
 
-class LiveInMemory(Live):
+class LiveInMemory(Multi):
     """`LiveIndex` without a path: vectors in memory too, and margins beside them."""
 
     def memory(self, n: float) -> Parts:
         return super().memory(n) | {
+            **_live(n, self.work, self.costs),
             "vectors": sizes.vectors(n, self.work),
             "margins": sizes.margins(n, self.work, self.costs),
         }
@@ -181,6 +179,14 @@ class LiveInMemory(Live):
         touched = times.tables_touched(n, columns, self.work)
         recoded = times.recode(n, columns, self.work, self.costs)
         return recoded + times.build(n, self.work, self.costs, touched)
+
+
+def _live(n: float, work: Workload, costs: Costs) -> Parts:
+    """What a `LiveIndex` has in memory besides codes, tables and ids, wherever its vectors are."""
+    return {
+        "items": sizes.payloads(n, work, costs) + n * costs.memory.item,
+        "change": sizes.refreshing(n, work, costs),
+    }
 
 
 @dataclass(frozen=True)

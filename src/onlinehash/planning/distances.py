@@ -73,8 +73,9 @@ def with_distance(mean: float, n: float, k: int, bits: int) -> Data:
     if not 0 <= mean <= mean_distance(n, k, bits, UNIFORM) + 0.5:
         most = mean_distance(n, k, bits, UNIFORM)
         raise InvalidInput(
-            f"expected a distance from 0 to {most:.1f} (that of the {k}th nearest of {n:,.0f} uniform "
-            f"codes of {bits} bits), got {mean:g}."
+            expected=f"a distance from 0 to {most:.1f} (that of the {k}th nearest of {n:,.0f} uniform codes of {bits} "
+            "bits)",
+            got=f"{mean:g}",
         )
     for _ in range(40):
         middle = (nearest + farthest) / 2

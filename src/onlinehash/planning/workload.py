@@ -34,10 +34,10 @@ class Workload:
         _check("payload", self.payload, 0, 65536)
         _check("queries-per-second", self.queries_per_second, 0, 1e12)
         if self.dtype not in ("float32", "float64"):
-            raise InvalidInput(f"expected float32 or float64 as dtype, got {self.dtype!r}.")
+            raise InvalidInput(expected="float32 or float64 as dtype", got=repr(self.dtype))
         if not 1 <= self.changed_bits <= self.bits:
             raise InvalidInput(
-                f"expected 1 to {self.bits} changed bits, the length of a code, got {self.changed_bits}."
+                expected=f"1 to {self.bits} changed bits, the length of a code", got=f"{self.changed_bits}"
             )
 
     @property
@@ -87,4 +87,4 @@ class Machine:
 
 def _check(name: str, value: float, least: float, most: float) -> None:
     if not (math.isfinite(value) and least <= value <= most):
-        raise InvalidInput(f"expected --{name} from {least:g} to {most:g}, got {value:g}.")
+        raise InvalidInput(expected=f"--{name} from {least:g} to {most:g}", got=f"{value:g}")

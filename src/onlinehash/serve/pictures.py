@@ -127,7 +127,8 @@ class Gist(Pictures):
         from onlinehash.datasets import gist
 
         square = _fitted(decoded(image).convert("RGB" if self.colour else "L"), self.side, self.side)
-        return gist.describe(square[None])[0]
+        (vector,) = gist.describe(square[None])
+        return np.asarray(vector)
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ class QualityMonitor(BackgroundObserver):
 
     def _pairs_of(self, encoder: Encoder) -> int:
         """Pairs that the learner had seen when it was this encoder."""
-        known = {version.encoder.version: version.n_pairs for version in self._index.versions}
+        known = {version.version: version.n_pairs for version in self._index.versions}
         return int(known.get(encoder.version, self._index.learner.n_pairs_seen_))
 
     # ------------------------------------------------------------------------------------------------ labels

@@ -238,7 +238,7 @@ class Service:
     def model(self) -> dict[str, object]:
         """The learner, its parameters, and the encoders that are kept."""
         index, learner = self.index, self.index.learner
-        versions = [{"serial": v.serial, "n_pairs": v.n_pairs, "version": v.encoder.version} for v in index.versions]
+        versions = [{"serial": v.serial, "n_pairs": v.n_pairs, "version": v.version} for v in index.versions]
         n_bits, n_models, fusion = learner.shape_of_codes
         return {
             "method": type(learner).__name__,

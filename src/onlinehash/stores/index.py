@@ -11,13 +11,14 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.codes import Codes
 from onlinehash.embed import embedder
 from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.index import keys as arrays
-from onlinehash.index.api import Capability, Counters, Id, Item, Payload, Policy, Version
+from onlinehash.index.api import Capability, Counters, Id, Item, Payload, Policy, Queries, Vectors, Version, Where
 from onlinehash.index.hits import Hits
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
@@ -40,6 +41,7 @@ from onlinehash.stores.search import Search
 from onlinehash.stores.shared_learner import SharedLearner
 from onlinehash.stores.transaction import Draft, StoreTransaction
 from onlinehash.stores.vectors import RecentVectors
+from onlinehash.types import Json
 
 #: Seconds without progress after which the worker of a refresh is presumed dead.
 PATIENCE = 30.0
@@ -158,7 +160,7 @@ class StoreIndex(LearnerIndex):
         self._before_reading()
         return self._reader.read(lambda moment: self._items_at(moment, self._reader.ids_at(moment).find([id]))[0])
 
-    def get_many(self, ids: Any) -> list[Item]:
+    def get_many(self, ids: ArrayLike) -> list[Item]:
         self._before_reading()
         return self._reader.read(
             lambda moment: self._items_at(moment, self._reader.ids_at(moment).find(ids, repeated=True))
@@ -170,11 +172,12 @@ class StoreIndex(LearnerIndex):
         vectors = matrix_of(rows.vectors, moment.state)[whose]
         return [Item(ids[i], vector, payloads[i]) for i, vector in zip(whose.tolist(), vectors, strict=True)]
 
-    def _take(self, ids: Any) -> np.ndarray:
+    def _take(self, ids: ArrayLike) -> np.ndarray:
         def take(moment: Moment) -> np.ndarray:
             places = self._reader.ids_at(moment).find(ids, repeated=True)
             rows, whose = self._reader.rows_at(moment, places, vectors=True)
-            return matrix_of(rows.vectors, moment.state)[whose]
+            vectors: np.ndarray = matrix_of(rows.vectors, moment.state)[whose]
+            return vectors
 
         return self._reader.read(take)
 
@@ -257,7 +260,7 @@ class StoreIndex(LearnerIndex):
 
     # ------------------------------------------------------------------------------------------------ searching
 
-    def found(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
+    def found(self, queries: Vectors, k: int = 10, where: Where | None = None) -> tuple[Hits, Encoder]:
         self._before_reading()
         has_caught_up = False
 
@@ -297,13 +300,15 @@ class StoreIndex(LearnerIndex):
             lambda places: ids_of([names[place] for place in places.tolist()], moment.state),
         )
 
-    def searched(self, queries: Any, k: int = 10, where: Any = None) -> tuple[Hits, Encoder]:
+    def searched(self, queries: Queries, k: int = 10, where: Where | None = None) -> tuple[Hits, Encoder]:
         return self._answer(queries, where, lambda search, asked: search.nearest(asked, k))
 
-    def found_within(self, queries: Any, radius: int, where: Any = None) -> tuple[Hits | list[Hits], Encoder]:
+    def found_within(
+        self, queries: Queries, radius: int, where: Where | None = None
+    ) -> tuple[Hits | list[Hits], Encoder]:
         return self._answer(queries, where, lambda search, asked: search.within(asked, radius))
 
-    def _answer(self, queries: Any, where: Any, ask: Callable[[Search, Any], T]) -> tuple[T, Encoder]:
+    def _answer(self, queries: Queries, where: Where | None, ask: Callable[[Search, Any], T]) -> tuple[T, Encoder]:
         self._before_reading()
 
         def answer(backend: Backend, moment: Moment) -> tuple[T, Encoder]:
@@ -390,13 +395,13 @@ class StoreIndex(LearnerIndex):
             checks.warn(f"dead rows in {address} could not be cleared away, and stay for now: {error}")
 
     @property
-    def positions(self) -> dict[str, Any]:
+    def positions(self) -> dict[str, Json]:
         self._check_open()
-        found: dict[str, Any] = json.loads(self._state.positions)
+        found: dict[str, Json] = json.loads(self._state.positions)
         return found
 
     @contextmanager
-    def reached(self, source: str, position: Any) -> Iterator[None]:
+    def reached(self, source: str, position: Json) -> Iterator[None]:
         attachment = Reached({}, source, position)
         self._check_open(writing=True)
         with self._attachments.announced(attachment):

@@ -45,7 +45,7 @@ def read_npz(path: str, size: int) -> Iterator[Table]:
     except (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
         raise InvalidInput(f"cannot read {path} as named arrays of numbers or text: {error}.") from None
     if not columns:
-        raise InvalidInput(f"{path}: expected the arrays A, B, similar or X, y, got {', '.join(names)}.")
+        raise InvalidInput(where=path, expected="the arrays A, B, similar or X, y", got=f"{', '.join(names)}")
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise InvalidInput(f"{path}: the arrays must have equal lengths, got {lengths}.")
@@ -111,7 +111,7 @@ def map_matrix(path: str) -> np.ndarray:
     """The matrix of an npy, left on the disk until rows of it are asked for."""
     matrix = map_array(path)
     if matrix.ndim != 2:
-        raise InvalidInput(f"{path}: expected a matrix with one vector per row, got shape {matrix.shape}.")
+        raise InvalidInput(where=path, expected="a matrix with one vector per row", got=f"shape {matrix.shape}")
     return matrix
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from onlinehash.errors import FormatError
 from onlinehash.io.format import listed, text
 from onlinehash.streams.from_labels import key_of
+from onlinehash.types import State
 
 
 class Classes:
@@ -33,10 +32,10 @@ class Classes:
     def _number(self, key: str) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {"keys": list(self._numbers)}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         keys = [text(key, "a class") for key in listed(state["keys"], "classes")]
         if len(set(keys)) < len(keys):
             raise FormatError("a class occurs twice.")

@@ -22,7 +22,7 @@ a little of that exactness for steadiness, also as the paper does.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -102,7 +102,7 @@ def from_clicks(
     return ClickPairs(*map(list, zip(*reversed(found), strict=True))) if found else ClickPairs([], [], [], [])
 
 
-def _different(ids: Any, name: str) -> list[int | str]:
+def _different(ids: object, name: str) -> list[int | str]:
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
         raise InvalidInput(expected=f"a list of ids for {name}", got=checks.shown(ids))
     found = [_id(id, name) for id in ids]
@@ -112,7 +112,7 @@ def _different(ids: Any, name: str) -> list[int | str]:
     return found
 
 
-def _id(id: Any, name: str) -> int | str:
+def _id(id: object, name: str) -> int | str:
     if isinstance(id, str):
         return str(id)
     if isinstance(id, int | np.integer) and not isinstance(id, bool):

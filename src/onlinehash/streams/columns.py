@@ -44,7 +44,9 @@ def vectors(table: Table, name: str) -> np.ndarray:
                 )
         values = np.stack(rows)
     if values.ndim != 2:
-        raise InvalidInput(f"{table.source}: expected vectors for {name}, got an array of {values.ndim} dimensions.")
+        raise InvalidInput(
+            where=table.source, expected=f"vectors for {name}", got=f"an array of {values.ndim} dimensions"
+        )
     return _finite(table, values, name)
 
 
@@ -80,7 +82,7 @@ class SimilarColumn:
         expected = "similar to be true or 1, or else false, 0 or -1 (0 and -1 not in one file)"
         return np.array(_each(table, table.columns["similar"], self._meaning, expected), np.bool_)
 
-    def _meaning(self, value: Any) -> bool:
+    def _meaning(self, value: object) -> bool:
         text = str(value).strip().lower()
         number = NUMBERS.get(text, self._number)
         if text not in MEANINGS or self._number not in (None, number):
@@ -119,7 +121,7 @@ def _each(table: Table, values: Any, convert: Callable[[Any], Any], expected: st
     return converted
 
 
-def _vector(value: Any) -> np.ndarray:
+def _vector(value: object) -> np.ndarray:
     vector = np.array(json.loads(value) if isinstance(value, str) else value, np.float64)
     if vector.ndim != 1 or not vector.size:
         raise ValueError
@@ -133,13 +135,13 @@ def _weight(value: Any) -> float:
     return weight
 
 
-def _label(value: Any) -> Any:
+def _label(value: object) -> Any:
     if not isinstance(value, str | int | float | np.generic) or value == "" or value != value:
         raise ValueError
     return value
 
 
-def _storable_label(value: Any) -> Any:
+def _storable_label(value: object) -> Any:
     if isinstance(value, int) and value.bit_length() > 64:
         raise OverflowError
     return _label(value)
@@ -147,7 +149,7 @@ def _storable_label(value: Any) -> Any:
 
 def _finite(table: Table, values: np.ndarray, name: str) -> np.ndarray:
     if values.dtype.kind not in "biuf":
-        raise InvalidInput(f"{table.source}: expected numbers for {name}, got {values.dtype}.")
+        raise InvalidInput(where=table.source, expected=f"numbers for {name}", got=f"{values.dtype}")
     finite = np.isfinite(values).all(axis=1)
     if not finite.all():
         row = int(np.argmin(finite))
@@ -156,7 +158,7 @@ def _finite(table: Table, values: np.ndarray, name: str) -> np.ndarray:
     return values
 
 
-def _shown(value: Any) -> str:
+def _shown(value: object) -> str:
     if value is None or (isinstance(value, str) and not value):
         return "nothing"
     text = repr(value.item() if isinstance(value, np.generic) else value)

@@ -10,13 +10,13 @@ fixed size) that does, the most recently stored of them; where there is none, th
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import DTypeLike
 
 from onlinehash import checks
 from onlinehash.errors import FormatError
 from onlinehash.io.format import like, listed, text, whole
+from onlinehash.types import State
 
 #: After this many pairs, a stream with hardly any similar ones deserves a warning.
 ENOUGH_PAIRS = 1000
@@ -27,7 +27,12 @@ class LabelPairing:
     """Turns `(x, y)` into pairs."""
 
     def __init__(
-        self, similar_share: float | None, reservoir_size: int, rng: np.random.Generator, n_features: int, dtype: Any
+        self,
+        similar_share: float | None,
+        reservoir_size: int,
+        rng: np.random.Generator,
+        n_features: int,
+        dtype: DTypeLike,
     ) -> None:
         self.similar_share = similar_share
         self.rng = rng
@@ -92,7 +97,7 @@ class LabelPairing:
                 f"little; set similar_share, for instance to 0.3.",
             )
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {
             "rng": self.rng.bit_generator.state,
             "waiting": None if self.waiting is None else {"x": self.waiting[0], "label": self.waiting[1]},
@@ -101,7 +106,7 @@ class LabelPairing:
             "counts": [self.n_points, self.n_pairs, self.n_similar],
         }
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         self.rng.bit_generator.state = state["rng"]
         waiting = state["waiting"]
         point = np.zeros(self.points.shape[1], self.points.dtype)
@@ -116,7 +121,7 @@ class LabelPairing:
             raise FormatError(expected=f"at most {len(self.points)} labels in the reservoir", got=f"{len(self.labels)}")
 
 
-def key_of(label: Any) -> str:
+def key_of(label: object) -> str:
     """Labels compare by this text, so that 3 and 3.0 are one class and a file can hold any of them."""
     if isinstance(label, np.generic):
         label = label.item()

@@ -78,8 +78,8 @@ def _texts(table: Table, name: str) -> list[str]:
     return [str(text) for text in table.columns[name]]
 
 
-def _ids(table: Table, name: str) -> list[Any]:
-    found = columns.labels(table, name).tolist()
+def _ids(table: Table, name: str) -> list[int | str]:
+    found: list[int | str] = columns.labels(table, name).tolist()
     if table.format == "csv" and all(str(id).isdecimal() and str(int(id)) == id for id in found):
         return [int(id) for id in found]
     return found
@@ -99,7 +99,7 @@ def _payload(table: Table, row: int, left_out: set[str | None], text: str | None
     return payload
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     """A cell as JSON has it; None for what is empty."""
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()

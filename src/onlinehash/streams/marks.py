@@ -103,7 +103,7 @@ class MarkReader:
             raise table.error(row, str(error).rstrip(".")) from None
         return pairs.ids_b, pairs.similar, pairs.weight
 
-    def _rated(self, table: Table, row: int, id: Any) -> tuple[list[Any], list[bool], list[float]]:
+    def _rated(self, table: Table, row: int, id: object) -> tuple[list[Any], list[bool], list[float]]:
         value = table.columns["rating"][row]
         try:
             rating = float(value)
@@ -115,14 +115,14 @@ class MarkReader:
             return [], [], []
         return [id], [rating > MIDDLE], [abs(rating - MIDDLE) / SPREAD]
 
-    def _id(self, table: Table, row: int, value: Any, name: str) -> Any:
+    def _id(self, table: Table, row: int, value: object, name: str) -> Any:
         try:
             return self._as_id(value)
         except (TypeError, ValueError):
             raise table.error(row, f"expected the id of an item for {name}, got {str(value)[:40]!r}") from None
 
 
-def _is_whole(value: Any) -> bool:
+def _is_whole(value: object) -> bool:
     return isinstance(value, int | np.integer) or (isinstance(value, str) and value.strip().lstrip("-").isdecimal())
 
 

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -29,7 +29,11 @@ class Pairs(NamedTuple):
     weight: np.ndarray | None
 
 
-def read(path: FilePath, vectors: FilePath | None = None, format: str | None = None) -> Iterator[tuple[Any, ...]]:
+#: `(a, b, similar)` or `(a, b, similar, weight)`: what `learn_pair(*pair)` takes.
+Pair: TypeAlias = tuple[Any, ...]
+
+
+def read(path: FilePath, vectors: FilePath | None = None, format: str | None = None) -> Iterator[Pair]:
     """Read the pairs of a file one by one: `(a, b, similar)`, or `(a, b, similar, weight)` where it has weights.
 
     Both are what `learn_pair(*pair)` takes; a file gives one or the other for all of its pairs.

@@ -8,7 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from onlinehash import checks
 from onlinehash.errors import InvalidInput
+from onlinehash.types import Json
 
 
 @dataclass
@@ -49,7 +51,33 @@ class Table:
         """The one sentence about columns that are not there."""
         names = list(self.columns)
         got = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
-        return InvalidInput(f"{self.source}: expected {expected}, got the columns {got}.")
+        return InvalidInput(where=self.source, expected=expected, got=f"the columns {got}")
+
+
+class FilePosition(NamedTuple):
+    """How far a file was read: a number of rows, and a digest of the first, by which the file is recognised."""
+
+    rows: int = 0
+    first: str | None = None
+
+    @classmethod
+    def of(cls, stored: Json) -> FilePosition:
+        """The position that `as_json` was stored as; None is the beginning of a file."""
+        if stored is None:
+            return cls()
+        try:
+            found = cls(**stored)  # type: ignore[arg-type] # which are checked next
+            if type(found.rows) is int and isinstance(found.first, str | None):
+                return found
+        except TypeError:
+            pass
+        raise InvalidInput(
+            expected="a position in a file, with rows and first, among the positions of the index",
+            got=checks.shown(stored),
+        )
+
+    def as_json(self) -> dict[str, Json]:
+        return {"rows": self.rows, "first": self.first}
 
 
 class Unread(NamedTuple):
@@ -57,15 +85,15 @@ class Unread(NamedTuple):
 
     table: Table
     start: int
-    position: dict[str, Any]
+    position: FilePosition
 
 
-def unread(tables: Iterator[Table], stored: dict[str, Any] | None, what: str) -> Iterator[Unread]:
-    """Go on with a file where an earlier run stopped, by the position that was kept of it; None is its beginning.
+def unread(tables: Iterator[Table], stored: FilePosition, what: str) -> Iterator[Unread]:
+    """Go on with a file where an earlier run stopped, by the position that was kept of it.
 
     A file that is not the one of the earlier run is refused: one that begins differently, or has become shorter.
     """
-    before, first, rows = (stored or {}).get("rows", 0), (stored or {}).get("first"), 0
+    before, first, rows = stored.rows, stored.first, 0
     source = ""
     for table in tables:
         source = table.source
@@ -78,7 +106,7 @@ def unread(tables: Iterator[Table], stored: dict[str, Any] | None, what: str) ->
                 )
         start = min(max(before - rows, 0), len(table))
         rows += len(table)
-        yield Unread(table, start, {"rows": rows, "first": begin})
+        yield Unread(table, start, FilePosition(rows, begin))
     if 0 < rows < before:
         raise InvalidInput(
             f"{source} has {rows} rows, fewer than the {before} that were {what} from it; a new file needs another "
@@ -86,7 +114,7 @@ def unread(tables: Iterator[Table], stored: dict[str, Any] | None, what: str) ->
         )
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from onlinehash.errors import FormatError
 from onlinehash.live.sqlite.schema import COLUMNS, OWN_SUMS, tables_of
@@ -144,9 +145,9 @@ def _constants(n: int) -> np.ndarray:
     return (_mixed(np.arange(n, dtype=np.uint64)) >> np.uint64(32)) | np.uint64(1)
 
 
-def _mixed(values: np.ndarray) -> np.ndarray:
+def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Splitmix64 of each value: numbers that look random, and differ where the values do."""
-    mixed: np.ndarray = (values + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    mixed = (values + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))

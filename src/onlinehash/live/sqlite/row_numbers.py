@@ -59,8 +59,8 @@ class RowNumbers:
         """Whether each of these numbers is at a position, and not dead."""
         if self._n == 0:
             return np.zeros(len(numbers), np.bool_)
-        known = self.numbers[np.minimum(self.positions(numbers), self._n - 1)] == numbers
-        return np.array([number not in self._dead for number in numbers.tolist()], np.bool_) & known
+        known: np.ndarray = self.numbers[np.minimum(self.positions(numbers), self._n - 1)] == numbers
+        return known & np.array([number not in self._dead for number in numbers.tolist()], np.bool_)
 
     def mark(self) -> tuple[np.ndarray, int, set[int]]:
         """What `restore` needs to go back to this moment."""

@@ -216,9 +216,9 @@ class Sealing:
         return self._state.sealed if following is None else int(following)
 
     def _is_stale(self, key: int, stop: int) -> bool:
-        (rows,) = self._connection.execute("SELECT length(numbers) / 8 FROM blocks WHERE key = ?", (key,)).fetchone()
+        found = self._connection.execute("SELECT length(numbers) / 8 FROM blocks WHERE key = ?", (key,)).fetchone()
         stale = sum(len(self._keys(table, key, stop)) for table in ("rows", "gone"))
-        return stale > rows * STALE_SHARE
+        return stale > int(found[0]) * STALE_SHARE
 
     def _rewrite(self, key: int, stop: int) -> None:
         """The living rows of a block, in one with those of a neighbour where they fit."""

@@ -481,7 +481,7 @@ class Store:
 
     def _living(self, positions: np.ndarray) -> np.ndarray:
         """The numbers at these positions; a dead one would be counted twice."""
-        numbers = self.numbers[positions]
+        numbers: np.ndarray = self.numbers[positions]
         if self._row_numbers.any_dead(numbers):
             raise InvalidInput(expected="positions of living items", got="dead ones too")
         return numbers

@@ -75,7 +75,7 @@ def _vector_apart(data: bytes) -> tuple[np.ndarray | None, bytes]:
 
 def _decoded(shape: type[S], data: bytes) -> S:
     try:
-        body = decoder(shape).decode(data)
+        body: S = decoder(shape).decode(data)
     except msgspec.ValidationError as error:
         raise _refusal(str(error), shape) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

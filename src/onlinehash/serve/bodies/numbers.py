@@ -135,7 +135,8 @@ def _scaled(digits: np.uint64, power: np.int64) -> float:
         return np.nan
     high = np.float64(digits)
     if digits <= _EXACT:
-        return high * _POWERS[power] if power > 0 else high / _POWERS[-power]
+        exact: float = high * _POWERS[power] if power > 0 else high / _POWERS[-power]
+        return exact
     low = np.float64(np.int64(digits) - np.int64(high))
     if power >= 0:
         by = _POWERS[power]

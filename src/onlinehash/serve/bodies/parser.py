@@ -172,17 +172,18 @@ def _array(value: Any, name: str, axes: tuple[int, ...], dtype: str, limits: Lim
         )
     if width > limits.features:
         raise TooLarge(expected=f"at most {limits.features} values per row of {name}", got=f"{width}")
+    array: np.ndarray = value
     if isinstance(value, list):
         try:
             with np.errstate(over="ignore"):  # what float32 cannot hold becomes inf, which the index refuses
-                value = np.array(value, dtype)
+                array = np.array(value, dtype)
         except ValueError:
-            value = checks.matrix(value, name)  # which says what is wrong with it
-    if value.ndim not in axes:
+            array = checks.matrix(value, name)  # which says what is wrong with it
+    if array.ndim not in axes:
         if axes == (1,):
-            raise InvalidInput(expected=f"one vector for {name}", got=f"shape {value.shape}")
-        checks.matrix(value, name)
-    return value
+            raise InvalidInput(expected=f"one vector for {name}", got=f"shape {array.shape}")
+        checks.matrix(array, name)
+    return array
 
 
 def _size(value: Any) -> tuple[int, int]:

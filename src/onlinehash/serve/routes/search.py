@@ -343,7 +343,8 @@ def _vectors(service: Service, body: shapes.Asked | shapes.Find) -> np.ndarray:
     if body.vectors is not None:
         return body.vectors
     if body.id is not None:
-        return service.index.vectors_of([body.id])[0]
+        vector: np.ndarray = service.index.vectors_of([body.id])[0]
+        return vector
     return (
         service.index.vectors_of(body.ids)
         if body.ids is not None and len(body.ids)

@@ -469,6 +469,13 @@ class RemoteIndex(VectorIndex):
             body["payloads"] = arguments.payloads(with_texts(payloads, sent), len(sent))
         return self._as_ids(self._connection.change("POST", "/v1/items", body, len(sent))["ids"])
 
+    def update_texts(self, ids: Any, texts: Any, payloads: Any = None) -> None:
+        sent = self._texts([texts] if isinstance(texts, str) else texts)
+        body: dict[str, Any] = {"texts": sent, "ids": arguments.listed(ids)}
+        if payloads is not None:
+            body["payloads"] = arguments.payloads(with_texts(payloads, sent), len(sent))
+        self._connection.change("PATCH", "/v1/items", body, len(sent))
+
     def find_text(self, texts: Any, k: int = 10, where: Any = None, *, payloads: bool = False) -> Hits:
         return self._hits(self._ask_texts("/v1/find", texts, k, where, payloads), np.float32)
 

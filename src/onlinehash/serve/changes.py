@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -16,6 +16,7 @@ from onlinehash.index.api import Capability, Id, Payloads, Receipt, VectorIndex
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
 from onlinehash.live.receipts import MemoryReceipts, bytes_of, outcome_of
+from onlinehash.live.texts import with_changed_texts
 from onlinehash.serve import logs
 from onlinehash.serve.errors import KeyReused
 from onlinehash.serve.events import Activity
@@ -162,11 +163,12 @@ class Changes:
         payloads: Payloads | None,
         request: Retry | None = None,
         n_bytes: int = 0,
+        texts: Sequence[str] | None = None,
     ) -> Future[Done[None]]:
-        """Replace vectors or payloads."""
+        """Replace vectors or payloads; texts, of which vectors were made, go into the payloads."""
 
         def work(index: VectorIndex) -> None:
-            index.update(ids, X, payloads)
+            index.update(ids, X, payloads if texts is None else with_changed_texts(index, ids, texts, payloads))
             self.activity.items_changed()
             for observer in self.observers:
                 observer.updated(ids, X)

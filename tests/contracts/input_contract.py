@@ -151,7 +151,7 @@ def bad_parameters_are_refused(name: str) -> None:
             ):
                 error = refused_without_a_trace(learner, call, *args)
                 assert isinstance(error, InvalidInput), (parameter, value)
-            feed(learner.set_params(**{parameter: good}), [pairs(d=D)])
+        feed(learner.set_params(**{parameter: good}), [pairs(d=D)])
 
 
 @contract

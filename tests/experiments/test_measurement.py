@@ -12,7 +12,7 @@ from onlinehash.experiments.split_data import SplitData
 
 RNG = np.random.default_rng(5)
 Y = np.repeat(np.arange(6), 80)
-X = RNG.standard_normal((6, 8))[Y] * 2 + RNG.standard_normal((480, 8))
+X = (RNG.standard_normal((6, 8))[Y] * 2 + RNG.standard_normal((480, 8))).astype(np.float32)
 BASICS = {
     "protocol": "retrieval",
     "truth": "labels",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -145,7 +146,7 @@ class Teacher:
         if self.bounds["F2"]:
             self.bounds["smallest_C"] = self.bounds["largest_R"] ** 0.5 / self.bounds["F2"]
 
-    def _timed(self, work: Any) -> None:
+    def _timed(self, work: Callable[[], object]) -> None:
         start = time.process_time()
         work()
         self.seconds += time.process_time() - start

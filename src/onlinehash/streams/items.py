@@ -19,6 +19,7 @@ import numpy as np
 from onlinehash.errors import InvalidInput
 from onlinehash.streams import columns
 from onlinehash.streams.tables import Table
+from onlinehash.types import Id, Payload
 
 VECTORS = ("vector", "embedding", "x")
 
@@ -26,10 +27,10 @@ VECTORS = ("vector", "embedding", "x")
 class Items(NamedTuple):
     """Aligned: ids or None, vectors or None, texts or None, and payloads."""
 
-    ids: list[Any] | None
+    ids: list[Id] | None
     X: np.ndarray | None
     texts: list[str] | None
-    payloads: list[dict[str, Any]]
+    payloads: list[Payload]
 
 
 class ItemReader:
@@ -67,8 +68,8 @@ class ItemReader:
             payloads,
         )
 
-    def _ids(self, table: Table, name: str) -> list[int | str]:
-        found: list[int | str] = columns.labels(table, name).tolist()
+    def _ids(self, table: Table, name: str) -> list[Id]:
+        found: list[Id] = columns.labels(table, name).tolist()
         if table.format != "csv":
             return found
         if self.text_ids is None:
@@ -106,12 +107,12 @@ def _texts(table: Table, name: str) -> list[str]:
     return [str(text) for text in table.columns[name]]
 
 
-def _is_whole(id: int | str) -> bool:
+def _is_whole(id: Id) -> bool:
     return str(id).isdecimal() and str(int(id)) == id
 
 
-def _payload(table: Table, row: int, left_out: set[str | None], text: str | None) -> dict[str, Any]:
-    payload: dict[str, Any] = {}
+def _payload(table: Table, row: int, left_out: set[str | None], text: str | None) -> Payload:
+    payload: Payload = {}
     for name, values in table.columns.items():
         if name in left_out:
             continue

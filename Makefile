@@ -15,9 +15,9 @@ TESTS := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 3 --di
 test: .venv/.dev
 	$(TESTS)
 
-# Runs the tests marked `long`, and those marked `thorough` with more iterations.
+# Runs the tests marked `long`, those marked `thorough` with more iterations, and those of Hypothesis with more examples.
 long: .venv/.dev
-	ONLINEHASH_LONG=1 $(TESTS) -m 'long or thorough'
+	ONLINEHASH_LONG=1 $(TESTS) -m 'long or thorough or hypothesis'
 
 # Changes bodies, filters and folders at random, for so many seconds each: `make fuzz SECONDS=3600` for an hour.
 SECONDS ?= 60

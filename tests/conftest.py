@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-shared = {"max_examples": 25, "deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+examples = 100 if os.environ.get("ONLINEHASH_LONG") else 10
+shared = {"max_examples": examples, "deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("here", **shared)
 settings.register_profile("ci", derandomize=True, **shared)
 settings.load_profile("ci" if os.environ.get("CI") else "here")

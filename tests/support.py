@@ -33,9 +33,28 @@ SMALL = {
 }
 
 
+#: The learners that every run checks most closely: the paper's, ours, and one of each other kind.
+CLOSELY = {
+    "OnlineHashing",
+    "MultiModelOnlineHashing",
+    "BlendedPairHashing",
+    "HadamardHashing",
+    "IterativeQuantization",
+    "LSH",
+}
+
+#: For tests of one of the others: a precision costs the compilation of its kernels, which is most of such a test.
+BOTH_PRECISIONS = [np.float64, pytest.param(np.float32, marks=pytest.mark.long)]
+
+
 def thorough(everyday: int, long: int) -> int:
     """How many times, steps or seconds: `make long` asks for the long suite."""
     return long if os.environ.get("ONLINEHASH_LONG") else everyday
+
+
+def precisions(name: str) -> tuple[type, ...]:
+    """In which a learner is tried: `make long` tries all of them in both."""
+    return (np.float32, np.float64) if name in CLOSELY or thorough(False, True) else (np.float64,)
 
 
 def make(name: str, **params: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -215,13 +216,13 @@ PCA_FILE = sklearn_features("sklearn.decomposition._pca:PCA", {"n_components": 2
         ("", {}),
         ("learner", {}),
         ("learner", []),
-        ("learner", learner_content(**{"class": "OfflineHashing"})),
-        ("learner", learner_content(**{"class": 3})),
-        ("learner", learner_content(params={"n_bits": 8, "n_wings": 2})),
-        ("learner", learner_content(params={"n_bits": -1})),
-        ("learner", learner_content(params=None)),
-        ("learner", learner_content(state={"n_features": 5})),
-        ("learner", learner_content(state=[1, 2])),
+        ("learner", partial(learner_content, **{"class": "OfflineHashing"})),
+        ("learner", partial(learner_content, **{"class": 3})),
+        ("learner", partial(learner_content, params={"n_bits": 8, "n_wings": 2})),
+        ("learner", partial(learner_content, params={"n_bits": -1})),
+        ("learner", partial(learner_content, params=None)),
+        ("learner", partial(learner_content, state={"n_features": 5})),
+        ("learner", partial(learner_content, state=[1, 2])),
         ("encoder", {"weights": 3}),
         ("codes", {"packed": np.ones((2, 1)), "n_bits": 8, "n_models": 1}),
         ("codes", {"packed": np.ones((2, 9), np.uint8), "n_bits": 8, "n_models": 1}),
@@ -242,10 +243,10 @@ PCA_FILE = sklearn_features("sklearn.decomposition._pca:PCA", {"n_components": 2
         ("codes", codes_content(n_bits=2**40)),
         ("codes", codes_content(n_models=None)),
         ("codes", {}),
-        ("encoder", encoder_content(n_models=0)),
-        ("encoder", encoder_content(n_features="5")),
-        ("encoder", encoder_content(n_features=2**40)),
-        ("encoder", encoder_content(weights=np.array(1.0))),
+        ("encoder", partial(encoder_content, n_models=0)),
+        ("encoder", partial(encoder_content, n_features="5")),
+        ("encoder", partial(encoder_content, n_features=2**40)),
+        ("encoder", partial(encoder_content, weights=np.array(1.0))),
         ("learner", sklearn_features("os:system", {"command": "true"}, {})),
         ("learner", sklearn_features("subprocess:Popen", {"args": "true"}, {})),
         ("learner", sklearn_features("sklearn.nothing:PCA", {}, {})),
@@ -261,7 +262,7 @@ PCA_FILE = sklearn_features("sklearn.decomposition._pca:PCA", {"n_components": 2
     ],
 )
 def test_a_well_formed_file_with_a_strange_content_is_refused(kind: str, content: Any, path: Path) -> None:
-    format.write(path, kind, content)
+    format.write(path, kind, content() if callable(content) else content)  # a learner's is made here, not on collection
     for mapped in (False, True):
         error = refused(load, path, mapped)
         assert isinstance(error, FormatError)

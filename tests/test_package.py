@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -286,3 +287,71 @@ def test_compiled_kernels_lie_in_the_chosen_folder(tmp_path: Path, monkeypatch: 
 
 def _three_times(x: int) -> int:
     return 3 * x
+
+
+# ------------------------------------------------------------------ several processes that compile
+
+
+HOLD = """
+import fcntl, os, sys
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+fcntl.lockf(file, fcntl.LOCK_EX, 1, int(sys.argv[2]))
+print("locked", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def compiling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
+    """A kernel, and another process that is busy compiling it."""
+    monkeypatch.setattr(kernels, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(kernels._SharedCache, "patience", 60.0)
+    kernel = kernels.njit(cache=True)(_three_times)
+    command = [sys.executable, "-S", "-c", HOLD, str(tmp_path / "compiling"), str(kernel._cache._byte)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "locked\n"
+        yield SimpleNamespace(kernel=kernel, other=other)
+        other.kill()
+
+
+def test_what_another_process_compiles_is_waited_for(
+    compiling: SimpleNamespace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    aside = tmp_path.with_name("aside")
+    monkeypatch.setattr(kernels._SharedCache, "patience", 0.0)
+    kernels.njit(cache=True)(_three_times)(2)  # which leaves what the other process will
+    [folder] = [path for path in tmp_path.iterdir() if path.is_dir()]
+    folder.rename(aside)
+    monkeypatch.setattr(kernels._SharedCache, "patience", 60.0)
+    waits = []
+
+    def pass_time(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 3:
+            aside.rename(folder)
+            compiling.other.kill()
+            compiling.other.wait()
+
+    monkeypatch.setattr(kernels, "time", SimpleNamespace(sleep=pass_time, monotonic=time.monotonic))
+    assert compiling.kernel(2) == 6
+    assert len(waits) >= 3
+    assert sum(compiling.kernel.stats.cache_hits.values()) == 1
+    assert not compiling.kernel.stats.cache_misses
+
+
+def test_a_process_that_is_stopped_is_not_waited_for_twice(
+    compiling: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels._SharedCache, "patience", 0.05)
+    assert compiling.kernel(2) == 6
+    assert kernels._SharedCache.patience == 0
+    assert not compiling.kernel.stats.cache_hits
+
+
+def test_a_kernel_that_is_compiled_is_free_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "cache_folder", lambda: tmp_path)
+    kernel = kernels.njit(cache=True)(_three_times)
+    assert kernel(2) == 6
+    command = [sys.executable, "-S", "-c", HOLD, str(tmp_path / "compiling"), str(kernel._cache._byte)]
+    assert subprocess.run(command, input="", capture_output=True, text=True, check=True).stdout == "locked\n"

@@ -70,14 +70,14 @@ def test_where_all_must_run_what_is_missing_is_a_failure_and_all_long_tests_can_
 def unmarked(source: str) -> list[str]:
     """Tests that do more where `thorough` says so, themselves or by what they use, but that `make long` leaves out."""
     parts = [node for node in ast.parse(source).body if not isinstance(node, ast.Import | ast.ImportFrom)]
-    grown, size = {"thorough"}, 0
+    grown, size = {"thorough", "precisions"}, 0
     while len(grown) > size:
         size = len(grown)
         for part in parts:
             if grown & {node.id for node in ast.walk(part) if isinstance(node, ast.Name)}:
                 grown |= names(part)
     tests = [part for part in parts if isinstance(part, ast.FunctionDef) and part.name.startswith("test_")]
-    return [test.name for test in tests if test.name in grown and not marks(test) & {"thorough", "long"}]
+    return [test.name for test in tests if test.name in grown and not marks(test) & {"thorough", "long", "given"}]
 
 
 def names(part: ast.stmt) -> set[str]:
@@ -88,7 +88,11 @@ def names(part: ast.stmt) -> set[str]:
 
 
 def marks(test: ast.FunctionDef) -> set[str]:
-    return {node.attr for one in test.decorator_list for node in ast.walk(one) if isinstance(node, ast.Attribute)}
+    """Of pytest, and `given`, as Hypothesis marks its tests itself."""
+    nodes = [node for one in test.decorator_list for node in ast.walk(one)]
+    return {node.attr for node in nodes if isinstance(node, ast.Attribute)} | {
+        node.id for node in nodes if isinstance(node, ast.Name)
+    }
 
 
 def test_what_can_be_thorough_is_marked_so_that_make_long_runs_it():

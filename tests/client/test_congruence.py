@@ -43,7 +43,7 @@ def test_the_same_program_has_the_same_results(world: str, texts: bool) -> None:
     for seed in range(thorough(1, 2)):
         rng = np.random.default_rng([seed, *world.encode(), texts])
         with background(live_index(world)) as url, onlinehash.connect(url) as there:
-            run(live_index(world), there, rng, texts, thorough(25, 75), FACTS, f"seed {seed}", alike)
+            run(live_index(world), there, rng, texts, thorough(15, 75), FACTS, f"seed {seed}", alike)
 
 
 #: No backend keeps margins, so none skips a bit.
@@ -59,4 +59,4 @@ def test_a_service_over_an_index_in_a_database_has_the_same_results(world: str) 
         index = StoreIndex(MemoryBackend(Tables.create(learner(), policy())))
         index.bits_at_once = onlinehash.LiveIndex.bits_at_once  # so that policies find the same refreshes cheap
         with background(index) as url, onlinehash.connect(url) as there:
-            run(live_index(world), there, rng, bool(seed % 2), thorough(15, 75), STORE_FACTS, f"seed {seed}", alike)
+            run(live_index(world), there, rng, bool(seed % 2), thorough(12, 75), STORE_FACTS, f"seed {seed}", alike)

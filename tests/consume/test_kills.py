@@ -23,7 +23,7 @@ from tests.support import thorough
 
 pytestmark = pytest.mark.long
 
-N_KILLS = thorough(10, 50)
+N_KILLS = thorough(5, 50)
 #: Messages that a life takes, about; so many more are left for the last one, which nobody ends.
 A_LIFE = 12
 

@@ -26,6 +26,7 @@ from tests.support import (
     go_on,
     make,
     pairs,
+    precisions,
     refused,
     refused_without_a_trace,
     refusing,
@@ -150,7 +151,7 @@ def bad_parameters_are_refused(name: str) -> None:
             ):
                 error = refused_without_a_trace(learner, call, *args)
                 assert isinstance(error, InvalidInput), (parameter, value)
-            feed(learner.set_params(**{parameter: good}), [pairs(d=D)])
+        feed(learner.set_params(**{parameter: good}), [pairs(d=D)])
 
 
 @contract
@@ -170,10 +171,10 @@ def parameters_stay_while_learning_goes_on(name: str) -> None:
 
 
 def learners_at_every_stage(name: str) -> Iterator[Any]:
-    """Fresh; in a stream of either precision; while a feature map waits; when it no longer does."""
+    """Fresh; in a stream of each precision; while a feature map waits; when it no longer does."""
     yield make(name)
-    yield feed(make(name), [pairs()])
-    yield feed(make(name), [pairs(dtype=np.float32)])
+    for dtype in precisions(name):
+        yield feed(make(name), [pairs(dtype=dtype)])
     yield feed(make(name, features=RbfAnchors(1000)), [pairs()])
     yield feed(make(name, features=RbfAnchors(3)), [pairs()])
 
@@ -261,7 +262,7 @@ def values_too_large_for_the_precision_are_refused(name: str) -> None:
 def a_long_batch_that_is_refused_late_is_taken_back(name: str) -> None:
     """Large batches may be checked while they are learned; what came before the bad value must not stay."""
     long = pairs(n=5000, d=D)
-    for learner in (make(name), feed(make(name), [pairs()]), feed(make(name), [pairs(dtype=np.float32)])):
+    for learner in (make(name), *(feed(make(name), [pairs(dtype=dtype)]) for dtype in precisions(name))):
         for side in (long.A, long.B):
             for bad in (nan, inf, 1e200):
                 good, side[-1, 0] = side[-1, 0], bad
@@ -388,7 +389,7 @@ def memory_mapped(array: np.ndarray) -> np.ndarray:
 
 @contract
 def the_layout_in_memory_does_not_matter(name: str) -> None:
-    for dtype in (np.float32, np.float64):
+    for dtype in precisions(name):
         stream = pairs(n=30, d=17, dtype=dtype)
         plain = feed(make(name), [stream])
         for layout in (np.asfortranarray, strided, read_only, memory_mapped):

@@ -26,7 +26,7 @@ from tests.contracts.contract import (
     taught,
 )
 from tests.strategies import cuts, splits, streams
-from tests.support import Pairs, as_bytes, centrings, clusters, feed, make, pairs, quietly, state_bytes
+from tests.support import Pairs, as_bytes, centrings, clusters, feed, make, pairs, quietly, state_bytes, thorough
 
 #: None, a map that starts in the middle of most streams, and one that hardly ever does.
 MAPS = (None, RbfAnchors(4), RbfAnchors(15, width=2.0))
@@ -40,7 +40,7 @@ def variants(name: str) -> Iterator[dict[str, Any]]:
 
 
 @contract_of(streaming)
-@settings(max_examples=75)  # some of each variant
+@settings(max_examples=thorough(30, 150))  # some of each variant
 @given(data=st.data())
 def any_split_of_a_stream_gives_the_same_bytes(name: str, data: Any) -> None:
     """Batch = loop, bit for bit; also inside the phase in which a feature map waits for its anchors."""

@@ -1,42 +1,43 @@
 """The contract, over every learner that the registry knows."""
 
+import inspect
+import re
 from typing import Any
 
 import pytest
 
 from tests.contracts import input_contract, numeric_contract, stream_contract, use_contract
 from tests.contracts.contract import CONTRACT, EXEMPT, Check
-from tests.support import LEARNERS
+from tests.support import CLOSELY, LEARNERS
 
 THEMES = (input_contract, numeric_contract, stream_contract, use_contract)
 CASES = [(check, name) for check in CONTRACT for name in CONTRACT[check] if (name, check.__name__) not in EXEMPT]
 
-#: Checks that take long, and the learners on which every run makes them: the paper's, ours, and one of each other kind.
-#: `make long` makes them on all.
+#: Checks that take long, be it for compiling another precision: `make long` makes them on all learners, every other run
+#: on those it checks closely.
 LONG = {
     "another_process_with_other_threads_gives_the_same_bytes",
     "any_split_of_a_stream_gives_the_same_bytes",
     "bad_vectors_are_refused_and_change_nothing",
     "long_batches_are_the_loop_too",
     "mapped_rows_at_the_boundary_get_the_same_bits_in_any_company",
+    "precision_matters_only_at_the_boundary",
     "rows_at_the_boundary_get_the_same_bits_in_any_company",
     "saving_and_loading_is_as_if_nothing_happened",
     "score_is_the_mean_average_precision",
     "the_version_grows_exactly_when_codes_could_differ",
+    "values_too_large_for_the_precision_are_refused",
     "what_is_returned_does_not_depend_on_the_split",
-}
-ALWAYS = {
-    "OnlineHashing",
-    "MultiModelOnlineHashing",
-    "BlendedPairHashing",
-    "HadamardHashing",
-    "IterativeQuantization",
-    "LSH",
 }
 
 
 def _case(check: Check, name: str) -> Any:
-    marks = [pytest.mark.long] if check.__name__ in LONG and name not in ALWAYS else []
+    takes_more = r"@given|\b(precisions|learners_at_every_stage)\("
+    marks = []
+    if check.__name__ in LONG and name not in CLOSELY:
+        marks = [pytest.mark.long]
+    elif re.search(takes_more, inspect.getsource(check)):
+        marks = [pytest.mark.thorough]
     return pytest.param(check, name, marks=marks, id=f"{check.__name__}-{name}")
 
 
@@ -50,7 +51,7 @@ def test_every_check_runs_on_every_learner_that_is_not_exempt() -> None:
     assert len(CONTRACT) == len(checks) == 65, "a check was lost, or added: then count it here"
     assert {check.__module__ for check in CONTRACT} == {theme.__name__ for theme in THEMES}
     assert set(checks) > LONG
-    assert set(LEARNERS) > ALWAYS
+    assert set(LEARNERS) > CLOSELY
     assert len(CASES) == sum(map(len, CONTRACT.values())) - len(EXEMPT)
     for name, cls in LEARNERS.items():
         of_this = sum(case == name for _, case in CASES)

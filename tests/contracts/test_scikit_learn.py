@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from sklearn.utils import estimator_checks
-from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
+from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from onlinehash import RbfAnchors
-from tests.support import LEARNERS, make
+from tests.support import CLOSELY, LEARNERS, make
 
 ESTIMATORS = [*map(make, LEARNERS), RbfAnchors(5)]
 
@@ -25,7 +25,18 @@ def name_of(check: Any) -> str:
     return getattr(check, "func", check).__name__
 
 
-@parametrize_with_checks(ESTIMATORS)
+def generated() -> list[tuple[Any, Any]]:
+    return [pair for estimator in ESTIMATORS for pair in estimator_checks_generator(estimator)]
+
+
+def case(estimator: Any, check: Any) -> Any:
+    """What tries every precision takes long, as each is compiled."""
+    name = type(estimator).__name__
+    long = name_of(check) == "check_estimators_dtypes" and name in set(LEARNERS) - CLOSELY
+    return pytest.param(estimator, check, marks=[pytest.mark.long] if long else [], id=f"{name}-{name_of(check)}")
+
+
+@pytest.mark.parametrize(("estimator", "check"), [case(*pair) for pair in generated()])
 def test_scikit_learn(estimator: Any, check: Any) -> None:
     try:
         check(estimator)
@@ -55,7 +66,3 @@ def test_scikit_learn_has_a_full_set_of_checks_for_each() -> None:
         "check_transformer_general",
     ):
         assert needed in names
-
-
-def generated() -> list[tuple[Any, Any]]:
-    return [pair for estimator in ESTIMATORS for pair in estimator_checks_generator(estimator)]

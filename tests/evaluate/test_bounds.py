@@ -16,6 +16,7 @@ from onlinehash.errors import InvalidInput, InvalidParameter, NotReady
 from onlinehash.evaluate import bounds
 from onlinehash.evaluate.bounds import Ledger, Trail
 from tests.reference.online_hashing import ReferenceOnlineHashing, change, square
+from tests.support import thorough
 
 Pairs = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -94,7 +95,7 @@ def test_the_ledger_tells_what_the_reference_did(n_models: int, parameters: dict
 
 
 @given(followed())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=thorough(20, 150))
 def test_the_step_is_the_one_of_the_paper(case: Any) -> None:
     """τ = min(C, ℓ / |M|²), with ℓ recomputed from the ledger; so ℓ ≥ √R, which Theorem 2 needs."""
     _, ledger, _ = case
@@ -159,7 +160,7 @@ def test_a_stream_of_zero_vectors_asks_for_no_C_that_there_is() -> None:
 
 
 @given(followed(), st.sampled_from([0.0, 1.0, 30.0]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=thorough(40, 300))
 def test_the_slack_of_lemma_1_is_the_distance_from_W_to_U(case: Any, size: float) -> None:
     oh, ledger, rng = case
     W = oh.projection_.reshape(len(ledger.models), oh.n_features_in_, oh.n_bits)
@@ -184,7 +185,7 @@ def test_lemma_1_in_single_precision() -> None:
 
 
 @given(followed(), st.sampled_from([0.0, 1.0, 30.0]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=thorough(40, 300))
 def test_the_theorems_where_they_hold(case: Any, size: float) -> None:
     """With C large enough: for every U with the steps' own sum, and with max(0, ℓ_U)."""
     _, ledger, rng = case
@@ -307,7 +308,7 @@ def test_the_best_U_against_another_solver(C: float, seed: int) -> None:
 
 
 @given(followed())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=thorough(20, 150))
 def test_nothing_is_better_than_the_best_U(case: Any) -> None:
     _, ledger, rng = case
     best = bounds.best_in_hindsight(ledger)

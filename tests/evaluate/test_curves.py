@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinehash import evaluate
@@ -14,7 +14,6 @@ from tests.reference import ranking as reference
 LEVELS = [0.0, 0.25, 0.5, 0.7, 1.0]
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([(5, 1, "min"), (3, 2, "min"), (2, 2, "sum")]))
 def test_it_is_the_mean_curve_of_the_reference(seed, shape):
     n_bits, n_models, fusion = shape

@@ -3,7 +3,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinehash import LSH, MultiModelOnlineHashing, OnlineHashing, evaluate
@@ -21,7 +21,6 @@ def clusters(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray, 
     return A, B, i == j
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from([(5, 1, "min"), (4, 3, "min"), (4, 3, "sum")]))
 def test_the_report_equals_counting_by_hand(seed, shape):
     n_bits, n_models, fusion = shape

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from onlinehash import LSH, Codes, evaluate
@@ -20,7 +20,6 @@ TIES = ["expected", "optimistic", "pessimistic", "stored"]
 
 
 @pytest.mark.parametrize("ties", TIES)
-@settings(max_examples=30, deadline=None)
 @given(
     st.integers(0, 2**32),
     st.sampled_from([(3, 1, "min"), (3, 2, "min"), (2, 2, "sum"), (1, 1, "min")]),
@@ -107,7 +106,6 @@ def test_the_expectation_is_the_mean_of_twenty_thousand_shuffles(case):
 
 
 @given(st.integers(0, 2**32), st.integers(1, 400))
-@settings(max_examples=40, deadline=None)
 def test_the_closed_form_is_the_sum_over_places(seed, k):
     """Buckets of any size: the probability that a place is relevant, times the precision expected then."""
     rng = np.random.default_rng(seed)

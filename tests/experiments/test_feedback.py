@@ -203,7 +203,7 @@ def test_zero_is_on_the_axis_of_marks():
 
 def test_a_run_is_read_for_each_form_of_search():
     result = feedback.measure(setting("LinearAdapter"), WORLD)
-    signs = result.read("signs")
+    signs = result.of_form("signs")
     assert signs.final["map"] == result.final["map, signs"]
     assert not [name for name in signs.final if "," in name]
     assert signs.per_query is None

@@ -20,10 +20,10 @@ def found():
     return [(plan, made_up(plan, sets)) for plan in map(read_plan, NAMES)]
 
 
-def written(folder, found):
+def written(folder, found, others=()):
     rows = Rows(row for _, rows in found for row in rows)
     page = folder / "docs" / "reproduce.md"
-    write_reproduction(page, found, judged(rows), folder / "docs" / "figures" / "experiments")
+    write_reproduction(page, found, judged(rows), others, folder / "docs" / "figures" / "experiments")
     return page.read_text("utf-8")
 
 
@@ -37,7 +37,7 @@ def test_everything_is_in_it(found, tmp_path):
         for line in rows.distinct("line"):
             assert f"| {line} |" in text
     claims = judged(Rows(row for _, rows in found for row in rows))
-    rows = re.findall(r"^\| (\d+) \| (.*) \| \*\*([a-z ]+)\*\* \|$", text, re.MULTILINE)
+    rows = re.findall(r"^\| (\d+) \| (.*) \| \*\*([a-z ]+)\*\* \|  \|$", text, re.MULTILINE)
     assert [(int(number), verdict) for number, _, verdict in rows] == [
         (k, claim.verdict) for k, claim in enumerate(claims, 1)
     ]
@@ -90,6 +90,6 @@ def test_machines_are_told_where_results_know_them(found, tmp_path):
 def test_cells_of_tables_stay_cells(found, tmp_path):
     rows = Rows(row for _, rows in found for row in rows)
     claims = [replace(claim, text="a | b") for claim in judged(rows)]
-    write_reproduction(tmp_path / "page.md", found, claims, tmp_path)
+    write_reproduction(tmp_path / "page.md", found, claims, [], tmp_path)
     text = (tmp_path / "page.md").read_text("utf-8")
     assert text.count("| a \\| b |") == len(claims)

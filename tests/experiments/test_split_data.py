@@ -28,7 +28,7 @@ def slow_similar(raw: np.ndarray, share: float) -> np.ndarray:
 def test_the_split_keeps_the_proportion_and_every_row_once():
     world = SplitData(DATA, "labels", (3, 1))
     assert (len(world.rows), len(world.queries)) == (450, 150)
-    raw = np.concatenate([world._raw, world._raw_queries])
+    raw = np.concatenate([world._compared, world._compared_queries])
     assert sorted(map(tuple, raw.tolist())) == sorted(map(tuple, X.tolist()))
     assert len(SplitData(DATA, "labels", (500_000, 1_000)).queries) == 100  # a sixth: proportion would leave one
 
@@ -36,20 +36,20 @@ def test_the_split_keeps_the_proportion_and_every_row_once():
 def test_labels_go_with_their_rows():
     world = SplitData(DATA, "labels", (3, 1))
     at = {tuple(x): y for x, y in zip(X.tolist(), Y, strict=True)}
-    assert [at[tuple(x)] for x in world._raw.tolist()] == list(world.labels)
-    assert [at[tuple(x)] for x in world._raw_queries.tolist()] == list(world.query_labels)
+    assert [at[tuple(x)] for x in world._compared.tolist()] == list(world.labels)
+    assert [at[tuple(x)] for x in world._compared_queries.tolist()] == list(world.query_labels)
 
 
 def test_rows_are_centred_by_what_is_learned_from_and_of_unit_length():
     world = SplitData(DATA, "labels", (3, 1))
-    expected = world._raw - world._raw[:2000].mean(axis=0)
+    expected = world._compared - world._compared[:2000].mean(axis=0)
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(world.rows, expected, rtol=1e-5)
 
 
 def test_similar_by_neighbours_is_either_and_of_the_vectors_as_they_came():
     world = SplitData(DATA, "neighbours", (3, 1))
-    slow = slow_similar(world._raw, 0.05)
+    slow = slow_similar(world._compared, 0.05)
     left, right = np.divmod(np.arange(450 * 450), 450)
     different = left != right
     found = world.similar(left[different], right[different])
@@ -61,7 +61,7 @@ def test_similar_by_neighbours_is_either_and_of_the_vectors_as_they_came():
 
 def test_the_truth_of_neighbours_is_the_querys_own():
     world = SplitData(DATA, "neighbours", (3, 1))
-    apart = ((world._raw_queries[:, None].astype(np.float64) - world._raw) ** 2).sum(axis=2)
+    apart = ((world._compared_queries[:, None].astype(np.float64) - world._compared) ** 2).sum(axis=2)
     k = round(0.05 * 450)
     expected = np.zeros(apart.shape, bool)
     np.put_along_axis(expected, np.argsort(apart, axis=1, kind="stable")[:, :k], True, axis=1)

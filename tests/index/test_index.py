@@ -13,13 +13,18 @@ from onlinehash.errors import InvalidInput
 from onlinehash.index import costs, items, multi_index, substrings
 
 X = np.random.default_rng(0).standard_normal((300, 6)).astype(np.float32)
-OH = OnlineHashing(32, random_state=0).observe(X)
+
+
+@pytest.fixture(scope="module")
+def OH():
+    return OnlineHashing(32, random_state=0).observe(X)
+
 
 both = pytest.mark.parametrize("cls", [FlatIndex, MultiIndex])
 
 
 @both
-def test_rank_in_rank_out(cls):
+def test_rank_in_rank_out(cls, OH):
     index = cls(OH.encode(X), encoder=OH.snapshot())
     one, several = index.search(X[3], 5), index.search(X[:4], 5)
     assert isinstance(one, Hits)
@@ -33,7 +38,7 @@ def test_rank_in_rank_out(cls):
 
 
 @both
-def test_hits_unpack_into_two_arrays_and_are_as_long_as_their_ids(cls):
+def test_hits_unpack_into_two_arrays_and_are_as_long_as_their_ids(cls, OH):
     index = cls(OH.encode(X), encoder=OH.snapshot())
     one, several, none = index.search(X[3], 5), index.search(X[:4]), index.search(X[3], 0)
     ids, distances = one
@@ -47,7 +52,7 @@ def test_hits_unpack_into_two_arrays_and_are_as_long_as_their_ids(cls):
 
 
 @both
-def test_vectors_booleans_and_codes_ask_the_same(cls):
+def test_vectors_booleans_and_codes_ask_the_same(cls, OH):
     index = cls(OH.encode(X), encoder=OH.snapshot())
     expected = index.search(X[:5], 7)
     for queries in (OH.encode(X[:5]), OH.transform(X[:5]), X[:5].tolist(), np.asfortranarray(X[:5])):
@@ -55,7 +60,7 @@ def test_vectors_booleans_and_codes_ask_the_same(cls):
 
 
 @both
-def test_a_refusal_is_one_sentence(cls):
+def test_a_refusal_is_one_sentence(cls, OH):
     index = cls(OH.encode(X))
     codes = OH.encode(X[:2])
     for call, words in [
@@ -109,7 +114,7 @@ def test_several_models_by_vectors(cls, fusion):
 
 
 @both
-def test_a_state_does_not_change_any_more(cls):
+def test_a_state_does_not_change_any_more(cls, OH):
     index = cls(OH.encode(X))
     index.update([3], OH.encode(X[:1]))
     state = index.get_state()
@@ -122,7 +127,7 @@ def test_a_state_does_not_change_any_more(cls):
 
 
 @both
-def test_what_fails_for_want_of_memory_leaves_the_index_whole(cls, monkeypatch):
+def test_what_fails_for_want_of_memory_leaves_the_index_whole(cls, monkeypatch, OH):
     index = cls(OH.encode(X))
 
     def no_memory(*_):
@@ -165,7 +170,7 @@ def test_memory_is_near_the_codes(cls):
 
 
 @both
-def test_readers_side_by_side(cls, monkeypatch):
+def test_readers_side_by_side(cls, monkeypatch, OH):
     monkeypatch.setattr(costs, "CHEAP_SCAN", 0)
     monkeypatch.setattr(costs, "SCAN_ONE", 1e9)
     index = cls(OH.encode(X), [f"item {i}" for i in range(300)])

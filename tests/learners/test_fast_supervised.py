@@ -17,7 +17,7 @@ from onlinehash.learners import fast_supervised_kernels as kernels
 from onlinehash.learners.fast_supervised import FastSupervisedHashing, Inference, pair_weights
 from onlinehash.learners.fast_supervised_pairs import draw_pairs, pairs_of_classes
 from tests.reference.fast_supervised import best_block, best_gain, gain, kept, loss
-from tests.support import clusters
+from tests.support import BOTH_PRECISIONS, clusters
 
 SMALL: dict[str, Any] = {"n_bits": 12, "n_trees": 8, "random_state": 0}
 
@@ -151,7 +151,7 @@ def test_trees_are_greedy_fits_to_weighted_bits(seed: int) -> None:
     assert ((scores >= 0) == (z > 0)).mean() > 0.8
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", BOTH_PRECISIONS)
 @pytest.mark.parametrize("features", [None, RbfAnchors(30)])
 def test_codes_of_training_rows_are_those_that_were_learned(dtype: Any, features: Any) -> None:
     """What the encoder computes from thresholds is what boosting computed from bins, bit for bit."""

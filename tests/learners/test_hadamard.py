@@ -10,7 +10,7 @@ import pytest
 from onlinehash.learners.hadamard import HadamardHashing, HadamardMatchingHashing
 from onlinehash.learners.hadamard_kernels import find_target
 from tests.reference.hadamard import ReferenceHadamardHashing, ReferenceHadamardMatchingHashing
-from tests.support import clusters, state_bytes
+from tests.support import BOTH_PRECISIONS, clusters, state_bytes
 
 D, BITS = 23, 12
 METHODS = [HadamardHashing, HadamardMatchingHashing]
@@ -118,7 +118,7 @@ def test_hcoh_is_the_slow_version(dtype: type) -> None:
     assert learner.n_bits_moved_ == BITS * len(taught)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("dtype", BOTH_PRECISIONS)
 def test_hmoh_is_the_slow_version(dtype: type) -> None:
     X, Y = labelled(150, 9, dtype)
     learner = HadamardMatchingHashing(BITS, centre="none", random_state=0).observe(X[:1])

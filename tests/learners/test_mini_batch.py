@@ -11,7 +11,7 @@ from onlinehash import OnlineHashing, RbfAnchors
 from onlinehash.learners.mini_batch import MiniBatchOnlineHashing
 from onlinehash.learners.mini_batch_kernels import TOLERANCE
 from tests.reference.mini_batch import Chunk, ReferenceMiniBatch
-from tests.support import as_bytes
+from tests.support import BOTH_PRECISIONS, as_bytes
 
 D = 30
 BITS = 16
@@ -101,7 +101,7 @@ def test_a_chunk_without_loss_changes_nothing() -> None:
 # ------------------------------------------------------------------ one pair is online hashing
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", BOTH_PRECISIONS)
 @pytest.mark.parametrize("centre", ["burn-in", "running", "none"])
 @pytest.mark.parametrize("settings", [{}, {"C": 10.0}, {"C": 0.005, "similar_radius": 1, "dissimilar_ratio": 0.7}])
 def test_a_chunk_of_one_pair_is_online_hashing(dtype: Any, centre: str, settings: dict[str, Any]) -> None:

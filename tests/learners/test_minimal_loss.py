@@ -101,6 +101,7 @@ def test_the_scale_of_the_data_does_not_matter() -> None:
     np.testing.assert_allclose(scaled.projection_, plain.projection_, rtol=0, atol=1e-12)
 
 
+@pytest.mark.long
 def test_long_zero_columns_become_zero_not_denormal() -> None:
     """A feature that is always zero loses its weight; numbers too small to be normal would slow every product."""
     A, B, similar = stream(3000)

@@ -8,7 +8,7 @@ import pytest
 from onlinehash.learners.mutual_information import MutualInformationHashing
 from onlinehash.learners.mutual_information_kernels import information
 from tests.reference.mutual_information import Distances, ReferenceMutualInformationHashing, entropy, smooth_code
-from tests.support import state_bytes
+from tests.support import BOTH_PRECISIONS, state_bytes
 
 D = 23
 
@@ -45,7 +45,7 @@ def test_information_at_its_ends() -> None:
         assert not slope.any()
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("dtype", BOTH_PRECISIONS)
 def test_it_is_the_slow_version(dtype: type) -> None:
     """Points of one label, of several, of none, and a zero vector, with a sample that is soon full."""
     rng = np.random.default_rng(0)

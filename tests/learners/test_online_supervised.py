@@ -7,7 +7,7 @@ import pytest
 
 from onlinehash.learners.online_supervised import OnlineSupervisedHashing
 from tests.reference.online_supervised import ReferenceOnlineSupervisedHashing
-from tests.support import Labelled, clusters, feed, state_bytes
+from tests.support import BOTH_PRECISIONS, Labelled, clusters, feed, state_bytes
 
 D, BITS = 23, 12
 
@@ -17,7 +17,7 @@ def begun(X: np.ndarray, **settings: object) -> OnlineSupervisedHashing:
 
 
 @pytest.mark.parametrize("form", ["hinge", "boosted"])
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("dtype", BOTH_PRECISIONS)
 def test_it_is_the_slow_version(form: str, dtype: type) -> None:
     """Points of one label, of several, of none, and a zero vector."""
     rng = np.random.default_rng(0)

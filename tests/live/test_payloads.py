@@ -13,6 +13,7 @@ from onlinehash.errors import InvalidInput
 from onlinehash.live import filters
 from onlinehash.live import payloads as module
 from onlinehash.live.payloads import MAX_BYTES, Payloads
+from tests.support import thorough
 
 # Few values, so that filters meet them; with all that is nearly equal: True, 1, 1.0, "1", and integers beyond float64.
 SCALARS = st.sampled_from([None, True, False, 0, 1, 1.0, 2, 2.5, -0.5, "", "1", "a", "b", 2**53, 2**53 + 1, 10**400])
@@ -95,7 +96,7 @@ def filled(objects):
     return Payloads(Payloads.checked(objects, len(objects)))
 
 
-@settings(max_examples=200)
+@settings(max_examples=thorough(60, 600))
 @given(st.lists(PAYLOADS, max_size=12), FILTERS)
 def test_a_mask_is_the_obvious_evaluation(objects, where):
     mask = filled(objects).mask(where)

@@ -38,8 +38,7 @@ def parsed(texts: list[str], gap: str = ", ") -> np.ndarray | None:
     return values
 
 
-@pytest.mark.thorough
-@settings(max_examples=thorough(150, 600))
+@settings(max_examples=thorough(60, 600))
 @given(st.lists(finite32 | finite64, min_size=1, max_size=30), st.sampled_from([",", ", ", " ,\n\t"]))
 def test_floats_as_python_writes_them(values: list[float], gap: str) -> None:
     texts = [repr(value) for value in values]
@@ -48,8 +47,7 @@ def test_floats_as_python_writes_them(values: list[float], gap: str) -> None:
         assert bits(found) == bits(expected(texts))
 
 
-@pytest.mark.thorough
-@settings(max_examples=thorough(300, 1500))
+@settings(max_examples=thorough(100, 1500))
 @given(digits)
 def test_any_number_of_json(text: str) -> None:
     found = parsed([text])
@@ -106,7 +104,7 @@ def test_another_vector_is_not_mistaken_for_the_field(body: bytes) -> None:
     assert _vector_apart(body) == (None, body)
 
 
-@settings(max_examples=300)
+@settings(max_examples=thorough(60, 600))
 @given(st.lists(finite32, min_size=1, max_size=8), st.integers(0, 50), st.permutations(["vector", "k", "payloads"]))
 def test_a_body_is_what_the_general_parser_says(values: list[float], k: int, order: list[str]) -> None:
     fields = {"vector": values, "k": k, "payloads": True}

@@ -27,7 +27,7 @@ def test_the_same_program_has_the_same_results(world: str) -> None:
         return StoreIndex(MemoryBackend(Tables.create(learner, policy)))
 
     for seed in range(thorough(2, 6)):
-        check(small_batches if seed % 4 < 2 else whole, world, seed, thorough(50, 100))
+        check(small_batches if seed % 4 < 2 else whole, world, seed, thorough(30, 100))
 
 
 def test_it_finds_the_same() -> None:

@@ -38,7 +38,7 @@ def test_the_same_program_has_the_same_results(world: str, file: Path) -> None:
         return index
 
     for seed in range(thorough(1, 2)):
-        check(make, world, seed + list(WORLDS).index(world) % 2, thorough(30, 60))
+        check(make, world, seed + list(WORLDS).index(world) % 2, thorough(20, 60))
 
 
 def test_it_finds_the_same(file: Path) -> None:

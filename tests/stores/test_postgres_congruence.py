@@ -26,7 +26,7 @@ def test_the_same_program_has_the_same_results(world: str, home: Home, look_ups:
 
     first = list(WORLDS).index(world)  # so that both kinds of ids are there on each of them
     for seed in range(first, first + thorough(1, 2)):
-        check(make_index, world, seed, thorough(30, 60))
+        check(make_index, world, seed, thorough(20, 60))
 
 
 @pytest.mark.thorough
@@ -40,7 +40,7 @@ def test_a_role_without_other_rights_can_do_all_of_it(
         PostgresIndex.create(home.address, learner, policy, role="app", **home.options).close()
         return PostgresIndex.open(roles.address(user="app", password="hidden"), policy, schema=home.schema)
 
-    check(make_index, "MMOH", 100, thorough(40, 200))
+    check(make_index, "MMOH", 100, thorough(25, 200))
 
 
 def test_it_finds_the_same(home: Home) -> None:

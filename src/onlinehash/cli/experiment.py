@@ -15,6 +15,7 @@ from onlinehash.errors import InvalidInput
 from onlinehash.experiments import plan as planning
 from onlinehash.experiments import runner, sources, verification
 from onlinehash.experiments.plan import Plan
+from onlinehash.experiments.readings import OURS, Reading, find_readings, known_readings
 from onlinehash.experiments.results import Store, existing
 from onlinehash.experiments.roles import NamedSet, roles, told_apart
 from onlinehash.experiments.rows import Rows, rows_to_speak_of
@@ -39,6 +40,7 @@ def run(
     names: Sequence[str],
     data: Sequence[str],
     others: Sequence[str],
+    readings: Sequence[str],
     quick: bool,
     seeds: int | None,
     workers: int | None,
@@ -47,18 +49,20 @@ def run(
     as_json: bool,
 ) -> int:
     """Run what is not done; 1 if a run failed."""
-    chosen = [plan.made_quick() if quick else plan for plan in planning.plans(names)]
+    chosen = _under(planning.plans(names), find_readings(readings)) if readings else planning.plans(names)
+    if quick:
+        chosen = [plan.made_quick() for plan in chosen]
     if seeds is not None:
         chosen = [dataclasses.replace(plan, seeds=seeds) for plan in chosen]
     sets = sources.find_sets(data)
     store = Store(results)
     for label in again:
         planning.contestant(label)  # a name that nobody has is refused
-    cells = {plan.name: list(planning.cells(plan, sets, others)) for plan in chosen}
-    skipped = {plan.name: _why_not(plan) for plan in chosen if not cells[plan.name]}
-    if len(skipped) == len(chosen):
+    cells = [list(planning.cells(plan, sets, others)) for plan in chosen]
+    skipped = {plan.name: _why_not(plan) for plan, some in zip(chosen, cells, strict=True) if not some}
+    if not any(cells):
         raise InvalidInput(f"no data for {', '.join(skipped)}: {next(iter(skipped.values()))}.")
-    jobs = [(cell, plan.alone) for plan in chosen for cell in cells[plan.name]]
+    jobs = [(cell, plan.alone) for plan, some in zip(chosen, cells, strict=True) for cell in some]
     tally = runner.run(jobs, store, workers or os.cpu_count() or 1, again)
     if as_json:
         document = {
@@ -82,6 +86,15 @@ def run(
         flags += "" if results == DEFAULT_RESULTS else f" --results {results}"
         print(f"next: onlinehash experiment figure {' '.join(names)}{flags}")
     return 1 if tally.failures else 0
+
+
+def _under(plans: Sequence[Plan], readings: Sequence[Reading]) -> list[Plan]:
+    """Each plan under each of the readings that it is run under."""
+    found = [plan.under(reading) for reading in readings for plan in plans if plan.name in reading.plans]
+    if not found:
+        known = ", ".join(f"{reading.name} ({' '.join(reading.plans)})" for reading in readings)
+        raise InvalidInput(f"none of these plans is run under that reading; readings and their plans: {known}.")
+    return found
 
 
 def _why_not(plan: Plan) -> str:
@@ -125,14 +138,22 @@ def table(
 
 def report(results: str, page: str, folder: str, as_json: bool) -> None:
     """The reproduction report, from kept results."""
-    from onlinehash.experiments import claims, figures, reproduction
+    from onlinehash.experiments import claims, claims_map, figures, reproduction
+    from onlinehash.experiments.claims_map import ReadOtherwise
 
     found = collect([plan for plan in planning.plans(["all"]) if plan.name not in ELSEWHERE], existing(results))
     written = [path for plan, rows in found for path in figures.draw(plan, rows, folder, ("svg",))]
     for plan, rows in found:
         if plan.name in WITH_CURVES:
             written += figures.draw_curves(plan, rows, folder, ("svg",))
-    reproduction.write_reproduction(page, found, claims.judged(_together(found)), folder)
+    judged = claims.judged(_together(found))
+    read_otherwise = []
+    for reading in known_readings().values():
+        under = collect(_under(planning.plans(reading.plans), [reading]), existing(results))
+        if under:
+            read_otherwise.append(ReadOtherwise(reading, under, claims.judged_under(reading, _together(under))))
+    written += claims_map.draw(judged, read_otherwise, folder)
+    reproduction.write_reproduction(page, found, judged, read_otherwise, folder)
     if as_json:
         output.print_json({"page": page, "figures": [str(path) for path in written]})
     else:
@@ -154,7 +175,7 @@ def verify(n_cells: int, seed: int, data: Sequence[str], results: str, as_json: 
     store = existing(results)
     at_hand = {named.fingerprint: named.path for named in sources.find_sets([*data, *sources.EVERYBODYS])}
     known = [plan for plan in planning.plans(["all"]) if not plan.alone]
-    both = [*known, *(plan.made_quick() for plan in known)]
+    both = [*known, *(plan.made_quick() for plan in known), *_under(known, find_readings(["all"]))]
     candidates = [
         (row, rows) for _, rows in collect(both, store) for row in rows if row.cell.setting.fingerprint in at_hand
     ]
@@ -197,7 +218,11 @@ def collect(chosen: Sequence[Plan], store: Store, others: Sequence[str] = ()) ->
     n_seeds = 1 + max(result.setting.seed for result in store)
     ordered = told_apart(sorted(sets.values(), key=lambda named: (list(known).index(named.role.name), named.name)))
     every = [dataclasses.replace(plan, seeds=n_seeds) for plan in chosen]
-    found = [(plan, rows_to_speak_of(planning.cells(plan, ordered, others), store)) for plan in every]
+    found = []
+    for plan in every:
+        cells = planning.cells(plan, ordered, others)
+        of_ours = () if not plan.reading.name else planning.cells(plan.under(OURS), ordered, others)
+        found.append((plan, rows_to_speak_of(cells, store, {cell.setting.name for cell in of_ours})))
     return [(plan, rows) for plan, rows in found if len(rows)]
 
 

@@ -58,6 +58,14 @@ def run(
     plans: Plans,
     data: Data = None,
     method: Others = None,
+    reading: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Another reading of the paper under which to run them, or all of these.",
+            show_default=False,
+        ),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Small and soon, for a first look.")] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions.", show_default="the plan's")] = None,
     workers: Annotated[
@@ -75,7 +83,8 @@ def run(
     """Run plans; finished runs are not repeated."""
     from onlinehash.cli import experiment
 
-    return experiment.run(plans, data or [], method or [], quick, seeds, workers, again or [], results, as_json)
+    others, readings = method or [], reading or []
+    return experiment.run(plans, data or [], others, readings, quick, seeds, workers, again or [], results, as_json)
 
 
 @app.command(cls=RepeatedArgument)

@@ -232,7 +232,7 @@ def _means(values: dict[str, NDArray[np.float64]]) -> dict[str, float]:
 
 
 def mean(values: np.ndarray) -> float:
-    """The mean of what is not NaN; NaN where nothing is left."""
+    """The mean of the values that are not NaN; NaN if there are none."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else float("nan")
 
@@ -246,7 +246,7 @@ def codes_of(
 
 
 def encoder_of(model: Learner | Encoder) -> Encoder:
-    """The hash functions to look at: an encoder's own, or a learner's as they are now."""
+    """The model itself if it is an encoder, else a snapshot of the learner."""
     if isinstance(model, Learner):
         return model.snapshot()
     if isinstance(model, Encoder):

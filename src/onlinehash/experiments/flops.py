@@ -44,7 +44,7 @@ class Shapes:
 
 
 def flops_per_pair(learner: Learner) -> float | None:
-    """By what it has learned so far; None for batch methods, methods of others, and where nothing was learned."""
+    """Operations per pair, from what was learned so far; None for batch methods, other packages' and new learners."""
     formula = FORMULAS.get(type(learner).__name__)
     if formula is None or not type(learner).__module__.startswith("onlinehash."):
         return None
@@ -63,7 +63,7 @@ def flops_per_pair(learner: Learner) -> float | None:
 
 
 def state_bytes(learner: Learner) -> int:
-    """What it keeps: the arrays of its state, as `get_state` gives it."""
+    """Bytes of the arrays in a learner's state."""
     return _bytes_in(learner.get_state())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -24,12 +25,15 @@ from onlinehash.learners.base import Learner
 METRICS = ("map", "map@1000", "precision@100", "precision@r2", "recall@1000")
 #: Pairs gathered at a time, which bounds the memory of a schedule.
 BLOCK = 10_000
+#: Pairs that are learned, and pairs that judge, where a parameter is chosen.
+LEARNED, JUDGED = 4000, 4000
 
 
 def measure(setting: Setting, data: SplitData) -> Result:
     """The whole run."""
     schedule = schedule_of(data, setting.conditions, setting.seed)
-    learner = setting.learner()
+    chosen = choose(setting, data)
+    learner = setting.learner(**chosen)
     teacher = Teacher(learner, data, schedule, setting)
     looks: list[dict[str, Any]] = []
     asked = Answers(None, [])
@@ -51,10 +55,31 @@ def measure(setting: Setting, data: SplitData) -> Result:
         "machine": machine(),
         "version": __version__,
     }
+    if chosen:
+        facts["chosen"] = chosen
     last = schedule.parts[-1].exam
     if last is not None:
         facts |= {"n_queries": len(last.queries), "n_base": len(last.base), "curve": asked.curve}
     return Result(setting, looks, asked.values["map"] if asked.values else None, facts)
+
+
+def choose(setting: Setting, data: SplitData) -> dict[str, Any]:
+    """The values of parameters that pairs held out speak for, by the area under the ROC curve of code distances.
+
+    Pairs to learn from and pairs to judge by are drawn apart from those of the run.
+    """
+    chosen: dict[str, Any] = {}
+    for name, values in setting.conditions.get("choose", {}).items():
+        rng = np.random.default_rng([setting.seed, 11])
+        left, right, similar = data.pairs(LEARNED + JUDGED, rng, setting.conditions["similar_share"])
+        A, B = data.rows[left], data.rows[right]
+        areas = []
+        for value in values:
+            learner = setting.learner(**chosen, **{name: value})
+            learner.partial_fit_pairs(A[:LEARNED], B[:LEARNED], similar[:LEARNED]).flush()
+            areas.append(evaluate.pairs(learner, A[LEARNED:], B[LEARNED:], similar[LEARNED:]).auc)
+        chosen[name] = values[int(np.argmax(areas))]
+    return chosen
 
 
 class Teacher:
@@ -121,7 +146,7 @@ class Teacher:
         if self.bounds["F2"]:
             self.bounds["smallest_C"] = self.bounds["largest_R"] ** 0.5 / self.bounds["F2"]
 
-    def _timed(self, work: Any) -> None:
+    def _timed(self, work: Callable[[], object]) -> None:
         start = time.process_time()
         work()
         self.seconds += time.process_time() - start

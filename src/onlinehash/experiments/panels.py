@@ -150,6 +150,7 @@ def load_matplotlib() -> Any:
         import matplotlib
         import matplotlib.figure
         import matplotlib.lines
+        import matplotlib.patches
         import matplotlib.ticker
     except ImportError:
         raise MissingExtra("drawing figures", "matplotlib", "plot") from None

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from onlinehash.errors import InvalidInput
 from onlinehash.experiments import methods, toml
 from onlinehash.experiments.plan_checks import MEASURED, check, check_conditions
+from onlinehash.experiments.readings import OURS, Reading
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.roles import NamedSet
 from onlinehash.experiments.settings import Setting
+from onlinehash.experiments.toml import Conditions, Parameters, Value
 
 #: σ of the kernel, the paper's, on vectors of unit length.
 WIDTH = 1.0
@@ -40,15 +42,15 @@ class Drawing:
 class Contestant:
     """Who takes part; see `plans/_contestants.toml`.
 
-    reading: which form of search it stands for, where a run measures several.
+    form: which form of search it stands for, where a run measures several.
     """
 
     label: str
     method: str
-    reading: str = ""
+    form: str = ""
     kernel: int | None = None
     models: int | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Parameters = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class Plan:
     rival: the contestant that tables compare the others with.
     alone: timing, so nothing else may run beside it.
     quick: what to change for a first look; `conditions` in it are merged.
+    reading: how what the paper leaves open is read.
     """
 
     name: str
@@ -69,16 +72,17 @@ class Plan:
     source: str
     drawing: Drawing
     contestants: tuple[str, ...]
-    conditions: Mapping[str, Any]
+    conditions: Conditions
     bits: int = 64
     vary: str = "bits"
-    values: tuple[Any, ...] = (64,)
+    values: tuple[Value, ...] = (64,)
     seeds: int = 3
     roles: tuple[str, ...] = ()
     rival: str = "OH"
     alone: bool = False
     quick: Mapping[str, Any] = field(default_factory=dict)
     is_quick: bool = False
+    reading: Reading = OURS
 
     def showing(self, measured: str) -> Plan:
         """The same with another thing measured on the y axis, and in tables."""
@@ -92,7 +96,14 @@ class Plan:
         for key, value in self.quick.items():
             changes[key] = tuple(value) if isinstance(value, list) else value
         changes["conditions"] = {**self.conditions, "pairs": 1500, **self.quick.get("conditions", {})}
+        other = {name: value for name, value in self.reading.conditions.items() if name != "pairs"}
+        changes["reading"] = replace(self.reading, conditions=other)
         return replace(self, **changes, is_quick=True)
+
+    def under(self, reading: Reading) -> Plan:
+        """The same under another reading of the paper."""
+        values = tuple(reading.values) if reading.values and self.vary == "bits" else self.values
+        return replace(self, values=values, reading=reading)
 
 
 @dataclass(frozen=True)
@@ -102,8 +113,9 @@ class Cell:
     plan: str
     set: NamedSet
     line: str
-    value: Any
+    value: Value
     setting: Setting
+    reading: str = ""
 
     @property
     def seed(self) -> int:
@@ -112,8 +124,8 @@ class Cell:
 
     def read(self, result: Result) -> Result:
         """What a run says about this contestant."""
-        reading = contestant(self.line).reading
-        return result.read(reading) if reading else result
+        form = contestant(self.line).form
+        return result.of_form(form) if form else result
 
 
 def plans(names: Sequence[str]) -> list[Plan]:
@@ -131,6 +143,8 @@ def read_plan(name: str) -> Plan:
     what = f"the plan {name}"
     document = toml.read(name)
     drawing = toml.make(Drawing, document.pop("drawing", {}), f"[drawing] of {what}")
+    if "reading" in document:
+        raise InvalidInput(f"readings are chosen by --reading, got one in {what}.")
     short = name.rsplit("/", 1)[-1].removesuffix(".toml")
     plan = toml.make(Plan, {"name": short, "drawing": drawing, **document}, what)
     for key in plan.quick:
@@ -159,12 +173,13 @@ def cells(plan: Plan, sets: Sequence[NamedSet], others: Sequence[str] = ()) -> I
         if (plan.roles and data.role.name not in plan.roles) or not _is_possible(plan, data):
             continue
         for label in dict.fromkeys((*plan.contestants, *others)):
-            who = contestant(label)
+            who = contestant(plan.reading.instead.get(label, label))
             if not _can_learn(who, data):
                 continue
             for value in plan.values:
                 for seed in range(plan.seeds):
-                    yield Cell(plan.name, data, label, value, _setting(plan, data, who, value, seed))
+                    setting = _setting(plan, data, who, value, seed)
+                    yield Cell(plan.name, data, label, value, setting, plan.reading.name)
 
 
 def _is_possible(plan: Plan, data: NamedSet) -> bool:
@@ -178,25 +193,29 @@ def _can_learn(who: Contestant, data: NamedSet) -> bool:
     return data.role.truth == "labels" or method.traits.learns_from != "labels" or hasattr(method, "fit_similarities")
 
 
-def _setting(plan: Plan, data: NamedSet, who: Contestant, value: Any, seed: int) -> Setting:
+def _setting(plan: Plan, data: NamedSet, who: Contestant, value: Value, seed: int) -> Setting:
     method = methods.find(who.method)
     has = method().get_params(deep=False)
     wanted = dict(data.role.parameters)
-    conditions = data.role.conditions() | dict(plan.conditions)
+    conditions = {**data.role.conditions(), **plan.conditions, **plan.reading.conditions}
     if conditions["protocol"] == "feedback" and method.traits.learns_from != "pairs":  # marks say nothing to it
         conditions = conditions | {"marks": "random", "wrong_share": 0.0}
-    features = None if who.kernel is None else {"n_anchors": who.kernel, "width": WIDTH, "normalize": True}
+    features = None
+    if who.kernel is not None:
+        features = {"n_anchors": who.kernel, "width": WIDTH, "normalize": True, **plan.reading.features}
     n_bits = plan.bits
     room, _, name = plan.vary.rpartition(".")
     if plan.vary == "bits":
-        n_bits = value
+        n_bits = cast(int, value)  # `check` has seen to that
     elif room == "conditions":
         conditions[name] = value
     elif room == "features":
         features = features and features | {name: value}
     else:
         wanted[plan.vary] = value
-    wanted = wanted | dict(who.parameters) | {"features": features}
+    wanted = {**plan.reading.parameters, **wanted, **who.parameters, "features": features}
+    if choose := {name: values for name, values in plan.reading.choose.items() if name in has}:
+        conditions = conditions | {"choose": choose}
     if who.models is not None:
         wanted["n_models"] = who.models
         n_bits //= who.models

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from onlinehash.errors import InvalidInput
+from onlinehash.experiments.toml import Conditions
 from onlinehash.features import RbfAnchors
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ CONDITIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "wrong_share": (_share, "a number from 0 to 1"),
     "looks": (_rising, "rising whole numbers from 0 up"),
     "similar_share": (_share, "a number from 0 to 1"),
+    "vectors": (_one_of("unit", "raw"), "unit or raw"),
+    "neighbours": (_one_of("raw", "prepared"), "raw or prepared"),
     "distractors": (lambda value: isinstance(value, int | float) and value >= 0, "a number from 0 up"),
 }
 #: What a protocol cannot do without.
@@ -101,7 +104,7 @@ def check(plan: Plan, parameters_of: Callable[[str], set[str]]) -> None:
         raise InvalidInput(f"{plan.drawing.y} is drawn, so {what} needs exam = true.")
 
 
-def check_conditions(conditions: Mapping[str, Any], what: str) -> None:
+def check_conditions(conditions: Conditions, what: str) -> None:
     """Known, of the right kind, and all that the protocol needs."""
     for key, value in conditions.items():
         if key not in CONDITIONS:

@@ -12,7 +12,9 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from onlinehash.experiments import claims_map
 from onlinehash.experiments.claims import Judged
+from onlinehash.experiments.claims_map import ReadOtherwise
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.rows import Row, Rows
 from onlinehash.experiments.tables import table
@@ -21,7 +23,8 @@ from onlinehash.io import atomic
 #: What the sets are that we used in the place of the paper's.
 STAND_INS = {
     "photo_tourism_gist512": "GIST of 64 x 64 grey patches of Notre Dame. Which patches show the same point was "
-    "inferred from their likeness (about 88 % agree with an independent check); mostly two patches show one.",
+    "inferred from their likeness (about 88 % agree with an independent check); mostly two patches show one. Exact "
+    "search by the cosine has an mAP of 0.857 here.",
     "gist512_22k": "GIST of small photographs, a part of CIFAR-10.",
     "gist960_30k": "Colour GIST in the layout of GIST1M, of small photographs.",
     "cifar10_deep512": "CIFAR-10 itself, but other features: of an ImageNet network, reduced to 512 numbers. For the "
@@ -33,9 +36,10 @@ def write_reproduction(
     path: str | os.PathLike[str],
     plans_and_rows: Sequence[tuple[Plan, Rows]],
     judged_claims: Sequence[Judged],
+    others: Sequence[ReadOtherwise],
     figures_folder: str | os.PathLike[str],
 ) -> None:
-    """The page; figures are linked by where they are from it."""
+    """The page; figures are linked by where they are from it. `others` are the readings that were run besides."""
     page = Path(path)
     figures = Path(os.path.relpath(figures_folder, page.parent)).as_posix()
     sections = []
@@ -46,7 +50,9 @@ def write_reproduction(
     text = Template(files("onlinehash.experiments").joinpath("reproduction.md").read_text(encoding="utf-8")).substitute(
         sets="\n".join(_sets([row for _, rows in plans_and_rows for row in rows])),
         verdicts=f"{len(judged_claims)} claims: {', '.join(f'{n} {verdict}' for verdict, n in counts.most_common())}",
-        claims="\n".join(_claims(judged_claims)),
+        map="\n".join(_map(judged_claims, others, figures)),
+        readings="\n".join(_readings(others)),
+        claims="\n".join(_claims(judged_claims, others)),
         decisions="\n".join(_decisions(judged_claims)),
         plans="\n".join(sections),
     )
@@ -88,11 +94,43 @@ def _set_cells(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _claims(claims: Sequence[Judged]) -> Iterator[str]:
-    yield _line(["#", "claim", "what we measured", "verdict"])
-    yield _line(["---"] * 4)
+def _map(claims: Sequence[Judged], others: Sequence[ReadOtherwise], figures: str) -> Iterator[str]:
+    if not others:
+        yield "No other reading was run."
+        return
+    turning = sum(bool(claims_map.turned(claim, others)) for claim in claims)
+    yield f"![Verdict on each claim, by reading; the table below says the same]({figures}/{claims_map.NAME}.svg)\n"
+    yield f"{turning} of {len(claims)} verdicts turn under one of these readings (in bold). ✓ confirmed, ◐ in part,"
+    yield "✗ not confirmed, – not tested; nothing where a reading does not touch a claim.\n"
+    head, *lines = claims_map.as_lines(claims, others)
+    yield _line(head)
+    yield _line(["---"] * len(head))
+    yield from map(_line, lines)
+    yield ""
+    for other in others:
+        name, plans = other.reading.name, " ".join(plan.name for plan, _ in other.plans_and_rows)
+        yield f"- *{other.reading.title}*: {other.reading.why} (`onlinehash experiment run {plans} --reading {name}`)"
+
+
+def _readings(others: Sequence[ReadOtherwise]) -> Iterator[str]:
+    """What was measured under each."""
+    for other in others:
+        yield f"### {other.reading.title[0].upper()}{other.reading.title[1:]}\n"
+        yield f"{other.reading.why}\n"
+        for plan, rows in other.plans_and_rows:
+            yield f"{plan.title}:\n"
+            yield f"{table(plan, rows).as_markdown()}\n"
+
+
+def _claims(claims: Sequence[Judged], others: Sequence[ReadOtherwise]) -> Iterator[str]:
+    yield _line(["#", "claim", "what we measured", "verdict", "turns with"])
+    yield _line(["---"] * 5)
     for number, claim in enumerate(claims, 1):
-        yield _line([str(number), claim.text, claim.measured.replace("\n", "<br>"), f"**{claim.verdict}**"])
+        measured = claim.measured.replace("\n", "<br>")
+        turns = "<br>".join(
+            f"{other.reading.title}: {other.verdict(claim)}" for other in claims_map.turned(claim, others)
+        )
+        yield _line([str(number), claim.text, measured, f"**{claim.verdict}**", turns])
 
 
 def _decisions(claims: Sequence[Judged]) -> Iterator[str]:

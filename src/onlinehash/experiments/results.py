@@ -47,9 +47,9 @@ class Result:
         """The last look."""
         return self.checkpoints[-1]
 
-    def read(self, reading: str) -> Result:
+    def of_form(self, form: str) -> Result:
         """The same run, with what it measured of another form of search (`map, signs`) in the place of its own."""
-        ending = f", {reading}"
+        ending = f", {form}"
         looks = []
         for look in self.checkpoints:
             own = {name: value for name, value in look.items() if "," not in name}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,12 +39,17 @@ class Row:
         return self.cell.line
 
     @property
-    def value(self) -> Any:
+    def value(self) -> Any:  # a number, but for a few parameters
         return self.cell.value
 
     @property
     def seed(self) -> int:
         return self.cell.seed
+
+    @property
+    def reading(self) -> str:
+        """Under which reading of the paper; nothing for that of the plans."""
+        return self.cell.reading
 
 
 class Rows(Sequence[Row]):
@@ -95,10 +100,11 @@ def rows_of(cells: Iterable[Cell], store: Store) -> Rows:
     return Rows(Row(cell, cell.read(result)) for cell, result in found if result is not None)
 
 
-def rows_to_speak_of(cells: Iterable[Cell], store: Store) -> Rows:
+def rows_to_speak_of(cells: Iterable[Cell], store: Store, others: Collection[str] = ()) -> Rows:
     """Those that are done, of sets on which three quarters of the places of the plan (contestant and value) are filled.
 
-    Plans share runs, so a few of another plan's would otherwise pass for a figure of this one.
+    Plans share runs, so a few of another plan's would otherwise pass for a figure of this one. For the same reason,
+    `others` names runs that belong to another reading as well, and do not count.
     """
     of_sets: dict[str, list[Cell]] = {}
     for cell in cells:
@@ -106,7 +112,9 @@ def rows_to_speak_of(cells: Iterable[Cell], store: Store) -> Rows:
     kept: list[Row] = []
     for some in of_sets.values():
         rows = rows_of(some, store)
-        if 4 * _places(row.cell for row in rows) >= 3 * _places(some):
+        own = [cell for cell in some if cell.setting.name not in others]
+        done = [row.cell for row in rows if row.cell.setting.name not in others]
+        if own and 4 * _places(done) >= 3 * _places(own):
             kept.extend(rows)
     return Rows(kept)
 

@@ -170,8 +170,7 @@ def _one_thread_each() -> Iterator[None]:
 
 def execute(job: Job) -> Result:
     """One run, in this process."""
-    truth, split = as_conditions(job.setting.conditions)
-    data = _split_data(job.path, truth, split, job.cache)
+    data = _split_data(job.path, job.cache, *as_conditions(job.setting.conditions))
     if job.is_alone:
         _warm_up(job.setting.method, job.setting.n_bits, job.path)
     with warnings.catch_warnings(record=True) as told:
@@ -191,12 +190,13 @@ def _warm_up(method: str, n_bits: int, path: str) -> None:
 
 
 @lru_cache(maxsize=2)
-def _split_data(path: str, truth: str, split: tuple[int, int], cache: str) -> SplitData:
+def _split_data(path: str, cache: str, truth: str, split: tuple[int, int], vectors: str, neighbours: str) -> SplitData:
     data = datasets.load(path)
 
     def radii(X: np.ndarray, share: float) -> np.ndarray:
         """Kept on the disk, because they take minutes."""
-        file = Path(cache) / f"radii-{data.fingerprint}-{len(X)}-{share:g}.npy"
+        kind = "" if neighbours == "raw" else f"-{neighbours}"
+        file = Path(cache) / f"radii-{data.fingerprint}-{len(X)}-{share:g}{kind}.npy"
         if not file.exists():
             found = evaluate.neighbour_radii(X, share)
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -205,4 +205,4 @@ def _split_data(path: str, truth: str, split: tuple[int, int], cache: str) -> Sp
             return found
         return np.asarray(np.load(file))
 
-    return SplitData(data, truth, split, radii)
+    return SplitData(data, truth, split, radii, vectors, neighbours)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from onlinehash.experiments import methods
+from onlinehash.experiments.toml import Conditions, Parameters
 
 #: Raised when the meaning of a setting changes, so that results of the older meaning are not taken for new ones.
 EDITION = 1
@@ -29,9 +30,9 @@ class Setting:
     data: str
     fingerprint: str
     role: str
-    conditions: Mapping[str, Any]
+    conditions: Conditions
     method: str
-    parameters: Mapping[str, Any]
+    parameters: Parameters
     n_bits: int
     seed: int
 
@@ -41,11 +42,11 @@ class Setting:
         text = json.dumps([EDITION, asdict(self)], sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def learner(self) -> Learner:
-        """A new learner of this setting, which has seen nothing."""
+    def learner(self, **chosen: Any) -> Learner:
+        """A new learner of this setting, which has seen nothing; with parameters that were chosen besides."""
         from onlinehash.features import RbfAnchors
 
-        parameters = dict(self.parameters)
+        parameters = {**self.parameters, **chosen}
         if parameters.get("features") is not None:
             parameters["features"] = RbfAnchors(**parameters["features"])
         learner: Learner = methods.find(self.method)(n_bits=self.n_bits, random_state=self.seed, **parameters)
@@ -53,5 +54,5 @@ class Setting:
 
 
 def setting_of(document: Mapping[str, Any]) -> Setting:
-    """What `asdict` made of one."""
+    """The setting that `asdict` turned into this document."""
     return Setting(**document)

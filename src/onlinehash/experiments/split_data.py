@@ -2,20 +2,21 @@
 
 Rows are split by a fixed permutation, the same for every seed, so that all runs on a set answer the same queries.
 Vectors are taken less the mean of the first 2,000 rows to learn from, and scaled to unit length; neighbours are those
-of the vectors as they came.
+of the vectors as they came. Other readings of the paper leave vectors as they came, or take neighbours of the unit
+vectors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from onlinehash import evaluate
 from onlinehash.datasets import Dataset
 from onlinehash.errors import InvalidInput
+from onlinehash.experiments.toml import Conditions
 
 #: The nearest share of all that counts as similar, where there are no labels.
 NEAREST = 0.05
@@ -32,15 +33,30 @@ class SplitData:
     """The rows to learn from, which are also searched, and the queries.
 
     rows, queries: prepared vectors. labels, query_labels: None where neighbours are what counts.
+    vectors: "unit" or "raw", as methods get them. neighbours: "raw" or "prepared", of which vectors.
     """
 
-    def __init__(self, data: Dataset, truth: str, split: tuple[int, int], radii: Radii | None = None) -> None:
+    def __init__(
+        self,
+        data: Dataset,
+        truth: str,
+        split: tuple[int, int],
+        radii: Radii | None = None,
+        vectors: str = "unit",
+        neighbours: str = "raw",
+    ) -> None:
         order = np.random.default_rng(0).permutation(len(data.X))
         n_queries = max(len(order) * split[1] // sum(split), min(LEAST_QUERIES, len(order) // LEAST_SHARE))
         asked, learned = order[:n_queries], order[n_queries:]
-        self._raw, self._raw_queries = data.X[learned], data.X[asked]
-        mean = self._raw[:ROWS_OF_MEAN].mean(axis=0)
-        self.rows, self.queries = unit_rows(self._raw - mean), unit_rows(self._raw_queries - mean)
+        rows: np.ndarray = data.X[learned]
+        queries: np.ndarray = data.X[asked]
+        mean = rows[:ROWS_OF_MEAN].mean(axis=0)
+        unit = unit_rows(rows - mean), unit_rows(queries - mean)
+        self.rows, self.queries = unit
+        if vectors == "raw":
+            self.rows, self.queries = np.asarray(rows, np.float32), np.asarray(queries, np.float32)
+        self._is_unit = vectors == "unit"
+        self._compared, self._compared_queries = unit if neighbours == "prepared" else (rows, queries)
         self.labels = self.query_labels = None
         if truth == "labels":
             assert data.y is not None
@@ -53,24 +69,24 @@ class SplitData:
         """What of all rows is relevant to each query."""
         if self.labels is not None and self.query_labels is not None:
             return evaluate.same_label(self.query_labels, self.labels)
-        return evaluate.nearest(self._raw_queries, self._raw, share=NEAREST)
+        return evaluate.nearest(self._compared_queries, self._compared, share=NEAREST)
 
     @cached_property
     def radii(self) -> np.ndarray:
         """How far the nearest 5 % of the others reach, from each row."""
-        return self._radii_of(self._raw, NEAREST)
+        return self._radii_of(self._compared, NEAREST)
 
     def similar(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Of pairs of rows: the same label, or either among the nearest 5 % of the other."""
         if self.labels is not None:
             return np.asarray(self.labels[left] == self.labels[right])
-        return evaluate.are_neighbours(self._raw, left, right, radii=self.radii)
+        return evaluate.are_neighbours(self._compared, left, right, radii=self.radii)
 
     def similarities(self, rows: np.ndarray) -> np.ndarray:
         """The same for all pairs among some rows, as a matrix; each is similar to itself."""
         if self.labels is not None:
             return np.asarray(self.labels[rows][:, None] == self.labels[rows])
-        X = self._raw[rows].astype(np.float64)
+        X = self._compared[rows].astype(np.float64)
         lengths = (X**2).sum(axis=1)
         squares = lengths[:, None] + lengths - 2 * X @ X.T
         reach = np.maximum(self.radii[rows][:, None], self.radii[rows])
@@ -108,10 +124,11 @@ class SplitData:
         return np.asarray(order[first + rng.integers(0, last - first)])
 
     def distractors(self, n: int) -> np.ndarray:
-        """Rows that belong to nobody: halfway between two random rows of different labels, of unit length."""
+        """Rows that belong to nobody: halfway between two of different labels, and of unit length where these are."""
         rng = np.random.default_rng(1)
         left, right, _ = self.pairs(n, rng, share=0.0)
-        return unit_rows(self.rows[left] + self.rows[right])
+        halfway = (self.rows[left] + self.rows[right]) / 2
+        return unit_rows(halfway) if self._is_unit else np.asarray(halfway)
 
 
 def unit_rows(X: np.ndarray) -> np.ndarray:
@@ -128,6 +145,7 @@ def _couples(candidates: np.ndarray, n: int, rng: np.random.Generator) -> tuple[
     return candidates[left], candidates[right]
 
 
-def as_conditions(conditions: Any) -> tuple[str, tuple[int, int]]:
-    """What of a setting's conditions decides the split."""
-    return conditions["truth"], (int(conditions["split"][0]), int(conditions["split"][1]))
+def as_conditions(conditions: Conditions) -> tuple[str, tuple[int, int], str, str]:
+    """What of a setting's conditions decides the split, and what vectors are."""
+    split = int(conditions["split"][0]), int(conditions["split"][1])
+    return conditions["truth"], split, conditions.get("vectors", "unit"), conditions.get("neighbours", "raw")

@@ -95,7 +95,7 @@ Step = Callable[[LearnPairs, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Upd
 
 @dataclass(frozen=True)
 class Traits:
-    """What a method learns from, and in what units; the shared tests and the command line go by it."""
+    """What a method learns from, and in what units; the shared tests and the command line rely on it."""
 
     learns_from: str  # "pairs", "labels" or "nothing"
     unit: str  # "pair", "point", "chunk" or "batch"
@@ -147,16 +147,16 @@ class PendingEvents:
         self.n_pairs += event.b is not None
 
     def take(self) -> list[Event]:
-        """All events; none waits afterwards."""
+        """Return all events and empty the queue."""
         events, self._events, self.n_pairs = self._events, [], 0
         return events
 
     def copy(self) -> PendingEvents:
-        """A queue of its own; events never change."""
+        """An independent queue; events are immutable and shared."""
         return PendingEvents(list(self._events))
 
     def get_state(self) -> list[State]:
-        """Class numbers are written only where there are some, so that files of pairs stay as they were."""
+        """Class numbers are left out where there are none, so that files of pairs keep their format."""
         return [
             {name: value for name, value in event._asdict().items() if name != "members" or value is not None}
             for event in self._events
@@ -351,7 +351,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     @property
     def origin(self) -> object:
-        """An object that stays the same while learning goes on, and is another one after `fit` or `set_state`."""
+        """An object that stays the same as long as learning continues; `fit` and `set_state` replace it."""
         return getattr(self, "_parameters", None)
 
     def owned_by(self, owner: Owner | None) -> None:
@@ -385,14 +385,14 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     # ------------------------------------------------------------------ the start
 
     def _check_rows_fit(self, rows: np.ndarray) -> None:
-        """Refuse rows and parameters that do not fit what was learned before; of the first rows, all fit."""
+        """Refuse rows or parameters that do not fit what was learned before. Before the first rows, everything fits."""
         self.check_free()
         if hasattr(self, "n_features_in_"):
             checks.width(rows, self.n_features_in_, type(self).__name__)
             self._check_same_parameters()
 
     def _open(self, rows: np.ndarray, X: VectorLike | None = None) -> None:
-        """Start with the first rows; of all rows, check the column names."""
+        """Initialise on the first rows; check the column names on every call."""
         first = not hasattr(self, "n_features_in_")
         if first:
             self._check_parameters(rows)
@@ -404,7 +404,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 self._start(rows)
 
     def _lay_out_state(self, rows: np.ndarray, seed: int) -> None:
-        """Everything but the hash functions, for rows of this width and dtype."""
+        """Initialise everything except the hash functions, for rows of this width and dtype."""
         self._parameters = {
             name: clone(value) if hasattr(value, "get_params") else value  # estimators can be changed from outside
             for name, value in self.get_params(deep=False).items()
@@ -445,7 +445,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     @property
     def mean_is_frozen(self) -> bool:
-        """Whether `mean_` will stay as it is, whatever follows."""
+        """Whether `mean_` is final."""
         return self.is_ready and bool(self._centring.count[0] >= self._centring.limit)
 
     @property
@@ -474,7 +474,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             feature_map.check(rows)
 
     def _check_same_parameters(self) -> None:
-        """Refuse changed parameters: what was learned has the shape that they gave it."""
+        """Refuse parameters that changed since learning began, because what was learned depends on them."""
         for name, value in self._parameters.items():
             now = getattr(self, name)
             if now is not value and not same_parameters(now, value):
@@ -713,7 +713,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _learn_entered(
         self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, step: Step | None = None
     ) -> Updates:
-        """Pairs without outliers, for the hash functions and for the metric."""
+        """Teach pairs without outliers to the hash functions and to the metric."""
         updates = self._pass_pairs(A, B, s, w, step)
         if self._metric is not None:
             self._metric.learn(A, B, s, w)
@@ -722,7 +722,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _pass_pairs(
         self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, step: Step | None = None
     ) -> Updates:
-        """Checked pairs: kept back while the feature map waits, learned once it is ready."""
+        """Learn checked pairs, or queue them while the feature map is not ready."""
         updates = Updates.empty(len(A), self._n_models, self._n_columns, self._per_model)
         t = 0
         while t < len(A) and not self.is_ready:
@@ -852,7 +852,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return self
 
     def _unfitted(self) -> Self:
-        """A learner of the same parameters that has learned nothing."""
+        """A new learner with the same parameters."""
         fresh = type(self)(**self.get_params(deep=False))
         if self._keeps_metric:  # no attribute of its own otherwise
             fresh._keeps_metric = True
@@ -920,7 +920,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return self
 
     def _pass_labelled(self, rows: np.ndarray, members: np.ndarray) -> None:
-        """Checked points with their class numbers: kept back while the feature map waits, learned once it is ready."""
+        """Learn checked points with their class numbers, or queue them while the feature map is not ready."""
         t = 0
         while t < len(rows) and not self.is_ready:
             self._wait(Event(rows[t].copy(), members=members[t, members[t] >= 0]))  # as wide in any company
@@ -955,7 +955,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._pending.append(event)
 
     def _learn_pending(self, updates: Updates | None = None, t: int = 0, step: Step | None = None) -> None:
-        """Learn what was kept back, in order; row t of `updates` tells what it did."""
+        """Learn the queued events in order, and record in row t of `updates` what they did."""
         for event in self._pending.take():
             if event.members is not None:
                 members = event.members if len(event.members) else np.array([-1])
@@ -1078,7 +1078,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     @contextmanager
     def _undone_if_refused(self, at_risk: bool) -> Iterator[None]:
-        """Go back to here if an error passes; most calls have nothing to fail at once checked, and keep nothing."""
+        """Restore this state if an error is raised. Most calls cannot fail after their checks, and save nothing."""
         checkpoint = self._checkpoint() if at_risk else None
         try:
             yield
@@ -1134,7 +1134,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     @property
     def pair_metric_(self) -> PairMetric | None:
-        """How near vectors are, by what pairs taught; None where it is not kept, and before the first row."""
+        """The metric that pairs have taught; None if none is kept, and before the first row."""
         return self._metric
 
     # ------------------------------------------------------------------ codes
@@ -1382,7 +1382,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._adopt(fresh)
 
     def _restore(self, state: State) -> None:
-        """`set_state` for a learner that has seen nothing."""
+        """`set_state` on a new learner."""
         if (state["class"], state["centre"]) != (type(self).__name__, self.centre):
             raise FormatError(f"one of {state['class']} with centre={state['centre']!r}.")
         if state["dtype"] not in ("float32", "float64"):
@@ -1436,14 +1436,14 @@ def plain(X: Any) -> np.ndarray:
 
 
 def _sign(similar: object) -> int:
-    """+1 or -1 for the usual ways to say whether one pair is similar; 0 for all others, right or wrong."""
+    """+1 or -1 for a plain bool or int; 0 for everything else, which the full checks decide about."""
     if type(similar) in (bool, np.bool_):
         return 1 if similar else -1
     return similar if type(similar) is int and similar in (1, -1) else 0
 
 
 def _weight(sample_weight: object) -> float:
-    """A weight that `checks.weights` would take, as it is; -1 for everything else, right or wrong."""
+    """A plain float that `checks.weights` would accept; -1 for everything else, which the full checks decide about."""
     return sample_weight if type(sample_weight) is float and 0 <= sample_weight <= checks.MOST_WEIGHT else -1.0
 
 
@@ -1463,7 +1463,7 @@ def _check_finite(state: object, owner: str, name: str = "state") -> None:
 
 
 def _seed(random_state: RandomState) -> int:
-    """One integer that everything random is drawn from."""
+    """One integer that seeds everything random."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
     if isinstance(random_state, np.random.Generator):

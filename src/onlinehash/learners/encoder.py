@@ -62,7 +62,7 @@ class Encoder:
             object.__setattr__(self, name, array)
 
     def __reduce__(self) -> tuple[type[Encoder], tuple[Any, ...]]:
-        """What travels is the hash function, without what is made of it here; its copies cannot be written either."""
+        """Pickle the hash function without what is derived from it; copies are read-only, too."""
         return Encoder, tuple(getattr(self, field.name) for field in fields(self))
 
     @property
@@ -210,7 +210,7 @@ class Encoder:
         return Signs(self.weights[columns], self.thresholds[columns], layout.places(columns, self.n_bits))
 
     def _check_rows(self, X: VectorLike) -> np.ndarray:
-        """All but the look at the values, which `encode_into` takes while they are in the cache."""
+        """Check everything but the values; `encode_into` checks those while they are in the cache."""
         if (
             type(X) is np.ndarray
             and X.dtype == self.weights.dtype

@@ -9,6 +9,9 @@ Numba stores kernels as pickles, so anybody who can write to the directory can r
 chosen here is therefore used only if it belongs to this user, nobody else can write to it, and nobody else can replace
 it or one of its parents. It is for one version of the package, because Numba notices that a kernel's own file changed,
 but not that another file changed from which the kernel was compiled.
+
+Processes that start together need the same kernels. One of them compiles a kernel, and the others wait for it instead
+of doing the same work beside it.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ import os
 import stat
 import tempfile
 import threading
+import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache as once
@@ -40,17 +45,81 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Functio
     """A decorator with the options of Numba's. A kernel has the types of the function it was compiled from."""
 
     def compiled(function: Function) -> Function:
-        kernel: Any = numba.njit(**options)(function)
+        # No kernel is handed to C as a pointer, and the wrappers for that are a tenth of the time of compiling.
+        kernel: Any = numba.njit(**options | {"no_cfunc_wrapper": True})(function)
         if cache and (folder := cache_folder()):
             with _setting:  # modules may be imported by several threads at once
                 chosen, config.CACHE_DIR = config.CACHE_DIR, str(folder)  # read by the next line, and never later
                 try:
                     kernel.enable_caching()
+                    kernel._cache = _SharedCache(
+                        kernel._cache, folder, f"{function.__module__}.{function.__qualname__}"
+                    )
                 finally:
                     config.CACHE_DIR = chosen
         return cast(Function, kernel)
 
     return compiled
+
+
+class _SharedCache:
+    """Numba's cache of a kernel, in which one process at a time compiles.
+
+    From the moment a kernel is not found until it is saved, the process holds a lock, which the system takes back if
+    the process ends. There is one file of locks, with a byte for each kernel. A kernel is locked before those it calls,
+    so two processes never wait for each other.
+    """
+
+    patience = 60.0  # seconds to wait for a process that may have been stopped; after them nobody is waited for again
+
+    def __init__(self, cache: Any, folder: Path, name: str) -> None:
+        self._cache = cache
+        self._folder = folder
+        self._byte = zlib.crc32(name.encode())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cache, name)
+
+    def load_overload(self, signature: Any, target: Any) -> Any:
+        found = self._cache.load_overload(signature, target)
+        if found is None:
+            self._lock()
+            found = self._cache.load_overload(signature, target)  # compiled by another process in the meantime
+            if found is not None:
+                self._unlock()
+        return found
+
+    def save_overload(self, signature: Any, compiled: Any) -> None:
+        try:
+            self._cache.save_overload(signature, compiled)
+        finally:
+            self._unlock()
+
+    def _lock(self) -> None:
+        until = time.monotonic() + _SharedCache.patience
+        with suppress(OSError):  # a file system may have no locks
+            while not self._try_to_lock():
+                if time.monotonic() >= until:
+                    _SharedCache.patience = 0.0
+                    break
+                time.sleep(0.02)
+
+    def _try_to_lock(self) -> bool:
+        try:
+            fcntl.lockf(_lock_file(self._folder), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, self._byte)
+        except (BlockingIOError, PermissionError):  # either may mean that another process has it
+            return False
+        return True
+
+    def _unlock(self) -> None:
+        with suppress(OSError):
+            fcntl.lockf(_lock_file(self._folder), fcntl.LOCK_UN, 1, self._byte)
+
+
+@once
+def _lock_file(folder: Path) -> int:
+    """Open for as long as the process lives: closing it would give up all locks."""
+    return os.open(folder / "compiling", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 @once

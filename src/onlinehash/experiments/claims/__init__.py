@@ -1,7 +1,8 @@
 """The paper's claims, each judged by a pure function of the results.
 
-    judged(rows)    every claim with what was measured and a verdict: confirmed, confirmed in part, not confirmed,
-                    or not tested, where results are missing
+    judged(rows)        every claim with what was measured and a verdict: confirmed, confirmed in part, not confirmed,
+                        or not tested, where results are missing
+    judged_under(...)   those that another reading of the paper may turn
 
 A module for each kind of claim: `parameters` (β, T, C), `retrieval` (mAP against code length), `times`, `theory` and
 `drift`. `levels` has the one rule by which all of them compare, `verdicts` how parts of a claim are put together.
@@ -11,9 +12,10 @@ from __future__ import annotations
 
 from onlinehash.experiments.claims import drift, parameters, retrieval, theory, times
 from onlinehash.experiments.claims.verdicts import Claim, Judged, Verdict, judge
+from onlinehash.experiments.readings import Reading
 from onlinehash.experiments.rows import Rows
 
-__all__ = ["CLAIMS", "Claim", "Judged", "Verdict", "judged"]
+__all__ = ["CLAIMS", "Claim", "Judged", "Verdict", "judged", "judged_under"]
 
 CLAIMS: tuple[Claim, ...] = (
     *parameters.CLAIMS,
@@ -27,3 +29,10 @@ CLAIMS: tuple[Claim, ...] = (
 def judged(rows: Rows) -> list[Judged]:
     """All claims, in the order of the paper's experiments."""
     return [judge(claim, rows) for claim in CLAIMS]
+
+
+def judged_under(reading: Reading, rows: Rows) -> list[Judged]:
+    """Those that rest on a plan which was run under a reading, judged by the rows of that reading."""
+    run = set(rows.distinct("plan"))
+    touched = [claim for claim in CLAIMS if run.issuperset(claim.plans) and set(claim.plans) & {*reading.plans}]
+    return [judge(claim, rows) for claim in touched]

@@ -1,0 +1,60 @@
+"""Readings: what the paper leaves open, read otherwise. Claims are judged under each of them.
+
+A reading changes a plan in one point, for everybody alike; see `plans/_readings.toml`. Lines keep their names, so that
+the same rule judges them, whoever stands in for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from onlinehash.errors import InvalidInput
+from onlinehash.experiments import toml
+from onlinehash.experiments.toml import Conditions, Parameters
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One of them.
+
+    title: a few words, over a column of the map of claims. why: what makes it fair.
+    plans: which plans are run so. values: at which lengths, where a plan varies the bits; empty for the plan's own.
+    conditions, features, parameters: what changes, for whoever has it.
+    instead: contestants by who stands in for them.
+    choose: parameters and the values among which pairs that are held out decide.
+    """
+
+    name: str
+    title: str
+    why: str
+    plans: tuple[str, ...]
+    values: tuple[int, ...] = ()
+    conditions: Conditions = field(default_factory=dict)
+    features: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Parameters = field(default_factory=dict)
+    instead: Mapping[str, str] = field(default_factory=dict)
+    choose: Mapping[str, list[Any]] = field(default_factory=dict)
+
+
+#: As the plans are: the reading of the rest of the project.
+OURS = Reading("", "as planned", "", ())
+
+
+def known_readings() -> dict[str, Reading]:
+    """All of them, in their order."""
+    return {
+        name: toml.make(Reading, {"name": name, **entry}, f"the reading {name}")
+        for name, entry in toml.read("_readings").items()
+    }
+
+
+def find_readings(names: Sequence[str]) -> list[Reading]:
+    """By name; `all` for all."""
+    known = known_readings()
+    wanted = list(known) if list(names) == ["all"] else list(names)
+    for name in wanted:
+        if name not in known:
+            raise InvalidInput(expected=f"a reading among {', '.join(known)} or all", got=repr(name))
+    return [known[name] for name in wanted]

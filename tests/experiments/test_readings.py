@@ -1,0 +1,143 @@
+"""Readings: each changes what it says and nothing else, and claims are judged under it."""
+
+import numpy as np
+import pytest
+
+from onlinehash import datasets
+from onlinehash.errors import InvalidInput
+from onlinehash.experiments import claims_map, measurement
+from onlinehash.experiments.claims import judged, judged_under
+from onlinehash.experiments.claims_map import ReadOtherwise
+from onlinehash.experiments.plan import cells, contestant, plans, read_plan
+from onlinehash.experiments.readings import OURS, find_readings, known_readings
+from onlinehash.experiments.reproduction import write_reproduction
+from onlinehash.experiments.rows import Rows, rows_to_speak_of
+from onlinehash.experiments.settings import Setting
+from onlinehash.experiments.split_data import SplitData, as_conditions
+from tests.experiments.made_up import made_up, named_sets
+
+FOUR = ("photo-tourism", "labelme", "gist1m", "cifar10")
+
+
+def settings(plan, line, role="labelme"):
+    return [cell.setting for cell in cells(plan, named_sets(role)) if cell.line == line]
+
+
+@pytest.mark.parametrize("name", known_readings())
+def test_every_reading_changes_some_runs_of_each_of_its_plans(name):
+    reading = known_readings()[name]
+    for plan in plans(reading.plans):
+        under = plan.under(reading)
+        ours = {cell.setting.name for cell in cells(plan, named_sets(*FOUR))}
+        theirs = list(cells(under, named_sets(*FOUR)))
+        assert {cell.reading for cell in theirs} == {name}
+        assert any(cell.setting.name not in ours for cell in theirs)
+        assert {cell.line for cell in theirs} == set(plan.contestants)
+    for label, other in reading.instead.items():
+        assert contestant(label).label == label
+        assert contestant(other).label == other
+    for plan in plans(reading.plans):
+        assert next(cells(plan.under(reading).under(OURS), named_sets(*FOUR))).reading == ""
+
+
+def test_raw_vectors():
+    plan = read_plan("online").under(known_readings()["raw"])
+    (setting,) = {s.name: s for s in settings(plan, "OH") if (s.n_bits, s.seed) == (64, 0)}.values()
+    assert setting.conditions["vectors"] == "raw"
+    assert setting.parameters["features"]["normalize"] is False
+    assert plan.values == (16, 32, 64, 128)
+
+
+def test_others_stand_in_under_the_same_name():
+    plan = read_plan("online").under(known_readings()["linear"])
+    assert all(setting.parameters.get("features") is None for setting in settings(plan, "OSH"))
+    assert {s.name for s in settings(plan, "OH")} <= {s.name for s in settings(read_plan("online"), "OH")}
+
+
+def test_a_choice_is_for_those_who_have_the_parameter():
+    plan = read_plan("online").under(known_readings()["chosen-C"])
+    assert all("choose" in setting.conditions for setting in settings(plan, "OH"))
+    assert all("choose" not in setting.conditions for setting in settings(plan, "OSH"))
+
+
+def test_unknown_readings_are_refused():
+    with pytest.raises(InvalidInput, match=r"expected a reading among raw, .* or all, got 'new'"):
+        find_readings(["new"])
+
+
+def test_vectors_and_neighbours_of_a_split():
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((600, 4)) * [10, 1, 1, 1] + 3).astype(np.float32)
+    data = datasets.Dataset("made", X)
+    unit, raw = (SplitData(data, "neighbours", (5, 1), vectors=vectors) for vectors in ("unit", "raw"))
+    np.testing.assert_allclose(np.linalg.norm(unit.rows, axis=1), 1, rtol=1e-5)
+    assert set(map(tuple, raw.rows)) <= set(map(tuple, X))
+    left, right, similar = unit.pairs(300, np.random.default_rng(1))
+    np.testing.assert_array_equal(raw.similar(left, right), similar)  # neighbours are those of vectors as they came
+    prepared = SplitData(data, "neighbours", (5, 1), neighbours="prepared")
+    np.testing.assert_array_equal(prepared.rows, unit.rows)
+    assert (prepared.similar(left, right) != similar).any()
+    assert as_conditions({"truth": "labels", "split": [3, 1]}) == ("labels", (3, 1), "unit", "raw")
+
+
+def test_a_parameter_is_chosen_by_pairs_held_out():
+    """Of two values of C, one lets nothing be learned."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 3000)
+    X = (np.eye(4)[y] @ rng.standard_normal((4, 16)) + 0.8 * rng.standard_normal((3000, 16))).astype(np.float32)
+    data = SplitData(datasets.Dataset("made", X, y), "labels", (5, 1))
+    conditions = {"similar_share": 0.5, "choose": {"C": [1e-9, 0.1]}}
+    setting = Setting("made", "0", "labelled", conditions, "OnlineHashing", {}, 16, 0)
+    assert measurement.choose(setting, data) == {"C": 0.1}
+    assert setting.learner(C=0.1).C == 0.1
+
+
+def test_runs_of_another_reading_are_nothing_to_speak_of():
+    plan = read_plan("batch").under(known_readings()["klsh"])
+    sets = named_sets("labelme")
+    done = {row.cell.setting.name: row.result for row in made_up(plan, sets)}
+    ours = {cell.setting.name for cell in cells(plan.under(OURS), sets)}
+    shared = {name: result for name, result in done.items() if name in ours}
+    assert len(rows_to_speak_of(cells(plan, sets), shared))  # all lines but one are those of the plan itself
+    assert not len(rows_to_speak_of(cells(plan, sets), shared, ours))
+    assert len(rows_to_speak_of(cells(plan, sets), done, ours)) == len(list(cells(plan, sets)))
+
+
+@pytest.fixture(scope="module")
+def otherwise():
+    reading = known_readings()["linear"]
+    plan = read_plan("online").under(reading)
+    rows = made_up(plan, named_sets(*FOUR))
+    return ReadOtherwise(reading, [(plan, rows)], judged_under(reading, rows))
+
+
+def test_claims_under_a_reading(otherwise):
+    names = [claim.name for claim in otherwise.judged]
+    assert "ranks" in names
+    assert "beta" not in names  # not touched
+    assert "oh-klsh" not in names  # the plan `batch` does not run under it
+    assert all(claim.verdict != "not tested" for claim in otherwise.judged)
+
+
+def test_the_map(otherwise, tmp_path):
+    found = [(plan, made_up(plan, named_sets(*FOUR))) for plan in map(read_plan, ("online", "beta"))]
+    claims = judged(Rows(row for _, rows in found for row in rows))
+    head, *lines = claims_map.as_lines(claims, [otherwise])
+    assert head == ["#", "claim", "as planned", "rivals without the kernel"]
+    assert len(lines) == len(claims)
+    ranks = next(k for k, claim in enumerate(claims) if claim.name == "ranks")
+    sign = claims_map.SIGNS[otherwise.verdict(claims[ranks])]
+    assert lines[ranks][3] in (sign, f"**{sign}**")
+    turns = otherwise.verdict(claims[ranks]) != claims[ranks].verdict
+    assert lines[ranks][3].startswith("**") == turns
+    (path,) = claims_map.draw(claims, [otherwise], tmp_path / "figures")
+    assert path.read_bytes() == claims_map.draw(claims, [otherwise], tmp_path / "again")[0].read_bytes()
+    assert "rivals without the kernel" in path.read_text("utf-8")
+    write_reproduction(tmp_path / "page.md", found, claims, [otherwise], tmp_path / "figures")
+    text = (tmp_path / "page.md").read_text("utf-8")
+    assert "(figures/claims.svg)" in text
+    assert "--reading linear" in text
+    assert "### Rivals without the kernel" in text
+    for claim in claims_map.turned(claims[ranks], [otherwise]):
+        assert f"rivals without the kernel: {claim.verdict(claims[ranks])}" in text
+    assert claims_map.draw(claims, [], tmp_path) == []

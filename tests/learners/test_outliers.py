@@ -37,11 +37,11 @@ def n_codes(learner: Any) -> int:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("at", [0, 1, 6, 300])
+@pytest.mark.parametrize("at", [0, 300])
 @pytest.mark.parametrize("name", LEARNERS)
 def test_one_outlier_does_not_destroy_a_model(name: str, at: int) -> None:
-    dtype = precisions(name)[0]
-    usual, learner = taught(make(name, burn_in=2000), X.astype(dtype)), make(name, burn_in=2000)
+    dtype, learner = precisions(name)[0], make(name, burn_in=2000)
+    usual = taught(make(name, burn_in=2000), X.astype(dtype))
     with pytest.warns(UserWarning, match=r"more than 100 times as long as a typical one \(whose length is [34]\."):
         taught(learner, with_outlier(at).astype(dtype))
     assert learner.n_outliers_ == 1

@@ -178,10 +178,11 @@ def test_a_method_is_given_centred_features() -> None:
     learner = Nearest().partial_fit_pairs(A[:30], B[:30], SIMILAR[:30])
     points = np.stack([A[:30], B[:30]], axis=1).reshape(-1, 5)
     np.testing.assert_allclose(learner._centring.mean, points.mean(axis=0))
+    first, second = np.concatenate(learner.seen[::2]), np.concatenate(learner.seen[1::2])
     for t in range(30):
         mean = points[: 2 * t + 2].mean(axis=0)
-        np.testing.assert_allclose(learner.seen[0][t], A[t] - mean, atol=1e-12)
-        np.testing.assert_allclose(learner.seen[1][t], B[t] - mean, atol=1e-12)
+        np.testing.assert_allclose(first[t], A[t] - mean, atol=1e-12)
+        np.testing.assert_allclose(second[t], B[t] - mean, atol=1e-12)
 
 
 def test_a_refusal_of_changed_parameters_leaves_the_learner_as_it_was() -> None:

@@ -1007,7 +1007,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     # ------------------------------------------------------------------ outliers
 
-    _told_of_outliers = False
+    _met_outliers = _told_of_outliers = False
 
     @property
     def n_outliers_(self) -> int:
@@ -1030,12 +1030,12 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         is_anew = is_anew and lengths.began_too_long
         if is_anew:
             self._begin_anew()
-        if lengths.n_scaled > n_before:
-            self._tell_of_outliers()
+        self._met_outliers |= lengths.n_scaled > n_before
         return is_anew, sides
 
     def _tell_of_outliers(self) -> None:
-        if not self._told_of_outliers:
+        """Warn, once, at the end of a call that has met some."""
+        if self._met_outliers and not self._told_of_outliers:
             self._told_of_outliers = True
             checks.warn(
                 f"{type(self).__name__} was given a vector more than {MOST:g} times as long as a typical one (whose "
@@ -1060,6 +1060,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
         Then all other points are on the same side of every hash function, and get the same code.
         """
+        self._tell_of_outliers()
         if self._told_of_outliers or not self.is_ready or self._map is not None:
             return
         some = rows[:: max(1, len(rows) // SAMPLE_OF_OUTLIERS)].astype(np.float64)

@@ -162,7 +162,7 @@ def _enter_length(length: float, first: np.ndarray, values: np.ndarray, counts: 
         values[0] = _median(first[: counts[0]])
     else:
         _follow(length, values)
-    if 0 < MOST * values[0] < length:
+    if 0 < MOST * values[0] < length < np.inf:  # what is not finite is refused where it is learned
         counts[1] += 1
         return float(values[0] / length)
     if is_new:

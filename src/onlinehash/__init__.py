@@ -57,6 +57,7 @@ _HOMES = {
     "SupervisedDiscreteHashing": "onlinehash.learners.supervised_discrete",
     "Update": "onlinehash.learners.update",
     "connect": "onlinehash.client",
+    "connect_async": "onlinehash.client",
     "load": "onlinehash.io.files",
     "save": "onlinehash.io.files",
 }
@@ -111,6 +112,7 @@ __all__ = [
     "Update",
     "bulk",
     "connect",
+    "connect_async",
     "datasets",
     "embed",
     "errors",
@@ -128,7 +130,7 @@ _NEED_EXTRAS = ("MilvusIndex", "PostgresIndex")  # not in __all__, so that `impo
 
 if TYPE_CHECKING:
     from onlinehash import bulk, datasets, embed, errors, evaluate, export, feedback, parallel, serve, streams
-    from onlinehash.client import connect
+    from onlinehash.client import connect, connect_async
     from onlinehash.codes import Codes
     from onlinehash.features import RbfAnchors
     from onlinehash.index.flat import FlatIndex

@@ -24,7 +24,7 @@ def labelled(tmp_path: Path) -> Path:
 def test_all_are_listed_with_what_they_learn_from() -> None:
     rows = done("methods", "--json").document
     assert [row["name"] for row in rows] == [method.name for method in registry.METHODS]
-    assert len(rows) == 22
+    assert len(rows) == 24
     for row, method in zip(rows, registry.METHODS, strict=True):
         traits = method.load().traits
         assert (row["learns_from"], row["unit"]) == (traits.learns_from, traits.unit)

@@ -424,7 +424,7 @@ class StoreIndex(LearnerIndex):
             return self._finder_by(backend, moment, encoder, self._search_here(followed, encoder, filter))
         return Finder(
             encoder,
-            lambda rows, n: view.nearest(encoder.encode(rows), n)[1],
+            lambda rows, n: view.nearest(encoder.encode_queries(rows), n)[1],
             lambda positions: self._vectors.take(backend, moment, followed.places[positions]),
             view.items.ids.at,
         )

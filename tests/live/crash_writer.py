@@ -65,7 +65,8 @@ def choose(index: LiveIndex, rng: np.random.Generator) -> Call:
         size = int(rng.choice([1, rng.integers(1, 50), 420]))  # the last seals several blocks
         first = int(index.ids.max(initial=-1)) + 1
         return {"call": "add", "first": first, "n": size, "seed": seed}
-    what = str(rng.choice(["update", "remove", "pair", "pair by id", "pairs", "refresh", "beside", "roll back"]))
+    kinds = ["update", "remove", "pair", "pair by id", "pairs", "group", "refresh", "beside", "roll back"]
+    what = str(rng.choice(kinds))
     if n >= MANY:
         what = "remove"
     if what in ("update", "remove"):
@@ -76,9 +77,21 @@ def choose(index: LiveIndex, rng: np.random.Generator) -> Call:
         return {"call": what, "ids": ids, "seed": seed, "parts": parts}
     if what == "pair by id":
         return {"call": what, "ids": rng.choice(index.ids, 2).tolist(), "similar": bool(rng.random() < 0.5)}
+    if what == "group":
+        return {"call": what, "parts": some_parts(index, rng)}
     if what == "roll back" and index.serial <= min((v.serial for v in index.versions), default=index.serial):
         what = "refresh"
     return {"call": what, "seed": seed}
+
+
+def some_parts(index: LiveIndex, rng: np.random.Generator) -> list[Call]:
+    """Additions and lessons to be committed together."""
+    first, parts = int(index.ids.max(initial=-1)) + 1, []
+    for what in rng.choice(["add", "pair", "pairs"], int(rng.integers(2, 8))).tolist():
+        n = int(rng.integers(1, 60))
+        parts.append({"call": what, "first": first, "n": n, "seed": int(rng.integers(2**40))})
+        first += n
+    return parts
 
 
 def pairs_of(call: Call) -> tuple[np.ndarray, np.ndarray, list[bool]]:
@@ -109,8 +122,21 @@ def perform(index: LiveIndex, call: Call) -> None:
         index.learn_pairs(*pairs_of(call))
     elif what == "roll back":
         index.roll_back()
+    elif what == "group":
+        *before, last = call["parts"]
+        with index.group_commit():
+            for part in before:
+                perform(index, part)
+            with index.once(call["key"], what):
+                perform(index, last)
     else:
         index.refresh(wait=what == "refresh")
+
+
+def perform_once(index: LiveIndex, call: Call) -> None:
+    """Make the call with its key, which a group gives to one of its parts, and a refresh beside it to nothing."""
+    with nullcontext() if call["call"] in ("beside", "group") else index.once(call["key"], call["call"]):
+        perform(index, call)
 
 
 # ------------------------------------------------------------------ the process
@@ -155,8 +181,7 @@ def write(path: str, journal: str, seed: int, options: dict[str, Any]) -> None:
                 index = opened(path, rng, options, note)
             call = choose(index, rng) | {"key": f"{Path(journal).name}-{next(numbers)}"}
             note(**call)
-            with nullcontext() if call["call"] == "beside" else index.once(call["key"], call["call"]):
-                perform(index, call)
+            perform_once(index, call)
             note(done=call["call"], serial=index.serial)
     except BaseException:
         note(error=traceback.format_exc())
@@ -194,7 +219,7 @@ def warm_up() -> None:
     index = LiveIndex(new_learner(), policies.every(5))
     for _ in range(60):
         with suppress(OnlineHashError):
-            perform(index, choose(index, rng))
+            perform(index, choose(index, rng) | {"key": "none"})
     index.search(vectors(0, 2), 3)
     index.close()
 
@@ -203,6 +228,7 @@ def main() -> None:
     """Fork a writer for each line that is read."""
     segments.BLOCK_ROWS = 100
     storage.LEAST_LOG = 1 << 14
+    storage.PART_BYTES = 512
     warm_up()
     print("ready", flush=True)
     for line in sys.stdin:

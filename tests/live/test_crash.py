@@ -24,7 +24,7 @@ from tests.live.crash_writer import Call, new_learner, pairs_of, payloads, read_
 from tests.support import state_bytes, thorough
 
 N_KILLS = thorough(5, 50)  # of each of the four indexes
-AIMED_AT = ("open", "add", "update", "remove", "refresh", "beside", "roll back", "close")
+AIMED_AT = ("open", "add", "update", "remove", "group", "refresh", "beside", "roll back", "close")
 
 
 class Expected:
@@ -63,6 +63,9 @@ class Expected:
                 del self.items[id]
         elif what in ("pair", "pairs"):
             self.learner.partial_fit_pairs(*pairs_of(call))
+        elif what == "group":
+            for part in call["parts"]:
+                self.follow(part)
         elif what == "pair by id":
             a, b = (self.items[id][0] for id in call["ids"])
             self.learner.learn_pair(a, b, call["similar"])

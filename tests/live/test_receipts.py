@@ -322,7 +322,7 @@ def test_an_upgrade_that_fails_leaves_the_first_format(tmp_path, monkeypatch):
         ("DELETE FROM receipts WHERE key = 0", "table receipts: expected 3 records with another sum, got 2"),
         ("DROP TABLE receipts", "the definitions of its tables differ"),
         ("PRAGMA user_version = 1", "the definitions of its tables differ"),
-        ("PRAGMA user_version = 3", "format 3"),
+        ("PRAGMA user_version = 4", "format 4"),
     ],
 )
 def test_damage_is_noticed(tmp_path, statement, problem):

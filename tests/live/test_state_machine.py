@@ -377,6 +377,7 @@ def _small(monkeypatch):
     monkeypatch.setattr(segments, "READ_ROWS", 64)
     monkeypatch.setattr(records, "CODES_CHUNK", 8)
     monkeypatch.setattr(storage, "LEAST_LOG", 2000)
+    monkeypatch.setattr(storage, "PART_BYTES", 40)
     monkeypatch.setattr(vectors, "BLOCK_ROWS", 64)
     monkeypatch.setattr(live_index, "BLOCK_ROWS", 16)
     monkeypatch.setattr(costs, "SCAN_ONE", 1e9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -397,3 +398,35 @@ def test_misuse_is_refused(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(InvalidInput, match="closed"):
         store.take(np.array([0]))
+
+
+# ------------------------------------------------------------------ codes that are written ahead
+
+
+def test_next_codes_count_when_they_are_moved(tmp_path: Path) -> None:
+    old, new = (np.arange(60).astype(np.uint8).reshape(30, 2) + shift for shift in (0, 100))
+    with Store.create(tmp_path / "s", {}) as store:
+        with store.transaction():
+            store.add(list(range(30)), np.zeros((30, 3), np.float32), [None] * 30)
+            store.put_codes(None, old)
+        for turn, (before, after) in enumerate(((old, new), (new, old))):
+            for first in range(0, 30, 7):
+                with store.transaction():
+                    store.put_next_codes(np.arange(first, min(30, first + 7)), after[first : first + 7])
+            with Store.open(tmp_path / "s", read_only=True) as reader:
+                assert np.array_equal(reader.load().codes, before)
+                with store.transaction():
+                    store.move_codes()
+                assert np.array_equal(reader.load().codes, after)
+                while True:
+                    with store.transaction():
+                        if not store.drop_next_codes(1):
+                            break
+                assert np.array_equal(reader.load().codes, after)
+            with sqlite3.connect(tmp_path / "s" / folders.DATABASE) as connection:
+                assert connection.execute("PRAGMA user_version").fetchone() == (3,)
+                assert connection.execute("SELECT count(*) FROM codes").fetchone() == (4,)
+                assert (connection.execute("SELECT min(key) FROM codes").fetchone()[0] > 0) == (turn == 0)
+        with store.transaction():
+            store.put_codes(None, new)
+    assert np.array_equal(Store.open(tmp_path / "s", read_only=True).load().codes, new)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, UnknownId
 from onlinehash.live import storage, vectors
+from onlinehash.live.check import check
 from onlinehash.live.refresher import Refresh, newest_version
 from onlinehash.live.sqlite import records, segments
 from onlinehash.live.table import ItemTable
@@ -27,6 +30,7 @@ def _small_blocks(monkeypatch):
     monkeypatch.setattr(segments, "READ_ROWS", 64)
     monkeypatch.setattr(records, "CODES_CHUNK", 16)
     monkeypatch.setattr(storage, "LEAST_LOG", 4000)
+    monkeypatch.setattr(storage, "PART_BYTES", 100)
     monkeypatch.setattr(vectors, "BLOCK_ROWS", 64)
 
 
@@ -215,6 +219,79 @@ def test_a_refresh_beside_changes_ends_with_the_law(durable, tmp_path):
             assert follows_the_law(index)
             index.remove(index.ids[10:110].tolist())  # and positions are counted anew when it is over
             assert follows_the_law(index)
+
+
+def test_changes_come_between_the_parts_of_a_refresh(tmp_path, monkeypatch):
+    """Codes are written ahead in parts; whoever looks at the disk meanwhile sees the old ones, whole."""
+    parts, n_parts = storage.Storage.parts_ahead, []
+    with LiveIndex(learner(), refresh.by_hand(), path=tmp_path / "items") as index:
+        writer = Writer(index)
+        writer.add(300)
+
+        def interleaved(self: storage.Storage, codes: np.ndarray) -> Any:
+            for number, write in enumerate(parts(self, codes)):
+                yield write
+                writer.add(2)
+                index.update([index.ids[number].item()], *writer.items(1))
+                index.remove([index.ids[-1].item()])
+                assert reader.reload()
+                assert follows_the_law(reader)
+                assert reader.serial == index.serial
+                n_parts.append(number)
+
+        monkeypatch.setattr(storage.Storage, "parts_ahead", interleaved)
+        with LiveIndex.open(tmp_path / "items", read_only=True) as reader:
+            for turn in range(3):
+                index.learn_pairs(rows(20, turn), rows(20, turn + 9), np.arange(20) % 2 == 0)
+                if turn == 0:
+                    index.refresh()
+                else:
+                    with index._lock:
+                        job = index.refresh(wait=False)
+                    assert job.wait()
+                assert follows_the_law(index)
+                assert reader.reload()
+                assert follows_the_law(reader)
+                assert np.array_equal(reader.ids, index.ids)
+        assert len(n_parts) > 15
+        serial, codes = index.serial, index.codes
+    assert check(tmp_path / "items").ok
+    with LiveIndex.open(tmp_path / "items") as again:
+        assert (again.serial, again.codes) == (serial, codes)
+        assert follows_the_law(again)
+
+
+def test_what_a_refresh_left_that_was_cancelled_is_taken_away(tmp_path, monkeypatch):
+    parts = storage.Storage.parts_ahead
+    with LiveIndex(learner(), refresh.by_hand(), path=tmp_path / "items") as index:
+        Writer(index).add(300)
+        index.refresh()
+        n_records = records_of_codes(tmp_path / "items")
+        index.learn_pairs(rows(20, 1), rows(20, 2), np.arange(20) % 2 == 0)
+        before = index.codes
+
+        def cancelled(self: storage.Storage, codes: np.ndarray) -> Any:
+            for number, write in enumerate(parts(self, codes)):
+                yield write
+                if number == 3:
+                    index._refresher.job.cancel()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(storage.Storage, "parts_ahead", cancelled)
+            with index._lock:
+                job = index.refresh(wait=False)
+            assert not job.wait()
+        assert index.codes == before
+        assert records_of_codes(tmp_path / "items") > n_records
+        assert check(tmp_path / "items").ok
+        index.refresh()
+        assert follows_the_law(index)
+        assert records_of_codes(tmp_path / "items") == n_records
+
+
+def records_of_codes(path) -> int:
+    with closing(sqlite3.connect(path / "items.db")) as connection:
+        return connection.execute("SELECT count(*) FROM codes").fetchone()[0]
 
 
 def held_up(monkeypatch) -> tuple[threading.Event, threading.Event]:

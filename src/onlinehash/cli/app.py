@@ -367,6 +367,23 @@ def backup(
 
 
 @app.command()
+def refresh(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="The folder of a live index, postgresql://..., or the URL of a service.", show_default=False
+        ),
+    ],
+    schema: Schema = None,
+    as_json: Json = False,
+) -> None:
+    """Re-encode all items of an index with the learner's current hash functions."""
+    from onlinehash.cli import refresh
+
+    refresh.refresh(target, schema, as_json)
+
+
+@app.command()
 def export(
     path: Annotated[
         str,

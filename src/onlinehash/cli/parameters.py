@@ -64,15 +64,20 @@ def open_index(
     sync: str = "full",
     device: str | None = None,
     embed: Embedding | None = None,
+    follow: bool = False,
 ) -> VectorIndex:
-    """The index that a command changes: in PostgreSQL, or in a folder, where a new one is made if there is none."""
+    """The index that a command changes: in PostgreSQL, or in a folder, where a new one is made if there is none.
+
+    With `follow`, codes in PostgreSQL are kept in memory, where they are searched.
+    """
     typed = [name for name, value in vars(choices).items() if value is not None]
     if is_postgres(target):
         if typed:
             raise InvalidInput(f"--{typed[0]} is not allowed here: the index in PostgreSQL already has its learner.")
         from onlinehash.stores.postgres.index import PostgresIndex
 
-        return PostgresIndex.open(target, policy, schema=schema or "onlinehash", background=True, embed=embed)
+        options: dict[str, Any] = {"schema": schema or "onlinehash", "background": True, "embed": embed}
+        return PostgresIndex.open(target, policy, follow=follow, **options)
     if schema is not None:
         raise InvalidInput("--schema needs an address postgresql://..., got a folder.")
     if "://" in target:

@@ -44,6 +44,7 @@ class Capability(StrEnum):
     """What an index may or may not be able to do; `index.supports(capability)` tells."""
 
     BACKUP = "backup"  #: `backup` writes a copy to a folder.
+    GROUP_COMMIT = "group_commit"  #: `group_commit`: several changes in one transaction.
     LEARNER = "learner"  #: `learner`, `policy` and what policies look at are objects of this process.
     POSITIONS = "positions"  #: `positions`, `reached`, `put_position`: how far sources were read.
     RECEIPTS = "receipts"  #: `once`, `receipt`: a change that is tried again is made once.
@@ -1132,6 +1133,33 @@ class VectorIndex(ABC):
         """
         raise self._unsupported(Capability.RECEIPTS)
 
+    def group_commit(self) -> AbstractContextManager[None]:
+        """Write the additions and lessons of this thread inside in one transaction, which costs little more than one.
+
+        They are checked and learned one after the other, as if each were committed by itself; one that is refused is
+        left out. Nobody else sees any of them before the block ends, and if it ends with an error, none is made. The
+        policy is asked once, afterwards. Updates, removals and refreshes are refused inside.
+
+        Returns
+        -------
+        context manager
+
+        Raises
+        ------
+        InvalidInput
+            For an index in memory, which has nothing to commit.
+
+        Examples
+        --------
+        >>> with LiveIndex(n_bits=16, path="group") as kept:
+        ...     with kept.group_commit():
+        ...         for row in X:
+        ...             _ = kept.add(None, [row])
+        ...     print(len(kept))
+        6
+        """
+        raise self._unsupported(Capability.GROUP_COMMIT)
+
     def receipt(self, key: str) -> Receipt | None:
         """Return what came of the change that was made `once` with this key.
 
@@ -1188,6 +1216,23 @@ class VectorIndex(ABC):
         False
         """
         raise self._unsupported(Capability.RELOAD)
+
+    # ------------------------------------------------------------------------------------------------ epochs
+
+    @property
+    def epoch(self) -> int:
+        """The number of the last change that this index shows. It grows with every change of what is kept."""
+        raise NotSupported(f"{type(self).__name__} has no epoch.")
+
+    @property
+    def head_epoch(self) -> int:
+        """The number of the last change that anybody made, as far as it is known here."""
+        return self.epoch
+
+    @property
+    def lag(self) -> float:
+        """Seconds since the oldest change that is known but not shown here; 0 if there is none."""
+        return 0.0
 
     # ------------------------------------------------------------------------------------------------ life
 

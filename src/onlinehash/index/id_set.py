@@ -100,3 +100,35 @@ class IdSet(ABC):
 
 def _shown(keys: Keys, i: int) -> str:
     return checks.shown(arrays.shown_at(keys, np.array([i])).tolist()[0])
+
+
+class PendingIds(IdSet):
+    """The ids of an index, and those of items that are about to be added to it."""
+
+    def __init__(self, known: IdSet) -> None:
+        self._known, self._pending = known, dict[Any, int]()
+        self._next = known._next
+
+    @property
+    def _are_texts(self) -> bool:
+        if self._known._undecided and self._pending:
+            return isinstance(next(iter(self._pending)), str)
+        return self._known._are_texts
+
+    @property
+    def _undecided(self) -> bool:
+        return self._known._undecided and not self._pending
+
+    def _positions(self, asked: Keys) -> np.ndarray:
+        found = self._known._positions(asked)
+        missing = np.flatnonzero(found < 0) if self._pending else found[:0]
+        for i, id in zip(missing.tolist(), arrays.shown_at(asked, missing).tolist(), strict=True):
+            found[i] = self._pending.get(id, -1)
+        return found
+
+    def extend(self, ids: np.ndarray) -> None:
+        """These ids, which `new` gave, will be added too."""
+        if len(ids) and ids.dtype != object:
+            after = int(ids.max()) + 1
+            self._next = after if self._undecided else max(after, self._next)
+        self._pending.update(zip(ids.tolist(), range(len(self._pending), len(self._pending) + len(ids)), strict=True))

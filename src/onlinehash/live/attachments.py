@@ -59,10 +59,8 @@ class Attachments:
     @contextmanager
     def announced(self, attachment: Attachment) -> Iterator[None]:
         """The one change that this thread makes inside is stored together with the attachment."""
-        thread, present = threading.get_ident(), self.of_this_thread()
-        if present is not None:
-            around, name = (known.call.partition("(")[0] for known in (present, attachment))
-            raise InvalidInput(f"{name} cannot be used inside {around}, which takes one change.")
+        thread = threading.get_ident()
+        self.check_none(attachment.call.partition("(")[0])
         self._announced[thread] = attachment
         try:
             yield
@@ -72,6 +70,13 @@ class Attachments:
     def of_this_thread(self) -> Attachment | None:
         """What the calling thread wants to have stored with its change."""
         return self._announced.get(threading.get_ident())
+
+    def check_none(self, call: str) -> None:
+        """Refuse a call around several changes inside one that takes a single change."""
+        attachment = self.of_this_thread()
+        if attachment is not None:
+            around = attachment.call.partition("(")[0]
+            raise InvalidInput(f"{call} cannot be used inside {around}, which takes one change.")
 
     def check_unused(self) -> None:
         """Refuse a second change."""

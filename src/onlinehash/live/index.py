@@ -6,7 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -39,6 +39,7 @@ from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import policies, receipts
 from onlinehash.live.attachments import Attachment, Attachments
+from onlinehash.live.group import LiveGroup
 from onlinehash.live.interrupts import uninterrupted
 from onlinehash.live.learner_index import LearnerIndex
 from onlinehash.live.payloads import Payloads
@@ -57,7 +58,8 @@ from onlinehash.live.queries import (
 )
 from onlinehash.live.receipts import MemoryReceipts, Once
 from onlinehash.live.recode import Rehash
-from onlinehash.live.refresher import History, Refresh, Refresher
+from onlinehash.live.refresher import History, Refresh, Refresher, keeps_codes, version_of
+from onlinehash.live.settings import check_settings
 from onlinehash.live.sqlite.changes import Difference
 from onlinehash.live.sqlite.receipts import Stored
 from onlinehash.live.sqlite.store import Loaded
@@ -75,8 +77,9 @@ class LiveIndex(LearnerIndex):
     """An index of vectors whose codes follow a learner.
 
     After every call, `codes` are what `encoder` makes of `vectors`, and queries are encoded with it. Learning changes
-    neither. A refresh replaces both in one step; the policy says when. Searches need no lock: they see the state
-    before a change or the one after it. `VectorIndex` documents the methods.
+    neither. A refresh replaces both in one step; the policy says when. A learner that keeps the codes of items needs no
+    refresh: its encoder is replaced at once, and only queries are encoded otherwise. Searches need no lock: they see
+    the state before a change or the one after it. `VectorIndex` documents the methods.
 
     Parameters
     ----------
@@ -138,10 +141,12 @@ class LiveIndex(LearnerIndex):
     #   _history      the encoders that are kept, and totals over all refreshes
     #   _refresher    when to refresh, and the job in the background
     #   _attachments  what threads want to have stored with their next change: receipts and positions
+    #   _group        what a thread does inside `group_commit`
 
     capabilities = frozenset(Capability)
 
     _storage: Storage | None
+    _group: LiveGroup | None
 
     # ------------------------------------------------------------------------------------------------ opening
 
@@ -176,6 +181,7 @@ class LiveIndex(LearnerIndex):
             self._storage = Storage.create(path, learner, self._settings(), sync)
             self._table.keep_vectors_in(self._storage.store)
             learner.owned_by(self)
+            self._count_epoch()
 
     @classmethod
     def open(
@@ -246,6 +252,7 @@ class LiveIndex(LearnerIndex):
         self._closed, self._teacher = False, 0
         self._broken, self._is_searchable = False, True  # after a change that could not be undone yet
         self._refresher, self._attachments = Refresher(self._lock), Attachments()
+        self._group, self._epoch = None, 0
         self._receipts, self._positions = MemoryReceipts(), dict[str, str]()  # where there is no store
 
     def _open(
@@ -267,6 +274,7 @@ class LiveIndex(LearnerIndex):
             if not read_only and self._settings() != self._storage.store.settings:  # another policy or kind was given
                 with self._storage.store.transaction():
                     self._storage.store.put_settings(self._settings())
+            self._count_epoch()
         except BaseException:
             self._storage.close()
             raise
@@ -276,6 +284,7 @@ class LiveIndex(LearnerIndex):
         assert self._storage is not None
         loaded = self._storage.store.read()
         contents = self._storage.contents(loaded)
+        check_settings(contents.settings, self._storage.store.path)
         policy = self._policy_for(contents.settings)
         if learner is not None:
             learner.set_state(contents.learner.get_state())
@@ -306,6 +315,8 @@ class LiveIndex(LearnerIndex):
             self._embedder, self._embedded_by = embeds
             self._refresher.forget_pairs()
             self._begin_history(settings, contents.versions)
+            self._let_queries_follow()
+        self._count_epoch()
 
     def _begin_history(self, settings: dict[str, Any], versions: list[Version]) -> None:
         """Restore what is known of refreshes; the counterpart of `_settings`."""
@@ -512,7 +523,7 @@ class LiveIndex(LearnerIndex):
 
         return Finder(
             encoder,
-            lambda rows, n: view.nearest(encoder.encode(rows), n, among)[1],
+            lambda rows, n: view.nearest(encoder.encode_queries(rows), n, among)[1],
             at_positions(table.compared),
             view.items.ids.at,
             at_positions(table.exact) if table.rounds else None,
@@ -527,10 +538,14 @@ class LiveIndex(LearnerIndex):
     # ------------------------------------------------------------------------------------------------ transactions
 
     @contextmanager
-    def _transaction(self) -> Iterator[LiveTransaction]:
+    def _transaction(self) -> Iterator[LiveTransaction | LiveGroup]:
         """One change at a time, whole or not at all; afterwards the policy is asked."""
         with self._lock:
             self._check_open(writing=True)
+            if self._group is not None:
+                with self._group.change(self._attachments.of_this_thread()) as part:
+                    yield part
+                return
             with uninterrupted(), self._teaching():
                 attachment, pairs = self._attachments.of_this_thread(), self._refresher.pairs
                 change = LiveTransaction(self._learner, pairs, attachment, self._table, self._storage)
@@ -545,7 +560,38 @@ class LiveIndex(LearnerIndex):
                     self._recover(is_searchable=isinstance(error, StorageError))
                     raise
                 change.finish()
+            self._count_epoch()
             self._refresher.items_changed(change.n_changed)
+            self._follow()
+
+    def supports(self, capability: Capability | str) -> bool:
+        needs_storage = capability == Capability.GROUP_COMMIT
+        return super().supports(capability) and not (needs_storage and self._storage is None)
+
+    @contextmanager
+    def group_commit(self) -> Iterator[None]:
+        if self._storage is None:
+            raise InvalidInput("an index in memory commits nothing, so there is nothing to gain by group_commit.")
+        with self._lock:
+            self._check_open(writing=True)
+            self._check_no_group("group_commit")
+            self._attachments.check_none("group_commit")
+            group = LiveGroup(self._learner, self._refresher.pairs, self._table, self._storage)
+            with self._teaching():
+                self._group = group
+                try:
+                    yield
+                    with uninterrupted():
+                        group.commit()
+                except BaseException as error:
+                    self._group = None
+                    if group.is_begun:
+                        self._recover(is_searchable=not group.is_written or isinstance(error, StorageError))
+                    raise
+                finally:
+                    self._group = None
+            self._count_epoch()
+            self._refresher.items_changed(group.n_added)
             self._follow()
 
     def _recover(self, is_searchable: bool = False) -> None:
@@ -564,9 +610,7 @@ class LiveIndex(LearnerIndex):
         receipts.checked(key, digest)
         self._check_open(writing=True)
         if self._stored_receipt(key) is not None:
-            raise InvalidInput(
-                f"the change with key {checks.shown(key)} was made already; receipt(key) has its outcome."
-            )
+            raise receipts.made_already(key)
         with self._attachments.announced(Once(self._receipts, key, digest)):
             yield
 
@@ -578,7 +622,10 @@ class LiveIndex(LearnerIndex):
         return Receipt(stored[0], receipts.outcome_of(stored[1], f"receipt {checks.shown(key)}"))
 
     def _stored_receipt(self, key: str) -> Stored | None:
-        return self._receipts.get(key) if self._storage is None else self._storage.store.receipt(key)
+        if self._storage is None:
+            return self._receipts.get(key)
+        group = self._group if self.is_learning else None
+        return (group and group.receipt(key)) or self._storage.store.receipt(key)
 
     @property
     def positions(self) -> dict[str, Json]:
@@ -597,6 +644,7 @@ class LiveIndex(LearnerIndex):
     # ------------------------------------------------------------------------------------------------ refreshing
 
     def cancel(self) -> None:
+        self._check_no_group("cancel")
         self._refresher.stop()
 
     def _before_reading(self) -> None:
@@ -613,8 +661,21 @@ class LiveIndex(LearnerIndex):
 
     def _follow(self) -> None:
         """Refresh if the policy says so."""
-        if not (self._history.paused or self._closed or self._is_read_only or self._broken):
-            self._refresher.attempt(self.policy, lambda: self._refresher.begin_if_due(self, self._begin))
+        is_held = self._group is not None  # the policy is asked when the group is on the disk
+        if not (self._history.paused or self._closed or self._is_read_only or self._broken or is_held):
+            self._refresher.attempt(self.policy, self._begin_if_due)
+
+    def _begin_if_due(self) -> None:
+        self._let_queries_follow()
+        self._refresher.begin_if_due(self, self._begin)
+
+    def _let_queries_follow(self) -> None:
+        """Encode queries by what was learned last, where that leaves the codes of all items as they are."""
+        learner, view = self._learner, self._table.view
+        if not learner.traits.keeps_codes or self._history.paused or view.encoder is None:
+            return
+        if view.encoder.version != version_of(learner) and keeps_codes(learner, view.encoder):
+            self._table.publish(view.with_encoder(learner.snapshot()), self._table.margins)
 
     def _begin(self, version: Version, wait: bool, *, pause: bool = False, by_policy: bool = False) -> Refresh | None:
         """Replace codes and encoder by those of this version, here or in the background."""
@@ -634,18 +695,43 @@ class LiveIndex(LearnerIndex):
         try:
             if not rehash.compute(stop):
                 return False
+            storage, codes = self._storage, rehash.codes
+            is_ahead = storage is not None and storage.is_large(len(codes))
+            if storage is not None and is_ahead:
+                for write in storage.parts_ahead(codes.rows()):
+                    if not self._write_part(table, write, stop):
+                        return False
             with self._lock:
                 if stop() or table is not self._table:  # which was read back from the disk meanwhile
                     return False
                 with uninterrupted():
-                    self._publish(rehash, version, pause, attachment)
+                    self._publish(rehash, version, pause, attachment, is_ahead)
+            if storage is not None and is_ahead:
+                with suppress(StorageError):  # what is left the next refresh takes away
+                    for write in storage.parts_behind():
+                        if not self._write_part(table, write, stop):
+                            break
             return True
         finally:
             with self._lock:
                 table.end()
 
-    def _publish(self, rehash: Rehash, version: Version, pause: bool, attachment: Attachment | None) -> None:
-        """Write the new codes and their encoder in one transaction, then publish them by one assignment."""
+    def _write_part(self, table: ItemTable, write: Callable[[], None], stop: Callable[[], bool]) -> bool:
+        """Write codes that do not count, so that others have to wait for this much only; whether to go on."""
+        with self._lock:
+            if stop() or table is not self._table or self._storage is None or self._closed:
+                return False
+            with uninterrupted(), self._storage.store.transaction():
+                write()
+        return True
+
+    def _publish(
+        self, rehash: Rehash, version: Version, pause: bool, attachment: Attachment | None, is_ahead: bool
+    ) -> None:
+        """Write the new codes and their encoder in one transaction, then publish them by one assignment.
+
+        Codes that were written ahead are only moved to where they count, with those of what came meanwhile.
+        """
         view, margins = rehash.finish(self._table.view)
         before, storage = self._history, self._storage
         self._history = before.after(version, pause, None if self.encoder is None else rehash.work)
@@ -654,7 +740,12 @@ class LiveIndex(LearnerIndex):
         try:
             with nullcontext() if storage is None else storage.store.transaction():
                 if storage is not None:
-                    storage.refreshed(version, view.items.all_codes(), self._settings(), forgotten)
+                    if is_ahead:
+                        storage.store.put_next_codes(rehash.late, view.items.at(rehash.late).rows())
+                        storage.store.move_codes()
+                    else:
+                        storage.store.put_codes(None, view.items.all_codes().rows())
+                    storage.refreshed(version, self._settings(), forgotten)
                 if attachment is not None:
                     attachment.record(None, None if storage is None else storage.store)
         except BaseException as error:
@@ -663,6 +754,7 @@ class LiveIndex(LearnerIndex):
                 self._recover()
             raise
         self._table.publish(view, margins)
+        self._count_epoch()
         if attachment is not None:
             attachment.settle(in_memory=storage is None)
 
@@ -692,6 +784,7 @@ class LiveIndex(LearnerIndex):
         with self._lock:
             if self._storage is None:
                 raise InvalidInput("an index in memory cannot be reloaded.")
+            self._check_no_group("reload")
             if self._broken:
                 self._recover()
                 return True
@@ -742,6 +835,8 @@ class LiveIndex(LearnerIndex):
             self._learner, self.policy = learner, policy
             self._embedder, self._embedded_by = self._embedder_for(settings, VectorKind.of(learner).n_features)
             self._begin_history(settings, versions)
+            self._let_queries_follow()
+        self._count_epoch()
 
     # ------------------------------------------------------------------------------------------------ life
 
@@ -759,12 +854,21 @@ class LiveIndex(LearnerIndex):
         store.backup(path)
 
     def close(self) -> None:
+        self._check_no_group("close")
         with self._refresher.alone():
             if self._storage is not None and not self._closed:
                 with self._teaching():
                     self._learner.owned_by(None)
                 self._storage.close()
             self._closed = True
+
+    def _count_epoch(self) -> None:
+        """A change has just been published: it can be seen from this epoch on."""
+        self._epoch = self._epoch + 1 if self._storage is None else self._storage.store.commit
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
 
     @property
     def path(self) -> Path | None:

@@ -17,6 +17,7 @@ from onlinehash.index.api import Behind, Texts, VectorIndex, Vectors, Version, W
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.update import Updates
+from onlinehash.live.group import Group, not_in_a_group
 from onlinehash.live.queries import VectorKind, listed, rerank
 from onlinehash.live.refresher import Refresh, Refresher, older_version, pairs_behind
 from onlinehash.live.texts import embedded, several, with_texts
@@ -37,6 +38,7 @@ class LearnerIndex(VectorIndex):
     _refresher: Refresher
     _teacher: int  #: The thread that may teach the learner, or 0.
     _embedder: Embedding | None
+    _group: Group | None  #: What the thread that has the lock does inside `group_commit`.
 
     @abstractmethod
     def _check_open(self, writing: bool = False) -> None:
@@ -161,12 +163,19 @@ class LearnerIndex(VectorIndex):
 
     # ------------------------------------------------------------------------------------------------ refreshing
 
+    def _check_no_group(self, call: str) -> None:
+        """Refuse what this thread cannot do inside `group_commit`: a refresh that it waited for would wait for it."""
+        if self._group is not None and self.is_learning:
+            raise not_in_a_group(call)
+
     def refresh(self, wait: bool = True) -> Refresh | None:
+        self._check_no_group("refresh")
         with self._refresher.alone():
             self._check_open(writing=True)
             return self._begin(self._refresher.newest_version(self), wait)
 
     def roll_back(self, serial: int | None = None) -> None:
+        self._check_no_group("roll_back")
         with self._refresher.alone():
             self._check_open(writing=True)
             self._begin(older_version(self, serial), wait=True, pause=True)

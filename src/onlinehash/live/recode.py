@@ -37,6 +37,12 @@ class Rehash:
         self._old, self._encoder, self._vectors, self._margins = view, encoder, vectors, margins
         self._centre, self._n = centre, view.items.n_positions
         self._changed: list[np.ndarray] = []
+        self.late = np.empty(0, np.int64)  #: Positions that came or changed between `compute` and `finish`.
+
+    @property
+    def codes(self) -> Codes:
+        """The codes of the positions that there were at the start, once they are computed."""
+        return self._view.items.all_codes()
 
     def note(self, positions: np.ndarray) -> None:
         """Items at these positions were changed after the start."""
@@ -93,6 +99,7 @@ class Rehash:
                 self._margins.put(late[:n_changed], marks[:, :n_changed])
                 self._margins.append(marks[:, n_changed:])
             self._view.follow(newest, late, codes)
+            self.late = late
         return self._view, self._margins
 
 

@@ -9,28 +9,31 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.codes import Codes
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
 from onlinehash.features.maps import same_parameters
 from onlinehash.index.api import Version
-from onlinehash.io import files
+from onlinehash.io import files, format
 from onlinehash.io.atomic import sync_folder
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live.sqlite import Store
-from onlinehash.live.sqlite.records import Encoders, LearnerAndLog
+from onlinehash.live.sqlite.records import CODES_CHUNK, Encoders, LearnerAndLog
 from onlinehash.live.sqlite.store import Loaded
 
 #: The log may always have so many bytes before the learner is written whole.
 LEAST_LOG = 1 << 18
+
+#: Bytes of codes that a refresh writes in one transaction: as much as the disk takes in a moment.
+PART_BYTES = 1 << 19
 
 T = TypeVar("T")
 
@@ -60,6 +63,7 @@ class Storage:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._checkpoint_bytes = 0  # none yet, or one of a learner that may draw another seed when it is taught again
+        self._leaves_some = True  # there may be codes of a refresh that was given up
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], learner: Learner, settings: dict[str, Any], sync: str) -> Storage:
@@ -140,7 +144,11 @@ class Storage:
         name = f"encoder in {self.store.path}"
         with self._naming_a_way_out():
             return [
-                Version(serial, facts["n_pairs"], expect(files.from_bytes(blob, name), Encoder, name))
+                Version(
+                    serial,
+                    format.whole(facts.get("n_pairs"), f"n_pairs of the {name}"),
+                    expect(files.from_bytes(blob, name), Encoder, name),
+                )
                 for serial, facts, blob in encoders
             ]
 
@@ -212,25 +220,53 @@ class Storage:
 
     # ------------------------------------------------------------------------------------------------ writing
 
-    def learned(self, learner: Learner, event: dict[str, Any]) -> None:
-        """Inside a transaction: what the learner was taught just now."""
-        if wants_checkpoint(event, self.store.log_bytes, self._checkpoint_bytes):
+    def learned(self, learner: Learner, *events: dict[str, Any]) -> None:
+        """Inside a transaction: all that the learner was taught since the last one."""
+        if not events:
+            return
+        if wants_checkpoint(events, self.store.log_bytes, self._checkpoint_bytes):
             blob = read_back(learner)
             self.store.put_learner(blob)
             self._note_checkpoint(learner, blob)
         else:
             learner.check_finite()
-            self.store.log(event)
+            for event in events:
+                self.store.log(event)
 
     def _note_checkpoint(self, learner: Learner, blob: bytes) -> None:
         self._checkpoint_bytes = len(blob) if hasattr(learner, "n_features_in_") else 0
 
-    def refreshed(self, version: Version, codes: Codes, settings: dict[str, Any], forget: list[int]) -> None:
-        """Inside a transaction: all codes, the encoder they are of, and which older encoders are kept no longer."""
+    def is_large(self, n: int) -> bool:
+        """Whether the codes of so many items take so long to write that others should not wait for it."""
+        return n * self.store.code_bytes > PART_BYTES
+
+    def parts_ahead(self, codes: np.ndarray) -> Iterator[Callable[[], None]]:
+        """What writes the codes of a refresh before it ends: functions, each to be called in a transaction of its own.
+
+        First goes what an earlier refresh has left.
+        """
+        while self._leaves_some:
+            yield self._drop_part
+        rows = max(1, PART_BYTES // codes.shape[1])
+        for start in range(0, len(codes), rows):
+            part = codes[start : start + rows]
+            yield partial(self.store.put_next_codes, np.arange(start, start + len(part)), part)
+
+    def parts_behind(self) -> Iterator[Callable[[], None]]:
+        """The same for the codes that count no longer, after a refresh."""
+        self._leaves_some = True
+        while self._leaves_some:
+            yield self._drop_part
+
+    def _drop_part(self) -> None:
+        record = CODES_CHUNK * max(1, self.store.code_bytes)
+        self._leaves_some = self.store.drop_next_codes(max(1, PART_BYTES // record))
+
+    def refreshed(self, version: Version, settings: dict[str, Any], forget: list[int]) -> None:
+        """Inside a transaction: the encoder that codes are of now, and which older encoders are kept no longer."""
         self._put(version)
         for serial in forget:
             self.store.drop_encoder(serial)
-        self.store.put_codes(None, codes.rows())
         self.store.put_settings(settings)
 
     def _put(self, version: Version) -> None:
@@ -248,9 +284,9 @@ def read_back(thing: Learner | Encoder) -> bytes:
     return blob
 
 
-def wants_checkpoint(event: dict[str, Any], log_bytes: int, checkpoint_bytes: int) -> bool:
+def wants_checkpoint(events: Iterable[dict[str, Any]], log_bytes: int, checkpoint_bytes: int) -> bool:
     """Whether to write the whole learner instead of logging what it was taught just now."""
-    n_bytes = sum(value.nbytes for value in event.values() if isinstance(value, np.ndarray))
+    n_bytes = sum(value.nbytes for event in events for value in event.values() if isinstance(value, np.ndarray))
     return not checkpoint_bytes or log_bytes + n_bytes > max(LEAST_LOG, checkpoint_bytes)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from onlinehash.errors import StorageError
 from onlinehash.index.api import Capability, Id, Payloads, Receipt, VectorIndex
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
-from onlinehash.live.receipts import MemoryReceipts, bytes_of, outcome_of
+from onlinehash.live.receipts import MadeAlready, MemoryReceipts, bytes_of, outcome_of
 from onlinehash.serve import logs
 from onlinehash.serve.errors import KeyReused
 from onlinehash.serve.events import Activity
@@ -66,14 +66,14 @@ class Receipts:
         stored = self._here.get(key)
         return None if stored is None else Receipt(stored[0], outcome_of(stored[1], f"receipt {key!r}"))
 
-    def made_once(self, request: Retry, make: Callable[[], Done[T]]) -> Done[T]:
-        """Make a change whose key has no receipt yet."""
-        if self._are_kept:
-            with self._index.once(request.key, request.digest):
-                return make()
-        done = make()
-        self._here.put(request.key, request.digest, bytes_of(done.outcome))
-        return done
+    def once(self, request: Retry) -> AbstractContextManager[None]:
+        """Around a change whose key has no receipt yet."""
+        return self._index.once(request.key, request.digest) if self._are_kept else nullcontext()
+
+    def committed(self, request: Retry | None, outcome: Any) -> None:
+        """A change has been made for good."""
+        if request is not None and not self._are_kept:
+            self._here.put(request.key, request.digest, bytes_of(outcome))
 
 
 class DiskHealth:
@@ -88,9 +88,17 @@ class DiskHealth:
         try:
             yield
         except StorageError as error:
-            self._failed_at = time.monotonic()
-            logs.service.error("a change could not be stored", extra={"fields": {"reason": str(error)}})
+            self.has_failed(error)
             raise
+        self.has_worked()
+
+    def has_failed(self, error: StorageError) -> None:
+        """Changes could not be stored."""
+        self._failed_at = time.monotonic()
+        logs.service.error("a change could not be stored", extra={"fields": {"reason": str(error)}})
+
+    def has_worked(self) -> None:
+        """Changes were stored."""
         self._failed_at = None
 
     @property
@@ -99,11 +107,26 @@ class DiskHealth:
         return self._failed_at is not None and time.monotonic() - self._failed_at < FAILURE_REMEMBERED
 
 
+class Change(NamedTuple, Generic[T]):
+    """A change that a client asked for.
+
+    work : function of the index
+        Makes it.
+    tell : function of the outcome
+        Tells others of it, once it is committed.
+    """
+
+    work: Callable[[VectorIndex], T]
+    tell: Callable[[T], None]
+    request: Retry | None
+
+
 class Changes:
     """Changes by clients, made by the writer."""
 
     def __init__(self, index: VectorIndex, writer: Writer) -> None:
         self._index, self._writer, self._receipts = index, writer, Receipts(index)
+        self._has_groups = index.supports(Capability.GROUP_COMMIT)
         self.activity, self.disk = Activity(), DiskHealth()
         #: Who is told of every change.
         self.observers: list[Observer] = []
@@ -112,29 +135,101 @@ class Changes:
         self, work: Callable[[VectorIndex], T], request: Retry | None = None, n_bytes: int = 0
     ) -> Future[Done[T]]:
         """Queue a change for the writer; it is made once per key."""
+        return self._submit(Change(work, lambda outcome: None, request), n_bytes)
 
-        def done(outcome: T, replayed: bool = False) -> Done[T]:
-            learner = self._index.learner
-            return Done(outcome, replayed, pairs_waiting(learner), ranking_pairs(learner))
+    def _submit(self, change: Change[T], n_bytes: int) -> Future[Done[T]]:
+        return self._writer.submit(lambda: self._make(change), n_bytes)
 
-        def make() -> Done[T]:
-            with self.disk.watched():
-                return done(work(self._index))
+    def _submit_to_group(self, change: Change[T], n_bytes: int) -> Future[Done[T]]:
+        """Queue an addition or a lesson, which may be committed together with others."""
+        return self._writer.submit_to(self._make_all, change, n_bytes)
 
-        def run() -> Done[T]:
-            if request is None:
-                return make()
-            receipt = self._receipts.receipt(request.key)
-            if receipt is None:
-                return self._receipts.made_once(request, make)
-            if receipt.digest != request.digest:
-                raise KeyReused(
-                    f"Idempotency-Key {request.key!r} was already used for a different request; use a new key "
-                    "for each request, and reuse it only for retries."
-                )
-            return done(receipt.outcome, True)
+    # ------------------------------------------------------------------------------------------------ making them
 
-        return self._writer.submit(run, n_bytes)
+    def _make(self, change: Change[T]) -> Done[T]:
+        """Make one change in a transaction of its own."""
+        with self.disk.watched():
+            done = self._attempt(change)
+        self._finish(change, done)
+        return done
+
+    def _make_all(self, changes: Sequence[Change[Any]]) -> list[Done[Any] | BaseException]:
+        """Make changes in their order, in as few transactions as possible.
+
+        What is refused or fails in a group is made alone, after what was before it: so it gets its own error, or is
+        made after all if it needed something of the group.
+        """
+        results: list[Done[Any] | BaseException] = []
+        while len(results) < len(changes):
+            left = changes[len(results) :]
+            made = self._make_group(left)
+            results += made
+            if len(made) < len(left):
+                try:
+                    results.append(self._make(left[len(made)]))
+                except BaseException as error:
+                    results.append(error)
+        return results
+
+    def _make_group(self, changes: Sequence[Change[Any]]) -> Sequence[Done[Any] | BaseException]:
+        """Make the first changes in one transaction, up to one that must be made alone."""
+        if len(changes) == 1 or not self._has_groups or self._index.encoder is None:  # the first item brings codes
+            return []
+        made: list[Done[Any]] = []
+        keys: set[str] = set()
+        try:
+            with self._index.group_commit():
+                for change in changes:
+                    if change.request is not None and change.request.key in keys:
+                        break  # it finds the receipt of the other one later
+                    try:
+                        made.append(self._attempt(change))
+                    except Exception:
+                        break
+                    keys |= set() if change.request is None else {change.request.key}
+        except StorageError as error:
+            self.disk.has_failed(error)
+            return [error] * max(1, len(made))
+        except Exception:
+            return []  # none of them was made
+        for change, done in zip(changes, made, strict=False):
+            self._finish(change, done)
+        if made:
+            self.disk.has_worked()
+        return made
+
+    def _attempt(self, change: Change[T]) -> Done[T]:
+        """Make a change, unless it was made already; inside a group it is not committed yet."""
+        request = change.request
+        if request is None:
+            return self._done(change.work(self._index))
+        receipt = self._receipts.receipt(request.key)
+        if receipt is None:
+            try:
+                with self._receipts.once(request):
+                    return self._done(change.work(self._index))
+            except MadeAlready:  # by another process, since the look above
+                receipt = self._receipts.receipt(request.key)
+                if receipt is None:
+                    raise
+        if receipt.digest != request.digest:
+            raise KeyReused(
+                f"Idempotency-Key {request.key!r} was already used for a different request; use a new key "
+                "for each request, and reuse it only for retries."
+            )
+        return self._done(receipt.outcome, True)
+
+    def _done(self, outcome: T, replayed: bool = False) -> Done[T]:
+        learner = self._index.learner
+        return Done(outcome, replayed, pairs_waiting(learner), ranking_pairs(learner))
+
+    def _finish(self, change: Change[T], done: Done[T]) -> None:
+        """A change is committed."""
+        if not done.replayed:
+            self._receipts.committed(change.request, done.outcome)
+            change.tell(done.outcome)
+
+    # ------------------------------------------------------------------------------------------------ changes
 
     def add(
         self,
@@ -146,14 +241,12 @@ class Changes:
     ) -> Future[Done[NDArray[Any]]]:
         """Add items; the outcome is their ids."""
 
-        def work(index: VectorIndex) -> NDArray[Any]:
-            names = index.add(ids, X, payloads)
+        def tell(names: NDArray[Any]) -> None:
             self.activity.items_changed()
             for observer in self.observers:
                 observer.added(names, X)
-            return names
 
-        return self.submit(work, request, n_bytes)
+        return self._submit_to_group(Change(lambda index: index.add(ids, X, payloads), tell, request), n_bytes)
 
     def update(
         self,
@@ -165,24 +258,22 @@ class Changes:
     ) -> Future[Done[None]]:
         """Replace vectors or payloads."""
 
-        def work(index: VectorIndex) -> None:
-            index.update(ids, X, payloads)
+        def tell(outcome: None) -> None:
             self.activity.items_changed()
             for observer in self.observers:
                 observer.updated(ids, X)
 
-        return self.submit(work, request, n_bytes)
+        return self._submit(Change(lambda index: index.update(ids, X, payloads), tell, request), n_bytes)
 
     def remove(self, ids: ArrayLike, request: Retry | None = None, n_bytes: int = 0) -> Future[Done[None]]:
         """Remove items."""
 
-        def work(index: VectorIndex) -> None:
-            index.remove(ids)
+        def tell(outcome: None) -> None:
             self.activity.items_changed()
             for observer in self.observers:
                 observer.removed(ids)
 
-        return self.submit(work, request, n_bytes)
+        return self._submit(Change(lambda index: index.remove(ids), tell, request), n_bytes)
 
     def learn(
         self,
@@ -230,15 +321,18 @@ class Changes:
         request: Retry | None,
         n_bytes: int,
     ) -> Future[Done[Updates]]:
+        learned: list[tuple[ArrayLike, ArrayLike]] = []  # by each attempt, of which the last one counts
+
         def work(index: VectorIndex) -> Updates:
-            A, B = sides(index)
-            updates = index.learn_pairs(A, B, similar, weight)
+            learned.append(sides(index))
+            return index.learn_pairs(*learned[-1], similar, weight)
+
+        def tell(updates: Updates) -> None:
             self.activity.learned(updates)
             for observer in self.observers:
-                observer.learned(A, B, similar, weight)
-            return updates
+                observer.learned(*learned[-1], similar, weight)
 
-        return self.submit(work, request, n_bytes)
+        return self._submit_to_group(Change(work, tell, request), n_bytes)
 
 
 def pairs_at_a_time(learner: Learner) -> int:

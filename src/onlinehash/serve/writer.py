@@ -1,4 +1,8 @@
-"""One thread that makes all changes, in the order of acceptance, and refuses new ones when too many are waiting."""
+"""One thread that makes all changes, in the order of acceptance, and refuses new ones when too many are waiting.
+
+No change waits for others to arrive. Whatever has arrived while the changes before it were made may be made together,
+which is cheaper where a transaction costs more than what is in it.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +10,29 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeVar
 
 from onlinehash.serve.errors import Busy, Unavailable
 from onlinehash.serve.settings import Limits
 
+#: Changes that are made together at most, and the bytes after which no other one joins them: nobody's answer may take
+#: long because of others.
+MOST_TOGETHER, MOST_BYTES = 256, 1 << 20
+
 T = TypeVar("T")
+W = TypeVar("W")
+
+#: Makes several changes; gives the result or the error of each.
+Together = Callable[[Sequence[W]], Sequence[T | BaseException]]
 
 
 class _Waiting(NamedTuple):
-    work: Callable[[], Any]
+    work: Any
     future: Future[Any]
     n_bytes: int
+    together: Together[Any, Any]
 
 
 class Writer:
@@ -46,6 +59,10 @@ class Writer:
 
     def submit(self, work: Callable[[], T], n_bytes: int = 0) -> Future[T]:
         """Queue a change; `n_bytes` is the memory it holds while it waits."""
+        return self.submit_to(_alone, work, n_bytes)
+
+    def submit_to(self, together: Together[W, T], work: W, n_bytes: int = 0) -> Future[T]:
+        """Queue a change for a function that makes several: it gets those that wait for it one behind the other."""
         with self._changed:
             if self.closing:
                 raise Unavailable("the service is shutting down; retry later.")
@@ -57,7 +74,7 @@ class Writer:
                     f"retry after {seconds} s.",
                     retry_after=seconds,
                 )
-            waiting = _Waiting(work, Future(), n_bytes)
+            waiting = _Waiting(work, Future(), n_bytes, together)
             waiting.future.set_running_or_notify_cancel()  # from now on nobody can cancel it
             self._queue.append(waiting)
             self._n_bytes += n_bytes
@@ -82,17 +99,38 @@ class Writer:
                     self._changed.wait()
                 if not self._queue:
                     return
-                waiting = self._queue[0]
+                group = self._next()
             start = time.perf_counter()
-            try:
-                if time.monotonic() > self._until:
-                    raise Unavailable("the service is shutting down, and the change was not made; retry later.")
-                result = waiting.work()
-            except BaseException as error:
-                waiting.future.set_exception(error)
-            else:
-                waiting.future.set_result(result)
+            for waiting, result in zip(group, self._make(group), strict=True):
+                if isinstance(result, BaseException):
+                    waiting.future.set_exception(result)
+                else:
+                    waiting.future.set_result(result)
             with self._changed:
-                self._queue.popleft()  # only now: a running change counts too
-                self._n_bytes -= waiting.n_bytes
-                self._seconds += 0.05 * (time.perf_counter() - start - self._seconds)
+                for waiting in group:
+                    self._queue.popleft()  # only now: a running change counts too
+                    self._n_bytes -= waiting.n_bytes
+                self._seconds += 0.05 * ((time.perf_counter() - start) / len(group) - self._seconds)
+
+    def _next(self) -> list[_Waiting]:
+        """The first change, and those right behind it that are to be made with it."""
+        group, n_bytes = list[_Waiting](), 0
+        for waiting in self._queue:
+            n_bytes += waiting.n_bytes
+            joins = waiting.together == self._queue[0].together != _alone
+            if group and not (joins and len(group) < MOST_TOGETHER and n_bytes <= MOST_BYTES):
+                break
+            group.append(waiting)
+        return group
+
+    def _make(self, group: list[_Waiting]) -> Sequence[Any]:
+        try:
+            if time.monotonic() > self._until:
+                raise Unavailable("the service is shutting down, and the change was not made; retry later.")
+            return group[0].together([waiting.work for waiting in group])
+        except BaseException as error:
+            return [error] * len(group)
+
+
+def _alone(works: Sequence[Callable[[], T]]) -> Sequence[T]:
+    return [work() for work in works]

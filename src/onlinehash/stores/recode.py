@@ -17,9 +17,9 @@ from onlinehash.learners.encoder import Encoder
 from onlinehash.live.attachments import Attachment
 from onlinehash.live.refresher import VERSIONS_KEPT
 from onlinehash.live.storage import read_back
-from onlinehash.stores.backend import Rows
+from onlinehash.stores.backend import Coded
 from onlinehash.stores.manifest import Kept, Pending
-from onlinehash.stores.reader import Reader, matrix_of
+from onlinehash.stores.reader import Reader
 from onlinehash.stores.transaction import Draft
 
 
@@ -82,32 +82,33 @@ class Batch:
         """The next items, and when there are no more, or many of them, those that were changed meanwhile."""
         epoch, is_last = self._draft.before.epoch, False
         if len(pending.redo) < self._n:
-            rows = self._backend.rows(epoch, after=pending.done, limit=self._n, vectors=True, codes=True)
-            pending = self._recode(pending, rows)
-            is_last = len(rows.places) < self._n
+            first, stop = pending.done + 1, pending.done + 1 + self._n
+            pending = replace(self._recode(pending, self._backend.coded(epoch, first, stop)), done=stop - 1)
+            is_last = stop >= self._draft.state.next_place
         if pending.redo and (is_last or len(pending.redo) >= self._n):
             some, redo = pending.redo[: self._n], pending.redo[self._n :]
             rows = self._backend.rows(epoch, np.array(some, np.int64), vectors=True, codes=True)
-            again = self._recode(pending, rows)
+            again = self._recode(pending, Coded(rows.places, b"".join(rows.vectors), rows.codes))
             pending = replace(pending, redo=redo, replaced=again.replaced)  # its bits were counted the first time
         return pending, is_last and not pending.redo
 
-    def _recode(self, pending: Pending, rows: Rows) -> Pending:
+    def _recode(self, pending: Pending, page: Coded) -> Pending:
         """New codes for some items, born in the next era; what did not change stays as it is."""
-        if len(rows.places) == 0:
+        if len(page.places) == 0:
             return pending
         draft, layout = self._draft, self._backend.layout
-        codes = Codes.from_rows(rows.codes, layout.n_bits, layout.n_models)
-        found = self._new.recode(codes, matrix_of(rows.vectors, draft.state), self._columns).rows()
-        differ = np.flatnonzero((found != rows.codes).any(axis=1) | (self._old is None))
-        places, era = rows.places[differ], draft.before.next_era
+        codes = Codes.from_rows(page.codes, layout.n_bits, layout.n_models)
+        X = np.frombuffer(page.vectors, draft.state.dtype).reshape(len(codes), draft.state.n_features)
+        found = self._new.recode(codes, X, self._columns).rows()
+        differ = np.flatnonzero((found != page.codes).any(axis=1) | (self._old is None))
+        places, era = page.places[differ], draft.before.next_era
         if len(places):
+            ids = self._backend.rows(draft.before.epoch, places).ids
             draft.change.end_codes(era, places)
-            draft.change.add_codes(era, places, [rows.ids[i] for i in differ.tolist()], found[differ])
+            draft.change.add_codes(era, places, ids, found[differ])
         return replace(
             pending,
-            done=max(pending.done, int(rows.places[-1])),
-            flipped=pending.flipped + int(np.bitwise_count(found ^ rows.codes).sum()),
+            flipped=pending.flipped + int(np.bitwise_count(found ^ page.codes).sum()),
             replaced=pending.replaced + len(places),
         )
 

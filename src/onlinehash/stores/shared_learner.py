@@ -92,19 +92,20 @@ class SharedLearner:
         self._lessons = state.log.next
         self._count_changes(state)
 
-    def log(self, draft: Draft, event: dict[str, Any]) -> None:
-        """Write the lesson that was just learned, or the learner after it, by the rule of `live.storage`."""
+    def log(self, draft: Draft, *events: dict[str, Any]) -> None:
+        """Write the lessons that were just learned, or the learner after them, by the rule of `live.storage`."""
         learner, log, litter = self.learner, draft.state.log, draft.state.litter
         is_fitted = hasattr(learner, "n_features_in_")
-        if wants_checkpoint(event, log.n_bytes, log.checkpoint_bytes):
+        if wants_checkpoint(events, log.n_bytes, log.checkpoint_bytes):
             blob, litter = read_back(learner), (*litter, log.checkpoint, *log.lessons())
             log = Log(log.next + 1, log.next + 1, 0, len(blob) if is_fitted else 0)
             draft.put_blob(log.checkpoint, blob)
         else:
             learner.check_finite()
-            data = format.to_bytes("event", event)
-            draft.put_blob(f"event/{log.next}", data)
-            log = log._replace(next=log.next + 1, n_bytes=log.n_bytes + len(data))
+            for event in events:
+                data = format.to_bytes("event", event)
+                draft.put_blob(f"event/{log.next}", data)
+                log = log._replace(next=log.next + 1, n_bytes=log.n_bytes + len(data))
         draft.state = replace(draft.state, log=log, litter=litter)
         if is_fitted:
             draft.state = replace(draft.state, n_features=learner.n_features_in_, dtype=learner.dtype_.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -13,7 +13,9 @@ import numpy as np
 from onlinehash.codes import Codes
 from onlinehash.learners.base import Learner
 from onlinehash.live.attachments import Attachment
+from onlinehash.live.group import Group, Items
 from onlinehash.live.queries import VectorKind
+from onlinehash.live.receipts import made_already
 from onlinehash.live.reservoir import Reservoir
 from onlinehash.live.transaction import Event, Texts, Transaction
 from onlinehash.stores.backend import Backend, Change, Head
@@ -105,6 +107,11 @@ class Draft:
         known = json.loads(self.state.positions)
         self.state = replace(self.state, positions=json.dumps(known | {source: position}))
 
+    def put_receipt(self, key: str, digest: str, value: bytes) -> None:
+        """What came of this change, under the key of who asked for it."""
+        if not self.change.put_receipt(key, digest, value):
+            raise made_already(key)
+
     def put_blob(self, name: str, value: bytes) -> None:
         """Keep bytes under a name."""
         self.change.put_blob(name, value)
@@ -113,7 +120,9 @@ class Draft:
     def put(self, epoch: int | None = None) -> None:
         """Commit, as of the next epoch if no other is given."""
         old = self.before.state.litter
-        self.change.drop_blobs([name for name in old if name not in self._blobs])
+        dropped = [name for name in old if name not in self._blobs]
+        if dropped:
+            self.change.drop_blobs(dropped)
         litter = tuple(name for name in self.state.litter if name not in {*old, *self._blobs})
         self.state = replace(self.state, litter=litter)
         self.after = Moment(self.born if epoch is None else epoch, self.state)
@@ -124,7 +133,7 @@ class Draft:
 class StoreTransaction(Transaction[Codes | None]):
     """A change of an index in a database; codes are None while there is no encoder.
 
-    log : function of the draft and an event
+    log : function of the draft and events
         Writes what the learner was taught.
     """
 
@@ -135,7 +144,7 @@ class StoreTransaction(Transaction[Codes | None]):
         attachment: Attachment | None,
         reader: Reader,
         draft: Draft,
-        log: Callable[[Draft, Event], None],
+        log: Callable[..., None],
     ) -> None:
         super().__init__(learner, pairs, attachment)
         self._reader, self._draft, self._log = reader, draft, log
@@ -180,4 +189,25 @@ class StoreTransaction(Transaction[Codes | None]):
             self._log(draft, event)
         if self.attachment is not None:
             self.attachment.record(outcome, draft)
+        draft.put()
+
+
+class StoreGroup(Group):
+    """A group of changes of an index in a database; `log` writes what the learner was taught."""
+
+    def __init__(
+        self, learner: Learner, pairs: Reservoir, reader: Reader, draft: Draft, log: Callable[..., None]
+    ) -> None:
+        super().__init__(learner, pairs, draft.ids)
+        self._reader, self._draft, self._log = reader, draft, log
+
+    def _write(self, items: Items | None, events: Sequence[Event], attached: Sequence[Attachment]) -> None:
+        draft = self._draft
+        if items is not None:
+            encoder = self._reader.encoder_at(draft.before)
+            draft.add(*items, None if encoder is None else encoder.codes_of(items.rows))
+        if events:
+            self._log(draft, *events)
+        for attachment in attached:
+            attachment.write(draft)
         draft.put()

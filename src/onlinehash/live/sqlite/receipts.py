@@ -49,9 +49,9 @@ class Book:
         entry = self._entries.get(name)
         return None if entry is None else entry.number
 
-    def too_old(self, n_bytes: int) -> dict[str, int]:
-        """Names and numbers of those that must go when one of so many bytes comes."""
-        number, total, found = len(self._entries) + 1, self._n_bytes + n_bytes, {}
+    def too_old(self, n_bytes: int, n: int = 1) -> dict[str, int]:
+        """Names and numbers of those that must go, oldest first, when n come that have so many bytes together."""
+        number, total, found = len(self._entries) + n, self._n_bytes + n_bytes, {}
         for name, entry in self._entries.items():
             if number <= MOST and total <= MOST_BYTES:
                 break

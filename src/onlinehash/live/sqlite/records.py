@@ -79,7 +79,11 @@ def read_encoders(connection: sqlite3.Connection, folder: Path) -> Encoders:
     found = connection.execute("SELECT key, sum, facts, value FROM encoders ORDER BY key").fetchall()
     for key, total, *values in found:
         check_record(folder, "encoders", key, total, values)
-    return [(key, json.loads(facts), value) for key, _, facts, value in found]
+    encoders = [(key, json.loads(facts), value) for key, _, facts, value in found]
+    for key, facts, _ in encoders:
+        if not isinstance(facts, dict):
+            raise damaged(folder, "encoders", key, "it has no facts")
+    return encoders
 
 
 CODES_CHUNK = 512  #: Numbers whose codes lie in one record.
@@ -187,7 +191,7 @@ def read_codes(connection: sqlite3.Connection, folder: Path, state: State, numbe
     """The codes of some numbers, which ascend."""
     codes = np.zeros((len(numbers), state.code_bytes), np.uint8)
     for key in np.unique(numbers // CODES_CHUNK).tolist():
-        value = read_value(connection, folder, "codes", key)
+        value = read_value(connection, folder, "codes", state.codes_at + key)
         if value is not None:
             first, stop = np.searchsorted(numbers, [key * CODES_CHUNK, (key + 1) * CODES_CHUNK])
             chunk = np.frombuffer(value, np.uint8).reshape(CODES_CHUNK, state.code_bytes)
@@ -196,14 +200,14 @@ def read_codes(connection: sqlite3.Connection, folder: Path, state: State, numbe
 
 
 def write_codes(
-    connection: sqlite3.Connection, folder: Path, ledger: Ledger, numbers: np.ndarray, codes: np.ndarray
+    connection: sqlite3.Connection, folder: Path, ledger: Ledger, base: int, numbers: np.ndarray, codes: np.ndarray
 ) -> None:
-    """The codes of some numbers, into the records that hold those of their neighbours too."""
+    """The codes of some numbers, into the records that hold those of their neighbours too, from a key on."""
     order = np.argsort(numbers, kind="stable")
     keys, firsts = np.unique(numbers[order] // CODES_CHUNK, return_index=True)
     for key, inside in zip(keys.tolist(), np.split(order, firsts)[1:], strict=True):
-        old = read_value(connection, folder, "codes", key)
+        old = read_value(connection, folder, "codes", base + key)
         shape = (CODES_CHUNK, codes.shape[1])
         chunk = np.zeros(shape, np.uint8) if old is None else np.frombuffer(old, np.uint8).reshape(shape).copy()
         chunk[numbers[inside] - key * CODES_CHUNK] = codes[inside]
-        ledger.put("codes", key, chunk.tobytes())
+        ledger.put("codes", base + key, chunk.tobytes())

@@ -21,7 +21,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "rows": ("row_sum", "id", "payload", "vector"),  # the fresh tail, and rows that override a sealed one
     "blocks": ("numbers", "row_sums", "ids", "payloads", "vectors"),  # sealed rows; the key is the first one's number
     "gone": (),  # sealed rows that were removed
-    "codes": ("value",),  # the codes of CODES_CHUNK numbers
+    "codes": ("value",),  # the codes of CODES_CHUNK numbers, perhaps twice: those that count, and newer ones
     "learner": ("value",),  # one record: the checkpoint
     "events": ("value",),  # what was learned since
     "encoders": ("facts", "value"),
@@ -31,8 +31,9 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 OWN_SUMS = ("vector", "vectors")  #: Columns that the sum of a record leaves out.
 STATE_KEY = 0
 
-FORMAT = 2
+FORMAT = 3  # which a store of format 2 becomes when its codes move for the first time
 _SINCE = {"receipts": 2, "changes": 2}  # the format that brought a table; the others were there from the first
+_TABLES = 2  # the first format with all tables
 _APPLICATION = 0x6F6E6861  # "onha"
 _PAGE_BYTES = 16384
 _CACHE_KIB = 16384
@@ -129,7 +130,7 @@ def create_tables(file: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
         connection.execute("BEGIN")
         connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute(f"PRAGMA user_version = {_TABLES}")
         for table in COLUMNS:
             connection.execute(_definition(table))
     except BaseException:
@@ -144,8 +145,13 @@ def upgrade_tables(connection: sqlite3.Connection) -> list[str]:
     new = [table for table in COLUMNS if table not in present]
     for table in new:
         connection.execute(_definition(table))
-    connection.execute(f"PRAGMA user_version = {FORMAT}")
+    connection.execute(f"PRAGMA user_version = {_TABLES}")
     return new
+
+
+def allow_moved_codes(connection: sqlite3.Connection) -> None:
+    """In a transaction: the format of stores whose codes may begin at another key."""
+    connection.execute(f"PRAGMA user_version = {FORMAT}")
 
 
 def tables_of(connection: sqlite3.Connection) -> list[str]:

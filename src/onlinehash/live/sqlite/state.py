@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from onlinehash.io import format
 from onlinehash.live.sqlite.checksums import Totals, damaged, read_value, record_sum
 from onlinehash.live.sqlite.schema import COLUMNS, STATE_KEY
 
@@ -27,6 +28,7 @@ class State:
     dtype: str = ""  #: of the vectors, empty as long as there were none
     width: int = 0  #: of the vectors
     code_bytes: int = 0  #: of one code, 0 as long as there were none
+    codes_at: int = 0  #: the key of the first codes; others are those of a refresh that is under way or was given up
     log_bytes: int = 0  #: in the learner's log
     noted: int = 0  #: numbers in the table of changes
     forgotten: int = 0  #: the last transaction whose changes are not noted any more
@@ -43,7 +45,8 @@ class State:
 
     def write(self, connection: sqlite3.Connection) -> None:
         """Put it into the database."""
-        value = json.dumps(vars(self)).encode()
+        values = {name: value for name, value in vars(self).items() if name != "codes_at" or value}  # new in format 3
+        value = json.dumps(values).encode()
         total = record_sum("state", STATE_KEY, [value])
         connection.execute("INSERT OR REPLACE INTO state VALUES (?, ?, ?)", (STATE_KEY, total, value))
 
@@ -53,4 +56,22 @@ class State:
         value = read_value(connection, folder, "state", STATE_KEY)
         if value is None:
             raise damaged(folder, "state", STATE_KEY, "it is missing")
-        return cls(**json.loads(value))
+        try:
+            state = cls(**json.loads(value))
+        except (ValueError, TypeError, RecursionError):
+            raise damaged(folder, "state", STATE_KEY, "it is not that of a store") from None
+        if not state._is_sound:
+            raise damaged(folder, "state", STATE_KEY, "a number is out of its range")
+        return state
+
+    @property
+    def _is_sound(self) -> bool:
+        """Whether each field is what it must be, as a file can say anything."""
+        plain = {name: value for name, value in vars(self).items() if name not in ("dtype", "totals")}
+        entries = self.totals.values() if isinstance(self.totals, dict) else [None]
+        return (
+            self.dtype in ("", "float32", "float64")
+            and all(type(value) is int and 0 <= value <= format.MOST for value in plain.values())
+            and all(isinstance(entry, list) and [type(part) for part in entry] == [int, int] for entry in entries)
+            and self.totals.keys() <= COLUMNS.keys()
+        )

@@ -45,6 +45,7 @@ from onlinehash.live.sqlite.records import (
 from onlinehash.live.sqlite.row_numbers import RowNumbers
 from onlinehash.live.sqlite.schema import (
     COLUMNS,
+    allow_moved_codes,
     check_tables,
     connect,
     create_tables,
@@ -58,6 +59,9 @@ from onlinehash.live.sqlite.state import State
 
 SYNCS = ("full", "batch")
 
+#: Codes begin at the key 0 or at this one.
+_APART = 1 << 40
+
 
 class Loaded(NamedTuple):
     """All of a store but the vectors, as of one moment."""
@@ -66,6 +70,13 @@ class Loaded(NamedTuple):
     contents: Contents
     records: Records
     book: Book
+
+
+class Staged(NamedTuple):
+    """What a transaction does to the receipts: the sizes of new ones, and the numbers of those that go."""
+
+    new: dict[str, int]
+    too_old: dict[str, int]
 
 
 class Store:
@@ -97,7 +108,7 @@ class Store:
         # Also for a store that nobody closed: its process may want to open it again.
         self._let_go = weakref.finalize(self, _let_go, self._connections, lock)
         self._let_go.atexit = False  # the end of the process lets go by itself, and threads may still be at work
-        self._staged: tuple[str, int, list[str]] | None = None  # what a transaction does to the book of receipts
+        self._staged = Staged({}, {})  # what a transaction does to the book of receipts
         self._touched: list[np.ndarray] = []  # the numbers that it changes or removes
         try:
             with translated(self.path):
@@ -251,6 +262,11 @@ class Store:
             return read_difference(connection, self.path, self._state, self._row_numbers, self._book, self.settings)
 
     @property
+    def commit(self) -> int:
+        """Transactions so far, as of when this was last loaded or followed."""
+        return self._state.commit
+
+    @property
     def is_behind(self) -> bool:
         """Whether anything was committed since this was last loaded or followed."""
         with self._reading() as connection:
@@ -393,7 +409,7 @@ class Store:
         else:
             self._settle_book()
         finally:
-            self._writer, self._staged, self._touched = None, None, []
+            self._writer, self._staged, self._touched = None, Staged({}, {}), []
         self._loaded = None
         if self.sync == "full":
             folders.write_commits(self.path, self._state.commit)
@@ -511,13 +527,46 @@ class Store:
         ledger, state = self._ledger(), self._state
         if positions is None:
             ledger.clear("codes")
+            state.codes_at = 0
             state.code_bytes = codes.shape[1]
         state.code_bytes = state.code_bytes or codes.shape[1]
         numbers = self.numbers if positions is None else self.numbers[positions]
-        if codes.dtype != np.uint8 or codes.shape != (len(numbers), state.code_bytes):
-            expected = f"uint8 {(len(numbers), state.code_bytes)}"
+        self._write_codes(ledger, state.codes_at, numbers, codes)
+
+    def _write_codes(self, ledger: Ledger, base: int, numbers: np.ndarray, codes: np.ndarray) -> None:
+        if codes.dtype != np.uint8 or codes.shape != (len(numbers), self._state.code_bytes):
+            expected = f"uint8 {(len(numbers), self._state.code_bytes)}"
             raise InvalidInput(expected=f"codes of {expected}", got=f"{codes.dtype} {codes.shape}")
-        write_codes(self._connections.writer, self.path, ledger, numbers, codes)
+        write_codes(self._connections.writer, self.path, ledger, base, numbers, codes)
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of one code, 0 as long as there were none."""
+        return self._state.code_bytes
+
+    def put_next_codes(self, positions: np.ndarray, codes: np.ndarray) -> None:
+        """Codes of some positions that do not count before `move_codes`; of the width of those that do."""
+        self._write_codes(self._ledger(), self._next_codes, self.numbers[positions], codes)
+
+    def move_codes(self) -> None:
+        """Let the next codes count, which must be there for all positions; those before them stay for now."""
+        if not self._state.codes_at:
+            allow_moved_codes(self._connections.writer)
+        self._state.codes_at = self._next_codes
+
+    def drop_next_codes(self, most: int) -> bool:
+        """Delete so many records of codes that do not count; whether any are left."""
+        first = self._next_codes
+        found = self._changing().execute(
+            "SELECT key FROM codes WHERE key >= ? AND key < ? ORDER BY key LIMIT ?", (first, first + _APART, most + 1)
+        )
+        keys = [key for (key,) in found.fetchall()]
+        self._ledger().delete("codes", keys[:most])
+        return len(keys) > most
+
+    @property
+    def _next_codes(self) -> int:
+        return _APART - self._state.codes_at
 
     # ------------------------------------------------------------------ learner and encoders
 
@@ -569,19 +618,20 @@ class Store:
     # ------------------------------------------------------------------ receipts
 
     def put_receipt(self, name: str, digest: str, value: bytes) -> None:
-        """A receipt of the changes in this transaction, under a name that has none; too old ones go."""
-        record, ledger = (name.encode(), digest.encode(), value), self._ledger()
-        too_old = self._book.too_old(size(*record))
-        ledger.delete("receipts", too_old.values())
-        ledger.insert("receipts", [(self._book.next_number, *record)])
-        self._staged = name, size(*record), list(too_old)
+        """A receipt of a change in this transaction, under a name that has none; too old ones go."""
+        record, ledger, staged = (name.encode(), digest.encode(), value), self._ledger(), self._staged
+        number = self._book.next_number + len(staged.new)
+        staged.new[name] = size(*record)
+        too_old = self._book.too_old(sum(staged.new.values()), len(staged.new))
+        ledger.delete("receipts", [old for gone, old in too_old.items() if gone not in staged.too_old])
+        ledger.insert("receipts", [(number, *record)])
+        staged.too_old.update(too_old)
 
     def _settle_book(self) -> None:
         """The book follows when the transaction is on the disk."""
-        if self._staged is not None:
-            name, n_bytes, too_old = self._staged
-            for old in too_old:
-                self._book.drop(old)
+        for old in self._staged.too_old:
+            self._book.drop(old)
+        for name, n_bytes in self._staged.new.items():
             self._book.enter(name, n_bytes)
 
     def receipt(self, name: str) -> Stored | None:

@@ -127,7 +127,8 @@ def routes(service: Service) -> APIRouter:
     async def state(headers: dict[str, str] | None = None) -> Response:
         bits = await service.waited(service.changed_bits)
         behind = {"bits": len(bits), "pairs": index.pairs_behind}
-        return answer({"serial": index.serial, "behind": behind}, index.encoder, headers=headers)
+        document: Document = {"serial": index.serial, "behind": behind}
+        return answer(document, index.encoder, headers=headers, epoch=index.head_epoch)
 
     @router.post("/v1/refresh", **described("Refresh", shapes.RefreshOrder, results.Refreshed))
     async def refresh(request: Request) -> Response:

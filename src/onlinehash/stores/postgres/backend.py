@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -14,17 +15,19 @@ import psycopg
 
 from onlinehash import checks
 from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable
-from onlinehash.stores.backend import Backend, Change, Found, Head, Rows
-from onlinehash.stores.postgres import connections, pgvector, rows
+from onlinehash.stores.backend import Backend, Change, Coded, Found, Head, News, Rows, StoredCodes
+from onlinehash.stores.postgres import connections, news, pgvector, receipts, rows
 from onlinehash.stores.postgres.change import PostgresChange, ShardedChange
-from onlinehash.stores.postgres.connections import Connection
-from onlinehash.stores.postgres.errors import told
+from onlinehash.stores.postgres.connections import Connection, planned
+from onlinehash.stores.postgres.errors import Commit, told
 from onlinehash.stores.postgres.migration import check_format
 from onlinehash.stores.postgres.schema import MODES, About, read_about
 from onlinehash.stores.postgres.search import Searching
 
 #: Ids or places that one statement asks for.
 _MANY = 10_000
+#: Some rows of many shall be read in their order: who does not know how many there are would read and sort them all.
+_IN_ORDER = {"enable_sort": "off", "enable_bitmapscan": "off", "enable_seqscan": "off"}
 #: How often a change begins anew because another one came to its end just then.
 _TRIES = 5
 
@@ -34,7 +37,7 @@ class PostgresBackend(Backend):
 
     def __init__(self, address: str, schema: str, search: str | None = None) -> None:
         self.schema = connections.checked_schema(schema)
-        self.address = connections.shown(address)
+        self.address, self._address = connections.shown(address), address
         self._pool = connections.pool(address)
         self._connection: Connection | None = None  # that of a snapshot
         try:
@@ -73,11 +76,13 @@ class PostgresBackend(Backend):
 
     @contextmanager
     def changing(self) -> Iterator[Change]:
-        with self._one_change, self._reading() as connection, connection.transaction():
+        commit = Commit(self.address)
+        with self._one_change, self._reading() as connection, commit.told(), connection.transaction():
             change = self._begun(connection)
             yield change
             if not change.is_put:
                 raise psycopg.Rollback
+            commit.is_next = True
 
     def _begun(self, connection: Connection) -> PostgresChange:
         """A change that nobody else disturbs: the lock of the head's row goes with the transaction."""
@@ -151,12 +156,34 @@ class PostgresBackend(Backend):
     def _items(
         self, connection: Connection, epoch: int, which: str, value: Any, limit: int | None, vectors: bool
     ) -> list[tuple[Any, ...]]:
-        return connection.execute(
-            f"SELECT place, id, payload{', vector' if vectors else ''} FROM {self._name('items')} "
-            f"WHERE {which} AND {rows.counts()} ORDER BY place LIMIT %s",
-            (value, epoch, epoch, limit),
-            binary=True,
-        ).fetchall()
+        with planned(connection, _IN_ORDER if limit else {}):
+            return connection.execute(
+                f"SELECT place, id, payload{', vector' if vectors else ''} FROM {self._name('items')} "
+                f"WHERE {which} AND {rows.counts()} ORDER BY place LIMIT %s",
+                (value, epoch, epoch, limit),
+                binary=True,
+            ).fetchall()
+
+    def coded(self, epoch: int, first: int, stop: int) -> Coded:
+        window, values = f"place >= %s AND place < %s AND {rows.counts()}", (first, stop, epoch, epoch)
+        bits = " || ".join(f"substr(bit_send(code{group}), 5)" for group in range(len(self.layout.groups)))
+        with self._reading() as connection:
+            items = connection.execute(
+                f"SELECT place, vector FROM {self._name('items')} WHERE {window}", values, binary=True
+            ).fetchall()
+            of_codes = connection.execute(  # codes are short: one value of all takes less time than a row of each
+                f"SELECT string_agg(int8send(place), ''), string_agg({bits}, '') FROM {self._name('codes')} "
+                f"WHERE {window}",
+                values,
+                binary=True,
+            ).fetchone()
+        items.sort(key=itemgetter(0))
+        places = np.array([place for place, _ in items], np.int64)
+        codes = np.zeros((len(places), self.layout.n_bytes), np.uint8)
+        if of_codes is not None and of_codes[0] is not None:
+            coded = np.frombuffer(of_codes[0], ">i8")
+            codes[np.searchsorted(places, coded)] = np.frombuffer(of_codes[1], np.uint8).reshape(len(coded), -1)
+        return Coded(places, b"".join([vector for _, vector in items]), codes)
 
     def vectors(self, epoch: int, places: np.ndarray, size: int) -> dict[int, bytes]:
         asked = f"SELECT place, vector FROM {self._name('items')} WHERE place = ANY(%s::bigint[]) AND {rows.counts()}"
@@ -184,8 +211,11 @@ class PostgresBackend(Backend):
     # ------------------------------------------------------------------------------------------------ searching
 
     def nearest(self, code: np.ndarray, k: int, epoch: int) -> list[Found]:
+        return self.nearest_all(code[None], k, epoch)[0]
+
+    def nearest_all(self, codes: np.ndarray, k: int, epoch: int) -> list[list[Found]]:
         with self._reading() as connection:
-            return self._searching.nearest(connection, code, k, epoch)
+            return self._searching.nearest_all(connection, codes, k, epoch)
 
     def within(self, code: np.ndarray, radius: int, epoch: int) -> list[Found]:
         with self._reading() as connection:
@@ -194,6 +224,25 @@ class PostgresBackend(Backend):
     def ranked(self, code: np.ndarray, epoch: int, tests: dict[str, Any]) -> Iterator[Found]:
         with self._reading() as connection:
             yield from self._searching.ranked(connection, code, epoch, tests)
+
+    # ------------------------------------------------------------------------------------------------ following
+
+    has_deltas = has_receipts = True
+
+    def news(self, after: int) -> News:
+        with self._reading() as connection:
+            return news.read(connection, self.schema, self.layout, after)
+
+    def stored_codes(self, epoch: int) -> Iterator[StoredCodes]:
+        with self._reading() as connection:
+            yield from news.stored_codes(connection, self.schema, self.layout, epoch)
+
+    def listening(self) -> AbstractContextManager[Callable[[float], int]]:
+        return news.listening(self._address, self.address, self.schema)
+
+    def receipt(self, key: str) -> tuple[str, bytes] | None:
+        with self._reading() as connection:
+            return receipts.find(connection, self.schema, key)
 
     def close(self) -> None:
         self._pool.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -94,3 +96,15 @@ def _settings(address: str) -> dict[str, Any]:
 def _configure(connection: Connection) -> None:
     """A change must see what others did while it waited for them."""
     connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+
+
+@contextmanager
+def planned(connection: Connection, settings: dict[str, str]) -> Iterator[None]:
+    """Settings of the planner for what is read inside; it ends with a rollback, which takes them back."""
+    if not settings:
+        yield
+        return
+    with connection.transaction(force_rollback=True):
+        calls = ", ".join("set_config(%s, %s, true)" for _ in settings)
+        connection.execute(f"SELECT {calls}", [word for setting in settings.items() for word in setting])
+        yield

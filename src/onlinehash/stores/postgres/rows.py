@@ -57,9 +57,7 @@ def _blocks(fixed: list[np.ndarray], texts: list[Sequence[str | None]]) -> Itera
         for number, column in enumerate(part):
             block[f"length{number}"] = column.shape[1] if column.ndim == 2 else column.itemsize
             block[f"value{number}"] = column
-        yield b"".join(
-            _with_texts(block.tobytes(), kind.itemsize, [column[begin : begin + _BLOCK] for column in texts])
-        )
+        yield _with_texts(block, [column[begin : begin + _BLOCK] for column in texts])
 
 
 def _big(column: np.ndarray) -> np.dtype[Any]:
@@ -67,16 +65,27 @@ def _big(column: np.ndarray) -> np.dtype[Any]:
     return column.dtype.newbyteorder(">")
 
 
-def _with_texts(block: bytes, size: int, texts: list[Sequence[str | None]]) -> Iterator[bytes]:
-    for row, values in enumerate(zip(*texts, strict=True)):
-        yield block[row * size : (row + 1) * size]
-        for text in values:
-            if text is None:
-                yield _NULL
-            else:
-                value = text.encode()
-                yield struct.pack(">i", len(value))
-                yield value
+def _with_texts(block: np.ndarray, texts: list[Sequence[str | None]]) -> bytes:
+    """Rows with their texts at the end, each after its length: put together by columns, as rows are many."""
+    size, whole = block.dtype.itemsize, block.view(np.uint8).data
+    step = 1 + 2 * len(texts)
+    pieces: list[bytes | memoryview] = [b""] * (step * len(block))
+    pieces[::step] = [whole[begin : begin + size] for begin in range(0, len(whole), size)]
+    for number, column in enumerate(texts):
+        values = [b"" if text is None else text.encode() for text in column]
+        lengths = [_NULL if text is None else _LENGTHS[len(value)] for text, value in zip(column, values, strict=True)]
+        pieces[1 + 2 * number :: step], pieces[2 + 2 * number :: step] = lengths, values
+    return b"".join(pieces)
+
+
+class _Lengths(dict[int, bytes]):
+    """Lengths as the wire has them; few are different."""
+
+    def __missing__(self, length: int) -> bytes:
+        return struct.pack(">i", length)
+
+
+_LENGTHS = _Lengths({length: struct.pack(">i", length) for length in range(256)})
 
 
 def of_items(

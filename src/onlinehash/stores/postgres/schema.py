@@ -20,6 +20,10 @@ PGVECTOR_MODES = ("pgvector", *pgvector.APPROXIMATE)
 MODES = ("multi", "scan", *PGVECTOR_MODES)
 
 
+#: Rows of at most so many bytes have their vectors in them: the most that PostgreSQL takes.
+ROW_BYTES = 8160
+
+
 class About(NamedTuple):
     """What is written about an index."""
 
@@ -62,14 +66,15 @@ def records(schema: str) -> list[str]:
 def tables(schema: str, about: About) -> list[str]:
     """Statements that make the tables of rows, with what finds them, on the server that holds them.
 
-    Vectors do not compress. Ids may be of any length, which a btree does not take. Rows are written in the order in
-    which they are born, so that the smallest of indexes finds what a change wrote that must be undone. A refresh ends
-    many codes: as no index of theirs knows when they die, and pages have room, none of them has to be written for it.
-    Dead codes are found by a look at all, when there are many of them.
+    Vectors do not compress, and lie in their rows where these fit in a page: a refresh reads them all, and to fetch one
+    from elsewhere takes longer than to read it. Ids may be of any length, which a btree does not take. Rows are written
+    in the order in which they are born, so that the smallest of indexes finds what a change wrote that must be undone.
+    A refresh ends many codes: as no index of theirs knows when they die, and pages have room, none of them has to be
+    written for it. Dead codes are found by a look at all, when there are many of them.
     """
     items, codes = f'"{schema}".items', f'"{schema}".codes'
     made = [
-        f"CREATE TABLE {items} ({definition('items', about)})",
+        f"CREATE TABLE {items} ({definition('items', about)}) WITH (toast_tuple_target = {ROW_BYTES})",
         f"ALTER TABLE {items} ALTER COLUMN vector SET STORAGE EXTERNAL",
         f"CREATE INDEX items_id ON {items} USING hash (id)",
         f"CREATE INDEX items_place ON {items} (place)",

@@ -1,0 +1,244 @@
+"""Group commit: what the changes do one by one, in one transaction; what is refused or fails is left out or undone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onlinehash import LiveIndex, OnlineHashing, refresh
+from onlinehash.errors import Diverged, InvalidInput, OnlineHashError, StorageError, UnknownId
+from onlinehash.index.api import Capability
+from onlinehash.learners.base import Learner
+from onlinehash.live.check import check
+from onlinehash.live.sqlite import receipts as receipts_table
+from onlinehash.live.sqlite.store import Store
+from tests.support import refused, state_bytes
+
+WIDTH = 6
+
+
+def vectors(n: int, seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, WIDTH)).astype(np.float32)
+
+
+def made(path: Path) -> LiveIndex:
+    index = LiveIndex(OnlineHashing(16, burn_in=30, random_state=0), refresh.by_hand(), path=path)
+    index.add(None, vectors(40, 0))
+    index.refresh()
+    return index
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[LiveIndex]:
+    with made(tmp_path / "index") as index:
+        yield index
+
+
+def change(index: LiveIndex, i: int) -> object:
+    """One of many small changes, of which some are refused."""
+    X = vectors(3, i)
+    if i % 5 == 0:
+        return index.add(None, X[:1], [{"i": i}])
+    if i % 5 == 1:
+        return index.add([1000 + i // 10], X[:1])  # every second time it is there
+    if i % 5 == 2:
+        return index.learn_pairs(X[:2], X[1:], [i % 2, 1 - i % 2])
+    if i % 5 == 3:
+        return index.learn_pair_by_id(i % 50, 3, True)  # not all of them are there
+    return index.learn_pair(X[0], X[1], True)
+
+
+def attempted(index: LiveIndex, i: int) -> str:
+    try:
+        return repr(change(index, i))
+    except OnlineHashError as error:
+        return str(error)
+
+
+def contents(index: LiveIndex) -> tuple[object, ...]:
+    items = [index.get(id) for id in index]
+    return [(item.id, item.vector.tobytes(), item.payload) for item in items], index.codes, state_bytes(index.learner)
+
+
+def test_a_group_does_what_its_changes_do_one_by_one(index: LiveIndex, tmp_path: Path) -> None:
+    with made(tmp_path / "single") as single:
+        expected = [attempted(single, i) for i in range(60)]
+        found: list[str] = []
+        for begin in range(0, 60, 20):
+            with index.group_commit():
+                found += [attempted(index, i) for i in range(begin, begin + 20)]
+        assert found == expected
+        assert contents(index) == contents(single)
+    assert any("exists" in text for text in expected)
+    path = index.path
+    index.close()
+    assert path is not None
+    assert check(path).ok
+    with LiveIndex.open(path) as again, LiveIndex.open(tmp_path / "single") as single:
+        assert contents(again) == contents(single)
+
+
+def test_it_is_one_transaction_and_nobody_sees_it_before(index: LiveIndex) -> None:
+    assert index.path is not None
+    with LiveIndex.open(index.path, read_only=True) as reader:
+        with index.group_commit():
+            ids = index.add(None, vectors(2, 1))
+            index.learn_pair(*vectors(2, 2), True)
+            assert not reader.reload()
+            assert len(index) == 40
+            assert ids[0] not in index
+            assert index.search(vectors(2, 1)[0], 1).ids[0] < 40
+            found: list[object] = []
+            other = threading.Thread(target=lambda: found.append((len(index), ids[0] in index)))
+            other.start()
+            other.join()
+            assert found == [(40, False)]
+        assert index.get(ids[1]).vector.tolist() == vectors(2, 1)[1].tolist()
+        assert reader.reload()
+        assert len(reader) == 42
+        assert state_bytes(reader.learner) == state_bytes(index.learner)
+
+
+def test_an_error_undoes_the_group_and_a_refusal_only_itself(index: LiveIndex) -> None:
+    before = contents(index)
+
+    def fail() -> None:
+        with index.group_commit():
+            index.add(None, vectors(2, 1))
+            index.learn_pair(*vectors(2, 2), True)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert contents(index) == before
+    with index.group_commit():
+        index.learn_pair(*vectors(2, 2), True)
+        with pytest.raises(UnknownId):
+            index.learn_pair_by_id(0, 999, True)
+        with pytest.raises(InvalidInput):
+            index.add(None, np.full((1, WIDTH), np.nan))
+    assert index.learner.n_pairs_seen_ == 1
+    assert len(index) == 40
+
+
+def test_a_change_that_fails_halfway_undoes_the_group(index: LiveIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = contents(index)
+
+    def overflow(learner: Learner) -> None:
+        raise Diverged("it overflowed.")
+
+    def at_the_end() -> None:
+        with monkeypatch.context() as patched, index.group_commit():
+            index.add(None, vectors(1, 1))
+            patched.setattr(Learner, "check_finite", overflow)
+
+    def in_between() -> None:
+        with monkeypatch.context() as patched, index.group_commit():
+            index.learn_pair(*vectors(2, 2), True)
+            patched.setattr(type(index.learner), "learn_pairs", lambda *given: 1 // 0)
+            with pytest.raises(ZeroDivisionError):
+                index.learn_pair(*vectors(2, 2), True)
+
+    with pytest.raises(Diverged):
+        at_the_end()
+    assert contents(index) == before
+    with pytest.raises(InvalidInput, match="none of them"):
+        in_between()
+    assert contents(index) == before
+
+
+def test_a_disk_that_fails_leaves_nothing(index: LiveIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = contents(index)
+    with monkeypatch.context() as patched:
+
+        def full(*given: object) -> None:
+            raise StorageError("no room.")
+
+        patched.setattr(Store, "put_codes", full)
+        with pytest.raises(StorageError), index.group_commit(), index.once("key", "digest"):
+            index.add(None, vectors(1, 1))
+    assert index.receipt("key") is None
+    assert contents(index) == before
+
+
+def test_each_change_has_its_receipt(index: LiveIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(receipts_table, "MOST", 6)
+    for group in range(3):
+        with index.group_commit():
+            for i in range(4):
+                with index.once(f"{group}-{i}", "digest"):
+                    ids = index.add(None, vectors(1, i))
+                receipt = index.receipt(f"{group}-{i}")
+                assert receipt is not None
+                assert receipt.outcome.tolist() == ids.tolist()
+            with pytest.raises(InvalidInput, match="already"), index.once(f"{group}-0", "digest"):
+                index.add(None, vectors(1, 9))
+    path = index.path
+    index.close()
+    assert path is not None
+    assert check(path).ok
+    with LiveIndex.open(path) as again:
+        kept = [f"{group}-{i}" for group in range(3) for i in range(4) if again.receipt(f"{group}-{i}") is not None]
+    assert kept == ["1-2", "1-3", "2-0", "2-1", "2-2", "2-3"]
+
+
+def test_positions_are_stored_with_their_changes(index: LiveIndex) -> None:
+    with index.group_commit():
+        for i in range(3):
+            with index.reached("topic", i):
+                index.learn_pair(*vectors(2, i), True)
+        index.put_position("other", 7)
+    assert index.positions == {"topic": 2, "other": 7}
+
+
+def test_a_lesson_may_be_a_checkpoint(index: LiveIndex) -> None:
+    """When the log is as long as the learner, the learner is written, once, after the whole group."""
+    for seed in range(3):
+        with index.group_commit():
+            for i in range(40):
+                X = vectors(400, 40 * seed + i)
+                index.learn_pairs(X[:200], X[200:], np.arange(200) % 2 == 0)
+    learner, path = state_bytes(index.learner), index.path
+    index.close()
+    assert path is not None
+    with LiveIndex.open(path) as again:
+        assert state_bytes(again.learner) == learner
+        assert again.learner.n_pairs_seen_ == 3 * 40 * 200
+
+
+def test_what_a_group_does_not_take(index: LiveIndex) -> None:
+    with index.group_commit():
+        for call in (
+            lambda: index.update([1], vectors(1, 1)),
+            lambda: index.remove([1]),
+            index.refresh,
+            index.roll_back,
+            index.reload,
+            index.cancel,
+            index.close,
+            index.group_commit().__enter__,
+        ):
+            assert "cannot be used inside group_commit" in str(refused(call))
+    with index.once("key", "digest"):
+        assert "cannot be used inside once" in str(refused(index.group_commit().__enter__))
+    assert index.receipt("key") is None
+    assert index.supports(Capability.GROUP_COMMIT)
+    memory = LiveIndex(n_bits=8)
+    assert not memory.supports("group_commit")
+    assert "in memory" in str(refused(memory.group_commit().__enter__))
+
+
+def test_the_policy_is_asked_once_afterwards(tmp_path: Path) -> None:
+    with LiveIndex(OnlineHashing(16, random_state=0), refresh.every(10), path=tmp_path / "asked") as index:
+        index.add(None, vectors(40, 0))
+        with index.group_commit():
+            for i in range(35):
+                index.learn_pair(*vectors(2, i), i % 2 == 0)
+                index.vectors_of([i])  # a read asks the policy, where no group is open
+                assert index.refreshes == 0
+        assert index.refreshes == 1
+        assert index.behind.bits == 0

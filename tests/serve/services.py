@@ -95,7 +95,7 @@ def until(holds: Callable[[], Any], seconds: float = SECONDS) -> Any:
 class Process:
     """`onlinehash serve` in a process of its own, with the readers it starts."""
 
-    def __init__(self, *arguments: object, log: Path, token: str | None = None) -> None:
+    def __init__(self, *arguments: object, log: Path, token: str | None = None, seconds: float = 60) -> None:
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         environment.pop("ONLINEHASH_TOKEN", None)
         if token is not None:
@@ -105,7 +105,7 @@ class Process:
         with log.open("w") as errors:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, env=environment)
         assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], 60)
+        ready, _, _ = select.select([self._process.stdout], [], [], seconds)
         line = self._process.stdout.readline() if ready else b""
         if not line:
             self.end()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -15,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.stores import creation
-from onlinehash.stores.backend import FOREVER, Backend, Change, Found, Head, Layout, Rows
+from onlinehash.stores import creation, deltas
+from onlinehash.stores.backend import FOREVER, Backend, Change, Found, Head, Layout, News, Rows, StoredCodes
+from onlinehash.stores.deltas import Added, Delta, Ended, Rewound, Step
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,8 @@ class Tables:
     blobs: dict[str, bytes]
     items: list[Row] = field(default_factory=list)
     codes: list[Row] = field(default_factory=list)
+    deltas: list[tuple[int, int, bytes]] = field(default_factory=list)
+    receipts: dict[str, tuple[str, bytes]] = field(default_factory=dict)
     lock: threading.RLock = field(default_factory=threading.RLock)
     is_cut_off: bool = False
 
@@ -85,6 +89,7 @@ class MemoryBackend(Backend):
             assert self._writer is None, "a change inside a change"
             tables, self._writer = self.tables, threading.get_ident()
             before = tables.head, dict(tables.blobs), list(tables.items), list(tables.codes)
+            before_too = list(tables.deltas), dict(tables.receipts)
             change = MemoryChange(self)
             change.rewound = tables.is_cut_off
             if tables.is_cut_off:
@@ -97,6 +102,7 @@ class MemoryBackend(Backend):
             except BaseException:
                 if self.is_atomic:
                     tables.head, tables.blobs, tables.items, tables.codes = before
+                    tables.deltas, tables.receipts = before_too
                 elif not change.is_put:
                     tables.is_cut_off = True
                 raise
@@ -180,6 +186,39 @@ class MemoryBackend(Backend):
         edges = np.cumsum([0, *self.layout.groups]) // 8
         return int(min(differ[start:stop].sum() for start, stop in pairwise(edges)))
 
+    # ------------------------------------------------------------------ following
+
+    has_deltas = has_receipts = True
+
+    def news(self, after: int) -> News:
+        self._reading("news")
+        with self.tables.lock:
+            found = [
+                Delta(before, epoch, deltas.from_bytes(value, self.layout.n_bytes))
+                for before, epoch, value in self.tables.deltas
+                if epoch > after
+            ]
+            return News(Head(*json.loads(self.tables.head)), found)
+
+    def stored_codes(self, epoch: int) -> Iterator[StoredCodes]:
+        self._reading("stored_codes")
+        rows = [row for row in list(self.tables.codes) if row.died > epoch]
+        packed = np.frombuffer(b"".join(row.code for row in rows), np.uint8).reshape(-1, self.layout.n_bytes)
+        places, born = (np.array([getattr(row, name) for row in rows], np.int64) for name in ("place", "born"))
+        yield StoredCodes(places, born, [row.id for row in rows], packed)
+
+    @contextmanager
+    def listening(self) -> Iterator[Callable[[float], int]]:
+        def wait(seconds: float) -> int:
+            time.sleep(0.002)
+            return int(json.loads(self.tables.head)[0])
+
+        yield wait
+
+    def receipt(self, key: str) -> tuple[str, bytes] | None:
+        self._reading("receipt")
+        return self.tables.receipts.get(key)
+
     def _reading(self, name: str) -> None:
         assert not self.is_closed
         self.before_read(name)
@@ -194,6 +233,7 @@ class MemoryChange(Change):
     def __init__(self, backend: MemoryBackend) -> None:
         self._backend, self._tables = backend, backend.tables
         self.head, self.is_put = backend.head(), False
+        self.steps: list[Step] = []
 
     def _write(self, name: str, born: int | None = None) -> Tables:
         assert not self.is_put, f"{name} after the head was put"
@@ -217,6 +257,7 @@ class MemoryChange(Change):
         assert codes.shape == (len(ids), self._backend.layout.n_bytes)
         for place, id, code in zip(places.tolist(), ids, codes, strict=True):
             tables.codes.append(Row(place, id, born, FOREVER, code=code.tobytes()))
+        self.steps.append(Added(born, places, ids, codes))
 
     def end_items(self, died: int, places: np.ndarray) -> None:
         tables, wanted = self._write("end_items", died), set(places.tolist())
@@ -228,6 +269,7 @@ class MemoryChange(Change):
         tables, wanted = self._write("end_codes", died), set(places.tolist())
         kept = [row for row in tables.codes if row.place not in wanted or row.born < died]
         tables.codes = [_ending(row, min(row.died, died)) if row.place in wanted else row for row in kept]
+        self.steps.append(Ended(died, places))
 
     def rewind(self, epoch: int) -> None:
         self._write("rewind")
@@ -238,6 +280,7 @@ class MemoryChange(Change):
         for name in ("items", "codes"):
             rows = [row for row in getattr(self._tables, name) if row.born <= epoch]
             setattr(self._tables, name, [_ending(row, FOREVER) if row.died > epoch else row for row in rows])
+        self.steps.append(Rewound(epoch))
 
     def purge(self, epoch: int) -> None:
         tables = self._write("purge")
@@ -254,8 +297,13 @@ class MemoryChange(Change):
             for name in names:
                 blobs.pop(name, None)
 
+    def put_receipt(self, key: str, digest: str, value: bytes) -> bool:
+        receipts = self._write("put_receipt").receipts
+        return receipts.setdefault(key, (digest, value)) == (digest, value)
+
     def put_head(self, head: Head) -> None:
         assert head.epoch > self.head.epoch
+        self._tables.deltas.append((self.head.epoch, head.epoch, deltas.to_bytes(self.steps)))
         self._write("put_head").head = json.dumps(head)
         self.is_put = True
 

@@ -30,5 +30,18 @@ def test_the_same_program_has_the_same_results(world: str) -> None:
         check(small_batches if seed % 4 < 2 else whole, world, seed, thorough(30, 100))
 
 
-def test_it_finds_the_same() -> None:
-    check_find(lambda learner, policy: StoreIndex(MemoryBackend(Tables.create(learner, policy))))
+@pytest.mark.thorough
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_same_program_has_the_same_results_in_a_replica(world: str) -> None:
+    def following(learner: Any, policy: Any) -> StoreIndex:
+        index = StoreIndex(MemoryBackend(Tables.create(learner, policy)), follow=True)
+        index.batch_rows = 3
+        return index
+
+    for seed in range(thorough(1, 4)):
+        check(following, world, seed + list(WORLDS).index(world), thorough(50, 100))
+
+
+@pytest.mark.parametrize("follow", [False, True])
+def test_it_finds_the_same(follow: bool) -> None:
+    check_find(lambda learner, policy: StoreIndex(MemoryBackend(Tables.create(learner, policy)), follow=follow))

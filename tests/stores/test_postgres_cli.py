@@ -69,6 +69,7 @@ def test_migrate(stock_home: Home, model: Path) -> None:
     assert done("postgres", "migrate", *where).out == f"format {FORMAT}, as it was\n"
     with psycopg.connect(stock_home.address) as connection:  # as format 1 was
         connection.execute(f"DROP VIEW {stock_home.schema}.present")
+        connection.execute(f"DROP TABLE {stock_home.schema}.deltas, {stock_home.schema}.receipts")
         connection.execute(f"UPDATE {stock_home.schema}.about SET format = 1")
     code, message = refused("postgres", "info", *where)
     assert code == 4
@@ -76,6 +77,15 @@ def test_migrate(stock_home: Home, model: Path) -> None:
     found = done("postgres", "migrate", *where, "--json").document
     assert (found["schema"], found["before"], found["after"]) == (stock_home.schema, 1, FORMAT)
     facts_of(stock_home)
+
+
+def test_an_index_that_is_there_is_left_alone_if_told_so(stock_home: Home, model: Path) -> None:
+    where = (stock_home.address, "--schema", stock_home.schema, "--if-missing", "--json")
+    made = done("postgres", "create", *where).document
+    assert (made["n_bits"], made["n"]) == (64, 0), "the recommended learner"
+    assert done("postgres", "create", *where, "--model", model).document == made
+    _, message = refused("postgres", "create", *where[:3], "--model", model)
+    assert "expected nothing in the schema" in message
 
 
 def test_a_policy_that_is_not_kept(stock_home: Home) -> None:
@@ -100,7 +110,6 @@ def test_commands_that_are_refused(stock_home: Home, model: Path, tmp_path: Path
         (("create", *where, "--model", model, "--shard", stock_home.address), 2, "two servers or more"),
         (("create", *where, "--model", model, "--search", "hnsw"), 2, "expected a server with pgvector"),
         (("create", *where, "--model", model, "--search", "tree"), 2, "Invalid value for '--search'"),
-        (("create", *where), 2, "Missing option '--model'"),
         (("info", stock_home.server.address(password="bad")), 8, "password authentication failed"),
     ]:
         got, message = refused("postgres", *arguments)
@@ -128,9 +137,7 @@ def test_an_index_in_postgresql_is_served(stock_home: Home, model: Path, tmp_pat
         assert np.array_equal(found.distances, hits.distances)
 
 
-@pytest.mark.parametrize(
-    "option", [["--read-only"], ["--readers", "2"], ["--sync", "batch"], ["--label", "x", "--held-out", "x.npz"]]
-)
+@pytest.mark.parametrize("option", [["--read-only"], ["--readers", "2"], ["--sync", "batch"]])
 def test_what_needs_a_folder_is_refused_before_anything_is_opened(option: list[str]) -> None:
     code, message = refused("serve", "postgresql://nobody@127.0.0.1:1/none", "--port", "0", *option)
     assert code == 2
@@ -152,3 +159,28 @@ def test_texts_and_clicks_are_loaded_into_an_index(stock_home: Home, tmp_path: P
     assert done("search", *where, "--text", "shut the pane", "-k", 1, "--json").document["ids"] == [4]
     _, message = refused("load", items, *where, "--embed", "lexical")
     assert "holds vectors of the embedder 'lexical:64'" in message
+
+
+def test_a_refresh_of_all_kinds_of_targets(stock_home: Home, model: Path, tmp_path: Path) -> None:
+    where = (stock_home.address, "--schema", stock_home.schema)
+    done("postgres", "create", *where, "--model", model)
+    with PostgresIndex.open(stock_home.address, refresh.by_hand(), schema=stock_home.schema) as index:
+        index.add(None, DATA.X)
+        index.learn_pairs(DATA.A, DATA.B, DATA.similar)
+        before, changed = index.serial, index.behind.bits
+        assert changed > 0
+        found = done("refresh", *where, "--json").document
+        assert (index.serial, index.behind.bits) == (found["serial"], 0) == (before + 1, 0)
+        assert found["bits_rehashed"] == changed * len(DATA.X) >= found["bits_flipped"] > 0
+        assert "serial number" in done("refresh", *where).out
+    with onlinehash.LiveIndex(
+        OnlineHashing(12, burn_in=20, random_state=0), refresh.by_hand(), path=tmp_path / "a"
+    ) as kept:
+        kept.add(None, DATA.X)
+        kept.learn_pairs(DATA.A, DATA.B, DATA.similar)
+    assert done("refresh", tmp_path / "a", "--json").document["serial"] == 2
+    with onlinehash.LiveIndex.open(tmp_path / "a") as kept, onlinehash.serve.background(kept) as url:
+        kept.learn_pairs(DATA.A, ~DATA.similar[:, None] * DATA.B, DATA.similar)
+        assert done("refresh", url, "--json").document["serial"] == kept.serial
+    assert refused("refresh", tmp_path / "a", "--schema", "x")[0] == 2
+    assert refused("refresh", "redis://somewhere")[0] == 2

@@ -30,6 +30,22 @@ def test_the_same_program_has_the_same_results(world: str, home: Home, look_ups:
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize(("kind", "world"), [("stock", "OH"), ("sharded", "MMOH"), ("stock", "OH that waits")])
+def test_the_same_program_has_the_same_results_in_a_replica(
+    kind: str, world: str, request: pytest.FixtureRequest
+) -> None:
+    home: Home = request.getfixturevalue(f"{kind}_home")
+
+    def make_index(learner: Any, policy: Any) -> PostgresIndex:
+        index = PostgresIndex.create(home.address, learner, policy, follow=True, **home.fresh().options)
+        index.batch_rows = 7
+        return index
+
+    for seed in range(thorough(1, 4)):
+        check(make_index, world, seed, thorough(30, 60))
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["stock", "sharded"])
 def test_a_role_without_other_rights_can_do_all_of_it(
     kind: str, roles: PostgresServer, request: pytest.FixtureRequest
@@ -51,3 +67,8 @@ def test_it_finds_the_same(home: Home) -> None:
         return PostgresIndex.open(fresh.address, schema=fresh.schema)
 
     check_find(lambda learner, policy: PostgresIndex.create(fresh.address, learner, policy, **fresh.options), reopen)
+
+
+def test_a_replica_finds_the_same(stock_home: Home) -> None:
+    options = stock_home.options | {"follow": True}
+    check_find(lambda learner, policy: PostgresIndex.create(stock_home.address, learner, policy, **options))

@@ -252,7 +252,8 @@ def test_migration(stock_home: Home) -> None:
     address, schema = stock_home.address, stock_home.schema
     with closing(opened(stock_home)) as backend:
         add(backend)
-    execute(address, f"DROP VIEW {schema}.present; UPDATE {schema}.about SET format = 1")  # as format 1 was
+    new = f"DROP VIEW {schema}.present; DROP TABLE {schema}.deltas, {schema}.receipts"
+    execute(address, f"{new}; UPDATE {schema}.about SET format = 1")  # as format 1 was
     with pytest.raises(FormatError, match=f"`onlinehash postgres migrate ADDRESS --schema {schema}`"):
         opened(stock_home)
     assert migration.migrate(address, schema) == (1, migration.FORMAT)

@@ -64,15 +64,20 @@ def open_index(
     sync: str = "full",
     device: str | None = None,
     embed: Embedding | None = None,
+    follow: bool = False,
 ) -> VectorIndex:
-    """The index that a command changes: in PostgreSQL, or in a folder, where a new one is made if there is none."""
+    """The index that a command changes: in PostgreSQL, or in a folder, where a new one is made if there is none.
+
+    With `follow`, codes in PostgreSQL are kept in memory, where they are searched.
+    """
     typed = [name for name, value in vars(choices).items() if value is not None]
     if is_postgres(target):
         if typed:
             raise InvalidInput(f"--{typed[0]} is not allowed here: the index in PostgreSQL already has its learner.")
         from onlinehash.stores.postgres.index import PostgresIndex
 
-        return PostgresIndex.open(target, policy, schema=schema or "onlinehash", background=True, embed=embed)
+        options: dict[str, Any] = {"schema": schema or "onlinehash", "background": True, "embed": embed}
+        return PostgresIndex.open(target, policy, follow=follow, **options)
     if schema is not None:
         raise InvalidInput("--schema needs an address postgresql://..., got a folder.")
     if "://" in target:
@@ -108,8 +113,9 @@ def load_embedder(name: str | None) -> Embedding | None:
     if name is None:
         return None
     from onlinehash import embed
+    from onlinehash.embed.embedder import is_lexical
 
-    here, is_module = os.getcwd(), name.partition(":")[0] not in ("lexical", "sentence-transformers")
+    here, is_module = os.getcwd(), not is_lexical(name) and name.partition(":")[0] != "sentence-transformers"
     if not is_module or here in sys.path:
         return embed.load(name)
     sys.path.append(here)  # last, and only now: a folder from elsewhere must not replace modules that others need

@@ -149,7 +149,8 @@ def _index(options: Options, choices: parameters.Choices) -> VectorIndex:
     policy = None if options.refresh is None else _policy(options.refresh)
     if options.memory:
         return parameters.make_index(choices, None, policy, options.sync, options.device, embed)
-    return parameters.open_index(options.target, options.schema, choices, policy, options.sync, options.device, embed)
+    given = (options.target, options.schema, choices, policy, options.sync, options.device, embed)
+    return parameters.open_index(*given, follow=True)
 
 
 def _policy(text: str) -> Policy:

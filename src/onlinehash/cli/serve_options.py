@@ -112,7 +112,6 @@ class Options:
             help="Labelled vectors on which to measure mean average precision while the index learns; needs --label.",
             show_default=False,
         ),
-        Only((FOLDER, MEMORY, DEMO)),
         Writing(),
     ] = None
     compare: Annotated[

@@ -242,7 +242,7 @@ def codes_of(
 ) -> tuple[Codes, Codes, str]:
     """Queries and base as the model encodes them, and its fusion."""
     encoder = encoder_of(model)
-    return encoder.encode(X_query, device), encoder.encode(X_base, device), encoder.fusion
+    return encoder.encode_queries(X_query, device), encoder.encode(X_base, device), encoder.fusion
 
 
 def encoder_of(model: Learner | Encoder) -> Encoder:

@@ -259,7 +259,7 @@ class HashStudent:
 
     def search(self, rows: np.ndarray, k: int) -> np.ndarray:
         assert self._encoder is not None, "searched before the first refresh"
-        return np.asarray(self._index.search(self._encoder.encode(self.scene.base[rows]), k).ids)
+        return np.asarray(self._index.search(self._encoder.encode_queries(self.scene.base[rows]), k).ids)
 
     def answers(self, exam: Exam) -> dict[str, float]:
         if self.learns or not self._found:

@@ -125,6 +125,16 @@ def _mutual_information(s: Shapes) -> float:
     return 6 * s.D + 4 * s.D * s.r * (1 + n) + 8 * n * s.r + 2 * s.D * s.b
 
 
+def _projected_codes(s: Shapes) -> float:
+    """Two points: unit length 3D, hash functions and Q 2Dr each, P 2r²; both change with nearly every point."""
+    return 6 * s.D + 8 * s.D * s.r + 4 * s.D * s.r + 8 * s.r**2
+
+
+def _similarity_learning(s: Shapes) -> float:
+    """Two points are hashed, 2Dr each; Mb 2r², M 4r² and its mean 3r²."""
+    return 4 * s.D * s.r + 9 * s.r**2
+
+
 # ------------------------------------------------------------------ chunks
 
 
@@ -229,6 +239,8 @@ FORMULAS: dict[str, Callable[[Shapes], float]] = {
     "SmoothPairHashing": _smooth_pairs,
     "MiniBatchOnlineHashing": _mini_batch,
     "BalancedSimilarityHashing": _balanced_similarity,
+    "ProjectedCodesHashing": _projected_codes,
+    "SimilarityLearningHashing": _similarity_learning,
     "OnlineSketchingHashing": _sketching,
     "FastSketchingHashing": _fast_sketching,
     "StreamSpectralHashing": _spectral,

@@ -44,7 +44,7 @@ def measure(setting: Setting, data: SplitData) -> Result:
         look = {"pairs": n_pairs, "seconds": round(teacher.seconds, 6)} | counters(learner, n_pairs) | teacher.bounds
         if part.exam is not None:
             with suppress(NotReady):  # a feature map or a chunk still waits: there is nothing to ask yet
-                asked = ask(learner, part.exam)
+                asked = ask(learner, part.exam, bool(setting.conditions.get("stored_order")))
                 look |= asked.means()
         looks.append(look)
     facts: dict[str, Any] = {
@@ -197,10 +197,13 @@ class Answers:
         return {name: round(float(np.nanmean(values)), 6) for name, values in self.values.items()}
 
 
-def ask(learner: Learner, exam: Exam) -> Answers:
-    """Queries and base are encoded by the same functions, those of now."""
+def ask(learner: Learner, exam: Exam, stored_order: bool = False) -> Answers:
+    """Queries and base are encoded by the functions of now; `map_stored` takes ties in the order of the base."""
     encoder = learner.snapshot()
-    queries, base = encoder.encode(exam.queries), encoder.encode(exam.base)
+    queries, base = encoder.encode_queries(exam.queries), encoder.encode(exam.base)
     values = evaluate.rank(queries, base, exam.truth, METRICS, fusion=encoder.fusion, per_query=True)
+    if stored_order:
+        stored = evaluate.rank(queries, base, exam.truth, ["map"], fusion=encoder.fusion, per_query=True, ties="stored")
+        values["map_stored"] = stored["map"]
     curve = evaluate.curve(queries, base, exam.truth, fusion=encoder.fusion)
     return Answers(values, [round(float(p), 4) for p in curve.interpolated])

@@ -44,6 +44,7 @@ CONDITIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "spacing": (_one_of("even", "log"), "even or log"),
     "sampling": (_one_of("random", "consecutive"), "random or consecutive"),
     "bounds": (_one_of(True, False), "true or false"),
+    "stored_order": (_one_of(True, False), "true or false"),
     "groups": (_whole, "a whole number"),
     "drift": (_one_of("sudden", "gradual"), "sudden or gradual"),
     "world": (_one_of("rotated", "meaning"), "rotated or meaning"),
@@ -64,7 +65,7 @@ NEEDED = {
     "feedback": ("pairs", "marks", "looks"),
 }
 #: What exams measure; and with it all that runs measure and a figure can show.
-FOUND = ("map", "map@1000", "precision@10", "precision@100", "precision@r2", "recall@1000")
+FOUND = ("map", "map_stored", "map@1000", "precision@10", "precision@100", "precision@r2", "recall@1000")
 MEASURED = (
     *FOUND,
     *("seconds", "loss", "update_rate", "bits_moved", "capped_share", "smallest_C", "F2", "largest_R"),
@@ -100,6 +101,8 @@ def check(plan: Plan, parameters_of: Callable[[str], set[str]]) -> None:
             raise InvalidInput(expected=f"whole numbers of bits as values of {what}", got=repr(value))
     if plan.drawing.y not in MEASURED:
         raise InvalidInput(expected=f"y of {what} to be among {', '.join(MEASURED)}", got=repr(plan.drawing.y))
+    if plan.drawing.y == "map_stored" and not plan.conditions.get("stored_order"):
+        raise InvalidInput(f"map_stored is drawn, so {what} needs stored_order = true.")
     if plan.drawing.y in FOUND and not plan.conditions.get("exam", True):
         raise InvalidInput(f"{plan.drawing.y} is drawn, so {what} needs exam = true.")
 

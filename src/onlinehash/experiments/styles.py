@@ -56,6 +56,8 @@ FAMILIES = {
     "HMOH": Style("#c0103a", "*", DASH_DOT),
     "OECC": Style("#56b4e9", "<", LONG),
     "MIHash": Style("#7a5c00", "h", DASH_DOT_DOT),
+    "OHWEU": Style("#008837", "1", DASHED),
+    "OHSL": Style("#7b3294", "2", DASHED),
     "BSODH": Style("#2f9fb5", "X", DOTTED),
 }
 #: For methods that are not among these.

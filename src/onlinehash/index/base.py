@@ -170,7 +170,7 @@ class Index(ABC):
         if array.dtype != np.bool_ and self.encoder is not None:
             if len(rows) == 0:
                 return self._items.at(np.empty(0, np.int64)), False
-            return self.encoder.encode(rows), array.ndim == 1
+            return self.encoder.encode_queries(rows), array.ndim == 1
         codes = Codes.from_bits(rows, self._items.n_models)
         return self.codes_of(codes)[0], array.ndim == 1
 
@@ -270,6 +270,12 @@ class Index(ABC):
         twin = self.fork()
         twin._items, twin._encoder = self._items.recoded(codes), self._check_encoder(encoder)
         twin._replaced(columns)
+        return twin
+
+    def with_encoder(self, encoder: Encoder) -> Self:
+        """This index for queries that are encoded otherwise; the codes of items are the same by both encoders."""
+        twin = copy.copy(self)
+        twin._encoder = self._check_encoder(encoder)
         return twin
 
     def follow(self, newer: Index, positions: np.ndarray, codes: Codes) -> None:

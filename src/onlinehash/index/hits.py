@@ -30,6 +30,8 @@ class Hits:
     payloads : list of dict or None, optional
         A payload, or None, for each hit, if the search was called with `payloads=True`; for several queries a list of
         such lists.
+    epoch : int, optional
+        The epoch of the index that these hits are of, where the index is in a database; see `VectorIndex.epoch`.
 
     Examples
     --------
@@ -47,6 +49,7 @@ class Hits:
     ids: IdArray
     distances: NDArray[np.number]
     payloads: list[Any] | None = field(default=None, kw_only=True)
+    epoch: int | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -8,6 +8,7 @@ the start    parameters are checked, the state is laid out, the first hash funct
 pairs, points, labels
              the ways in: the checks, then the feature map and the centring, then the method's own step
 waiting      rows that came before the feature map had its anchors; chunks that are ended early
+outliers     vectors far longer than the others are scaled down before anything is learned from them
 undo         a call that is refused after it began to learn
 codes        snapshots, codes and scores
 metric       where it is kept, a measure of nearness of the vectors themselves learns along
@@ -48,10 +49,10 @@ from onlinehash.features import (
     note_feature_names,
     same_parameters,
 )
-from onlinehash.features.centring import are_small
 from onlinehash.io import format
 from onlinehash.io.format import like
 from onlinehash.learners.encoder import Encoder
+from onlinehash.learners.lengths import MOST, N_FIRST, Lengths
 from onlinehash.learners.pair_metric import PairMetric
 from onlinehash.learners.update import Update, Updates
 from onlinehash.numeric.dots import pad_rows
@@ -99,6 +100,7 @@ class Traits:
     learns_from: str  # "pairs", "labels" or "nothing"
     unit: str  # "pair", "point", "chunk" or "batch"
     several_labels: bool = False  # whether a point may have more than one
+    keeps_codes: bool = False  # whether learning changes how queries are encoded, and codes of items stay
 
 
 class Owner(Protocol):
@@ -225,6 +227,8 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Pairs and points learned or observed so far.
     n_pairs_pending_, n_points_pending_ : int
         Pairs and labelled points that wait for the feature map.
+    n_outliers_ : int
+        Vectors that were scaled down because they were more than 100 times as long as the median of those before.
     n_updates_ : int
         Pairs that moved a hash function.
     n_steps_, n_capped_ : int
@@ -316,6 +320,10 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _functions(self) -> tuple[np.ndarray, np.ndarray]:
         """The hash functions now: weights, one row per bit, and thresholds on centred features."""
         raise NotImplementedError
+
+    def _query_encoders(self) -> tuple[Encoder, Encoder] | None:
+        """How queries are encoded, if not as items are: see `Encoder`."""
+        return None
 
     def _get_method_state(self) -> State:
         """All that the method changes as it learns, as arrays and plain values; they need not be copies."""
@@ -425,6 +433,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         )
         self._classes = Classes()
         self._metric = PairMetric(self.n_features_in_, seed) if self._keeps_metric else None
+        self._lengths = Lengths()
 
     def _start(self, rows: np.ndarray) -> None:
         """Draw the first hash functions, now that the feature map is ready (or there is none)."""
@@ -530,12 +539,13 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         if self._are_plain(a, b):
             rows, sign, weight = (plain(a), plain(b)), _sign(similar), _weight(sample_weight)
-            if sign and weight >= 0 and are_small(*rows):  # nothing here that a check would refuse or change
+            if sign and weight >= 0:
                 self._check_takes("pairs")
                 self.check_free()
                 self._check_same_parameters()
-                A, B = rows[0][None], rows[1][None]
-                return self._enter_pairs(A, B, np.array((sign,), np.int8), np.array((weight,)))[0]
+                if self._lengths.takes(*rows):  # nothing here that a check would refuse or change
+                    A, B = rows[0][None], rows[1][None]
+                    return self._learn_entered(A, B, np.array((sign,), np.int8), np.array((weight,)))[0]
         A, B = checks.row(a, "a"), checks.row(b, "b")
         return next(self._take_pairs(A, B, similar, sample_weight, names=("a", "b")))[0]
 
@@ -686,8 +696,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self._open(A, frames[0])
             if hasattr(frames[1], "columns"):
                 note_feature_names(self, frames[1], first=False)
-            for start in range(0, len(A), BLOCK_PAIRS):
-                rows = slice(start, start + BLOCK_PAIRS)
+            for rows in self._blocks(len(A), BLOCK_PAIRS):
                 try:
                     updates = self._enter_pairs(A[rows], B[rows], s[rows], w[rows], step)
                 except InvalidInput:
@@ -700,7 +709,16 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _enter_pairs(
         self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, step: Step | None = None
     ) -> Updates:
-        """Teach checked pairs to the hash functions and to the metric."""
+        """Scale down outliers among checked pairs of `_blocks`, then learn the pairs."""
+        is_anew, (A, B) = self._without_outliers(A, B)
+        updates = self._learn_entered(A, B, s, w, step)
+        updates.moved[0] |= is_anew  # then every function is another one
+        return updates
+
+    def _learn_entered(
+        self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, step: Step | None = None
+    ) -> Updates:
+        """Teach pairs without outliers to the hash functions and to the metric."""
         updates = self._pass_pairs(A, B, s, w, step)
         if self._metric is not None:
             self._metric.learn(A, B, s, w)
@@ -779,18 +797,24 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._check_rows_fit(rows)
         with self._undone_if_refused(self._map_may_refuse):
             self._open(rows, X)
-            t = 0
-            while t < len(rows) and not self.is_ready:
-                self._wait(Event(rows[t].copy()))
-                if self.is_ready:
-                    self._learn_pending()
-                t += 1
-            for start in range(t, len(rows), 2 * BLOCK_PAIRS):
-                self._enter_points(rows[start : start + 2 * BLOCK_PAIRS])
+            for block in self._blocks(len(rows), 2 * BLOCK_PAIRS):
+                _, (some,) = self._without_outliers(rows[block])
+                self._pass_points(some)
             if self._metric is not None:
                 self._metric.observe(rows)
         self._look_for_outliers(rows)
         return self
+
+    def _pass_points(self, rows: np.ndarray) -> None:
+        """Checked points: kept back while the feature map waits, taken once it is ready."""
+        t = 0
+        while t < len(rows) and not self.is_ready:
+            self._wait(Event(rows[t].copy()))
+            if self.is_ready:
+                self._learn_pending()
+            t += 1
+        if t < len(rows):
+            self._enter_points(rows[t:])
 
     def _enter_points(self, rows: np.ndarray) -> None:
         X, updates = self._features_of(rows)
@@ -889,14 +913,14 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._check_rows_fit(rows)
         with self._undone_if_refused(self._map_may_refuse):
             self._open(rows, X)
-            for start in range(0, len(rows), 2 * BLOCK_PAIRS):
-                block = slice(start, start + 2 * BLOCK_PAIRS)
+            for block in self._blocks(len(rows), 2 * BLOCK_PAIRS):
                 if self.traits.learns_from == "labels":
-                    self._pass_labelled(rows[block], self._classes.members(labels[block]))
+                    _, (some,) = self._without_outliers(rows[block])
+                    self._pass_labelled(some, self._classes.members(labels[block]))
                     continue
                 A, B, s = self._pairing.pairs(rows[block], labels[block])
-                if len(A):
-                    self._enter_pairs(A, B, s, np.ones(len(A)))
+                for pairs in self._blocks(len(A), BLOCK_PAIRS):
+                    self._enter_pairs(A[pairs], B[pairs], s[pairs], np.ones(len(A[pairs])))
         self._look_for_outliers(rows)
         return self
 
@@ -984,6 +1008,52 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     # ------------------------------------------------------------------ outliers
 
     _told_of_outliers = False
+
+    @property
+    def n_outliers_(self) -> int:
+        """Vectors that were scaled down because they were far longer than those before."""
+        return self._lengths.n_scaled if hasattr(self, "_lengths") else 0
+
+    def _blocks(self, n: int, most: int) -> Iterator[slice]:
+        """Rows to learn together: the first ones alone, as each may show that one before it was too long."""
+        start = 0
+        while start < n:
+            block = slice(start, min(start + (1 if self._lengths.is_new else most), n))
+            yield block
+            start = block.stop
+
+    def _without_outliers(self, *sides: np.ndarray) -> tuple[bool, tuple[np.ndarray, ...]]:
+        """Points, or the two sides of pairs, with outliers scaled down; and whether the learner had to begin anew."""
+        lengths, n_before = self._lengths, self._lengths.n_scaled
+        is_anew = lengths.is_new and self.n_points_seen_ < N_FIRST  # a learner of an old file has seen more
+        sides = lengths.enter(*map(plain, sides))
+        is_anew = is_anew and lengths.began_too_long
+        if is_anew:
+            self._begin_anew()
+        if lengths.n_scaled > n_before:
+            self._tell_of_outliers()
+        return is_anew, sides
+
+    def _tell_of_outliers(self) -> None:
+        if not self._told_of_outliers:
+            self._told_of_outliers = True
+            checks.warn(
+                f"{type(self).__name__} was given a vector more than {MOST:g} times as long as a typical one (whose "
+                f"length is {self._lengths.median:.3g}) and has scaled it down, as it would have left most others the "
+                "same code; n_outliers_ counts such vectors, of which only the first is reported."
+            )
+
+    def _begin_anew(self) -> None:
+        """Forget what the first vectors taught, one of which was an outlier; those that wait are scaled down."""
+        self._lengths.begin_anew()
+        if self.is_ready:
+            self._start_with(len(self._centring.mean))
+            self.version_ += 1
+            return
+        self._map = make_map(self.features, self.dtype_, self._seed)
+        for event in self._pending.take():
+            b = None if event.b is None else self._lengths.shortened(event.b)
+            self._wait(event._replace(a=self._lengths.shortened(event.a), b=b))
 
     def _look_for_outliers(self, rows: np.ndarray) -> None:
         """Warn, once, if the mean is far away from all points: a few far longer ones have moved it there.
@@ -1107,6 +1177,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                     self._fusion,
                     self.version_,
                     type(self).__name__,
+                    self._query_encoders(),
                 )
             ]
         return self._snapshots[0]
@@ -1157,6 +1228,27 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         return self.snapshot().codes_of(self._check_shape(X))  # which checks the values too
 
+    def encode_queries(self, X: VectorLike) -> Codes:
+        """The packed codes of vectors to search for: those of `encode`, unless the method keeps the codes of items.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        Codes
+            To be compared with codes of items, not with each other.
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit.
+        NotFitted, NotReady
+            As in `snapshot`.
+        """
+        return self.snapshot().encode_queries(self._check_rows(X))
+
     def score(self, X: VectorLike, y: ArrayLike) -> float:
         """Tie-aware mean average precision: each row searches among the others for its label.
 
@@ -1175,12 +1267,12 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         InvalidInput
             If values or shapes do not fit, or no two rows share a label.
         """
-        codes = self.encode(X)
+        codes, queries = self.encode(X), self.encode_queries(X)
         labels = checks.labels(y, len(codes), self.traits.several_labels)
         precisions = []
         for start in range(0, len(codes), 256):
             rows = np.arange(start, min(start + 256, len(codes)))
-            distances = fused_distances(codes[rows], codes, self._fusion)
+            distances = fused_distances(queries[rows], codes, self._fusion)
             precisions.append(expected_average_precision(distances, _relevant(labels[rows], labels), rows))
         found = np.concatenate(precisions)
         if np.isnan(found).all():
@@ -1269,6 +1361,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             "counters": {name: getattr(self, name) for name in COUNTERS},
             "feature_names": list(getattr(self, "feature_names_in_", [])),
             "pairing": self._pairing.get_state(),
+            "lengths": self._lengths.get_state(),
         }
         if self.traits.learns_from == "labels":
             learned["classes"] = self._classes.get_state()
@@ -1344,6 +1437,8 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if (self._map is None or self._map.is_ready) != ("centring" in state):
             raise FormatError("one whose feature map and hash functions do not fit together.")
         self._pairing.set_state(state["pairing"])
+        if "lengths" in state:  # older files have none
+            self._lengths.set_state(state["lengths"])
         if self.traits.learns_from == "labels":
             self._classes.set_state(state["classes"])
         if "centring" in state:

@@ -70,6 +70,9 @@ class BatchLearner(LinearLearner):
 
     def _learn_all(self, rows: np.ndarray, known: Any) -> None:
         """Learn checked rows, with their labels or similarities, on a new learner."""
+        rows = self._lengths.enter_all(rows)
+        if self.n_outliers_:
+            self._tell_of_outliers()
         if self._map is not None and not self._map.is_ready:
             self._map.partial_fit(rows)
             self._map.start()

@@ -16,7 +16,7 @@ Column: TypeAlias = tuple[tuple[int, ...], DTypeLike]
 
 
 class Rows(SimpleNamespace):
-    """Rows of a buffer. Pairs have the first four columns; points have the others, or X alone."""
+    """Rows of a buffer. Pairs have the first four columns; points have X, and what is known of them."""
 
     A: np.ndarray
     B: np.ndarray
@@ -24,6 +24,7 @@ class Rows(SimpleNamespace):
     weights: np.ndarray
     X: np.ndarray
     members: np.ndarray
+    targets: np.ndarray
 
 
 class Buffer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,9 @@ from onlinehash.features import FeatureMap, same_map
 from onlinehash.gpu.card import check_device
 from onlinehash.numeric.signs import Signs
 
+if TYPE_CHECKING:
+    from onlinehash.gpu.encoding import CardSigns, SignKernels, SignsTwin
+
 #: Rows taken through the feature map at once: a whole number of blocks of codes.
 BLOCK_ROWS = 4096
 
@@ -26,7 +29,8 @@ class Encoder:
     """`bit k of x = [ w_k . z(x) >= b_k ]`, with z the feature map.
 
     It is what travels to an index, a worker or a file. Later learning never changes it; `version` is the learner's
-    `version_` at the moment of the snapshot.
+    `version_` at the moment of the snapshot. Where learning keeps the codes of items, `queries` says how queries are
+    encoded instead: by two encoders, one after the other, the second of which takes the signs of the first.
 
     Examples
     --------
@@ -49,6 +53,7 @@ class Encoder:
     fusion: str
     version: int
     method: str
+    queries: tuple[Encoder, Encoder] | None = None
 
     def __post_init__(self) -> None:
         for name in ("weights", "thresholds"):
@@ -116,9 +121,30 @@ class Encoder:
             return self._encode_on_card(X)
         return self.codes_of(self._check_rows(X))
 
-    def _encode_on_card(self, X: Any) -> Codes:
-        from onlinehash.gpu.encoding import CardSigns
+    def encode_queries(self, X: VectorLike, device: str | None = None) -> Codes:
+        """Encode vectors to search for; nearly all methods encode them as they encode items.
 
+        Parameters
+        ----------
+        X, device
+            As in `encode`.
+
+        Returns
+        -------
+        Codes
+            To be compared with codes of items, not with each other.
+
+        Raises
+        ------
+        InvalidInput
+            If the vectors are not finite, or have another width.
+        """
+        if self.queries is None:
+            return self.encode(X, device)
+        first, second = self.queries
+        return second.codes_of(signs_of(first.encode(X, device), second.weights.dtype))
+
+    def _encode_on_card(self, X: Any) -> Codes:
         is_there = hasattr(X, "__cuda_array_interface__")
         if is_there and (X.dtype, X.shape[1:], X.flags.c_contiguous) != (self.weights.dtype, (self.n_features,), True):
             raise InvalidInput(
@@ -127,18 +153,29 @@ class Encoder:
             )
         rows: Any = X if is_there else self._check_rows(X)
         planes = layout.aligned_planes(len(rows), self.n_models * layout.planes_per_model(self.n_bits))
+        self.encode_by_card(self.card_signs(), rows, planes)
+        return Codes.from_planes(planes, len(rows), self.n_bits, self.n_models)
+
+    def card_signs(self, kernels: SignKernels | SignsTwin | None = None) -> CardSigns:
+        """The functions on a card."""
+        from onlinehash.gpu.encoding import CardSigns
+
         places = layout.places(np.arange(self.n_columns), self.n_bits)
-        signs = CardSigns(self.weights, self.thresholds, places, planes.shape[1])
+        n_planes = self.n_models * layout.planes_per_model(self.n_bits)
+        return CardSigns(self.weights, self.thresholds, places, n_planes, kernels)
+
+    def encode_by_card(self, signs: CardSigns, rows: Any, planes: np.ndarray, first_block: int = 0) -> None:
+        """As `encode_into`, of all columns, and of rows of the host or of the card."""
         size = len(rows) if self.feature_map is None else 16 * BLOCK_ROWS
         for start in range(0, len(rows), size):
-            some, first = rows[start : start + size], start // layout.LANES
+            some, first = rows[start : start + size], first_block + start // layout.LANES
             if self.feature_map is not None:
-                checks.finite(some.get() if is_there else some)
-                some = self.feature_map.map_rows(some.get() if is_there else some)
+                some = some.get() if hasattr(some, "get") else some
+                checks.finite(some)
+                some = self.feature_map.map_rows(some)
             for left in signs.put(some, planes, first):
                 again = some[left].get() if hasattr(some, "get") else some[left]
                 self._signs.put(again, planes, first + left.start // layout.LANES)
-        return Codes.from_planes(planes, len(rows), self.n_bits, self.n_models)
 
     def recode(self, codes: Codes, X: VectorLike, columns: ArrayLike) -> Codes:
         """Encode vectors again where only some hash functions changed, at the cost of these.
@@ -236,7 +273,7 @@ class Encoder:
         return numbers.astype(np.int64)
 
     def changed_bits(self, older: Encoder) -> np.ndarray:
-        """The columns whose hash function differs from the older encoder's."""
+        """The columns whose hash function for items differs from the older encoder's."""
         if self.weights.shape != older.weights.shape or not same_map(self.feature_map, older.feature_map):
             return np.arange(self.n_columns)
         differs = (self.weights != older.weights).any(axis=1) | (self.thresholds != older.thresholds)
@@ -245,3 +282,9 @@ class Encoder:
     def __repr__(self) -> str:
         models = f", n_models={self.n_models}" if self.n_models > 1 else ""
         return f"Encoder(method={self.method!r}, n_bits={self.n_bits}{models}, version={self.version})"
+
+
+def signs_of(codes: Codes, dtype: np.dtype) -> np.ndarray:
+    """Codes as rows of -1 and +1."""
+    signs: np.ndarray = np.where(codes.bits(), dtype.type(1), dtype.type(-1))
+    return signs

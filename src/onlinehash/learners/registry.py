@@ -54,6 +54,8 @@ METHODS = (
     Method("OnlineSupervisedHashing", "onlinehash.learners.online_supervised", ("OECC",)),
     Method("MutualInformationHashing", "onlinehash.learners.mutual_information", ("MIHash",)),
     Method("BalancedSimilarityHashing", "onlinehash.learners.balanced_similarity", ("BSODH",)),
+    Method("ProjectedCodesHashing", "onlinehash.learners.projected_codes", ("OHWEU",)),
+    Method("SimilarityLearningHashing", "onlinehash.learners.similarity_learning", ("OHSL",)),
     Method("LSH", "onlinehash.learners.locality_sensitive", ()),
     Method("KernelLSH", "onlinehash.learners.kernel_lsh", ("KLSH",)),
     Method("OnlineSketchingHashing", "onlinehash.learners.sketching", ("OSH",)),

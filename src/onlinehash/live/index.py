@@ -58,7 +58,8 @@ from onlinehash.live.queries import (
 )
 from onlinehash.live.receipts import MemoryReceipts, Once
 from onlinehash.live.recode import Rehash
-from onlinehash.live.refresher import History, Refresh, Refresher
+from onlinehash.live.refresher import History, Refresh, Refresher, keeps_codes, version_of
+from onlinehash.live.settings import check_settings
 from onlinehash.live.sqlite.changes import Difference
 from onlinehash.live.sqlite.receipts import Stored
 from onlinehash.live.sqlite.store import Loaded
@@ -76,8 +77,9 @@ class LiveIndex(LearnerIndex):
     """An index of vectors whose codes follow a learner.
 
     After every call, `codes` are what `encoder` makes of `vectors`, and queries are encoded with it. Learning changes
-    neither. A refresh replaces both in one step; the policy says when. Searches need no lock: they see the state
-    before a change or the one after it. `VectorIndex` documents the methods.
+    neither. A refresh replaces both in one step; the policy says when. A learner that keeps the codes of items needs no
+    refresh: its encoder is replaced at once, and only queries are encoded otherwise. Searches need no lock: they see
+    the state before a change or the one after it. `VectorIndex` documents the methods.
 
     Parameters
     ----------
@@ -179,6 +181,7 @@ class LiveIndex(LearnerIndex):
             self._storage = Storage.create(path, learner, self._settings(), sync)
             self._table.keep_vectors_in(self._storage.store)
             learner.owned_by(self)
+            self._count_epoch()
 
     @classmethod
     def open(
@@ -249,7 +252,7 @@ class LiveIndex(LearnerIndex):
         self._closed, self._teacher = False, 0
         self._broken, self._is_searchable = False, True  # after a change that could not be undone yet
         self._refresher, self._attachments = Refresher(self._lock), Attachments()
-        self._group = None
+        self._group, self._epoch = None, 0
         self._receipts, self._positions = MemoryReceipts(), dict[str, str]()  # where there is no store
 
     def _open(
@@ -271,6 +274,7 @@ class LiveIndex(LearnerIndex):
             if not read_only and self._settings() != self._storage.store.settings:  # another policy or kind was given
                 with self._storage.store.transaction():
                     self._storage.store.put_settings(self._settings())
+            self._count_epoch()
         except BaseException:
             self._storage.close()
             raise
@@ -280,6 +284,7 @@ class LiveIndex(LearnerIndex):
         assert self._storage is not None
         loaded = self._storage.store.read()
         contents = self._storage.contents(loaded)
+        check_settings(contents.settings, self._storage.store.path)
         policy = self._policy_for(contents.settings)
         if learner is not None:
             learner.set_state(contents.learner.get_state())
@@ -310,6 +315,8 @@ class LiveIndex(LearnerIndex):
             self._embedder, self._embedded_by = embeds
             self._refresher.forget_pairs()
             self._begin_history(settings, contents.versions)
+            self._let_queries_follow()
+        self._count_epoch()
 
     def _begin_history(self, settings: dict[str, Any], versions: list[Version]) -> None:
         """Restore what is known of refreshes; the counterpart of `_settings`."""
@@ -516,7 +523,7 @@ class LiveIndex(LearnerIndex):
 
         return Finder(
             encoder,
-            lambda rows, n: view.nearest(encoder.encode(rows), n, among)[1],
+            lambda rows, n: view.nearest(encoder.encode_queries(rows), n, among)[1],
             at_positions(table.compared),
             view.items.ids.at,
             at_positions(table.exact) if table.rounds else None,
@@ -553,6 +560,7 @@ class LiveIndex(LearnerIndex):
                     self._recover(is_searchable=isinstance(error, StorageError))
                     raise
                 change.finish()
+            self._count_epoch()
             self._refresher.items_changed(change.n_changed)
             self._follow()
 
@@ -582,6 +590,7 @@ class LiveIndex(LearnerIndex):
                     raise
                 finally:
                     self._group = None
+            self._count_epoch()
             self._refresher.items_changed(group.n_added)
             self._follow()
 
@@ -601,9 +610,7 @@ class LiveIndex(LearnerIndex):
         receipts.checked(key, digest)
         self._check_open(writing=True)
         if self._stored_receipt(key) is not None:
-            raise InvalidInput(
-                f"the change with key {checks.shown(key)} was made already; receipt(key) has its outcome."
-            )
+            raise receipts.made_already(key)
         with self._attachments.announced(Once(self._receipts, key, digest)):
             yield
 
@@ -656,7 +663,19 @@ class LiveIndex(LearnerIndex):
         """Refresh if the policy says so."""
         is_held = self._group is not None  # the policy is asked when the group is on the disk
         if not (self._history.paused or self._closed or self._is_read_only or self._broken or is_held):
-            self._refresher.attempt(self.policy, lambda: self._refresher.begin_if_due(self, self._begin))
+            self._refresher.attempt(self.policy, self._begin_if_due)
+
+    def _begin_if_due(self) -> None:
+        self._let_queries_follow()
+        self._refresher.begin_if_due(self, self._begin)
+
+    def _let_queries_follow(self) -> None:
+        """Encode queries by what was learned last, where that leaves the codes of all items as they are."""
+        learner, view = self._learner, self._table.view
+        if not learner.traits.keeps_codes or self._history.paused or view.encoder is None:
+            return
+        if view.encoder.version != version_of(learner) and keeps_codes(learner, view.encoder):
+            self._table.publish(view.with_encoder(learner.snapshot()), self._table.margins)
 
     def _begin(self, version: Version, wait: bool, *, pause: bool = False, by_policy: bool = False) -> Refresh | None:
         """Replace codes and encoder by those of this version, here or in the background."""
@@ -735,6 +754,7 @@ class LiveIndex(LearnerIndex):
                 self._recover()
             raise
         self._table.publish(view, margins)
+        self._count_epoch()
         if attachment is not None:
             attachment.settle(in_memory=storage is None)
 
@@ -815,6 +835,8 @@ class LiveIndex(LearnerIndex):
             self._learner, self.policy = learner, policy
             self._embedder, self._embedded_by = self._embedder_for(settings, VectorKind.of(learner).n_features)
             self._begin_history(settings, versions)
+            self._let_queries_follow()
+        self._count_epoch()
 
     # ------------------------------------------------------------------------------------------------ life
 
@@ -839,6 +861,14 @@ class LiveIndex(LearnerIndex):
                     self._learner.owned_by(None)
                 self._storage.close()
             self._closed = True
+
+    def _count_epoch(self) -> None:
+        """A change has just been published: it can be seen from this epoch on."""
+        self._epoch = self._epoch + 1 if self._storage is None else self._storage.store.commit
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
 
     @property
     def path(self) -> Path | None:

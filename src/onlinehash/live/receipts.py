@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.errors import FormatError
+from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.index import keys as arrays
 from onlinehash.index.ids_kernels import Keys
 from onlinehash.io import format
@@ -23,6 +23,10 @@ from onlinehash.live.sqlite.receipts import Book, Stored, size
 LONGEST = 256
 
 _TEXT = (f"a text of 1 to {LONGEST} characters", lambda text: isinstance(text, str) and 0 < len(text) <= LONGEST)
+
+
+class MadeAlready(InvalidInput):
+    """The change with this key was made before, perhaps by another process a moment ago."""
 
 
 class MemoryReceipts:
@@ -74,6 +78,11 @@ class Once(Attachment):
 def checked(key: Any, digest: Any) -> None:
     """Raise unless key and digest are short strings."""
     checks.parameters("once", {"key": key, "digest": digest}, {"key": _TEXT, "digest": _TEXT})
+
+
+def made_already(key: str) -> MadeAlready:
+    """The error for a key that has a receipt."""
+    return MadeAlready(f"the change with key {checks.shown(key)} was made already; receipt(key) has its outcome.")
 
 
 # ------------------------------------------------------------------------------------------------ outcomes

@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 
 from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.serve import errors, logs, openapi
+from onlinehash.serve.epochs import AtLeast
 from onlinehash.serve.metrics import Metrics
 from onlinehash.serve.middleware import Middleware
 from onlinehash.serve.responses import refusal
@@ -65,7 +66,9 @@ def make_app(service: Service, access: Access | None = None, writer: str | None 
     app.add_exception_handler(Exception, _refuse_internal)
     app.add_exception_handler(RequestValidationError, _refuse_parameter)
     app.add_exception_handler(HTTPException, _refuse_request)
-    inner: ASGIApp = WriterProxy(app, writer, service.limits) if service.read_only else app
+    inner: ASGIApp = AtLeast(app, service)
+    if service.read_only:
+        inner = WriterProxy(inner, writer, service.limits)
     return Middleware(inner, hot, service, access or Access(), metrics)
 
 

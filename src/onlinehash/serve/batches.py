@@ -28,6 +28,7 @@ class Nearest(NamedTuple):
     ids: np.ndarray
     distances: np.ndarray
     encoder: Encoder
+    epoch: int | None  #: None where the index does not tell.
 
 
 class _Waiting(NamedTuple):
@@ -90,12 +91,12 @@ class Batches:
             except Exception:
                 pass  # each query gets its own error below
             else:
-                return [Nearest(ids, distances, encoder) for ids, distances in zip(*hits, strict=True)]
+                return [Nearest(ids, distances, encoder, hits.epoch) for ids, distances in zip(*hits, strict=True)]
         return [_attempt(lambda w=waiting: self._alone(w)) for waiting in batch]  # type: ignore[misc]
 
     def _alone(self, waiting: _Waiting) -> Nearest:
         hits, encoder = self._index.searched(waiting.vector, waiting.k)
-        return Nearest(hits.ids, hits.distances, encoder)
+        return Nearest(hits.ids, hits.distances, encoder, hits.epoch)
 
 
 def _attempt(search: Callable[[], Nearest]) -> Nearest | Exception:

@@ -15,7 +15,8 @@ from onlinehash.errors import StorageError
 from onlinehash.index.api import Capability, Id, Payloads, Receipt, VectorIndex
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
-from onlinehash.live.receipts import MemoryReceipts, bytes_of, outcome_of
+from onlinehash.live.receipts import MadeAlready, MemoryReceipts, bytes_of, outcome_of
+from onlinehash.live.texts import with_changed_texts
 from onlinehash.serve import logs
 from onlinehash.serve.errors import KeyReused
 from onlinehash.serve.events import Activity
@@ -205,8 +206,13 @@ class Changes:
             return self._done(change.work(self._index))
         receipt = self._receipts.receipt(request.key)
         if receipt is None:
-            with self._receipts.once(request):
-                return self._done(change.work(self._index))
+            try:
+                with self._receipts.once(request):
+                    return self._done(change.work(self._index))
+            except MadeAlready:  # by another process, since the look above
+                receipt = self._receipts.receipt(request.key)
+                if receipt is None:
+                    raise
         if receipt.digest != request.digest:
             raise KeyReused(
                 f"Idempotency-Key {request.key!r} was already used for a different request; use a new key "
@@ -250,15 +256,19 @@ class Changes:
         payloads: Payloads | None,
         request: Retry | None = None,
         n_bytes: int = 0,
+        texts: Sequence[str] | None = None,
     ) -> Future[Done[None]]:
-        """Replace vectors or payloads."""
+        """Replace vectors or payloads; texts, of which vectors were made, go into the payloads."""
+
+        def change(index: VectorIndex) -> None:
+            index.update(ids, X, payloads if texts is None else with_changed_texts(index, ids, texts, payloads))
 
         def tell(outcome: None) -> None:
             self.activity.items_changed()
             for observer in self.observers:
                 observer.updated(ids, X)
 
-        return self._submit(Change(lambda index: index.update(ids, X, payloads), tell, request), n_bytes)
+        return self._submit(Change(change, tell, request), n_bytes)
 
     def remove(self, ids: ArrayLike, request: Retry | None = None, n_bytes: int = 0) -> Future[Done[None]]:
         """Remove items."""

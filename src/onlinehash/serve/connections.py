@@ -21,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from onlinehash.errors import OnlineHashError
 from onlinehash.serve.errors import BadRequest, RequestTimeout, Unavailable
-from onlinehash.serve.responses import WHOLE, refusal
+from onlinehash.serve.responses import EPOCH_HEADER, WHOLE, refusal
 from onlinehash.serve.settings import Limits
 
 #: Bytes of a request line and headers that arrive in several pieces.
@@ -114,12 +114,13 @@ class TimedConnection(HttpToolsProtocol):
 
     # ------------------------------------------------------------------ the response
 
-    def _send_whole(self, cycle: RequestResponseCycle, body: bytes) -> bool:
+    def _send_whole(self, cycle: RequestResponseCycle, body: bytes, epoch: int) -> bool:
         """Send JSON with status 200 in one write; False if it has to be sent in the usual way."""
         if cycle.flow.write_paused or cycle.disconnected or cycle.response_started or not cycle.keep_alive:
             return False
         headers = b"".join([b"%s: %s\r\n" % header for header in cycle.default_headers])
-        self.transport.write(b"%s%scontent-length: %d\r\n\r\n%s" % (_SUCCESS, headers, len(body), body))
+        named = b"%s: %d\r\n" % (EPOCH_HEADER, epoch)
+        self.transport.write(b"%s%s%scontent-length: %d\r\n\r\n%s" % (_SUCCESS, named, headers, len(body), body))
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
         cycle.message_event.set()

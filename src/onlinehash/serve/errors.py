@@ -12,6 +12,7 @@ OnlineHashError
 ├── UnsupportedMediaType   415  a content type that the route does not read
 ├── Busy                   429  too many requests; retry after `retry_after` seconds
 ├── ServerError            500  an internal error
+├── Behind                 503  this process has not followed to the epoch that the request demands
 ├── Unavailable            503  starting or stopping, no memory left for the body, or a reader without its writer
 └── DeadlineExceeded       504  the answer took longer than the service allows
 """
@@ -22,6 +23,7 @@ from onlinehash.errors import OnlineHashError, Unauthorized
 
 __all__ = [
     "BadRequest",
+    "Behind",
     "Busy",
     "DeadlineExceeded",
     "Forbidden",
@@ -100,6 +102,12 @@ class ServerError(OnlineHashError):
     """An internal error."""
 
     http_status = 500
+
+
+class Behind(OnlineHashError):
+    """This process has not followed to the epoch that the request demands. Nothing was changed."""
+
+    http_status = 503
 
 
 class Unavailable(OnlineHashError):

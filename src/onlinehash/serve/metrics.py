@@ -49,6 +49,17 @@ class Metrics:
             "onlinehash_reader_lag_seconds", "How far a reader process is behind the writer.", registry=registry,
             multiprocess_mode="livemax",
         )  # fmt: skip
+        self._epoch = Gauge(
+            "onlinehash_epoch", "Number of the last change that searches see; of several processes the least.",
+            registry=registry, multiprocess_mode="livemin",
+        )  # fmt: skip
+        self._head_epoch, self._oldest = (
+            Gauge(f"onlinehash_{name}", text, registry=registry, multiprocess_mode="livemax")
+            for name, text in (
+                ("head_epoch", "Number of the last change that is known of."),
+                ("lag_seconds", "Age of the oldest change that is known of and that searches do not see."),
+            )
+        )
         self._uncounted: dict[tuple[str, str, int], list[float]] = {}
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
@@ -68,6 +79,9 @@ class Metrics:
         service, index = self._service, self._service.index
         self._count()
         self._lag.set(service.lag)
+        self._epoch.set(index.epoch)
+        self._head_epoch.set(index.head_epoch)
+        self._oldest.set(service.lag)
         if service.read_only:
             return
         measured = None if service.quality is None else service.quality.latest

@@ -19,16 +19,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from onlinehash import checks
 from onlinehash.errors import OnlineHashError
 from onlinehash.serve import errors, logs
+from onlinehash.serve.epochs import EPOCH, wait_for_epoch
 from onlinehash.serve.memory import Body, Memory
 from onlinehash.serve.metrics import Metrics
 from onlinehash.serve.requests import client_of, too_large
-from onlinehash.serve.responses import refusal
+from onlinehash.serve.responses import EPOCH_HEADER, refusal
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Access
 
 #: Paths that need no token: the page itself holds no data, and monitoring must reach the others.
 OPEN = ("/", "/v1/health", "/v1/ready", "/favicon.ico")
 PAGE = "/page/"
+#: The paths whose answers name the epoch they are of.
+PATHS = "/v1/"
 #: The version of the encoder, in errors and in answers that are not JSON.
 ENCODER_HEADER = b"onlinehash-encoder"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -99,6 +102,8 @@ class Middleware:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message["headers"], *extra]
+                if path.startswith(PATHS) and not any(name == EPOCH_HEADER for name, _ in message["headers"]):
+                    message["headers"].append((EPOCH_HEADER, b"%d" % scope.get(EPOCH, self._service.index.epoch)))
                 if status >= 400 or not (is_page or is_change):  # other responses are JSON with the version in it
                     message["headers"].append(self._encoder_header())
             else:
@@ -115,6 +120,7 @@ class Middleware:
                 await self._app(scope, receive, send_on)
             else:
                 scope["route"] = route
+                await wait_for_epoch(scope, self._service)
                 await route.app(scope, receive, send_on)
                 status = status or 200  # sent in one write, past `send_on`
         except OnlineHashError as error:

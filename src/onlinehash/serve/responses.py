@@ -19,6 +19,8 @@ from onlinehash.serve.changes import Done
 from onlinehash.serve.service import Service
 
 JSON = "application/json"
+#: The epoch that an answer was made from or, for changes, one at which the change can be seen.
+EPOCH_HEADER = b"onlinehash-epoch"
 REPLAYED_HEADER = "Idempotency-Replayed"
 
 #: An ASGI extension of our server (`connections`): sends the JSON of a success in one write; returns whether it did.
@@ -31,11 +33,18 @@ T = TypeVar("T")
 
 
 def answer(
-    document: Document, encoder: Encoder | None, status: int = 200, headers: Mapping[str, str] | None = None
+    document: Document,
+    encoder: Encoder | None,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    epoch: int | None = None,
 ) -> Response:
-    """A JSON response that names the encoder it is based on."""
+    """A JSON response that names the encoder and, where it is known better than when it arrived, the epoch it is of."""
     document["encoder"] = None if encoder is None else encoder.version
-    return Response(_json(document), status, headers, JSON)
+    response = Response(_json(document), status, headers, JSON)
+    if epoch is not None:
+        response.raw_headers.append((EPOCH_HEADER, b"%d" % epoch))
+    return response
 
 
 def _json(document: Document) -> bytes:
@@ -45,13 +54,14 @@ def _json(document: Document) -> bytes:
         return json.dumps(document, default=lambda array: array.tolist()).encode()
 
 
-async def send_json(scope: Scope, send: Send, document: Document) -> None:
+async def send_json(scope: Scope, send: Send, document: Document, epoch: int) -> None:
     """Send what `answer` would return, without the overhead of a Response object."""
     data = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
     send_whole = scope.get("extensions", {}).get(WHOLE)
-    if send_whole is not None and send_whole(data):
+    if send_whole is not None and send_whole(data, epoch):
         return
-    headers = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(data))]
+    headers.append((EPOCH_HEADER, b"%d" % epoch))
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     await send({"type": "http.response.body", "body": data})
 
@@ -62,7 +72,8 @@ async def done(
     """The response to a change, once it is made."""
     result = await asyncio.shield(asyncio.wrap_future(future))  # the change is made even if the client disconnects
     headers = {REPLAYED_HEADER: "true"} if result.replayed else None
-    return answer(describe(result.outcome), service.index.encoder, status, headers)
+    epoch = service.index.head_epoch  # which the change is part of, even if this process could not follow it yet
+    return answer(describe(result.outcome), service.index.encoder, status, headers, epoch)
 
 
 def refusal(error: OnlineHashError) -> Response:

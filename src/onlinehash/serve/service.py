@@ -39,6 +39,8 @@ TRIES = 3
 MOST_LAG = 5.0
 #: Seconds between two looks of a reader at the disk.
 FOLLOW_EVERY = 0.1
+#: Seconds that the parser of large bodies rests between two of them, at most.
+LONGEST_REST = 0.1
 
 T = TypeVar("T")
 
@@ -75,6 +77,8 @@ class Service:
         self._started = time.monotonic()
         self._follower = Follower(index) if read_only else None
         self._announced = (0, 0)  # refreshes and serial number in the last `refreshed` event
+        self._hears_of_others = index.supports(Capability.RELOAD)  # of changes by other processes, without a question
+        self._counts = (self.n_pairs, len(index)) if self._hears_of_others else (0, 0)  # as of the last events
         self._waiting = ThreadPoolExecutor(1, "onlinehash-waiting")
         self._parsing = ThreadPoolExecutor(1, "onlinehash-parsing")
 
@@ -144,8 +148,24 @@ class Service:
         return find()
 
     async def parsed(self, parse: Callable[[], T]) -> T:
-        """Parse a large body in a thread; one at a time, because a parser keeps other threads from running."""
-        return await asyncio.get_running_loop().run_in_executor(self._parsing, parse)
+        """Parse a large body in a thread; one at a time, because a parser keeps other threads from running.
+
+        The next one waits as long as this one took, so that a client who sends such bodies all the time leaves half of
+        the time to others, who need the interpreter several times for each answer.
+        """
+        took = 0.0
+
+        def timed() -> T:
+            nonlocal took
+            begin = time.perf_counter()
+            try:
+                return parse()
+            finally:
+                took = time.perf_counter() - begin
+
+        found = asyncio.get_running_loop().run_in_executor(self._parsing, timed)
+        self._parsing.submit(lambda: time.sleep(min(took, LONGEST_REST)))
+        return await found
 
     async def waited(self, find: Callable[[], T]) -> T:
         """Call `find`, which may wait for a running change, in a thread that searches do not use."""
@@ -156,10 +176,17 @@ class Service:
     def send_events(self) -> None:
         """Send events for what happened since the last call; a task calls this ten times a second."""
         recent = self.changes.activity.take()
-        if recent.n_learned:
+        has_learned, has_items = recent.n_learned > 0, recent.items_changed
+        if self._hears_of_others:
+            known, self._counts = self._counts, (self.n_pairs, len(self.index))
+            has_learned, has_items = (
+                has_learned or known[0] != self._counts[0],
+                has_items or known[1] != self._counts[1],
+            )
+        if has_learned:
             counts = {"n_pairs": self.n_pairs, "ranking_pairs": ranking_pairs(self.index.learner)}
             self.events.send("learned", recent.event() | counts)
-        if recent.items_changed:
+        if has_items:
             self.events.send("items", {"n": len(self.index)})
         state = (self.index.refreshes, self.index.serial)
         if state != self._announced:
@@ -192,8 +219,13 @@ class Service:
 
     @property
     def lag(self) -> float:
-        """Seconds since a reader last had everything that its writer had written."""
-        return 0.0 if self._follower is None else self._follower.lag
+        """Seconds since this process had everything that others had written."""
+        return self.index.lag if self._follower is None else self._follower.lag
+
+    def hurry(self) -> None:
+        """Have a reader look at once at what its writer has written."""
+        if self._follower is not None:
+            self._follower.wake()
 
     def changed_bits(self) -> np.ndarray:
         """The hash functions in which the codes are behind the learner; none while there are no codes."""
@@ -274,6 +306,7 @@ class Service:
             "teacher": self.teacher is not None,
             "compare": [] if self.comparison is None else list(self.comparison.names),
             "read_only": self.read_only,
+            "receipts": self.index.supports(Capability.RECEIPTS),  # so any replica knows the key of a change
             "limits": dataclasses.asdict(self.limits),
         }
 
@@ -293,7 +326,7 @@ class Follower:
 
     def __init__(self, index: VectorIndex) -> None:
         self._index = index
-        self._stop = threading.Event()
+        self._stop, self._woken = threading.Event(), threading.Event()
         self._known: float | None = None  # when the last reload began
         self._thread = threading.Thread(target=self._run, name="onlinehash-follower", daemon=True)
 
@@ -310,11 +343,18 @@ class Follower:
     def stop(self) -> None:
         """Stop following."""
         self._stop.set()
+        self.wake()
         if self._thread.is_alive():
             self._thread.join()
 
+    def wake(self) -> None:
+        """Look now."""
+        self._woken.set()
+
     def _run(self) -> None:
-        while not self._stop.wait(FOLLOW_EVERY):
+        while not self._stop.is_set():
+            self._woken.wait(FOLLOW_EVERY)
+            self._woken.clear()
             begun = time.monotonic()
             try:
                 self._index.reload()

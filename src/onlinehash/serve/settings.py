@@ -43,6 +43,9 @@ class Limits:
     queue_bytes: int = _limit(256 * MIB, "bytes of the bodies of waiting changes")
     reads: int = _limit(256, "waiting finds, and searches with a filter or for many queries")
     request_seconds: float = _limit(10.0, "seconds for one of these")
+    follow_wait_s: float = _limit(
+        2.0, "seconds for a process to get as far as a request with Onlinehash-At-Least demands", may_be_zero=True
+    )
     filter_fields: int = _limit(64, "fields of one filter")
     filter_values: int = _limit(10_000, "values that one filter compares with")
     stop_seconds: float = _limit(

@@ -15,11 +15,14 @@ next era, which nobody reads yet, and its last step is to begin that era.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from onlinehash.errors import NotSupported
+from onlinehash.stores.deltas import Delta, Step
 
 #: The number of changes in an era.
 ERA = 1 << 32
@@ -76,6 +79,22 @@ class Rows(NamedTuple):
     codes: np.ndarray  # uint8 (n, n_bytes)
 
 
+class News(NamedTuple):
+    """The head, and what changes did to codes on the way to it, as far as that is still kept."""
+
+    head: Head
+    deltas: list[Delta]
+
+
+class StoredCodes(NamedTuple):
+    """Codes in no order, each with the epoch from which it counts."""
+
+    places: np.ndarray  # int64
+    born: np.ndarray  # int64
+    ids: list[str]
+    codes: np.ndarray  # uint8 (n, n_bytes)
+
+
 class Coded(NamedTuple):
     """Vectors and codes of items, ordered by place; what a refresh reads of all items."""
 
@@ -94,6 +113,8 @@ class Change(ABC):
     #: Just now something was rewound that had been cut off, and with it all that a refresh under way has written so
     #: far: it begins again. Stays so for the changes that follow until one puts its head.
     rewound: bool = False
+    #: What was done to codes so far, where the backend `has_deltas`.
+    steps: Sequence[Step] = ()
 
     @abstractmethod
     def add_items(
@@ -129,6 +150,10 @@ class Change(ABC):
     def drop_blobs(self, names: Sequence[str]) -> None:
         """Delete blobs; names that are not there are ignored."""
 
+    def put_receipt(self, key: str, digest: str, value: bytes) -> bool:
+        """Store the outcome of this change, where the backend `has_receipts`; False if the key has one already."""
+        raise NotSupported("this database keeps no receipts.")
+
     @abstractmethod
     def put_head(self, head: Head) -> None:
         """Commit: everything that this change wrote is visible from now on."""
@@ -141,6 +166,10 @@ class Backend(ABC):
     address: str  #: For messages; without a password.
     #: Whether what `snapshot` gives sees all rows of its first moment until its end, even if they are purged meanwhile.
     has_snapshots: bool = False
+    #: Whether `news`, `stored_codes` and `listening` are there, so that a process can keep all codes in memory.
+    has_deltas: bool = False
+    #: Whether `Change.put_receipt` and `receipt` are there.
+    has_receipts: bool = False
 
     @contextmanager
     def snapshot(self) -> Iterator[Backend]:
@@ -211,6 +240,25 @@ class Backend(ABC):
 
         `tests` are those of `live.filters.checked`. All items that pass are there; a backend may leave out others.
         """
+
+    def news(self, after: int) -> News:
+        """The head as it is now, and the deltas of later epochs than this one that are kept, in their order."""
+        raise NotSupported("this database does not keep what changes did.")
+
+    def stored_codes(self, epoch: int) -> Iterator[StoredCodes]:
+        """All codes that count at an epoch, and those that count from a later one on, which a refresh has written."""
+        raise NotSupported("this database does not keep what changes did.")
+
+    def listening(self) -> AbstractContextManager[Callable[[float], int]]:
+        """Gives a function that waits for a change, for so many seconds, and returns the last epoch it heard of, or 0.
+
+        A change may go unheard, as when a connection was lost.
+        """
+        raise NotSupported("this database does not keep what changes did.")
+
+    def receipt(self, key: str) -> tuple[str, bytes] | None:
+        """The digest and the outcome that were stored with a key."""
+        raise NotSupported("this database keeps no receipts.")
 
     @abstractmethod
     def close(self) -> None:

@@ -18,11 +18,24 @@ from onlinehash.codes import Codes
 from onlinehash.embed import embedder
 from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.index import keys as arrays
-from onlinehash.index.api import Capability, Counters, Id, Item, Payload, Policy, Queries, Vectors, Version, Where
+from onlinehash.index.api import (
+    Capability,
+    Counters,
+    Id,
+    Item,
+    Payload,
+    Policy,
+    Queries,
+    Receipt,
+    Vectors,
+    Version,
+    Where,
+)
+from onlinehash.index.base import Index
 from onlinehash.index.hits import Hits
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live import filters, policies
+from onlinehash.live import filters, policies, receipts
 from onlinehash.live.attachments import Attachments
 from onlinehash.live.filters import Filter
 from onlinehash.live.group import Group
@@ -30,6 +43,7 @@ from onlinehash.live.learner_index import LearnerIndex
 from onlinehash.live.policies import IS_POLICY
 from onlinehash.live.positions import Reached
 from onlinehash.live.queries import Finder, VectorKind, find, joined, no_codes, queries_of, to_find
+from onlinehash.live.receipts import MemoryReceipts, Once
 from onlinehash.live.refresher import Refresh, Refresher, newest_version
 from onlinehash.live.transaction import REFUSALS
 from onlinehash.stores import recode
@@ -38,6 +52,7 @@ from onlinehash.stores.ids import ids_of
 from onlinehash.stores.manifest import Moment, Pending, State
 from onlinehash.stores.reader import Gone, Reader, matrix_of
 from onlinehash.stores.recode import Batch, Task
+from onlinehash.stores.replica import Followed, Ranking, Replica
 from onlinehash.stores.search import Search
 from onlinehash.stores.shared_learner import SharedLearner
 from onlinehash.stores.transaction import Draft, StoreGroup, StoreTransaction
@@ -52,6 +67,7 @@ MANY_ITEMS = 1 << 16
 LEAST_DEAD, DEAD_SHARE = 4096, 0.25
 
 T = TypeVar("T")
+H = TypeVar("H", Hits, Hits | list[Hits])
 
 
 class StoreIndex(LearnerIndex):
@@ -68,22 +84,29 @@ class StoreIndex(LearnerIndex):
         Let the policy's refreshes run in a thread of their own.
     embed : object with `encode(texts)`, callable, str or None, default=None
         What makes vectors of texts, as in `LiveIndex`.
+    follow : bool, default=False
+        Keep ids and codes in memory, in step with the database, and search there. What this object reads is then as of
+        the epoch that it has followed to: its own changes at once, those of others a moment after they were made.
     """
 
     # Locks, always taken in this order:
     #   _lock             changes and learning through this object, one at a time. Whoever waits for a background
     #                     refresh must not hold it, as the refresh takes it for each batch (see `Refresher.alone`).
     #   backend.changing()  changes of all processes, one at a time, where the database can tell.
-    # Reading takes neither: it sees the rows of one epoch, and reads anew if they were cleared away meanwhile.
+    #   that of the replica  one step of following, by this object's changes or by the replica's own thread.
+    # Reading takes none: it sees the rows of one epoch, and reads anew if they were cleared away meanwhile.
     #
     # What the index consists of:
     #   _reader       the backend, read as of one moment; a thread inside a change sees the moment before it
+    #   _replica      ids and codes in memory, where they are followed
     #   _vectors      those that `find` compared last
     #   _shared       the learner, in step with what other processes teach it
     #   _refresher    when to refresh, and the job in the background
     #   _attachments  positions of sources that threads want to have stored with their next change
 
     capabilities = frozenset({Capability.GROUP_COMMIT, Capability.LEARNER, Capability.POSITIONS})
+
+    _replica: Replica | None
 
     #: To replace a code takes 0.2 to 0.5 ms, however many of its bits changed, so this is cheap for few items only.
     bits_at_once = 2_000
@@ -98,10 +121,11 @@ class StoreIndex(LearnerIndex):
         *,
         background: bool = False,
         embed: embedder.Model | str | None = None,
+        follow: bool = False,
     ) -> None:
         self.background, self._lock = background, threading.RLock()
         self._reader, self._vectors, self._teacher = Reader(backend), RecentVectors(), 0
-        self._group = None
+        self._group, self._replica, self._is_changing = None, None, False
         try:
             self._check_options(refresh, background)
             self.policy = refresh or self._stored_policy()
@@ -110,6 +134,9 @@ class StoreIndex(LearnerIndex):
             self.learner.owned_by(self)
             self._refresher.restart(self.learner)
             self._embedder = self._resumed_embedder(None if embed is None else embedder.of(embed))
+            if follow:
+                self._replica = Replica(self._reader, self._learn_along)
+                self._reader.follow = self._followed_moment
         except BaseException:
             backend.close()
             raise
@@ -144,6 +171,13 @@ class StoreIndex(LearnerIndex):
                 draft.state = replace(draft.state, embed=found.facts)
                 draft.put()
         return found
+
+    def supports(self, capability: Capability | str) -> bool:
+        if capability in (Capability.RELOAD, Capability.VIEW):
+            return self._replica is not None
+        if capability == Capability.RECEIPTS:
+            return self._reader.backend.has_receipts
+        return super().supports(capability)
 
     @property
     def _state(self) -> State:
@@ -212,6 +246,9 @@ class StoreIndex(LearnerIndex):
 
     @property
     def ids(self) -> np.ndarray:
+        followed = self._with_codes()
+        if followed is not None:
+            return followed.view.ids
         return self._reader.read(
             lambda moment: ids_of([id for page in self._reader.pages(moment) for id in page.ids], moment.state)
         )
@@ -232,6 +269,9 @@ class StoreIndex(LearnerIndex):
     @property
     def codes(self) -> Codes:
         self._before_reading()
+        followed = self._with_codes()
+        if followed is not None:
+            return followed.view.codes
 
         def read(moment: Moment) -> Codes:
             self._check_searchable(moment)
@@ -260,38 +300,112 @@ class StoreIndex(LearnerIndex):
     def _vector_kind(self) -> VectorKind:
         return self._state.vector_kind
 
+    # ------------------------------------------------------------------------------------------------ following
+
+    @property
+    def epoch(self) -> int:
+        return self._reader.now.epoch
+
+    @property
+    def head_epoch(self) -> int:
+        return self.epoch if self._replica is None else self._replica.head
+
+    @property
+    def lag(self) -> float:
+        return 0.0 if self._replica is None else self._replica.lag
+
+    @property
+    def view(self) -> Index:
+        if self._replica is None:
+            raise self._unsupported(Capability.VIEW)
+        return self._replica.current.view
+
+    def reload(self) -> bool:
+        self._check_open()
+        if self._replica is None:
+            raise self._unsupported(Capability.RELOAD)
+        return self._replica.catch_up()
+
+    def _followed_moment(self) -> Moment:
+        assert self._replica is not None
+        return self._replica.current.moment
+
+    def _followed(self) -> Replica | None:
+        """Where to search in memory; None inside a change, which sees a moment of its own."""
+        return None if self._reader.is_pinned else self._replica
+
+    def _with_codes(self) -> Followed | None:
+        """All items, if they are followed and have codes."""
+        replica = self._followed()
+        self._reader.check_open()
+        return None if replica is None or replica.current.view.encoder is None else replica.current
+
+    def _learn_along(self, moment: Moment) -> None:
+        """Learn what others taught, unless a change of this object is about to do that."""
+        if self._shared.is_behind(moment.state) and self._lock.acquire(blocking=not self._is_changing):
+            try:
+                self._catch_up()
+            finally:
+                self._lock.release()
+
     # ------------------------------------------------------------------------------------------------ searching
 
     def found(self, queries: Vectors, k: int = 10, where: Where | None = None) -> tuple[Hits, Encoder]:
         self._before_reading()
         has_caught_up = False
 
-        def find_all(backend: Backend, moment: Moment) -> tuple[Hits, Encoder] | None:
+        def find_all(moment: Moment, finder_of: Callable[[Filter | None], Finder]) -> tuple[Hits, Encoder] | None:
             if self._shared.is_behind(moment.state) and not has_caught_up:
                 return None
             metric, state = self._shared.learner.pair_metric_, moment.state
             if metric is None:  # before the first vector
                 raise no_codes(self._shared.learner)
             rows, is_one = to_find(queries, k, state.vector_kind)
-            filter = None if where is None else filters.checked(where)
-            finder = self._finder(backend, moment, filter)
-            return joined(list(find(rows, k, metric, finder)), is_one), finder.encoder
+            finder = finder_of(None if where is None else filters.checked(where))
+            hits = joined(list(find(rows, k, metric, finder)), is_one)
+            return replace(hits, epoch=moment.epoch), finder.encoder
 
-        found = self._reader.read_together(find_all)
+        def attempt() -> tuple[Hits, Encoder] | None:
+            return self._ask(
+                lambda backend, moment: find_all(moment, lambda filter: self._finder(backend, moment, filter)),
+                lambda followed: find_all(followed.moment, lambda filter: self._finder_here(followed, filter)),
+                where,
+            )
+
+        found = attempt()
         if found is None:  # what others taught before this call must count, and what they teach meanwhile may
             self._catch_up()
             has_caught_up = True
-            found = self._reader.read_together(find_all)
+            found = attempt()
             assert found is not None
         return found
+
+    def _ask(self, there: Callable[[Backend, Moment], T], here: Callable[[Followed], T], where: Any) -> T:
+        """What is found in the database, or here, if the index is followed."""
+        replica = self._followed()
+        if replica is None:
+            return self._reader.read_together(there)
+        if where is None:
+            return replica.read(here)
+
+        def find(followed: Followed) -> T:
+            found = here(followed)
+            if not self._reader.are_all_there(followed.moment):  # of which the database may have ranked some
+                raise Gone
+            return found
+
+        return replica.read(find)
 
     def _finder(self, backend: Backend, moment: Moment, filter: Filter | None) -> Finder:
         """Places are the keys; the ids of those that were found are known from then on."""
         encoder = self._check_searchable(moment, backend)
-        search, names = Search(backend, moment, encoder, filter), dict[int, str]()
+        return self._finder_by(backend, moment, encoder, Search(backend, moment, encoder, filter))
+
+    def _finder_by(self, backend: Backend, moment: Moment, encoder: Encoder, search: Search) -> Finder:
+        names = dict[int, str]()
 
         def nearest(rows: np.ndarray, n: int) -> Iterator[np.ndarray]:
-            for some in search.found(encoder.encode(rows), n):
+            for some in search.found(encoder.encode_queries(rows), n):
                 names.update((found.place, found.id) for found in some)
                 yield np.array([found.place for found in some], np.int64)
 
@@ -302,24 +416,70 @@ class StoreIndex(LearnerIndex):
             lambda places: ids_of([names[place] for place in places.tolist()], moment.state),
         )
 
+    def _finder_here(self, followed: Followed, filter: Filter | None) -> Finder:
+        """Candidates come from the codes in memory. Without a filter, positions are the keys."""
+        moment, view, backend = followed.moment, followed.view, self._reader.backend
+        encoder = self._check_followed(followed)
+        if filter is not None:
+            return self._finder_by(backend, moment, encoder, self._search_here(followed, encoder, filter))
+        return Finder(
+            encoder,
+            lambda rows, n: view.nearest(encoder.encode(rows), n)[1],
+            lambda positions: self._vectors.take(backend, moment, followed.places[positions]),
+            view.items.ids.at,
+        )
+
+    def _search_here(self, followed: Followed, encoder: Encoder, filter: Filter) -> Search:
+        backend = self._reader.backend
+        return Search(backend, followed.moment, encoder, filter, Ranking(followed, backend).ranked)
+
+    def _check_followed(self, followed: Followed) -> Encoder:
+        if followed.view.encoder is None:
+            raise no_codes(self._shared.learner)
+        return followed.view.encoder
+
     def searched(self, queries: Queries, k: int = 10, where: Where | None = None) -> tuple[Hits, Encoder]:
-        return self._answer(queries, where, lambda search, asked: search.nearest(asked, k))
+        return self._answer(
+            queries, where, lambda search, asked: search.nearest(asked, k), lambda view, asked: view.search(asked, k)
+        )
 
     def found_within(
         self, queries: Queries, radius: int, where: Where | None = None
     ) -> tuple[Hits | list[Hits], Encoder]:
-        return self._answer(queries, where, lambda search, asked: search.within(asked, radius))
+        return self._answer(
+            queries,
+            where,
+            lambda search, asked: search.within(asked, radius),
+            lambda view, asked: view.within(asked, radius),
+        )
 
-    def _answer(self, queries: Queries, where: Where | None, ask: Callable[[Search, Any], T]) -> tuple[T, Encoder]:
+    def _answer(
+        self,
+        queries: Queries,
+        where: Where | None,
+        search: Callable[[Search, Any], H],
+        search_here: Callable[[Index, Any], H],
+    ) -> tuple[H, Encoder]:
+        """The answer of a search in the database, or of one in memory."""
         self._before_reading()
 
-        def answer(backend: Backend, moment: Moment) -> tuple[T, Encoder]:
+        def there(backend: Backend, moment: Moment) -> tuple[H, Encoder]:
             filter = None if where is None else filters.checked(where)
             encoder = self._check_searchable(moment, backend)
             asked = queries_of(queries, moment.state.vector_kind.dtype)
-            return ask(Search(backend, moment, encoder, filter), asked), encoder
+            return _as_of(moment, search(Search(backend, moment, encoder, filter), asked)), encoder
 
-        return self._reader.read_together(answer)
+        def here(followed: Followed) -> tuple[H, Encoder]:
+            filter = None if where is None else filters.checked(where)
+            encoder, kind = self._check_followed(followed), followed.moment.state.vector_kind
+            asked = queries_of(queries, kind.dtype)
+            if filter is None:
+                found = search_here(followed.view, asked)
+            else:
+                found = search(self._search_here(followed, encoder, filter), asked)
+            return _as_of(followed.moment, found), encoder
+
+        return self._ask(there, here, where)
 
     def _check_searchable(self, moment: Moment, backend: Backend | None = None) -> Encoder:
         encoder = self._reader.encoder_at(moment, backend)
@@ -332,12 +492,16 @@ class StoreIndex(LearnerIndex):
     @property
     def learner(self) -> Learner:
         if not self.is_learning:
-            self._catch_up()
+            if self._replica is None:
+                self._catch_up()
+            elif not self._reader.is_pinned:  # without waiting for a change that is going on
+                self._learn_along(self._replica.current.moment)
         return self._shared.learner
 
     def _catch_up(self) -> None:
         with self._lock, self._teaching():
-            self._shared.catch_up()
+            if self._replica is None or self._shared.is_behind(self._state):
+                self._shared.catch_up()
 
     # ------------------------------------------------------------------------------------------------ transactions
 
@@ -386,7 +550,7 @@ class StoreIndex(LearnerIndex):
         """One change of all processes at a time, whole or not at all: what fails leaves the learner as it is kept."""
         draft: Draft | None = None
         try:
-            with self._reader.backend.changing() as change:
+            with self._marked_as_changing(), self._reader.backend.changing() as change:
                 draft = Draft(self._reader.backend, change)
                 with self._reader.pinned(draft.before, is_changing=True), self._teaching():
                     self._shared.catch_up()
@@ -398,6 +562,17 @@ class StoreIndex(LearnerIndex):
             raise
         if draft.is_put:
             self._shared.accept(draft.after.state)
+            if self._replica is not None:
+                self._replica.advance(draft.before.epoch, draft.after, draft.change.steps)
+
+    @contextmanager
+    def _marked_as_changing(self) -> Iterator[None]:
+        """For those who would wait for the lock only to learn what the change learns anyway."""
+        self._is_changing = True
+        try:
+            yield
+        finally:
+            self._is_changing = False
 
     def _clear_away(self, state: State) -> None:
         """Delete rows that nobody can see any more, once there are many; errors are warnings, not the call's.
@@ -420,6 +595,28 @@ class StoreIndex(LearnerIndex):
         except OnlineHashError as error:
             address = self._reader.backend.address
             checks.warn(f"dead rows in {address} could not be cleared away, and stay for now: {error}")
+
+    @contextmanager
+    def once(self, key: str, digest: str) -> Iterator[None]:
+        receipts.checked(key, digest)
+        self._check_open(writing=True)
+        if self._stored_receipt(key) is not None:
+            raise receipts.made_already(key)
+        with self._attachments.announced(Once(MemoryReceipts(), key, digest)):
+            yield
+
+    def receipt(self, key: str) -> Receipt | None:
+        self._check_open()
+        stored = self._stored_receipt(key)
+        if stored is None:
+            return None
+        return Receipt(stored[0], receipts.outcome_of(stored[1], f"receipt {checks.shown(key)}"))
+
+    def _stored_receipt(self, key: str) -> tuple[str, bytes] | None:
+        if not self.supports(Capability.RECEIPTS):
+            raise self._unsupported(Capability.RECEIPTS)
+        group = self._group if self.is_learning else None
+        return (group and group.receipt(key)) or self._reader.backend.receipt(key)
 
     @property
     def positions(self) -> dict[str, Json]:
@@ -582,7 +779,9 @@ class StoreIndex(LearnerIndex):
         with self._refresher.alone():
             if not self._reader.closed:
                 with self._teaching():
-                    self.learner.owned_by(None)
+                    self._shared.learner.owned_by(None)
+            if self._replica is not None:
+                self._replica.close()
             self._reader.close()
 
     def __repr__(self) -> str:
@@ -596,6 +795,13 @@ class StoreIndex(LearnerIndex):
 
 def _object(text: str | None) -> Payload | None:
     return None if text is None else json.loads(text)
+
+
+def _as_of(moment: Moment, found: H) -> H:
+    """Hits that tell from which epoch they are."""
+    if isinstance(found, list):
+        return [replace(hits, epoch=moment.epoch) for hits in found]
+    return replace(found, epoch=moment.epoch)
 
 
 def _is_full(state: State) -> bool:

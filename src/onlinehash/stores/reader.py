@@ -44,6 +44,8 @@ class Reader:
 
     def __init__(self, backend: Backend) -> None:
         self.backend, self.closed = backend, False
+        #: Where the current moment is taken from: the head or, in a process that follows it, the moment that is here.
+        self.follow: Callable[[], Moment] = self.fresh
         self._pin: Pin | None = None
         self._encoders: dict[str, Encoder] = {}
         self._encoders_lock = threading.Lock()
@@ -65,10 +67,10 @@ class Reader:
     def now(self) -> Moment:
         """The current moment; for a pinned thread, its own."""
         pin = self._pin_of_this_thread()
-        return self.fresh() if pin is None else pin.moment
+        return self.follow() if pin is None else pin.moment
 
     def fresh(self) -> Moment:
-        """The current moment, regardless of pins."""
+        """The moment of the head, regardless of pins."""
         return _moment_of(self.backend)
 
     @contextmanager
@@ -79,6 +81,11 @@ class Reader:
             yield
         finally:
             self._pin = before
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether the calling thread sees a moment of its own, as inside a change."""
+        return self._pin_of_this_thread() is not None
 
     def _pin_of_this_thread(self) -> Pin | None:
         pin = self._pin
@@ -99,12 +106,7 @@ class Reader:
                 raise
             if not rows or self.are_all_there(moment):
                 return found
-        raise self._too_busy()
-
-    def _too_busy(self) -> ServiceUnavailable:
-        return ServiceUnavailable(
-            f"rows were deleted {ATTEMPTS} times while they were read; try again when the index changes less."
-        )
+        raise too_busy()
 
     def read_together(self, ask: Callable[[Backend, Moment], T]) -> T:
         """Several reads as of one moment: in one transaction, where the database has such, and else as `read` does.
@@ -112,12 +114,12 @@ class Reader:
         `ask` must read by the backend that it is given, as there are not enough connections for a second one each.
         """
         self.check_open()
-        if not self.backend.has_snapshots or self._pin_of_this_thread() is not None:
+        if not self.backend.has_snapshots or self.is_pinned:
             return self.read(lambda moment: ask(self.backend, moment))
         for _ in range(ATTEMPTS):
             with suppress(Gone), self.backend.snapshot() as backend:
                 return ask(backend, _moment_of(backend))
-        raise self._too_busy()
+        raise too_busy()
 
     def are_all_there(self, moment: Moment) -> bool:
         """Whether all rows of a moment were there until now. Inside a change they are, as nobody else makes one."""
@@ -192,6 +194,13 @@ class Reader:
         if len(found) < len(names):
             raise Gone
         return [found[name] for name in names]
+
+
+def too_busy() -> ServiceUnavailable:
+    """The error of a read that was always too late."""
+    return ServiceUnavailable(
+        f"rows were deleted {ATTEMPTS} times while they were read; try again when the index changes less."
+    )
 
 
 def _moment_of(backend: Backend) -> Moment:

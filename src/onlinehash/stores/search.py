@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from itertools import islice, takewhile
 from typing import Any
@@ -26,10 +26,22 @@ AT_ONCE, AT_MOST = 256, 8192
 
 
 class Search:
-    """Searches of the items of one moment, among those that a filter admits."""
+    """Searches of the items of one moment, among those that a filter admits.
 
-    def __init__(self, backend: Backend, moment: Moment, encoder: Encoder, filter: Filter | None) -> None:
+    ranked : function, default=backend.ranked
+        Gives items with their payloads in the order of (distance, place).
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        moment: Moment,
+        encoder: Encoder,
+        filter: Filter | None,
+        ranked: Callable[[np.ndarray, int, dict[str, Any]], Iterator[Found]] | None = None,
+    ) -> None:
         self._backend, self._moment, self._filter = backend, moment, filter
+        self._ranked = ranked or backend.ranked
         n_bits, n_models, fusion = backend.layout
         codes = Codes.from_rows(np.empty((0, backend.layout.n_bytes), np.uint8), n_bits, n_models)
         self._gate = FlatIndex(codes, fusion=fusion, encoder=encoder)  # without items; knows what may be asked
@@ -83,7 +95,7 @@ class Search:
 
     def _passing(self, code: np.ndarray, filter: Filter) -> Generator[Found]:
         """Items that a filter admits, in the order of (distance, insertion)."""
-        ranked = self._backend.ranked(code, self._moment.epoch, filter.tests) if self._moment.state.n else iter(())
+        ranked = self._ranked(code, self._moment.epoch, filter.tests) if self._moment.state.n else iter(())
         n = AT_ONCE
         while some := list(islice(ranked, n)):
             filter.check()

@@ -15,6 +15,7 @@ from onlinehash.learners.base import Learner
 from onlinehash.live.attachments import Attachment
 from onlinehash.live.group import Group, Items
 from onlinehash.live.queries import VectorKind
+from onlinehash.live.receipts import made_already
 from onlinehash.live.reservoir import Reservoir
 from onlinehash.live.transaction import Event, Texts, Transaction
 from onlinehash.stores.backend import Backend, Change, Head
@@ -105,6 +106,11 @@ class Draft:
         """How far a source was read."""
         known = json.loads(self.state.positions)
         self.state = replace(self.state, positions=json.dumps(known | {source: position}))
+
+    def put_receipt(self, key: str, digest: str, value: bytes) -> None:
+        """What came of this change, under the key of who asked for it."""
+        if not self.change.put_receipt(key, digest, value):
+            raise made_already(key)
 
     def put_blob(self, name: str, value: bytes) -> None:
         """Keep bytes under a name."""

@@ -262,6 +262,11 @@ class Store:
             return read_difference(connection, self.path, self._state, self._row_numbers, self._book, self.settings)
 
     @property
+    def commit(self) -> int:
+        """Transactions so far, as of when this was last loaded or followed."""
+        return self._state.commit
+
+    @property
     def is_behind(self) -> bool:
         """Whether anything was committed since this was last loaded or followed."""
         with self._reading() as connection:

@@ -24,6 +24,7 @@ from onlinehash.serve import results
 from onlinehash.serve.batches import Batches
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.changes import ranking_pairs
+from onlinehash.serve.epochs import EPOCH
 from onlinehash.serve.errors import Busy, NotFound, TooLarge, UnsupportedMediaType
 from onlinehash.serve.openapi import described
 from onlinehash.serve.pictures import MEDIA_TYPES
@@ -93,7 +94,8 @@ class Searches:
         found = await self._batches.search(body.vector, body.k)
         self._service.searches += 1
         hits = _lists(Hits(found.ids, found.distances), _HAMMING)
-        await send_json(scope, send, hits | {"encoder": found.encoder.version})
+        epoch = scope[EPOCH] if found.epoch is None else found.epoch
+        await send_json(scope, send, hits | {"encoder": found.encoder.version}, epoch)
 
 
 class RadiusSearches:
@@ -149,7 +151,7 @@ def routes(service: Service) -> APIRouter:
             ranked_by = _learned(service)
             hits, encoder = index.found(vector, k)
             service.searches += 1
-            return answer(_lists(hits, ranked_by) | {"vector": vector}, encoder)
+            return answer(_lists(hits, ranked_by) | {"vector": vector}, encoder, epoch=hits.epoch)
 
         return await read(service, request.receive, find, min(k, len(index)) > FEW_RERANKED)
 
@@ -211,14 +213,19 @@ def _find(service: Service, body: shapes.Find, deadline: Deadline) -> Response:
         step = min(HITS_AT_ONCE * service.limits.hits // n_candidates(body.k), _FOUND_AT_ONCE)
         hits, encoder = _in_parts(vectors, step, find, _joined, lambda _: deadline.check())
     service.searches += 1 if hits.ids.ndim == 1 else len(hits.ids)
-    return answer(_lists(hits, ranked_by) | _payloads(service, hits.ids, body.payloads), encoder)
+    return answer(_lists(hits, ranked_by) | _payloads(service, hits.ids, body.payloads), encoder, epoch=hits.epoch)
 
 
 def _joined(parts: list[Hits]) -> Hits | None:
     """The hits of all queries; None if items were added or removed meanwhile, so that some found fewer than others."""
     if len({hits.ids.shape[1] for hits in parts}) > 1:
         return None
-    return Hits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    return Hits(*(np.concatenate(column) for column in zip(*parts, strict=True)), epoch=_oldest(parts))
+
+
+def _oldest(parts: list[Hits]) -> int | None:
+    """The first epoch that hits are of; None where the index does not tell."""
+    return min((hits.epoch for hits in parts if hits.epoch is not None), default=None)
 
 
 def _search(service: Service, body: shapes.Query, deadline: Deadline) -> Response:
@@ -242,9 +249,9 @@ def _search(service: Service, body: shapes.Query, deadline: Deadline) -> Respons
         step = min(_COMPARED_AT_ONCE // max(len(index), 1), _RERANKED_AT_ONCE if body.rerank else len(query))
         hits, encoder = _in_parts(query, step, find, _joined, lambda _: deadline.check())
     if body.code is not None:
-        hits = Hits(hits.ids[0], hits.distances[0])
+        hits = Hits(hits.ids[0], hits.distances[0], epoch=hits.epoch)
     service.searches += 1 if hits.ids.ndim == 1 else len(hits.ids)
-    return answer(_lists(hits, ranked_by) | _payloads(service, hits.ids, body.payloads), encoder)
+    return answer(_lists(hits, ranked_by) | _payloads(service, hits.ids, body.payloads), encoder, epoch=hits.epoch)
 
 
 def _within(service: Service, body: shapes.Within, deadline: Deadline) -> Response:
@@ -253,13 +260,14 @@ def _within(service: Service, body: shapes.Within, deadline: Deadline) -> Respon
         (found,) = found
     if isinstance(found, Hits):
         service.searches += 1
-        return answer(_lists(found, _HAMMING) | _payloads(service, found.ids, body.payloads), encoder)
+        lists = _lists(found, _HAMMING) | _payloads(service, found.ids, body.payloads)
+        return answer(lists, encoder, epoch=found.epoch)
     service.searches += len(found)
     ids = [hits.ids.tolist() for hits in found]
-    lists: Document = {"ids": ids, "distances": [hits.distances for hits in found], **_HAMMING}
+    lists = {"ids": ids, "distances": [hits.distances for hits in found], **_HAMMING}
     if body.payloads:
         lists["payloads"] = [service.index.payloads_of(row) for row in ids]
-    return answer(lists, encoder)
+    return answer(lists, encoder, epoch=_oldest(found))
 
 
 def _found_within(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from copy import copy
 from operator import itemgetter
 from typing import Any
@@ -15,11 +15,11 @@ import psycopg
 
 from onlinehash import checks
 from onlinehash.errors import FormatError, InvalidInput, ServiceUnavailable
-from onlinehash.stores.backend import Backend, Change, Coded, Found, Head, Rows
-from onlinehash.stores.postgres import connections, pgvector, rows
+from onlinehash.stores.backend import Backend, Change, Coded, Found, Head, News, Rows, StoredCodes
+from onlinehash.stores.postgres import connections, news, pgvector, receipts, rows
 from onlinehash.stores.postgres.change import PostgresChange, ShardedChange
 from onlinehash.stores.postgres.connections import Connection, planned
-from onlinehash.stores.postgres.errors import told
+from onlinehash.stores.postgres.errors import Commit, told
 from onlinehash.stores.postgres.migration import check_format
 from onlinehash.stores.postgres.schema import MODES, About, read_about
 from onlinehash.stores.postgres.search import Searching
@@ -37,7 +37,7 @@ class PostgresBackend(Backend):
 
     def __init__(self, address: str, schema: str, search: str | None = None) -> None:
         self.schema = connections.checked_schema(schema)
-        self.address = connections.shown(address)
+        self.address, self._address = connections.shown(address), address
         self._pool = connections.pool(address)
         self._connection: Connection | None = None  # that of a snapshot
         try:
@@ -76,11 +76,13 @@ class PostgresBackend(Backend):
 
     @contextmanager
     def changing(self) -> Iterator[Change]:
-        with self._one_change, self._reading() as connection, connection.transaction():
+        commit = Commit(self.address)
+        with self._one_change, self._reading() as connection, commit.told(), connection.transaction():
             change = self._begun(connection)
             yield change
             if not change.is_put:
                 raise psycopg.Rollback
+            commit.is_next = True
 
     def _begun(self, connection: Connection) -> PostgresChange:
         """A change that nobody else disturbs: the lock of the head's row goes with the transaction."""
@@ -222,6 +224,25 @@ class PostgresBackend(Backend):
     def ranked(self, code: np.ndarray, epoch: int, tests: dict[str, Any]) -> Iterator[Found]:
         with self._reading() as connection:
             yield from self._searching.ranked(connection, code, epoch, tests)
+
+    # ------------------------------------------------------------------------------------------------ following
+
+    has_deltas = has_receipts = True
+
+    def news(self, after: int) -> News:
+        with self._reading() as connection:
+            return news.read(connection, self.schema, self.layout, after)
+
+    def stored_codes(self, epoch: int) -> Iterator[StoredCodes]:
+        with self._reading() as connection:
+            yield from news.stored_codes(connection, self.schema, self.layout, epoch)
+
+    def listening(self) -> AbstractContextManager[Callable[[float], int]]:
+        return news.listening(self._address, self.address, self.schema)
+
+    def receipt(self, key: str) -> tuple[str, bytes] | None:
+        with self._reading() as connection:
+            return receipts.find(connection, self.schema, key)
 
     def close(self) -> None:
         self._pool.close()

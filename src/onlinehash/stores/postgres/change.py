@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -10,9 +9,11 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
 from onlinehash.stores.backend import FOREVER, Change, Head, Layout
-from onlinehash.stores.postgres import rows
+from onlinehash.stores.deltas import Added, Ended, Rewound, Step
+from onlinehash.stores.postgres import receipts, rows
 from onlinehash.stores.postgres.chunks import Chunks
 from onlinehash.stores.postgres.connections import Connection
+from onlinehash.stores.postgres.news import put_head
 
 
 class PostgresChange(Change):
@@ -25,6 +26,7 @@ class PostgresChange(Change):
         self._schema = schema
         self._layout = layout
         self._chunks = chunks
+        self.steps: list[Step] = []
 
     def add_items(
         self, born: int, places: np.ndarray, ids: Sequence[str], vectors: np.ndarray, payloads: Sequence[str | None]
@@ -38,6 +40,7 @@ class PostgresChange(Change):
 
     def add_codes(self, born: int, places: np.ndarray, ids: Sequence[str], codes: np.ndarray) -> None:
         self._append("codes", *rows.of_codes(born, places, ids, codes, self._layout, self._chunks))
+        self.steps.append(Added(born, places, ids, codes))
 
     def _append(self, table: str, fixed: dict[str, np.ndarray], texts: dict[str, Sequence[str | None]]) -> None:
         if len(fixed["place"]):
@@ -54,12 +57,14 @@ class PostgresChange(Change):
         name, listed = self._name("codes"), places.tolist()
         self._write(f"DELETE FROM {name} WHERE place = ANY(%s::bigint[]) AND born >= %s", listed, died)
         self._write(f"UPDATE {name} SET died = %s WHERE place = ANY(%s::bigint[]) AND died > %s", died, listed, died)
+        self.steps.append(Ended(died, places))
 
     def rewind(self, epoch: int) -> None:
         for table in ("items", "codes"):
             name = self._name(table)
             self._write(f"DELETE FROM {name} WHERE born > %s", epoch)
             self._write(f"UPDATE {name} SET died = {FOREVER} WHERE died > %s AND died < {FOREVER}", epoch)
+        self.steps.append(Rewound(epoch))
 
     def purge(self, epoch: int) -> None:
         for table in ("items", "codes"):
@@ -80,10 +85,15 @@ class PostgresChange(Change):
     def drop_blobs(self, names: Sequence[str]) -> None:
         self._connection.execute(f"DELETE FROM {self._name('blobs')} WHERE name = ANY(%s)", (list(names),))
 
+    def put_receipt(self, key: str, digest: str, value: bytes) -> bool:
+        put = self._connection.execute(receipts.put_statement(self._schema), receipts.parameters(key, digest, value))
+        found = put.fetchone()
+        if found is not None:
+            receipts.forget_old(self._connection, self._schema, *found)
+        return found is not None
+
     def put_head(self, head: Head) -> None:
-        self._connection.execute(
-            f"UPDATE {self._name('head')} SET epoch = %s, state = %s", (head.epoch, json.dumps(head.state))
-        )
+        put_head(self._connection, self._schema, self.head, head, self.steps)
         self.is_put = True
 
     def _name(self, table: str) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Self
 
 from onlinehash.embed.embedder import Model
+from onlinehash.errors import NotSupported
 from onlinehash.index.api import Policy
 from onlinehash.learners.base import Learner
 from onlinehash.live.index import learner_for
@@ -36,6 +38,7 @@ class PostgresIndex(StoreIndex):
         search: str = "multi",
         background: bool = False,
         embed: Model | str | None = None,
+        follow: bool = False,
     ) -> Self:
         """A new index in a schema that is not there yet, or is empty; whoever connects owns its tables.
 
@@ -45,6 +48,7 @@ class PostgresIndex(StoreIndex):
         embed : what makes vectors of texts, as in `LiveIndex`.
         shards : addresses of servers that hold the rows, each a part of them; none, and the first server does.
         role : one that is there already and may then open, search and change the index, but not its tables.
+        follow : keep ids and codes in memory and search there, as in `open`.
         search : `multi` (tables of parts of codes), `scan` (all codes), or with pgvector `pgvector` (all codes), `hnsw`
             or `ivfflat` (which may miss some of the nearest).
         """
@@ -52,7 +56,7 @@ class PostgresIndex(StoreIndex):
         learner = learner_for(learner, n_bits)
         head, blobs = first(learner, refresh)
         creation.create(address, schema, layout_of(learner), head, blobs, search=search, shards=shards, role=role)
-        return cls.open(address, refresh, schema=schema, background=background, embed=embed)
+        return cls.open(address, refresh, schema=schema, background=background, embed=embed, follow=follow)
 
     @classmethod
     def open(
@@ -64,6 +68,15 @@ class PostgresIndex(StoreIndex):
         search: str | None = None,
         background: bool = False,
         embed: Model | str | None = None,
+        follow: bool = False,
     ) -> Self:
-        """The index in a schema; `search` may be another mode that is exact."""
-        return cls(PostgresBackend(address, schema, search), refresh, background=background, embed=embed)
+        """The index in a schema; `search` may be another mode that is exact.
+
+        With `follow`, ids and codes are kept in memory, in step with the database, and searched there, at the speed of
+        an index in one process. Only vectors, for `find`, and payloads of what is found come from the database.
+        """
+        backend = PostgresBackend(address, schema, search)
+        return cls(backend, refresh, background=background, embed=embed, follow=follow)
+
+    def backup(self, path: str | Path) -> None:
+        raise NotSupported("PostgreSQL makes its own backups: use pg_dump, or copies of the servers with their log.")

@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 from onlinehash.errors import FormatError
 from onlinehash.stores.backend import Layout
+from onlinehash.stores.postgres import news, receipts
 from onlinehash.stores.postgres.connections import Connection, checked_schema, connect, shown
 from onlinehash.stores.postgres.errors import told
+from onlinehash.stores.postgres.roles import NEEDED
 from onlinehash.stores.postgres.schema import About, read_about
 
 #: The format that this version reads and writes.
-FORMAT = 2
+FORMAT = 3
 
 
 class Migrated(NamedTuple):
@@ -32,8 +34,22 @@ def _add_present(schema: str, layout: Layout) -> list[str]:
     ]
 
 
+def _add_news(schema: str, layout: Layout) -> list[str]:
+    """Format 3: records of changes for those who follow them, and receipts; for all roles that may change the index."""
+    may_change = (
+        "SELECT DISTINCT grantee FROM information_schema.role_table_grants "
+        f"WHERE table_schema = '{schema}' AND table_name = 'head' AND privilege_type = 'UPDATE'"
+    )
+    grant = f"""GRANT %s ON "{schema}".%I TO %I"""
+    granted = "".join(
+        f"EXECUTE format('{grant}', '{NEEDED[table]}', '{table}', of_role); " for table in ("deltas", "receipts")
+    )
+    loop = f"DO $$ DECLARE of_role name; BEGIN FOR of_role IN {may_change} LOOP {granted}END LOOP; END $$"
+    return [*news.tables(schema), *receipts.tables(schema), loop]
+
+
 #: What makes format n + 1 of format n.
-STEPS: dict[int, Callable[[str, Layout], list[str]]] = {1: _add_present}
+STEPS: dict[int, Callable[[str, Layout], list[str]]] = {1: _add_present, 2: _add_news}
 
 
 def migrate(address: str, schema: str = "onlinehash") -> Migrated:

@@ -15,6 +15,8 @@ NEEDED = {
     "blobs": "SELECT, INSERT, UPDATE, DELETE",
     "items": "SELECT, INSERT, UPDATE, DELETE",
     "codes": "SELECT, INSERT, UPDATE, DELETE",
+    "deltas": "SELECT, INSERT, UPDATE, DELETE",
+    "receipts": "SELECT, INSERT, DELETE",
 }
 #: Those on the servers that hold rows for the first one.
 NEEDED_ON_SHARDS = {"items": NEEDED["items"], "codes": NEEDED["codes"], "gates": "SELECT, UPDATE"}

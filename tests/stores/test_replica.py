@@ -1,0 +1,327 @@
+"""A replica holds what the database holds, whatever others do to it, and reads all of it only when it must."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onlinehash import OnlineHashing, RbfAnchors, refresh
+from onlinehash.errors import FormatError, InvalidInput, NotReady, NotSupported, ServiceUnavailable
+from onlinehash.live.receipts import MadeAlready
+from onlinehash.stores import deltas
+from onlinehash.stores import index as stores
+from onlinehash.stores import replica as replicas
+from onlinehash.stores.deltas import Added, Ended, Rewound
+from onlinehash.stores.index import StoreIndex
+from onlinehash.stores.replica import Replica
+from tests.servers import wait_until
+from tests.stores.memory_backend import MemoryBackend, Tables
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # a stream of few similar pairs warns
+
+WIDTH = 4
+
+
+def rows(n: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal((n, WIDTH)).astype(np.float32)
+
+
+def tables(**options: Any) -> Tables:
+    return Tables.create(OnlineHashing(n_bits=12, burn_in=10, random_state=0, **options), refresh.by_hand())
+
+
+def opened(of: Tables, follow: bool = False) -> StoreIndex:
+    index = StoreIndex(MemoryBackend(of), follow=follow)
+    index.batch_rows = 4
+    return index
+
+
+def replica_of(index: StoreIndex) -> Replica:
+    found = index._replica
+    assert found is not None
+    return found
+
+
+def full_reads(index: StoreIndex) -> int:
+    return replica_of(index).full_reads
+
+
+def check_same(writer: StoreIndex, reader: StoreIndex) -> None:
+    """The reader, which follows, has what the other one reads from the tables."""
+    reader.reload()
+    view: Any = reader.view
+    assert (reader.epoch, len(reader), reader.serial) == (writer.epoch, len(writer), writer.serial)
+    encoder: Any = writer.encoder
+    if encoder is None:
+        assert (len(view), reader.encoder) == (0, None)
+        return
+    assert reader.encoder is view.encoder
+    assert view.encoder.version == encoder.version
+    assert view.ids.tolist() == writer.ids.tolist()
+    assert view.codes == writer.codes
+    if len(writer):
+        queries = rows(3, seed=9)
+        hits, used = reader.searched(queries, 5)
+        assert same(hits, writer.search(queries, 5))
+        assert (hits.epoch, used) == (writer.epoch, view.encoder)
+
+
+def same(found: Any, expected: Any) -> bool:
+    """Whether two hits have the same ids and distances."""
+    return all(np.array_equal(*columns) for columns in zip(found, expected, strict=True))
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[StoreIndex, StoreIndex]]:
+    """An index that reads the tables, and one that follows them."""
+    of = tables()
+    with opened(of) as writer, opened(of, follow=True) as reader:
+        yield writer, reader
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_follows_any_program_without_reading_all_again(seed: int) -> None:
+    rng, next_id = np.random.default_rng(seed), 0
+    of = tables(features=RbfAnchors(6)) if seed == 2 else tables()
+    with opened(of) as writer, opened(of, follow=True) as reader:
+        for step in range(40):
+            ids = writer.ids
+            some = rng.choice(ids, min(len(ids), int(rng.integers(1, 6))), replace=False)
+            action = rng.integers(6)
+            if action <= 1 or len(ids) < 5:
+                n = int(rng.integers(1, 9))
+                writer.add(range(next_id, next_id + n), rows(n, step))
+                next_id += n
+            elif action == 2:
+                writer.update(some, rows(len(some), step))
+            elif action == 3:
+                writer.remove(some)
+            elif action == 4:
+                writer.learn_pairs(rows(6, step), rows(6, step + 100), np.arange(6) % 2 == 0)
+            elif writer.encoder is not None:
+                writer.refresh()
+            if rng.random() < 0.7:  # else several changes are followed at once
+                check_same(writer, reader)
+        check_same(writer, reader)
+        assert full_reads(reader) == 1
+
+
+def test_who_begins_in_the_middle_of_a_refresh_ends_with_all_others(pair: tuple[StoreIndex, StoreIndex]) -> None:
+    writer, reader = pair
+    writer.add(range(30), rows(30))
+    writer.learn_pairs(rows(9, 1), rows(9, 2), np.arange(9) % 2 == 0)
+    backend = writer._reader.backend
+    assert isinstance(backend, MemoryBackend)
+    late: list[StoreIndex] = []
+    with ExitStack() as stack:
+        other = opened(backend.tables)
+
+        def begin() -> None:
+            backend.after_change = lambda: None
+            late.append(stack.enter_context(opened(backend.tables, follow=True)))
+            if len(late) == 2:
+                other.update([1, 3, 25], rows(3, 5))  # of which the refresh has passed some
+            if len(late) == 3:
+                other.remove([0, 2])
+                other.add([99], rows(1, 6))
+            backend.after_change = begin
+
+        backend.after_change = begin
+        writer.refresh()
+        assert len(late) > 5
+        for one in (*late, reader):
+            check_same(writer, one)
+            assert full_reads(one) == 1
+        other.close()
+
+
+def test_a_refresh_that_is_given_up_leaves_nothing(pair: tuple[StoreIndex, StoreIndex]) -> None:
+    writer, reader = pair
+    writer.add(range(30), rows(30))
+    writer.learn_pairs(rows(9, 1), rows(9, 2), np.arange(9) % 2 == 0)
+    check_same(writer, reader)
+    backend, changes = writer._reader.backend, 0
+    assert isinstance(backend, MemoryBackend)
+
+    def fail_later(name: str) -> None:
+        nonlocal changes
+        changes += name == "put_head"
+        if changes == 4:
+            raise ServiceUnavailable("the server is gone.")
+
+    backend.before_write = fail_later
+    with pytest.raises(ServiceUnavailable):
+        writer.refresh()
+    backend.before_write = lambda name: None
+    check_same(writer, reader)
+    writer.cancel()
+    check_same(writer, reader)
+    writer.update([0, 7], rows(2, 4))
+    check_same(writer, reader)
+    writer.refresh()
+    check_same(writer, reader)
+    assert writer.serial == 2
+    assert full_reads(reader) == 1
+
+
+def test_a_gap_is_noticed_and_all_is_read_again(pair: tuple[StoreIndex, StoreIndex]) -> None:
+    writer, reader = pair
+    writer.add(range(9), rows(9))
+    check_same(writer, reader)
+    backend = writer._reader.backend
+    assert isinstance(backend, MemoryBackend)
+    with backend.tables.lock:  # as if a process of an older version had written
+        writer.add([50], rows(1))
+        backend.tables.deltas.clear()
+    check_same(writer, reader)
+    assert full_reads(reader) == 2
+    writer.remove([50])
+    check_same(writer, reader)
+    assert full_reads(reader) == 2
+
+
+def test_rows_that_are_purged_below_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "LEAST_DEAD", 4)
+    of = tables()
+    with opened(of) as writer, opened(of, follow=True) as reader:
+        writer.add(range(20), rows(20), [{"n": i} for i in range(20)])
+        calls: list[Any] = [
+            lambda index: index.find(rows(1, 3)[0], 3),
+            lambda index: index.search(rows(2, 4), 4, {"n": {"<": 10}}),
+        ]
+        n_late = 0
+        for number in range(4):
+            reader.reload()
+            held, old = replica_of(reader)._current, [call(writer) for call in calls]
+            writer.update(range(20), rows(20, number + 1))
+            for call, before in zip(calls, old, strict=True):
+                monkeypatch.setattr(replica_of(reader), "_current", held)  # it has not heard of that yet
+                found = call(reader)
+                is_late = found.epoch > held.moment.epoch  # as its rows were gone
+                n_late += is_late
+                assert same(found, call(writer) if is_late else before)
+            check_same(writer, reader)
+        assert n_late >= 4
+
+
+def test_a_filter_that_few_pass_is_answered_by_the_database(
+    pair: tuple[StoreIndex, StoreIndex], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replicas, "AMONG", (3, 6))
+    writer, reader = pair
+    writer.add(range(40), rows(40), [{"n": i} for i in range(40)])
+    reader.reload()
+    for where in ({"n": {">": 35}}, {"n": 17}, {"n": -1}, {"n": {"<": 30}}):
+        assert same(reader.search(rows(3, 8), 4, where), writer.search(rows(3, 8), 4, where))
+        found: list[Any] = [index.within(rows(3, 8), 5, where) for index in (reader, writer)]
+        assert all(same(*hits) for hits in zip(*found, strict=True))
+        assert same(reader.find(rows(3, 8), 2, where), writer.find(rows(3, 8), 2, where))
+
+
+def test_changes_of_others_are_heard_of_and_their_pairs_are_learned(pair: tuple[StoreIndex, StoreIndex]) -> None:
+    writer, reader = pair
+    writer.add(range(9), rows(9))
+    wait_until(lambda: len(reader) == 9, "the items to come")
+    writer.learn_pairs(rows(3, 1), rows(3, 2), [True, False, True])
+    wait_until(lambda: reader.learner.n_pairs_seen_ == 3, "the pairs to come")
+    assert replica_of(reader).wait(writer.epoch, 10)
+    assert (reader.head_epoch, reader.lag) == (writer.epoch, 0.0)
+    assert not replica_of(reader).wait(writer.epoch + 1, 0.01)
+
+
+def test_its_own_changes_are_there_at_once(pair: tuple[StoreIndex, StoreIndex]) -> None:
+    writer, reader = pair
+    for i in range(20):
+        (writer if i % 2 else reader).add([i], rows(1, i))
+        assert i not in reader.view or len(reader) <= i + 1
+        if i % 2 == 0:
+            assert i in reader.view
+            assert len(reader) == i + 1
+    assert full_reads(reader) == 1
+
+
+def test_how_far_it_is_behind(pair: tuple[StoreIndex, StoreIndex], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replicas, "LISTEN_SECONDS", 0.02)
+    writer, reader = pair
+    backend, is_down = reader._reader.backend, True
+    assert isinstance(backend, MemoryBackend)
+
+    def fail(name: str) -> None:
+        if is_down and name == "news":
+            raise ServiceUnavailable("the server is gone.")
+
+    backend.before_read = fail
+    writer.add([1], rows(1))
+    wait_until(lambda: reader.lag > 0.1, "the lag to grow")
+    assert reader.epoch < writer.epoch
+    is_down = False
+    wait_until(lambda: reader.lag == 0 and reader.epoch == writer.epoch, "the replica to catch up")
+
+
+def test_what_it_can_do(pair: tuple[StoreIndex, StoreIndex]) -> None:
+    writer, reader = pair
+    assert [reader.supports(name) for name in ("view", "reload", "receipts", "backup")] == [True, True, True, False]
+    assert [writer.supports(name) for name in ("view", "reload", "receipts")] == [False, False, True]
+    for call in (lambda: writer.view, writer.reload):
+        with pytest.raises(NotSupported):
+            call()
+    with pytest.raises(NotReady, match="no codes yet"):
+        reader.search(rows(1)[0])
+    reader.close()
+    with pytest.raises(InvalidInput, match="closed"):
+        reader.search(rows(1)[0])
+
+
+def test_two_processes_with_one_key(pair: tuple[StoreIndex, StoreIndex]) -> None:
+    first, second = pair
+    with first.once("key", "digest"):
+        first.add(None, rows(2))
+    stored = second.receipt("key")
+    assert stored is not None
+    assert (stored.digest, stored.outcome.tolist()) == ("digest", [0, 1])
+    with pytest.raises(MadeAlready), second.once("key", "digest"):
+        pass
+    assert second.receipt("another") is None
+    asked, go_on = threading.Event(), threading.Event()
+
+    def slow() -> None:
+        with second.once("race", "digest"):
+            asked.set()
+            go_on.wait(10)
+            with pytest.raises(MadeAlready):
+                second.learn_pairs(rows(2), rows(2, 1), [True, False])
+
+    thread = threading.Thread(target=slow)
+    thread.start()
+    asked.wait(10)
+    with first.once("race", "digest"):
+        first.learn_pairs(rows(2), rows(2, 1), [True, False])
+    go_on.set()
+    thread.join()
+    assert first.learner.n_pairs_seen_ == second.learner.n_pairs_seen_ == 2
+
+
+def test_a_record_of_a_change_and_its_bytes() -> None:
+    codes = np.arange(6, dtype=np.uint8).reshape(3, 2)
+    steps: list[Any] = [
+        Rewound(7),
+        Ended(8, np.array([4, 9])),
+        Added(8, np.array([1, 2, 1 << 40]), ["", "é", "\\x"], codes),
+        Added(1 << 33, np.empty(0, np.int64), [], codes[:0]),
+    ]
+    record = deltas.to_bytes(steps)
+    found = deltas.from_bytes(record, 2)
+    assert repr(found) == repr([step._replace(**_listed(step)) for step in steps])
+    assert deltas.from_bytes(deltas.to_bytes([]), 2) == []
+    for broken in (b"", b"\x09" + record[1:], record[:-3], record[:20]):
+        with pytest.raises(FormatError):
+            deltas.from_bytes(broken, 2)
+
+
+def _listed(step: Any) -> dict[str, Any]:
+    return {name: list(value) for name, value in step._asdict().items() if name == "ids"}

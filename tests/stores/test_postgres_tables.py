@@ -14,7 +14,7 @@ import pytest
 
 from onlinehash import OnlineHashing, PostgresIndex
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, ServiceUnavailable, StorageError, Unauthorized
-from onlinehash.stores.backend import Head, Layout
+from onlinehash.stores.backend import Backend, Head, Layout
 from onlinehash.stores.postgres import creation, migration
 from onlinehash.stores.postgres.backend import PostgresBackend
 from onlinehash.stores.postgres.connections import connect, shown
@@ -68,6 +68,11 @@ def test_what_is_written_is_read(home: Home) -> None:
     assert b"".join(found.vectors) == VECTORS.tobytes()
     assert np.array_equal(found.codes, CODES)
     assert backend.rows(1, after=0, limit=2).ids == ["b", "c"]
+    for first, stop in ((0, 9), (1, 3), (4, 9)):
+        page, expected = backend.coded(1, first, stop), Backend.coded(backend, 1, first, stop)
+        assert page.places.tolist() == expected.places.tolist() == list(range(first, min(stop, 4)))
+        assert page.vectors == expected.vectors
+        assert np.array_equal(page.codes, expected.codes)
     assert backend.rows(1, np.array([3, 1, 9])).places.tolist() == [1, 3]
     assert [hit.id for hit in backend.nearest(CODES[2], 1, 1)] == ["c"]
     backend.close()
@@ -260,6 +265,27 @@ def test_migration(stock_home: Home) -> None:
     for use in (lambda: opened(stock_home), lambda: migration.migrate(address, schema)):
         with pytest.raises(FormatError, match="got 99; it was made by a newer version"):
             use()
+
+
+def test_tables_with_vectors_apart_from_their_rows_work_as_before(stock_home: Home) -> None:
+    """As they were made up to version 0.1: long vectors are in a table for long values."""
+    X = np.random.default_rng(0).standard_normal((40, 700)).astype(np.float32)
+    home, apart = (
+        stock_home,
+        f"SELECT reltoastrelid::regclass::text FROM pg_class WHERE oid = '{stock_home.schema}.items'",
+    )
+    with PostgresIndex.create(home.address, OnlineHashing(16, random_state=0), schema=home.schema) as index:
+        (toast,) = execute(home.address, f"{apart}::regclass")[0]
+        index.add(None, X[:20])
+        assert execute(home.address, f"SELECT count(*) FROM {toast}") == [(0,)]
+        execute(home.address, f"ALTER TABLE {home.schema}.items RESET (toast_tuple_target)")
+        index.add(None, X[20:])
+        assert execute(home.address, f"SELECT count(*) > 0 FROM {toast}") == [(True,)]
+        index.learn_pairs(X[:10], X[10:20], np.arange(10) % 2 == 0)
+        index.refresh()
+        assert np.array_equal(index.vectors, X)
+        assert index.encoder is not None
+        assert index.codes == index.encoder.encode(X)
 
 
 def test_a_migration_that_fails_changes_nothing(stock_home: Home) -> None:

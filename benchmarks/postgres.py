@@ -6,8 +6,10 @@
 It starts its own servers, on loopback, with so much memory for pages: PostgreSQL as it is installed, and one with
 pgvector where a mode needs that. Every answer of an exact mode is compared with that of FlatIndex, ties included; of an
 approximate one the share of right distances is printed. Queries are asked one at a time, by the clock on the wall,
-exact modes in turn; printed are medians, and how many times longer a scan of the same database takes. `--items` vectors
-of 512 floats go through `PostgresIndex`: bulk load, and a refresh of 4 of 64 bits beside a full rewrite.
+exact modes in turn; printed are medians, and how many times longer a scan of the same database takes, and then all
+queries in one call. `--items` vectors of 512 floats are copied into a table beside the same bytes by a plain COPY, and
+go through `PostgresIndex`: bulk load, and a refresh of 4 of 64 bits, beside one that reads rows out of tables as they
+were made up to version 1.0 (vectors apart from their rows), and beside a full rewrite.
 
     cluster    signs of random projections of a Gaussian mixture, 1000 items a component
     uniform    all codes alike likely
@@ -19,19 +21,22 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import common
 import numpy as np
 
 from onlinehash import Codes, FlatIndex, OnlineHashing, PostgresIndex, refresh
 from onlinehash.io import files
-from onlinehash.stores.backend import Head, Layout
-from onlinehash.stores.postgres import creation, pgvector
+from onlinehash.stores.backend import Backend, Head, Layout
+from onlinehash.stores.postgres import backend, creation, pgvector, rows
 from onlinehash.stores.postgres.backend import PostgresBackend
 from onlinehash.stores.postgres.chunks import Chunks
 from onlinehash.stores.postgres.connections import Connection, connect
+from onlinehash.stores.postgres.schema import ROW_BYTES, About, tables
 from onlinehash.stores.postgres.search import Searching
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the servers are those of the tests
@@ -53,7 +58,7 @@ def main() -> None:
     parser.add_argument("--items", type=float, default=1e5, help="vectors for the refresh; 0 leaves it out")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    n, rows = int(options.n), []
+    n, results = int(options.n), []
     print(common.machine())
     for extension in (False, True):
         modes = [mode for mode in options.modes if extension or mode in EXACT[:2]]
@@ -68,11 +73,12 @@ def main() -> None:
             version = connection.info.server_version // 10_000
             print(f"\nPostgreSQL {version}{' with pgvector' if extension else ''}, {n:,} codes, k = {options.k}")
             for kind in options.data:
-                rows += searched(server, connection, kind, n, modes, options)
+                results += searched(server, connection, kind, n, modes, options)
             if options.items and not extension:
-                rows.append(refreshed(server, int(options.items)))
+                results.append(copied(connection, min(int(options.items), BATCH)))
+                results.append(refreshed(server, int(options.items)))
             connection.close()
-    common.write_json(rows, options.json)
+    common.write_json(results, options.json)
 
 
 # ------------------------------------------------------------------ codes
@@ -133,15 +139,18 @@ def searched(
         connection.execute(f"DROP INDEX {kind}.codes_code0_{mode}")
         right[mode] = float((found[mode][1] <= expected.distances[:, -1:]).mean())
         seconds |= took
-    connection.execute(f"DROP SCHEMA {kind} CASCADE")
     rows = []
+    together = {mode: batched(connection, searching, queries.rows(), options.k) for mode, searching in exact.items()}
+    connection.execute(f"DROP SCHEMA {kind} CASCADE")
     for mode, took in seconds.items():
         row = facts | {"mode": mode, "ms": 1e3 * float(np.median(took)), "worst_ms": 1e3 * max(took)}
         if "scan" in seconds:
             row["times_scan"] = float(np.median(seconds["scan"]) / np.median(took))
+        row["together_ms"] = 1e3 * together.get(mode, float("nan"))
         note = f"recall {right[mode]:.3f}, built in {facts[f'{mode}_build_s']:.0f} s" if mode in right else "exact"
         print(f"  {mode:9} {row['ms']:8.2f} ms a query (worst {row['worst_ms']:.1f}), "
-              f"{row.get('times_scan', float('nan')):6.1f} times as fast as the scan; {note}", flush=True)  # fmt: skip
+              f"{row.get('times_scan', float('nan')):6.1f} times as fast as the scan; in one call "
+              f"{row['together_ms']:.2f} ms; {note}", flush=True)  # fmt: skip
         rows.append(row | {"recall": right.get(mode, 1.0)})
     return rows
 
@@ -152,15 +161,15 @@ def loaded(
     """All codes in a schema; rows in a second, and what their btrees take."""
     search = "pgvector" if extension else "multi"
     creation.create(server.address(), schema, layout, Head(0, {}), {}, search=search, shards=(), role=None)
-    backend = PostgresBackend(server.address(), schema)
+    store = PostgresBackend(server.address(), schema)
     begin = time.perf_counter()
-    with backend.changing() as change:
+    with store.changing() as change:
         for start in range(0, len(codes), BATCH):
             places = np.arange(start, min(start + BATCH, len(codes)))
             change.add_codes(1, places, list(map(str, places)), codes[places])
         change.put_head(Head(1, {}))
     rate = len(codes) / (time.perf_counter() - begin)
-    backend.close()
+    store.close()
     btrees = [f"{schema}.codes_{name}" for name in Chunks(layout).columns]
     begin = time.perf_counter()
     for btree in btrees:
@@ -184,13 +193,13 @@ def in_turn(
 ) -> tuple[dict[str, list[float]], dict[str, tuple[np.ndarray, np.ndarray]]]:
     """Seconds of each query in each mode; ids and distances."""
     for searching in asked.values():
-        searching.nearest(connection, queries[0], k, 1)
+        searching.nearest_all(connection, queries[:1], k, 1)
     seconds: dict[str, list[float]] = {mode: [] for mode in asked}
     found: dict[str, list] = {mode: [] for mode in asked}
     for query in queries:
         for mode, searching in asked.items():
             begin = time.perf_counter()
-            hits = searching.nearest(connection, query, k, 1)
+            (hits,) = searching.nearest_all(connection, query[None], k, 1)
             seconds[mode].append(time.perf_counter() - begin)
             found[mode].append(hits)
     return seconds, {
@@ -200,7 +209,75 @@ def in_turn(
     }  # fmt: skip
 
 
+def batched(connection: Connection, searching: Searching, queries: np.ndarray, k: int) -> float:
+    """Seconds a query where all are asked in one call; the best of some."""
+    seconds = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        searching.nearest_all(connection, queries, k, 1)
+        seconds.append((time.perf_counter() - begin) / len(queries))
+    return min(seconds)
+
+
+# ------------------------------------------------------------------ items
+
+
+def copied(connection: Connection, n: int) -> dict[str, float]:
+    """Items in a second as they are added, and as the same bytes by a plain COPY, into equal tables, in turn."""
+    X, _ = common.clusters(n, FEATURES)
+    about = About(1, Layout(64, 1, "min"), 22, "multi", 0)
+    connection.execute("CREATE SCHEMA copied")
+    for statement in tables("copied", about):
+        connection.execute(statement)
+    places, ids = np.arange(n), list(map(str, range(n)))
+    stream = [*encoded(rows.of_items(1, places, ids, X, [None] * n))]
+    seconds: dict[str, list[float]] = {"ours": [], "plain": []}
+    for _ in range(4):
+        for name in seconds:
+            connection.execute("TRUNCATE copied.items")
+            begin = time.perf_counter()
+            if name == "ours":
+                rows.copy(connection, "copied.items", *rows.of_items(1, places, ids, X, [None] * n))
+            else:
+                statement = "COPY copied.items (place, born, died, vector, id, payload) FROM STDIN (FORMAT BINARY)"
+                with connection.cursor() as cursor, cursor.copy(statement) as copying:
+                    for block in stream:
+                        copying.write(block)
+            seconds[name].append(time.perf_counter() - begin)
+    connection.execute("DROP SCHEMA copied CASCADE")
+    rates = {name: n / min(took) for name, took in seconds.items()}
+    print(f"\nCOPY of {n:,} items: {rates['ours']:,.0f} rows/s, a plain COPY of the same bytes "
+          f"{rates['plain']:,.0f}; {rates['ours'] / rates['plain']:.2f} of it", flush=True)  # fmt: skip
+    return {"data": "copy", "n": n} | rates
+
+
+def encoded(columns: tuple[dict, dict]) -> list[bytes]:
+    """The bytes that a copy sends."""
+
+    class Caught(list):
+        write = list.append
+
+    caught = Caught()
+    connection = SimpleNamespace(cursor=lambda: nullcontext(SimpleNamespace(copy=lambda text: nullcontext(caught))))
+    rows.copy(connection, "", *columns)
+    return caught
+
+
 # ------------------------------------------------------------------ refresh
+
+
+@contextmanager
+def as_before(server: PostgresServer, schema: str) -> Iterator[None]:
+    """Vectors apart from their rows, and a refresh that reads row by row, while inside."""
+    coded, in_order = PostgresBackend.coded, backend._IN_ORDER
+    with connect(server.address()) as connection:
+        connection.execute(f"ALTER TABLE {schema}.items RESET (toast_tuple_target)")
+        connection.execute(f"VACUUM FULL ANALYZE {schema}.items")
+        PostgresBackend.coded, backend._IN_ORDER = Backend.coded, {}
+        yield
+        PostgresBackend.coded, backend._IN_ORDER = coded, in_order
+        connection.execute(f"ALTER TABLE {schema}.items SET (toast_tuple_target = {ROW_BYTES})")
+        connection.execute(f"VACUUM FULL ANALYZE {schema}.items")
 
 
 def refreshed(server: PostgresServer, n: int) -> dict[str, float]:
@@ -215,30 +292,34 @@ def refreshed(server: PostgresServer, n: int) -> dict[str, float]:
         load = n / (time.perf_counter() - begin)
         kept = files.to_bytes(index.learner)
         pairs = zip(A[2500:], B[2500:], similar[2500:].tolist(), strict=True)
-        index.learn_pair(*next(pair for pair in pairs if len(files.from_bytes(kept, "").learn_pair(*pair).bits) == 4))
-        changed, flipped = index.behind.bits, index.bits_flipped
-        begin = time.perf_counter()
-        index.refresh(wait=True)
-        few, flipped = time.perf_counter() - begin, index.bits_flipped - flipped
+        few, n_flipped = {}, {}
+        for name, around in (("before", as_before(server, "items")), ("now", nullcontext())):
+            fit = next(pair for pair in pairs if len(files.from_bytes(kept, "").learn_pair(*pair).bits) == 4)
+            index.learn_pair(*fit)
+            kept = files.to_bytes(index.learner)
+            changed, flipped = index.behind.bits, index.bits_flipped
+            with around:
+                begin = time.perf_counter()
+                index.refresh(wait=True)
+                few[name], n_flipped[name] = time.perf_counter() - begin, index.bits_flipped - flipped
         encoder = index.encoder
     assert encoder is not None
-    backend = PostgresBackend(server.address(), "items")
-    begin, head = time.perf_counter(), backend.head()
-    after, done = -1, 0
-    with backend.changing() as change:
-        while done < n:
-            rows = backend.rows(head.epoch, after=after, limit=BATCH, vectors=True)
-            vectors = np.frombuffer(b"".join(rows.vectors), np.float32).reshape(-1, FEATURES)
-            change.end_codes(head.epoch + 1, rows.places)
-            change.add_codes(head.epoch + 1, rows.places, rows.ids, encoder.encode(vectors).rows())
-            after, done = int(rows.places[-1]), done + len(rows.places)
+    store = PostgresBackend(server.address(), "items")
+    begin, head = time.perf_counter(), store.head()
+    with store.changing() as change:
+        for start in range(0, n, BATCH):
+            page = store.coded(head.epoch, start, start + BATCH)
+            vectors = np.frombuffer(page.vectors, np.float32).reshape(-1, FEATURES)
+            change.end_codes(head.epoch + 1, page.places)
+            change.add_codes(head.epoch + 1, page.places, list(map(str, page.places)), encoder.encode(vectors).rows())
         change.put_head(Head(head.epoch + 1, head.state))
     full = time.perf_counter() - begin
-    backend.close()
+    store.close()
     print(f"\n{n:,} vectors of {FEATURES} floats through PostgresIndex: added {load:,.0f} rows/s")
-    print(f"  refresh of {changed} of 64 bits ({flipped:,} bits flipped): {few:.1f} s; all codes written anew: "
-          f"{full:.1f} s; {full / few:.1f} times as long", flush=True)  # fmt: skip
-    return {"data": "refresh", "n": n, "added_per_s": load, "bits": changed, "few_s": few, "full_s": full}
+    print(f"  refresh of {changed} of 64 bits ({n_flipped['now']:,} bits flipped): {few['now']:.1f} s; as before "
+          f"({n_flipped['before']:,} flipped): {few['before']:.1f} s, {few['before'] / few['now']:.1f} times as long; "
+          f"all codes written anew: {full:.1f} s, {full / few['now']:.1f} times as long", flush=True)  # fmt: skip
+    return {"data": "refresh", "n": n, "added_per_s": load, "bits": changed, "full_s": full} | few
 
 
 if __name__ == "__main__":

@@ -93,6 +93,11 @@ class Table:
 
         return look_up
 
+    def nearest(self, code: np.ndarray, k: int) -> list[Found] | None:
+        look_up = self.look_up(code, k)
+        (found,) = multi_index.nearest_all([self.steps(code)], k, lambda asked: {0: look_up(asked[0])})
+        return found
+
 
 @pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout.n_bits < 100], ids=str)
 def test_steps_find_the_nearest_and_all_ties(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,7 +112,7 @@ def test_steps_find_the_nearest_and_all_ties(layout: Layout, monkeypatch: pytest
     for query in codes[:5]:
         for k in (1, 10, 50):
             expected = table.found(query, np.arange(len(codes)))[:k]
-            found = multi_index.nearest(table.steps(query), k, table.look_up(query, k))
+            found = table.nearest(query, k)
             assert found is None or found == expected
             answered += found is not None
         farther = expected[10].distance
@@ -128,9 +133,26 @@ def test_what_is_far_is_given_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(layout, codes, 12)
     for query in codes[:2]:
         table.cost = 0.0
-        assert multi_index.nearest(table.steps(~query), 5000, table.look_up(~query, 5000)) is None
+        assert table.nearest(~query, 5000) is None
         assert table.cost < multi_index.SHARE * len(codes)
     assert table.statements > 0
+
+
+def test_it_is_told_from_a_sample_how_far_the_nearest_are() -> None:
+    layout = Layout(64, 1, "min")
+    chunks = Chunks(layout)
+    codes = drawn(layout, np.random.default_rng(3).random((800, 64)) < 0.5)
+    met = [[100.0] * (width + 1) for width in chunks.widths]
+    known = Buckets(1e5, met, buckets._within(chunks.values(codes), chunks, 1e5))
+    pairs = [away(layout, codes, code) for code in codes]
+    for k in (10, 1000, 50_000):
+        counted = [sum((distances <= d).sum() - (d >= 0) for distances in pairs) for d in range(65)]
+        shares = np.array(counted) / (800 * 799) * 1e5
+        assert known.distance(k) == int(np.flatnonzero(shares >= k)[0])
+    assert Steps(chunks, [0] * 3, known).is_hopeless(10)
+    near = known._replace(within=np.full(65, 1e5))
+    assert not Steps(chunks, [0] * 3, near).is_hopeless(10)
+    assert not Steps(chunks, [0] * 3, Buckets(1e5, met)).is_hopeless(10)  # nothing is known
 
 
 def test_few_items_are_not_looked_up() -> None:

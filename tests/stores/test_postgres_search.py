@@ -77,12 +77,12 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     def watched(search: Callable[..., Any]) -> Callable[..., Any]:
         def told(*arguments: Any) -> Any:
             found = search(*arguments)
-            answered.append(found is not None)
+            answered.extend(one is not None for one in found or [None])
             return found
 
         return told
 
-    monkeypatch.setattr(multi_index, "nearest", watched(multi_index.nearest))
+    monkeypatch.setattr(multi_index, "nearest_all", watched(multi_index.nearest_all))
     monkeypatch.setattr(multi_index, "within", watched(multi_index.within))
     return answered
 
@@ -102,6 +102,9 @@ def test_exact_modes_find_the_nearest_and_ties_in_order(stock_home: Home, layout
             for radius in (0, everybody[20].distance, max(layout.groups)):
                 within = [one for one in everybody if one.distance <= radius]
                 assert multi.within(code, radius, NOW) == scan.within(code, radius, NOW) == within
+        asked = np.concatenate([codes[:20], opposite(layout, codes[7])[None]])
+        together = multi.nearest_all(asked, 10, NOW)
+        assert together == scan.nearest_all(asked, 10, NOW) == [multi.nearest(code, 10, NOW) for code in asked]
         scan.close()
     assert any(eager)
     assert not all(eager) or layout.n_bits < 64  # what is far is not looked up
@@ -118,7 +121,18 @@ def test_several_servers_find_the_same(sharded_home: Home, layout: Layout, eager
             radius = everybody[20].distance
             assert backend.within(code, radius, NOW) == [one for one in everybody if one.distance <= radius]
             assert list(backend.ranked(code, NOW, {})) == expected(layout, codes, code, payloads=True)
+        together = backend.nearest_all(codes[:20], 10, NOW)
+        assert together == [expected(layout, codes, code)[:10] for code in codes[:20]]
     assert any(eager)
+
+
+def test_codes_without_near_ones_are_scanned_at_once(stock_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(multi_index, "FEW", 10)
+    monkeypatch.setattr(multi_index, "STATEMENT", 0.0)
+    uniform = np.random.default_rng(0).integers(0, 256, (N, 8), dtype=np.uint8)
+    with filled(stock_home, ONE, uniform) as backend:
+        monkeypatch.setattr(multi_index.Steps, "take", None)  # nothing is looked up
+        assert backend.nearest(uniform[3], 10, NOW) == expected(ONE, uniform, uniform[3])[:10]
 
 
 @pytest.mark.parametrize("layout", [ONE, Layout(20, 3, "min"), Layout(20, 3, "sum")], ids=str)

@@ -226,6 +226,10 @@ class Backend(ABC):
     def nearest(self, code: np.ndarray, k: int, epoch: int) -> list[Found]:
         """The k nearest items of a code (uint8 (n_bytes,)), in the order of (distance, place)."""
 
+    def nearest_all(self, codes: np.ndarray, k: int, epoch: int) -> list[list[Found]]:
+        """The k nearest items of each code, uint8 (n, n_bytes)."""
+        return [self.nearest(code, k, epoch) for code in codes]
+
     @abstractmethod
     def within(self, code: np.ndarray, radius: int, epoch: int) -> list[Found]:
         """All items at a distance of at most `radius`, in the order of (distance, place)."""

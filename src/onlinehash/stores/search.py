@@ -68,14 +68,14 @@ class Search:
 
     def found(self, codes: Codes, k: int) -> list[list[Found]]:
         """The k nearest items of each code."""
-        return [self._nearest(code, k) for code in codes.rows()]
-
-    def _nearest(self, code: np.ndarray, k: int) -> list[Found]:
         if self._filter is not None:
-            with closing(self._passing(code, self._filter)) as passing:
-                return list(islice(passing, k))
+            return [self._first(code, k, self._filter) for code in codes.rows()]
         k = min(k, self._moment.state.n)
-        return self._backend.nearest(code, k, self._moment.epoch) if k else []
+        return self._backend.nearest_all(codes.rows(), k, self._moment.epoch) if k else [[] for _ in range(len(codes))]
+
+    def _first(self, code: np.ndarray, k: int, filter: Filter) -> list[Found]:
+        with closing(self._passing(code, filter)) as passing:
+            return list(islice(passing, k))
 
     def _within(self, code: np.ndarray, radius: int) -> list[Found]:
         if self._moment.state.n == 0:

@@ -120,7 +120,9 @@ class Draft:
     def put(self, epoch: int | None = None) -> None:
         """Commit, as of the next epoch if no other is given."""
         old = self.before.state.litter
-        self.change.drop_blobs([name for name in old if name not in self._blobs])
+        dropped = [name for name in old if name not in self._blobs]
+        if dropped:
+            self.change.drop_blobs(dropped)
         litter = tuple(name for name in self.state.litter if name not in {*old, *self._blobs})
         self.state = replace(self.state, litter=litter)
         self.after = Moment(self.born if epoch is None else epoch, self.state)

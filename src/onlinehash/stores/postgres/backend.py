@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from copy import copy
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -162,34 +163,25 @@ class PostgresBackend(Backend):
             ).fetchall()
 
     def coded(self, epoch: int, first: int, stop: int) -> Coded:
-        """All rows in one value: to read them one by one would take longer than to compute their codes."""
-        groups = " || ".join(f"substr(bit_send(code{group}), 5)" for group in range(len(self.layout.groups)))
+        window, values = f"place >= %s AND place < %s AND {rows.counts()}", (first, stop, epoch, epoch)
+        bits = " || ".join(f"substr(bit_send(code{group}), 5)" for group in range(len(self.layout.groups)))
         with self._reading() as connection:
-            places, vectors = self._joined(connection, "items", "vector", epoch, first, stop)
-            coded, codes = self._joined(connection, "codes", groups, epoch, first, stop)
-        made = np.zeros((len(places), self.layout.n_bytes), np.uint8)
-        if len(coded):
-            made[np.searchsorted(places, coded)] = codes
-        return Coded(places, vectors.tobytes(), made)
-
-    def _joined(
-        self, connection: Connection, table: str, value: str, epoch: int, first: int, stop: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Places, ascending, and as many values, which are bytes of one length."""
-        found, joined = connection.execute(
-            f"SELECT string_agg(int8send(place), ''), string_agg({value}, '') FROM {self._name(table)} "
-            f"WHERE place >= %s AND place < %s AND {rows.counts()}",
-            (first, stop, epoch, epoch),
-            binary=True,
-        ).fetchone() or (None, None)
-        places = np.frombuffer(found or b"", ">i8").astype(np.int64)
-        values = (
-            np.frombuffer(joined or b"", np.uint8).reshape(len(places), -1) if found else np.empty((0, 0), np.uint8)
-        )
-        if (places[1:] > places[:-1]).all():
-            return places, values
-        order = np.argsort(places)
-        return places[order], values[order]
+            items = connection.execute(
+                f"SELECT place, vector FROM {self._name('items')} WHERE {window}", values, binary=True
+            ).fetchall()
+            of_codes = connection.execute(  # codes are short: one value of all takes less time than a row of each
+                f"SELECT string_agg(int8send(place), ''), string_agg({bits}, '') FROM {self._name('codes')} "
+                f"WHERE {window}",
+                values,
+                binary=True,
+            ).fetchone()
+        items.sort(key=itemgetter(0))
+        places = np.array([place for place, _ in items], np.int64)
+        codes = np.zeros((len(places), self.layout.n_bytes), np.uint8)
+        if of_codes is not None and of_codes[0] is not None:
+            coded = np.frombuffer(of_codes[0], ">i8")
+            codes[np.searchsorted(places, coded)] = np.frombuffer(of_codes[1], np.uint8).reshape(len(coded), -1)
+        return Coded(places, b"".join([vector for _, vector in items]), codes)
 
     def vectors(self, epoch: int, places: np.ndarray, size: int) -> dict[int, bytes]:
         asked = f"SELECT place, vector FROM {self._name('items')} WHERE place = ANY(%s::bigint[]) AND {rows.counts()}"
@@ -217,8 +209,11 @@ class PostgresBackend(Backend):
     # ------------------------------------------------------------------------------------------------ searching
 
     def nearest(self, code: np.ndarray, k: int, epoch: int) -> list[Found]:
+        return self.nearest_all(code[None], k, epoch)[0]
+
+    def nearest_all(self, codes: np.ndarray, k: int, epoch: int) -> list[list[Found]]:
         with self._reading() as connection:
-            return self._searching.nearest(connection, code, k, epoch)
+            return self._searching.nearest_all(connection, codes, k, epoch)
 
     def within(self, code: np.ndarray, radius: int, epoch: int) -> list[Found]:
         with self._reading() as connection:

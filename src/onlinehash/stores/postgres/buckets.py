@@ -20,12 +20,21 @@ _SAMPLE = 1000
 #: With fewer codes than this nothing is told by pairs of them.
 _ENOUGH = 100
 
+_UNKNOWN = np.empty(0)
+
 
 class Buckets(NamedTuple):
     """What is known of the codes at one moment."""
 
     n: float  #: Items, about.
     met: list[list[float]]  #: How many of them chunk j at the distance s meets, about.
+    within: np.ndarray = (
+        _UNKNOWN  #: How many of them are within each distance of an item, about; empty if nothing is known.
+    )
+
+    def distance(self, k: int) -> int:
+        """How far the k-th nearest item is, about; 0 if nothing is known of it."""
+        return int(np.searchsorted(self.within, k)) if len(self.within) else 0
 
 
 def sampled(connection: Connection, table: str, chunks: Chunks, epoch: int) -> Buckets:
@@ -40,7 +49,8 @@ def sampled(connection: Connection, table: str, chunks: Chunks, epoch: int) -> B
     ).fetchall()
     n = (last - first + 1) * len(found) / len(asked)
     values = np.array(found, np.int64).reshape(len(found), len(chunks.widths))
-    return Buckets(n, [_met(values[:, j], width, n) for j, width in enumerate(chunks.widths)])
+    met = [_met(values[:, j], width, n) for j, width in enumerate(chunks.widths)]
+    return Buckets(n, met, _within(values, chunks, n))
 
 
 def _ends(connection: Connection, table: str) -> tuple[Any, Any]:
@@ -65,6 +75,19 @@ def _met(values: np.ndarray, width: int, n: float) -> list[float]:
         shares = pairs / (len(values) * (len(values) - 1))
     met: list[float] = (n * shares).tolist()
     return met
+
+
+def _within(values: np.ndarray, chunks: Chunks, n: float) -> np.ndarray:
+    """The items within each distance of an item, as the pairs of a sample tell; bits in no chunk count as 0."""
+    if len(values) < _ENOUGH:
+        return _UNKNOWN
+    away = [
+        sum(np.bitwise_count(values[:, None, j] ^ values[None, :, j]).astype(np.int64) for j in group)
+        for group in chunks.of_group
+    ]
+    pairs = np.bincount(np.minimum.reduce(away).ravel())
+    pairs[0] -= len(values)
+    return np.cumsum(pairs) * (n / (len(values) * (len(values) - 1)))
 
 
 def _binomial(width: int, distances: np.ndarray) -> np.ndarray:

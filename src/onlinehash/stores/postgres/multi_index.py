@@ -9,14 +9,15 @@ in this group has been met. So one that is nearer than that in its nearest group
 The paper goes round the chunks in turn; here the step comes next that looks cheapest. Steps are asked for in few
 statements, each as large as all before it together: one knows better after each how far there is to go. The search is
 over when the k-th nearest item lies within what is covered: then all ties are known, and the first places win. Where a
-scan of all codes looks cheaper, there is no search.
+scan of all codes looks cheaper, there is no search: at once, if items are mostly so far from each other, and else when
+that shows.
 """
 
 from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from onlinehash.stores.backend import Found
 from onlinehash.stores.postgres.buckets import Buckets
@@ -32,8 +33,9 @@ FEW = 50_000
 #: will do: the k-th nearest may turn out to be so much nearer than it looks then.
 SHARE, TRIAL, HOPE = 0.7, 0.1, 2
 
-#: Items with a value of each chunk that is listed for it, nearest first.
+#: Items with a value of each chunk that is listed for it, nearest first; for one query, or for each by its number.
 LookUp = Callable[[list[list[int]]], list[Found]]
+LookUps = Callable[[dict[int, list[list[int]]]], dict[int, list[Found]]]
 
 
 class Steps:
@@ -55,6 +57,11 @@ class Steps:
         if any(levels[chunk] > self._chunks.widths[chunk] for chunk in group):
             return math.inf  # this chunk met everybody
         return sum(levels[chunk] for chunk in group) - 1
+
+    def is_hopeless(self, k: int) -> bool:
+        """Whether look-ups would cost too much even if the k-th nearest is somewhat nearer than among most items."""
+        cost, _ = self._way(self._buckets.distance(k) - HOPE, math.inf)
+        return cost + STATEMENT > SHARE * self._buckets.n
 
     def take(self, distance: float, *, at_once: bool = False) -> list[list[int]] | None:
         """The values of each chunk for the next statement on the way to cover a distance; None to give up.
@@ -93,17 +100,26 @@ class Steps:
         return LOOK_UP * math.comb(self._chunks.widths[chunk], level) + FETCH * self._buckets.met[chunk][level]
 
 
-def nearest(steps: Steps, k: int, look_up: LookUp) -> list[Found] | None:
-    """The k nearest items in the order of (distance, place); None where a scan is cheaper."""
-    found: list[Found] = []
-    while True:
-        farthest = found[-1].distance if len(found) == k else math.inf
-        if farthest <= steps.covered:
-            return found
-        keys = steps.take(farthest)
-        if keys is None:
-            return None
-        found = heapq.nsmallest(k, {*found, *look_up(keys)})  # an item may be met by more than one statement
+def nearest_all(all_steps: Sequence[Steps], k: int, look_up: LookUps) -> list[list[Found] | None]:
+    """The k nearest items of each query in the order of (distance, place); None where a scan is cheaper.
+
+    Queries go on side by side, so that one statement has a step of each.
+    """
+    found: list[list[Found]] = [[] for _ in all_steps]
+    results: list[list[Found] | None] = [None] * len(all_steps)
+    left = [number for number, steps in enumerate(all_steps) if not steps.is_hopeless(k)]
+    while left:
+        asked: dict[int, list[list[int]]] = {}
+        for number in left:
+            farthest = found[number][-1].distance if len(found[number]) == k else math.inf
+            if farthest <= all_steps[number].covered:
+                results[number] = found[number]
+            elif keys := all_steps[number].take(farthest):
+                asked[number] = keys
+        for number, more in look_up(asked).items() if asked else ():
+            found[number] = heapq.nsmallest(k, {*found[number], *more})  # more than one statement may meet an item
+        left = list(asked)
+    return results
 
 
 def within(steps: Steps, radius: int, look_up: LookUp) -> list[Found] | None:

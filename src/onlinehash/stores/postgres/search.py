@@ -29,10 +29,15 @@ from onlinehash.stores.postgres.rows import counts
 _FRESH = 5.0
 #: How many of the nearest are looked at in turn for those that pass a filter, before all codes are.
 _AMONG = (256, 2048, 16_384)
+#: Queries of one statement at most.
+_TOGETHER = 16
 #: Look-ups shall be looked up: their cost is known here better than to the planner, and too low for workers.
 _LOOK_UPS = {"enable_seqscan": "off", "max_parallel_workers_per_gather": "0", "jit": "off"}
 #: Rows shall be sorted where they are, as nobody tells the planner how many there are.
 _ELSEWHERE = {"enable_sort": "off"}
+
+#: For each query, by its number, the values to look up of each chunk.
+Keys = dict[int, list[list[int]]]
 
 
 class Searching:
@@ -50,29 +55,31 @@ class Searching:
 
     # ------------------------------------------------------------------------------------------------ the questions
 
-    def nearest(self, connection: Connection, code: np.ndarray, k: int, epoch: int) -> list[Found]:
-        """The k nearest items."""
+    def nearest_all(self, connection: Connection, codes: np.ndarray, k: int, epoch: int) -> list[list[Found]]:
+        """The k nearest items of each code."""
         if self._mode in pgvector.APPROXIMATE:
-            return self._approximate(connection, code, k, epoch)
-        found = self._nearest_by_chunks(connection, code, k, epoch) if self._mode == "multi" else None
-        if found is None:
-            with planned(connection, self._elsewhere):
-                found = self._scanned(connection, code, epoch, limit=k)
-        return found
+            return [self._approximate(connection, code, k, epoch) for code in codes]
+        found: list[list[Found] | None] = [None] * len(codes)
+        if self._mode == "multi":
+            found = self._nearest_by_chunks(connection, codes, k, epoch)
+        unknown = {number: codes[number] for number, hits in enumerate(found) if hits is None}
+        with planned(connection, self._elsewhere):
+            scanned = self._scanned(connection, unknown, epoch, limit=k)
+        return [scanned[number] if hits is None else hits for number, hits in enumerate(found)]
 
     def within(self, connection: Connection, code: np.ndarray, radius: int, epoch: int) -> list[Found]:
         """All items within a radius."""
         found = self._within_by_chunks(connection, code, radius, epoch) if self._mode == "multi" else None
         if found is None:
             with planned(connection, self._elsewhere):
-                found = self._scanned(connection, code, epoch, radius=radius)
+                found = self._scanned(connection, {0: code}, epoch, radius=radius)[0]
         return found
 
     def ranked(self, connection: Connection, code: np.ndarray, epoch: int, tests: dict[str, Any]) -> Iterator[Found]:
         """Items with their payloads, nearest first; some that a filter does not admit are left out."""
         seen: list[Found] = []
         for k in _AMONG if self._mode == "multi" else ():
-            found = self._nearest_by_chunks(connection, code, k, epoch)
+            (found,) = self._nearest_by_chunks(connection, code[None], k, epoch)
             if found is None:
                 break
             yield from self._with_payloads(connection, found[len(seen) :], epoch)
@@ -83,54 +90,84 @@ class Searching:
 
     # ------------------------------------------------------------------------------------------------ look-ups
 
-    def _nearest_by_chunks(self, connection: Connection, code: np.ndarray, k: int, epoch: int) -> list[Found] | None:
-        steps = self._steps(connection, code, epoch)
+    def _nearest_by_chunks(
+        self, connection: Connection, codes: np.ndarray, k: int, epoch: int
+    ) -> list[list[Found] | None]:
+        def look_up(keys: Keys) -> dict[int, list[Found]]:
+            return self._scanned(connection, {number: codes[number] for number in keys}, epoch, k, keys=keys)
+
+        steps = self._steps(connection, codes, epoch)
+        if all(one.is_hopeless(k) for one in steps):
+            return [None] * len(steps)
         with planned(connection, _LOOK_UPS | self._elsewhere):
-            return multi_index.nearest(steps, k, lambda keys: self._scanned(connection, code, epoch, k, keys=keys))
+            return multi_index.nearest_all(steps, k, look_up)
 
     def _within_by_chunks(
         self, connection: Connection, code: np.ndarray, radius: int, epoch: int
     ) -> list[Found] | None:
-        steps = self._steps(connection, code, epoch)
-        with planned(connection, _LOOK_UPS | self._elsewhere):
-            return multi_index.within(
-                steps, radius, lambda keys: self._scanned(connection, code, epoch, radius=radius, keys=keys)
-            )
+        def look_up(keys: list[list[int]]) -> list[Found]:
+            return self._scanned(connection, {0: code}, epoch, radius=radius, keys={0: keys})[0]
 
-    def _steps(self, connection: Connection, code: np.ndarray, epoch: int) -> multi_index.Steps:
+        (steps,) = self._steps(connection, code[None], epoch)
+        with planned(connection, _LOOK_UPS | self._elsewhere):
+            return multi_index.within(steps, radius, look_up)
+
+    def _steps(self, connection: Connection, codes: np.ndarray, epoch: int) -> list[multi_index.Steps]:
         now = time.monotonic()
         if self._known is None or (self._known[0] != epoch and now - self._known[1] > _FRESH):
             self._known = epoch, now, buckets.sampled(connection, self._codes, self._chunks, epoch)
-        values = self._chunks.values(code[None])[0].tolist()
-        return multi_index.Steps(self._chunks, values, self._known[2])
+        return [multi_index.Steps(self._chunks, value, self._known[2]) for value in self._chunks.values(codes).tolist()]
 
     # ------------------------------------------------------------------------------------------------ statements
 
     def _scanned(
         self,
         connection: Connection,
-        code: np.ndarray,
+        codes: dict[int, np.ndarray],
         epoch: int,
         limit: int | None = None,
         radius: int | None = None,
-        keys: list[list[int]] | None = None,
-    ) -> list[Found]:
-        """What is nearest of all codes, or of those that have one of the keys of a chunk."""
-        arrays = ["{" + ",".join(map(str, of_chunk)) + "}" for of_chunk in keys or ()]
+        keys: Keys | None = None,
+    ) -> dict[int, list[Found]]:
+        """What is nearest to each code of all items, or of those that have one of its keys of a chunk."""
+        found: dict[int, list[Found]] = {}
+        numbers = list(codes)
+        for begin in range(0, len(numbers), _TOGETHER):
+            some = numbers[begin : begin + _TOGETHER]
+            found |= self._scanned_together(
+                connection, {number: codes[number] for number in some}, epoch, limit, radius, keys
+            )
+        return found
+
+    def _scanned_together(
+        self,
+        connection: Connection,
+        codes: dict[int, np.ndarray],
+        epoch: int,
+        limit: int | None,
+        radius: int | None,
+        keys: Keys | None,
+    ) -> dict[int, list[Found]]:
+        """The same in one statement."""
         listed = " OR ".join(f"{name} = ANY(%s::integer[])" for name in self._chunks.columns)
         met = f"({listed}) AND" if keys else ""
         statements, values = [], []
-        for table, distance, bits in self._parts(bit_texts(self._layout, code)):
-            near = f"AND {distance} <= %s" if radius is not None else ""
-            statements.append(
-                f"(SELECT {distance}, place, id FROM {table} WHERE {met} {counts()} {near} ORDER BY 1, 2 LIMIT %s)"
-            )
-            values += [*bits, *arrays, epoch, epoch, *([*bits, radius] if near else []), limit]
-        rows = connection.execute(" UNION ALL ".join(statements), values).fetchall()
-        if len(statements) == 1:  # in order, and each item once
-            return [Found(*row) for row in rows]
-        found = {row[1]: Found(*row) for row in sorted(rows, reverse=True)}  # the nearest group of each item stays
-        return sorted(found.values())[:limit]
+        for number, code in codes.items():
+            arrays = ["{" + ",".join(map(str, of_chunk)) + "}" for of_chunk in keys[number]] if keys else []
+            for table, distance, bits in self._parts(bit_texts(self._layout, code)):
+                near = f"AND {distance} <= %s" if radius is not None else ""
+                statements.append(
+                    f"(SELECT {number}, {distance}, place, id FROM {table} WHERE {met} {counts()} {near} "
+                    "ORDER BY 2, 3 LIMIT %s)"
+                )
+                values += [*bits, *arrays, epoch, epoch, *([*bits, radius] if near else []), limit]
+        found: dict[int, list[Found]] = {number: [] for number in codes}
+        for number, *hit in connection.execute(" UNION ALL ".join(statements), values).fetchall():
+            found[number].append(Found(*hit))
+        if len(statements) == len(codes):  # in order, and each item once
+            return found
+        nearest = {number: {hit.place: hit for hit in sorted(hits, reverse=True)} for number, hits in found.items()}
+        return {number: sorted(hits.values())[:limit] for number, hits in nearest.items()}
 
     def _parts(self, bits: list[str]) -> list[tuple[str, str, list[str]]]:
         """Tables to ask, by which distance, with which bits.

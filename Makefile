@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
 
-.PHONY: demo test long lowest docs figures docs-test lint lint-files actionlint dist bench bench-check bench-keep format release servers frameworks clean clean-kernels
+.PHONY: demo test long fuzz lowest docs figures docs-test lint lint-files actionlint dist bench bench-check bench-keep format release servers frameworks clean clean-kernels
 
 demo: .venv/.core
 	$(BIN)/onlinehash demo
@@ -18,6 +18,11 @@ test: .venv/.dev
 # Runs the tests marked `long`, those marked `thorough` with more iterations, and those of Hypothesis with more examples.
 long: .venv/.dev
 	ONLINEHASH_LONG=1 $(TESTS) -m 'long or thorough or hypothesis'
+
+# Changes bodies, filters and folders at random, for so many seconds each: `make fuzz SECONDS=3600` for an hour.
+SECONDS ?= 60
+fuzz: .venv/.dev
+	ONLINEHASH_FUZZ_SECONDS=$(SECONDS) $(TESTS) -m '' -rP tests/fuzz
 
 # The same tests with the lowest version of every dependency that pyproject.toml allows. Old versions warn of newer ones
 # below them, which says nothing about whether they work.

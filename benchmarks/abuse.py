@@ -2,6 +2,7 @@
 
     python benchmarks/abuse.py filters [--n 5000]               expensive filters on an index, an addition beside each
     python benchmarks/abuse.py service [--n 20000 --seconds 5]  an honest client of a service beside abusive ones
+    python benchmarks/abuse.py memory [--n 5000 --minutes 60]   memory of a service under all of it, over time
 
 The honest client searches, adds and asks for the health of the service at a steady pace. The abusive one is a process
 of its own with several connections, which takes from the same cores.
@@ -215,27 +216,59 @@ def honest(port: int, seconds: float, first_id: int) -> dict[str, list[float]]:
     raise AssertionError
 
 
-def service(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Honest clients beside abusive ones."""
-    n, rng = int(options.n), np.random.default_rng(0)
+KINDS = ["10,000 wanted tags", "60 new fields", "10,000 queries", "JSON of 5 MB", "escapes of 60 MB", "held bodies",
+         "refreshes"]  # fmt: skip
+
+
+def fill(port: int, n: int) -> None:
+    """Items with prices and tags."""
+    rng = np.random.default_rng(0)
     tags = [[f"t{tag}" for tag in row] for row in rng.integers(0, 100_000, (n, 10)).tolist()]
-    kinds = ["10,000 wanted tags", "60 new fields", "10,000 queries", "JSON of 5 MB", "escapes of 60 MB", "held bodies",
-             "refreshes"]  # fmt: skip
+    X = rng.standard_normal((n, DIMS)).round(4)
+    for start in range(0, n, 2_000):
+        some = range(start, min(start + 2_000, n))
+        payloads = [{"price": i % 1000, "tags": tags[i]} for i in some]
+        items = {"ids": list(some), "vectors": X[some.start : some.stop].tolist(), "payloads": payloads}
+        status, said = asked(port, "POST", "/v1/items", items)
+        assert status == 201, said
+
+
+def memory(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """A service under honest and abusive clients by turns, whose items stay as many: its memory over time."""
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(dir=options.folder) as root, serving(Path(root) / "index") as served:
-        X = rng.standard_normal((n, DIMS)).round(4)
-        for start in range(0, n, 2_000):
-            some = range(start, min(start + 2_000, n))
-            payloads = [{"price": i % 1000, "tags": tags[i]} for i in some]
-            status, said = asked(
-                served.port, "POST", "/v1/items",
-                {"ids": list(some), "vectors": X[some.start : some.stop].tolist(), "payloads": payloads},
-            )  # fmt: skip
-            assert status == 201, said
+        fill(served.port, int(options.n))
+        begin, first = time.monotonic(), 10**7
+        for kind in itertools.cycle(KINDS):
+            abusive = get_context("spawn").Process(target=abuse, args=(kind, served.port, options.seconds))
+            abusive.start()
+            took = honest(served.port, options.seconds, first)
+            abusive.join()
+            added = [first + i for i in range(5, 6 * len(took["add"]), 6)]
+            status, said = asked(served.port, "POST", "/v1/items/remove", {"ids": added})
+            assert status == 200, said
+            first += 10**6
+            rows.append({"minutes": (time.monotonic() - begin) / 60, "bytes": served.resident_bytes(), "after": kind})
+            print(f"{rows[-1]['minutes']:6.1f} min {rows[-1]['bytes'] / 1e6:8.0f} MB  after {kind}", flush=True)
+            if rows[-1]["minutes"] >= options.minutes:
+                break
+    once = rows[len(KINDS) - 1 :] or rows  # every kind has come once
+    print(
+        f"after every kind has come once {once[0]['bytes'] / 1e6:.0f} MB, at the end {once[-1]['bytes'] / 1e6:.0f} MB"
+    )
+    return rows
+
+
+def service(options: argparse.Namespace) -> list[dict[str, Any]]:
+    """Honest clients beside abusive ones."""
+    n = int(options.n)
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory(dir=options.folder) as root, serving(Path(root) / "index") as served:
+        fill(served.port, n)
         honest(served.port, 1, 10**7)
         quiet: dict[str, list[float]] = {}
         beside: dict[str, dict[str, list[float]]] = {}
-        for number, kind in enumerate(kinds):
+        for number, kind in enumerate(KINDS):
             for name, times in honest(served.port, options.seconds / 2, 10**8 * (2 * number + 1)).items():
                 quiet.setdefault(name, []).extend(times)
             abusive = get_context("spawn").Process(target=abuse, args=(kind, served.port, options.seconds + 2))
@@ -266,6 +299,13 @@ def arguments() -> argparse.Namespace:
     command.set_defaults(run=service)
     command.add_argument("--n", type=float, default=20_000, help="items")
     command.add_argument("--seconds", type=float, default=5.0, help="of each kind of abuse")
+    command.add_argument("--folder", type=Path, help="on which disk (default: the system's temporary folder)")
+    command.add_argument("--json", type=Path, help="write the figures to this file too")
+    command = commands.add_parser("memory", help=memory.__doc__)
+    command.set_defaults(run=memory)
+    command.add_argument("--n", type=float, default=5_000, help="items")
+    command.add_argument("--minutes", type=float, default=60.0, help="in all")
+    command.add_argument("--seconds", type=float, default=10.0, help="of each kind of abuse")
     command.add_argument("--folder", type=Path, help="on which disk (default: the system's temporary folder)")
     command.add_argument("--json", type=Path, help="write the figures to this file too")
     return parser.parse_args()

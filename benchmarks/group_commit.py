@@ -6,7 +6,8 @@
 Each client adds one item or teaches one pair in a request, and sends the next one when it has its answer. `http` is the
 service over a folder, on loopback, with its clients in a process of their own; `folder` and `postgres` are the same
 changes without HTTP, from threads of this process, and PostgreSQL syncs its disk. "Alone" is the same program with
-groups of one. The best of some rounds, in turn; then the latencies at half of that load.
+groups of one. The best of some rounds, in turn; then the latencies at half of that load. The time that the processor
+works for a change is printed too: it depends least on what else the machine does (for `postgres`, without the server).
 
 With `--beside N` a folder of N items is refreshed again and again while one client adds items: how long it waits.
 """
@@ -70,27 +71,32 @@ def main() -> None:
 
 
 class Load:
-    """What clients send to one place, in one mode."""
+    """What clients send to one place, in one mode.
 
-    def __init__(
-        self, flood: Callable[[str], tuple[float, list[float]]], pace: Callable[[str, float], list[float]]
-    ) -> None:
+    flood : function of the kind
+        As much as they can; changes in a second, and seconds of the processor for each.
+    pace : function of the kind and a rate
+        So many a second; seconds of each answer.
+    """
+
+    def __init__(self, flood: Callable[[str], tuple[float, float]], pace: Callable[[str, float], list[float]]) -> None:
         self.flood, self.pace = flood, pace
 
 
 def measured(where: str, kind: str, loads: dict[str, Load], options: argparse.Namespace) -> dict[str, Any]:
     """Changes in a second alone and together, and the latencies of both at half the load of the latter."""
-    rates: dict[str, list[float]] = {mode: [] for mode in loads}
+    found: dict[str, list[tuple[float, float]]] = {mode: [] for mode in loads}
     for _ in range(options.rounds):
         for mode, load in loads.items():
-            rates[mode].append(load.flood(kind)[0])
-    best = {mode: max(found) for mode, found in rates.items()}
+            found[mode].append(load.flood(kind))
+    best = {mode: max(rate for rate, _ in some) for mode, some in found.items()}
+    cpu = {mode: 1e3 * min(used for _, used in some) for mode, some in found.items()}
     half = loads["together"].pace(kind, best["together"] / 2)
     ratio = best["together"] / best["alone"]
     print(f"{where:8} {kind:5} {options.clients} clients: alone {best['alone']:7,.0f}/s, together "
-          f"{best['together']:7,.0f}/s, {ratio:4.1f} times as many; at half load {quantiles(half)}",
-          flush=True)  # fmt: skip
-    return {"where": where, "kind": kind, "ratio": ratio, "half": summary(half)} | best
+          f"{best['together']:7,.0f}/s, {ratio:4.1f} times as many; processor {cpu['alone']:.2f} and "
+          f"{cpu['together']:.2f} ms a change; at half load {quantiles(half)}", flush=True)  # fmt: skip
+    return {"where": where, "kind": kind, "ratio": ratio, "half": summary(half), "cpu": cpu} | best
 
 
 # ------------------------------------------------------------------ over HTTP
@@ -125,10 +131,11 @@ def requests(items: Items, dims: int) -> dict[str, list[bytes]]:
 
 
 def http_load(served: Served, flooding: Sender, bodies: dict[str, list[bytes]], options: argparse.Namespace) -> Load:
-    def flood(kind: str) -> tuple[float, list[float]]:
+    def flood(kind: str) -> tuple[float, float]:
+        used = served.cpu_seconds()
         found = flooding.flood(served.port, bodies[kind], options.clients, options.seconds)
         assert set(found["statuses"]) <= {200, 201}, found["statuses"]
-        return found["rate"], found["latencies"]
+        return found["rate"], (served.cpu_seconds() - used) / sum(found["statuses"].values())
 
     def pace(kind: str, rate: float) -> list[float]:
         return asyncio.run(paced(served.port, bodies[kind], options.clients, rate, options.seconds))
@@ -222,9 +229,9 @@ def thread_load(index: VectorIndex, mode: str, options: argparse.Namespace) -> L
         queue.close()
         return latencies
 
-    def flood(kind: str) -> tuple[float, list[float]]:
-        latencies = run(kind, None)
-        return len(latencies) / options.seconds, latencies
+    def flood(kind: str) -> tuple[float, float]:
+        used, latencies = time.process_time(), run(kind, None)
+        return len(latencies) / options.seconds, (time.process_time() - used) / len(latencies)
 
     return Load(flood, run)
 

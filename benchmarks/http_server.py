@@ -41,6 +41,14 @@ class Served:
         """What it and the processes under it have used so far; 0 where the system does not tell."""
         return sum(map(_cpu_seconds, [self._process.pid, *_children(self._process.pid)]))
 
+    def resident_bytes(self) -> int:
+        """Memory that it holds now; 0 where the system does not tell."""
+        try:
+            pages = int(Path(f"/proc/{self._process.pid}/statm").read_text().split()[1])
+        except OSError:
+            return 0
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
 
 @contextmanager
 def service(folder: Path | None, *options: str) -> Iterator[Served]:

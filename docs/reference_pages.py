@@ -21,6 +21,7 @@ CONTRACTS = {
     "VectorIndex": "onlinehash.index.api.VectorIndex",
     "Learner": "onlinehash.learners.base.Learner",
     "RemoteIndex": "onlinehash.client.remote_index.RemoteIndex",
+    "AsyncRemoteIndex": "onlinehash.client.async_remote_index.AsyncRemoteIndex",
 }
 #: Classes whose inherited methods are worth repeating on their own page.
 WITH_INHERITED = ("LiveIndex", "FlatIndex", "MultiIndex", "GpuIndex")
@@ -105,7 +106,7 @@ def api_index(alone: dict[str, str], rooms: dict[str, ModuleType]) -> str:
     found = {name: thing_at(path) for name, path in alone.items()}
     learner = found["Learner"]
     learners = {n: t for n, t in found.items() if inspect.isclass(t) and issubclass(t, learner)}
-    indexes = {n: t for n, t in found.items() if n.endswith("Index") or n in ("connect", "Hits")}
+    indexes = {n: t for n, t in found.items() if n.endswith("Index") or n in ("connect", "connect_async", "Hits")}
     rest = {n: t for n, t in found.items() if n not in learners | indexes}
     parts = [
         "# Python API\n\nEvery public name. `import onlinehash` loads nothing heavy; a name is loaded when it is first"

@@ -137,6 +137,10 @@ class PostgresServer(Server):
         """What a client connects to."""
         return f"postgresql://{user}:{password}@127.0.0.1:{self.port}/{database}"
 
+    def program(self, name: str) -> str:
+        """Another program of its installation, such as `pg_dump`."""
+        return f"{self._bin}/{name}"
+
     def _command(self) -> list[str]:
         options = {
             "port": self.port,

@@ -27,6 +27,7 @@ SMALL = {
     "calibration": 20,
     "sharpness": 1.0,
     "chunk_size": 4,
+    "first_points": 12,
     "n_trees": 10,
     "n_anchors": 10,
     "random_state": 0,

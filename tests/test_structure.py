@@ -16,7 +16,7 @@ MODULES = {
 PUBLIC = {"_replace", "_asdict", "_fields", "_make", "_exit", "_getframe"}
 #: The exceptions, by module.
 KNOWN = {
-    "onlinehash.client.remote_index": {"_per_model"},  # whether a learner has a step for each model
+    "onlinehash.client.calls": {"_per_model"},  # whether a learner has a step for each model
     "onlinehash.consume.kafka_topics": {  # codes of librdkafka's own errors, which the client documents
         "_ALL_BROKERS_DOWN",
         "_AUTHENTICATION",

@@ -49,12 +49,15 @@ _HOMES = {
     "OnlineSketchingHashing": "onlinehash.learners.sketching",
     "OnlineSupervisedHashing": "onlinehash.learners.online_supervised",
     "PostgresIndex": "onlinehash.stores.postgres.index",
+    "ProjectedCodesHashing": "onlinehash.learners.projected_codes",
     "RbfAnchors": "onlinehash.features",
+    "SimilarityLearningHashing": "onlinehash.learners.similarity_learning",
     "SmoothPairHashing": "onlinehash.learners.smooth_pairs",
     "StreamSpectralHashing": "onlinehash.learners.stream_spectral",
     "SupervisedDiscreteHashing": "onlinehash.learners.supervised_discrete",
     "Update": "onlinehash.learners.update",
     "connect": "onlinehash.client",
+    "connect_async": "onlinehash.client",
     "load": "onlinehash.io.files",
     "save": "onlinehash.io.files",
 }
@@ -100,13 +103,16 @@ __all__ = [
     "OnlineHashing",
     "OnlineSketchingHashing",
     "OnlineSupervisedHashing",
+    "ProjectedCodesHashing",
     "RbfAnchors",
+    "SimilarityLearningHashing",
     "SmoothPairHashing",
     "StreamSpectralHashing",
     "SupervisedDiscreteHashing",
     "Update",
     "bulk",
     "connect",
+    "connect_async",
     "datasets",
     "embed",
     "errors",
@@ -124,7 +130,7 @@ _NEED_EXTRAS = ("MilvusIndex", "PostgresIndex")  # not in __all__, so that `impo
 
 if TYPE_CHECKING:
     from onlinehash import bulk, datasets, embed, errors, evaluate, export, feedback, parallel, serve, streams
-    from onlinehash.client import connect
+    from onlinehash.client import connect, connect_async
     from onlinehash.codes import Codes
     from onlinehash.features import RbfAnchors
     from onlinehash.index.flat import FlatIndex
@@ -150,6 +156,8 @@ if TYPE_CHECKING:
     from onlinehash.learners.mutual_information import MutualInformationHashing
     from onlinehash.learners.online_hashing import OnlineHashing
     from onlinehash.learners.online_supervised import OnlineSupervisedHashing
+    from onlinehash.learners.projected_codes import ProjectedCodesHashing
+    from onlinehash.learners.similarity_learning import SimilarityLearningHashing
     from onlinehash.learners.sketching import OnlineSketchingHashing
     from onlinehash.learners.smooth_pairs import SmoothPairHashing
     from onlinehash.learners.stream_spectral import StreamSpectralHashing

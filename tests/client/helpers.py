@@ -1,8 +1,10 @@
-"""Servers that misbehave as they are told."""
+"""Servers that misbehave as they are told, and clients of either kind that are called alike."""
 
 from __future__ import annotations
 
+import asyncio
 import http.client
+import inspect
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,6 +12,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
+
+from onlinehash.client.async_remote_index import AsyncRemoteIndex, AsyncRemoteRefresh
+from onlinehash.client.connection import AsyncConnection, Connection
+from onlinehash.client.session import Call, Session
 
 
 @dataclass
@@ -82,3 +88,75 @@ def forwarding(url: str, asked: Asked) -> Reply:
         return Reply(answer.status, answer.read(), headers)
     finally:
         connection.close()
+
+
+# ------------------------------------------------------------------ clients
+
+
+class Service:
+    """The requests of a session, over a connection that waits or over one that is awaited."""
+
+    def __init__(self, session: Session, token: str | None = None, kind: str = "sync") -> None:
+        self.session, self._runner = session, asyncio.Runner()
+        self._connection: Any = Connection(token) if kind == "sync" else AsyncConnection(token)
+        try:
+            self._run(session.open())
+        except BaseException:
+            self.__exit__()
+            raise
+
+    def _run(self, call: Call[Any]) -> Any:
+        return waited(self._runner, self._connection.run(call))
+
+    def get(self, *args: Any, **query: Any) -> Any:
+        return self._run(self.session.get(*args, **query))
+
+    def ask(self, *args: Any, **options: Any) -> Any:
+        return self._run(self.session.ask(*args, **options))
+
+    def change(self, *args: Any, **options: Any) -> Any:
+        return self._run(self.session.change(*args, **options))
+
+    def close(self) -> None:
+        waited(self._runner, self._connection.close())
+
+    def __enter__(self) -> Service:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+        self._runner.close()
+
+
+class Blocking:
+    """An asynchronous index, or a refresh of one, whose calls are waited for: to be compared with other indexes."""
+
+    def __init__(self, runner: asyncio.Runner, inside: AsyncRemoteIndex | AsyncRemoteRefresh) -> None:
+        self._runner, self._inside = runner, inside
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._inside, name)
+        return (
+            (lambda *args, **options: self._waited(value(*args, **options))) if callable(value) else self._waited(value)
+        )
+
+    def _waited(self, value: Any) -> Any:
+        found = waited(self._runner, value)
+        return Blocking(self._runner, found) if isinstance(found, AsyncRemoteRefresh) else found
+
+    def __len__(self) -> int:
+        return int(self.count())
+
+    def __contains__(self, id: object) -> bool:
+        return bool(self.contains(id))
+
+    def __iter__(self) -> Iterator[Any]:
+        async def listed() -> list[Any]:
+            return [id async for id in self._inside]  # type: ignore[union-attr]
+
+        return iter(self._runner.run(listed()))
+
+
+def waited(runner: asyncio.Runner, value: Any) -> Any:
+    """A value, once it is there."""
+    return runner.run(value) if inspect.iscoroutine(value) else value

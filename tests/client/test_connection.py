@@ -18,18 +18,21 @@ import pytest
 
 import onlinehash
 from onlinehash import errors
-from onlinehash.client import connection
-from onlinehash.client.connection import Connection
+from onlinehash.client import connection, session
+from onlinehash.client.session import Session
 from onlinehash.io import format
-from tests.client.helpers import Answering, Asked, Reply, serving
+from tests.client.helpers import Answering, Asked, Reply, Service, serving
 from tests.support import refused
 
 ABOUT = {"method": "OnlineHashing", "n_bits": 8, "n_models": 1, "limits": {"batch": 10, "body_bytes": 4000, "k": 100}}
 
+#: A client that waits, and one that is awaited.
+KINDS = pytest.mark.parametrize("kind", ["sync", "async"])
+
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(session, "FIRST_PAUSE", 0.001)
 
 
 def problem(status: int, name: str, message: str = "expected this, got that.", **headers: str) -> Reply:
@@ -37,7 +40,7 @@ def problem(status: int, name: str, message: str = "expected this, got that.", *
 
 
 @contextmanager
-def connected(*replies: Reply, **options: Any) -> Iterator[tuple[Connection, list[Asked]]]:
+def connected(*replies: Reply, **options: Any) -> Iterator[tuple[Service, list[Asked]]]:
     """A connection to a service that gives these answers, the last one for ever; and what it was asked."""
     asked: list[Asked] = []
     waiting = list(replies)
@@ -49,21 +52,22 @@ def connected(*replies: Reply, **options: Any) -> Iterator[tuple[Connection, lis
         return waiting.pop(0) if len(waiting) > 1 else waiting[0]
 
     with serving(answering) as url:
-        found = Connection(url, options.pop("token", None), options.pop("timeout", 10.0), options.pop("retries", 4))
-        try:
+        kind = options.pop("kind", "sync")
+        with Service(Session(url, **{"timeout": 10.0} | options), kind=kind) as found:
             yield found, asked
-        finally:
-            found.close()
 
 
 # ------------------------------------------------------------------ again
 
 
 @pytest.mark.parametrize(
-    "failure", [Reply(0), problem(429, "Busy"), problem(503, "Unavailable")], ids=["drop", "429", "503"]
+    "failure",
+    [Reply(0), problem(429, "Busy"), Reply(502, b"<html>"), problem(503, "Unavailable")],
+    ids=["drop", "429", "502", "503"],
 )
-def test_what_may_pass_is_sent_again_with_the_same_key(failure: Reply) -> None:
-    with connected(failure, failure, Reply(body=b'{"n": 3}')) as (service, asked):
+@KINDS
+def test_what_may_pass_is_sent_again_with_the_same_key(failure: Reply, kind: str) -> None:
+    with connected(failure, failure, Reply(body=b'{"n": 3}'), kind=kind) as (service, asked):
         assert service.change("POST", "/v1/items", {"X": np.ones(3)}) == {"n": 3}
     assert len(asked) == 3
     keys = {request.headers["Idempotency-Key"] for request in asked}
@@ -104,12 +108,14 @@ def test_retries_are_bounded() -> None:
     )
 
 
-def test_retry_after_is_honoured_within_the_timeout() -> None:
-    with connected(problem(429, "Busy", **{"Retry-After": "1"}), Reply(body=b'{"n": 1}')) as (service, asked):
+@KINDS
+def test_retry_after_is_honoured_within_the_timeout(kind: str) -> None:
+    busy = problem(429, "Busy", **{"Retry-After": "1"})
+    with connected(busy, Reply(body=b'{"n": 1}'), kind=kind) as (service, asked):
         start = time.monotonic()
         assert service.get("/v1/stats") == {"n": 1}
         assert time.monotonic() - start >= 1
-    with connected(problem(429, "Busy", **{"Retry-After": "60"}), timeout=5) as (service, asked):
+    with connected(problem(429, "Busy", **{"Retry-After": "60"}), timeout=5, kind=kind) as (service, asked):
         start = time.monotonic()
         refused(service.get, "/v1/stats")
         assert time.monotonic() - start < 2, "there was no use in waiting"
@@ -117,8 +123,8 @@ def test_retry_after_is_honoured_within_the_timeout() -> None:
 
 
 def test_pauses_grow_and_differ(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.05)
-    monkeypatch.setattr(connection, "LONGEST_PAUSE", 0.4)
+    monkeypatch.setattr(session, "FIRST_PAUSE", 0.05)
+    monkeypatch.setattr(session, "LONGEST_PAUSE", 0.4)
     pauses: list[float] = []
     monkeypatch.setattr(connection.time, "sleep", pauses.append)
     with connected(Reply(0), retries=6) as (service, _):
@@ -130,7 +136,8 @@ def test_pauses_grow_and_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(set(pauses)) == 12
 
 
-def test_a_call_ends_in_time_however_slowly_an_answer_comes() -> None:
+@KINDS
+def test_a_call_ends_in_time_however_slowly_an_answer_comes(kind: str) -> None:
     """One byte now and then keeps a socket's timeout from ever passing."""
     listener = socket.create_server(("127.0.0.1", 0))
     stop = threading.Event()
@@ -150,7 +157,7 @@ def test_a_call_ends_in_time_however_slowly_an_answer_comes() -> None:
     thread.start()
     start = time.monotonic()
     with pytest.raises(errors.ServiceUnavailable, match=r"gave no answer within 0\.4 seconds"):
-        onlinehash.connect(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.4)
+        Service(Session(f"http://127.0.0.1:{listener.getsockname()[1]}", timeout=0.4), kind=kind)
     assert time.monotonic() - start < 2
     stop.set()
     thread.join()
@@ -160,10 +167,11 @@ def test_a_call_ends_in_time_however_slowly_an_answer_comes() -> None:
 # ------------------------------------------------------------------ errors
 
 
-def test_a_dead_server_is_one_sentence() -> None:
+@KINDS
+def test_a_dead_server_is_one_sentence(kind: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-    error = refused(onlinehash.connect, url)
+    error = refused(lambda: Service(Session(url), kind=kind))
     assert isinstance(error, errors.ServiceUnavailable)
     assert isinstance(error, ConnectionError)
     assert url in str(error)
@@ -215,7 +223,7 @@ def test_an_answer_of_something_else_is_one_sentence(status: int, body: bytes) -
 
 def test_a_broken_answer_in_our_format_is_one_sentence() -> None:
     whole = format.to_bytes("answer", {"X": np.ones(5)})
-    kind = {"content-type": connection.MEDIA_TYPE}
+    kind = {"content-type": session.MEDIA_TYPE}
     with connected(Reply(200, whole[:-8], kind)) as (service, _):
         assert isinstance(refused(service.ask, "/v1/items/get", {}), errors.FormatError)
 
@@ -224,7 +232,19 @@ def test_a_broken_answer_in_our_format_is_one_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["", "localhost:8000", "ftp://localhost", "http://", "http://[::1", "http://h:99999", 3, None]
+    "url",
+    [
+        "",
+        "localhost:8000",
+        "ftp://localhost",
+        "http://",
+        "http://[::1",
+        "http://h:99999",
+        3,
+        None,
+        [],
+        ["http://h:1", ""],
+    ],
 )
 def test_a_url_must_be_one(url: Any) -> None:
     assert isinstance(refused(onlinehash.connect, url), errors.InvalidInput)
@@ -243,7 +263,9 @@ def test_a_token_must_fit_into_a_header(token: Any) -> None:
     assert str(token) not in str(error) or token == ""
 
 
-@pytest.mark.parametrize("options", [{"timeout": 0}, {"timeout": None}, {"retries": -1}, {"retries": 1.5}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"timeout": 0}, {"timeout": None}, {"retries": -1}, {"retries": 1.5}, {"read_your_writes": 2}], ids=str
+)
 def test_parameters_keep_their_rules(options: dict[str, Any]) -> None:
     assert isinstance(refused(lambda: onlinehash.connect("http://127.0.0.1:1", **options)), errors.InvalidParameter)
 
@@ -282,7 +304,8 @@ def test_the_token_is_sent_and_never_shown(caplog: pytest.LogCaptureFixture, cap
     with serving(answering) as url:
         with onlinehash.connect(url, token="t0ps3cret") as index:
             assert seen == ["Bearer t0ps3cret"]
-            shown = [repr(index), str(index), repr(index._connection), str(vars(index)), str(vars(index._connection))]
+            shown = [repr(index), str(index)]
+            shown += [str(vars(part)) for part in (index, index._session, index._calls, index._connection)]
             with pytest.raises(errors.InvalidInput, match="cannot copy or pickle") as caught:
                 pickle.dumps(index)
             shown.append(str(caught.value))
@@ -310,8 +333,9 @@ def test_a_redirect_is_not_followed_with_the_token() -> None:
     assert not asked
 
 
-def test_a_closed_connection_says_so() -> None:
-    with connected(Reply()) as (service, asked):
+@KINDS
+def test_a_closed_connection_says_so(kind: str) -> None:
+    with connected(Reply(), kind=kind) as (service, asked):
         service.close()
         service.close()
         assert "connect again" in str(refused(service.get, "/v1/stats"))

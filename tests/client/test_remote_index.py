@@ -14,7 +14,7 @@ import pytest
 
 import onlinehash
 from onlinehash import LiveIndex, OnlineHashing, refresh
-from onlinehash.client import connection, remote_index
+from onlinehash.client import calls, session
 from onlinehash.client.remote_index import RemoteIndex
 from onlinehash.errors import InvalidInput, ServiceUnavailable, Unauthorized
 from onlinehash.index.hits import Hits
@@ -30,7 +30,7 @@ SIMILAR = np.random.default_rng(1).random(30) < 0.5
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(session, "FIRST_PAUSE", 0.001)
 
 
 def live(**options: Any) -> LiveIndex:
@@ -65,7 +65,7 @@ def test_a_change_whose_answer_is_lost_is_made_once(tmp_path: Any, durable: bool
             lost.append(asked)
             return Reply(0)
 
-        calls = [
+        changes = [
             lambda index: index.add(None, X[:20], [{"i": i} for i in range(20)]),
             lambda index: index.add(None, X[20:22]),  # would be numbered on, if it arrived twice
             lambda index: index.update([3, 4], X[40:42]),
@@ -76,10 +76,10 @@ def test_a_change_whose_answer_is_lost_is_made_once(tmp_path: Any, durable: bool
             lambda index: index.flush(),
         ]
         with serving(losing) as proxy, onlinehash.connect(proxy) as there:
-            for call in calls:
+            for call in changes:
                 expected = outcome(lambda: call(here))  # noqa: B023
                 assert outcome(lambda: call(there)) == expected  # noqa: B023
-            assert len(lost) == len(calls), "each was lost once"
+            assert len(lost) == len(changes), "each was lost once"
             for ask in (len, lambda i: i.ids, lambda i: i.vectors, lambda i: i.newest, lambda i: i.behind):
                 assert plain(ask(there)) == plain(ask(here))
 
@@ -94,7 +94,7 @@ def test_going_back_twice_for_one_call_goes_back_once(served: tuple[LiveIndex, R
     dropped: list[Asked] = []
 
     def losing(asked: Asked) -> Reply:
-        reply = forwarding(remote._connection.url, asked)
+        reply = forwarding(remote.url, asked)
         if asked.path == "/v1/rollback" and not dropped:
             dropped.append(asked)
             return Reply(0)
@@ -133,7 +133,7 @@ def test_a_call_is_one_request(served: tuple[LiveIndex, RemoteIndex]) -> None:
 
     def counting(asked: Asked) -> Reply:
         seen.append(asked.path)
-        return forwarding(remote._connection.url, asked)
+        return forwarding(remote.url, asked)
 
     with serving(counting) as proxy, onlinehash.connect(proxy, retries=0) as there:
         for name, call in CALLS.items():
@@ -187,7 +187,7 @@ def test_what_exceeds_the_limits_is_refused_whole_and_the_rest_is_read_in_pages(
 
 
 def test_pages_that_do_not_fit_together_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_index, "PAGE", 10)
+    monkeypatch.setattr(calls, "PAGE", 10)
     index = live()
     index.add(None, X)
     changes = iter([lambda: index.remove(3), lambda: index.remove(50), lambda: index.add(None, X[:1])])
@@ -205,7 +205,7 @@ def test_pages_that_do_not_fit_together_are_read_again(monkeypatch: pytest.Monke
 
 
 def test_an_index_that_never_rests_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote_index, "PAGE", 10)
+    monkeypatch.setattr(calls, "PAGE", 10)
     index = live()
     index.add(None, X)
     version = iter(range(10**6))
@@ -304,9 +304,9 @@ def test_many_threads_share_a_connection(served: tuple[LiveIndex, RemoteIndex]) 
 
 def test_closing_a_connection_leaves_the_index_alone(served: tuple[LiveIndex, RemoteIndex]) -> None:
     index, remote = served
-    with onlinehash.connect(remote._connection.url) as second:
+    with onlinehash.connect(remote.url) as second:
         second.add(None, X)
-        assert repr(second) == f"RemoteIndex({second._connection.url!r}, OnlineHashing, n_bits=12)"
+        assert repr(second) == f"RemoteIndex({second.url!r}, OnlineHashing, n_bits=12)"
     for call in (lambda: second.search(X[0], 1), lambda: len(second), lambda: second.add(None, X)):
         assert "connect again" in str(refused(call))
     assert len(remote) == len(index) == 60

@@ -88,8 +88,8 @@ def score_is_the_mean_average_precision(name: str) -> None:
     X, y = X[:60], y[:60]
     learner = make(name, n_bits=12).fit(X, y)
     codes = learner.encode(X)
-    bits = codes.bits().reshape(60, codes.n_models, 12)
-    distances = (bits[:, None] != bits[None]).sum(axis=3).min(axis=2)
+    bits, asked = (of.bits().reshape(60, codes.n_models, 12) for of in (codes, learner.encode_queries(X)))
+    distances = (asked[:, None] != bits[None]).sum(axis=3).min(axis=2)
     rng = np.random.default_rng(0)
     precisions = []
     for _ in range(200):

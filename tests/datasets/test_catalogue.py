@@ -76,7 +76,7 @@ def test_what_has_no_sum_is_read(tmp_path):
     (tmp_path / "LabelMe_gist.mat").write_bytes(b"none")
     one = found(tmp_path, "labelme-22k", verify=True)
     assert one.state == "damaged"
-    assert "expected a Matlab file" in one.problems[0]
+    assert "is not a readable Matlab file" in one.problems[0]
 
 
 def test_sets_of_vectors(tmp_path, monkeypatch):

@@ -55,7 +55,7 @@ def test_mats_that_are_none(tmp_path):
     whole = (tmp_path / "a.mat").read_bytes()
     for data in (b"", b"no Matlab here" * 20, whole[:-30], whole[:140] + b"\xff" * 8 + whole[148:]):
         (tmp_path / "a.mat").write_bytes(data)
-        with pytest.raises(FormatError, match="expected a Matlab file"):
+        with pytest.raises(FormatError, match="is not a readable Matlab file"):
             labelme.read_set(tmp_path / "a.mat")
 
 

@@ -12,7 +12,7 @@ from onlinehash.experiments.split_data import SplitData
 
 RNG = np.random.default_rng(5)
 Y = np.repeat(np.arange(6), 80)
-X = RNG.standard_normal((6, 8))[Y] * 2 + RNG.standard_normal((480, 8))
+X = (RNG.standard_normal((6, 8))[Y] * 2 + RNG.standard_normal((480, 8))).astype(np.float32)
 BASICS = {
     "protocol": "retrieval",
     "truth": "labels",
@@ -53,7 +53,21 @@ def test_a_run_is_what_one_would_do_by_hand():
     assert len(result.facts["curve"]) == 11
 
 
+def test_ties_as_stored_are_measured_where_they_are_asked_for():
+    here, asked = world("labels"), setting("HadamardHashing", stored_order=True)
+    result = measure(asked, here)
+    learner = asked.learner()
+    left, right, _ = here.pairs(150, np.random.default_rng([1, 7]))
+    points = np.stack([left, right], axis=1).ravel()
+    learner.partial_fit(here.rows[points], here.labels[points])
+    expected = evaluate.retrieval(learner, here.queries, here.rows, here.truth, ["map"], ties="stored")["map"]
+    assert result.final["map_stored"] == pytest.approx(expected, abs=1e-6)
+    assert result.final["map_stored"] != result.final["map"]
+    assert "map_stored" not in measure(setting("HadamardHashing"), here).final
+
+
 METHODS = [
+    "ProjectedCodesHashing",
     "SmoothPairHashing",
     "MultiModelOnlineHashing",
     "LegoLSH",

@@ -176,6 +176,7 @@ x_label = "x"
         ('contestants = ["LSH"]', 'contestants = "LSH"', "contestants of .* must be a list"),
         ("values = [8]", 'seeds = "x"\nvalues = [8]', "whole numbers for seeds"),
         ('x_label = "x"', 'x_label = "x"\ny = "foo"', "expected y of"),
+        ('x_label = "x"', 'x_label = "x"\ny = "map_stored"', "needs stored_order"),
         ("pairs = 10", "pairs = 10\nexam = false", "needs exam = true"),
     ],
 )

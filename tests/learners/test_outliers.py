@@ -1,4 +1,4 @@
-"""Vectors far longer than the others: what they do to a model is reported, as no code tells it."""
+"""Vectors far longer than the others are scaled down before anything is learned from them, counted and reported."""
 
 from __future__ import annotations
 
@@ -7,59 +7,142 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import StandardScaler
 
-from onlinehash import LSH, OnlineHashing, RbfAnchors
-from tests.support import LEARNERS, go_on, make, precisions
+from onlinehash import LSH, LegoLSH, OnlineHashing, RbfAnchors, load, save
+from onlinehash.io import format
+from tests.support import LEARNERS, go_on, make, precisions, quietly, state_bytes
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((400, 16)).astype(np.float32)
 Y = (X[:, 0] > 0).astype(int)
-LONG = X.copy()
-LONG[3] *= 1e12
 
-#: Methods whose functions do not rest on a mean of their points.
-WITHOUT_A_MEAN = ("KernelLSH", "FastSupervisedHashing")
+
+def with_outlier(at: int, factor: float = 1e12) -> np.ndarray:
+    rows = X.copy()
+    rows[at] *= factor
+    return rows
 
 
 def taught(learner: Any, rows: np.ndarray) -> Any:
-    if learner.traits.learns_from == "pairs" and learner.traits.unit != "batch":
-        return learner.partial_fit_pairs(rows[:200], rows[200:], Y[:200] == Y[200:]).flush()
-    return go_on(learner)(rows, Y)
+    """Row after row, whether they come as pairs or as points."""
+    with np.errstate(all="ignore"):
+        if learner.traits.learns_from == "pairs" and learner.traits.unit != "batch":
+            return learner.partial_fit_pairs(rows[::2], rows[1::2], Y[::2] == Y[1::2]).flush()
+        return go_on(learner)(rows, Y).flush()
+
+
+def n_codes(learner: Any) -> int:
+    return len(np.unique(learner.encode(X).rows(), axis=0))
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", [name for name in LEARNERS if name not in WITHOUT_A_MEAN])
-def test_a_mean_that_an_outlier_has_moved_is_reported(name: str) -> None:
-    learner = make(name, burn_in=2000)
-    if not hasattr(learner, "centre") and not type(learner)._keeps_mean:
-        pytest.skip("it has no mean")
-    with np.errstate(all="ignore"), pytest.warns(UserWarning, match="times as long as a typical vector"):
-        taught(learner, LONG.astype(precisions(name)[0]))
+@pytest.mark.parametrize("at", [0, 1, 6, 300])
+@pytest.mark.parametrize("name", LEARNERS)
+def test_one_outlier_does_not_destroy_a_model(name: str, at: int) -> None:
+    dtype = precisions(name)[0]
+    usual, learner = taught(make(name, burn_in=2000), X.astype(dtype)), make(name, burn_in=2000)
+    with pytest.warns(UserWarning, match=r"more than 100 times as long as a typical one \(whose length is [34]\."):
+        taught(learner, with_outlier(at).astype(dtype))
+    assert learner.n_outliers_ == 1
+    assert n_codes(learner) > 0.4 * n_codes(usual)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("offset", [0.0, 1e6])
-def test_ordinary_vectors_are_not(name: str, offset: float) -> None:
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("error")
-        warnings.filterwarnings("ignore", message="(?!the mean that)")
-        taught(make(name, burn_in=2000), (X + np.float32(offset)).astype(precisions(name)[0]))
-
-
-def test_it_is_said_once() -> None:
-    learner = LSH(8, random_state=0)
-    with pytest.warns(UserWarning, match="most vectors will get the same code"):
-        learner.observe(LONG)
+def test_ordinary_vectors_are_not_reported(name: str, offset: float) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        learner.observe(LONG[:50])
+        warnings.filterwarnings("ignore", message="(?!.*(100 times as long|the mean that))")
+        learner = taught(make(name, burn_in=2000), (X + np.float32(offset)).astype(precisions(name)[0]))
+    assert learner.n_outliers_ == 0
 
 
-def test_anchors_are_not_moved_by_outliers() -> None:
+@pytest.mark.parametrize("at", [0, 1, 2, 9, 40])
+def test_a_batch_learns_what_a_loop_does(at: int) -> None:
+    rows = with_outlier(at)
+    for learner in (OnlineHashing(8, random_state=0), LegoLSH(8, random_state=0)):
+        loop = type(learner)(**learner.get_params())
+        updates = quietly(learner.learn_pairs, rows[:50:2], rows[1:50:2], Y[:50:2] == Y[1:50:2])
+        before = None
+        for t in range(25):
+            update = quietly(loop.learn_pair, rows[2 * t], rows[2 * t + 1], bool(Y[2 * t] == Y[2 * t + 1]))
+            now = loop.snapshot()
+            assert set(update.bits.tolist()) == set(updates[t].bits.tolist())
+            if before is not None:
+                assert set(now.changed_bits(before)) <= set(update.bits.tolist())
+            before = now
+        assert state_bytes(learner) == state_bytes(loop)
+        points, one_by_one = LSH(8, random_state=0), LSH(8, random_state=0)
+        quietly(points.observe, rows)
+        for row in rows:
+            quietly(one_by_one.observe, row[None])
+        assert state_bytes(points) == state_bytes(one_by_one)
+
+
+@pytest.mark.parametrize("similar_share", [None, 0.5])
+def test_a_point_that_waits_for_its_partner_is_scaled_down_too(similar_share: float | None) -> None:
+    learner = make("OnlineHashing", burn_in=2000, similar_share=similar_share)
+    quietly(learner.partial_fit, with_outlier(0), Y)
+    assert np.linalg.norm(learner.mean_) < 100
+    assert n_codes(learner) > 20
+
+
+@pytest.mark.parametrize("features", [RbfAnchors(20), StandardScaler()])
+@pytest.mark.parametrize("at", [0, 5, 350])
+def test_nor_is_a_feature_map_moved(features: Any, at: int) -> None:
+    learner = OnlineHashing(8, features=features, random_state=0)
+    with pytest.warns(UserWarning, match="has scaled it down"):
+        taught(learner, with_outlier(at))
+    assert n_codes(learner) > 50
+
+
+def test_it_is_said_once_and_all_are_counted() -> None:
+    learner, rows = LSH(8, random_state=0), X.copy()
+    rows[[20, 30, 31]] *= 1e6
+    with pytest.warns(UserWarning, match="has scaled it down"):
+        learner.observe(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        learner = OnlineHashing(8, features=RbfAnchors(20, width=4.0), random_state=0)
-        learner.partial_fit_pairs(X[:200], X[200:], Y[:200] == Y[200:])
-        learner.partial_fit_pairs(LONG[:200], LONG[200:], Y[:200] == Y[200:])
-    assert len(np.unique(learner.encode(LONG).rows(), axis=0)) > 50
+        learner.observe(rows)
+    assert learner.n_outliers_ == 6
+
+
+def test_a_scale_that_changes_for_good_is_followed() -> None:
+    """Vectors of another unit are outliers at first; the median follows them."""
+    learner = LSH(8, centre="running", random_state=0).observe(X)
+    for _ in range(5):
+        quietly(learner.observe, 1000 * X)
+    n = learner.n_outliers_
+    quietly(learner.observe, 1000 * X)
+    assert n < 400
+    assert learner.n_outliers_ == n
+
+
+def test_vectors_of_zeros_say_nothing_about_lengths() -> None:
+    rows = np.concatenate([np.zeros((100, 16), np.float32), X])
+    learner = OnlineHashing(8, random_state=0).partial_fit_pairs(rows[::2], rows[1::2], rows[::2, 0] > 0)
+    assert learner.n_outliers_ == 0
+
+
+def test_where_most_of_the_first_vectors_are_outliers_the_mean_is_reported() -> None:
+    """Then they are typical, as far as anybody can tell."""
+    rows = X.copy()
+    rows[:10] *= 1e12
+    with np.errstate(all="ignore"), pytest.warns(UserWarning, match="most vectors will get the same code"):
+        LSH(8, random_state=0).observe(rows).observe(X)
+
+
+def test_a_file_from_before_the_guard_goes_on_and_never_begins_anew(tmp_path: Any) -> None:
+    path, learner = tmp_path / "model.oh", OnlineHashing(8, random_state=0)
+    learner.partial_fit_pairs(X[:200], X[200:], Y[:200] == Y[200:])
+    save(learner, path)
+    kind, content = format.read(path)
+    del content["state"]["lengths"]
+    format.write(path, kind, content)
+    loaded = load(path)
+    before = loaded.projection_
+    quietly(loaded.partial_fit_pairs, with_outlier(0)[:5], X[5:10], [True] * 5)
+    assert loaded.n_pairs_seen_ == 205
+    assert np.corrcoef(before.ravel(), loaded.projection_.ravel())[0, 1] > 0.9

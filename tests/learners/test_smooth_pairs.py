@@ -489,3 +489,15 @@ def test_a_pair_that_comes_again_and_again(similar: bool) -> None:
     assert np.isfinite(learned(learner)).all()
     agree = (learner.transform(A) == learner.transform(B)).mean()
     assert agree > 0.8 if similar else agree < 0.6
+
+
+@pytest.mark.parametrize("n_points", [2, 3, 10])
+@pytest.mark.parametrize("offset", [0.0, 100.0])
+def test_two_features_duplicates_and_dissimilar_pairs_only(n_points: int, offset: float) -> None:
+    """Every bit still tells some of the points apart, though no pair says what belongs together."""
+    rng = np.random.default_rng(n_points)
+    points = rng.standard_normal((n_points, 2)) + offset
+    A, B = points[rng.integers(n_points, size=(2, 600))]
+    learner = SmoothPairHashing(64, random_state=0).partial_fit_pairs(A, B, np.zeros(600, np.bool_)).flush()
+    shares = learner.transform(points).mean(axis=0)
+    assert ((shares > 0) & (shares < 1)).all()

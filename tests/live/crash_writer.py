@@ -133,6 +133,12 @@ def perform(index: LiveIndex, call: Call) -> None:
         index.refresh(wait=what == "refresh")
 
 
+def perform_once(index: LiveIndex, call: Call) -> None:
+    """Make the call with its key, which a group gives to one of its parts, and a refresh beside it to nothing."""
+    with nullcontext() if call["call"] in ("beside", "group") else index.once(call["key"], call["call"]):
+        perform(index, call)
+
+
 # ------------------------------------------------------------------ the process
 
 
@@ -175,8 +181,7 @@ def write(path: str, journal: str, seed: int, options: dict[str, Any]) -> None:
                 index = opened(path, rng, options, note)
             call = choose(index, rng) | {"key": f"{Path(journal).name}-{next(numbers)}"}
             note(**call)
-            with nullcontext() if call["call"] in ("beside", "group") else index.once(call["key"], call["call"]):
-                perform(index, call)
+            perform_once(index, call)
             note(done=call["call"], serial=index.serial)
     except BaseException:
         note(error=traceback.format_exc())

@@ -19,7 +19,7 @@ import numpy as np
 import onlinehash
 from onlinehash.live import storage
 from onlinehash.live.sqlite import segments
-from tests.live.crash_writer import choose, closed, notes_in, opened, perform, warm_up
+from tests.live.crash_writer import choose, closed, notes_in, opened, perform_once, warm_up
 from tests.live.file_calls import arm
 
 JOURNAL, MODEL = "notes", "model.oh"
@@ -53,8 +53,7 @@ def main(root: Path, log: Path, seed: int, n_calls: int, folder: str, options: d
                 call["call"] = "refresh"
             call["key"] = f"key-{next(numbers)}"
             note(**call)
-            with index.once(call["key"], call["call"]):
-                perform(index, call)
+            perform_once(index, call)
             note(done=call["call"], serial=index.serial)
     closed(index, note)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 import subprocess
 import sys
@@ -9,7 +11,9 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -23,6 +27,7 @@ from onlinehash.serve import changes
 from onlinehash.serve.errors import Unavailable
 from onlinehash.serve.requests import CLIENT_HEADER, client_of
 from onlinehash.serve.routes import search
+from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
 from onlinehash.serve.writer import Writer
 from tests.serve.services import SECONDS, Process, connected, post_json, request_bytes, rows, served, small_index, until
@@ -239,3 +244,18 @@ def test_a_stop_signal_ends_an_expensive_filter(tmp_path: Path) -> None:
         client.join()
     assert answers == [503]
     assert "in time" not in (tmp_path / "log").read_text()
+
+
+def test_the_parser_of_large_bodies_rests_as_long_as_it_worked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or else clients who send such bodies all the time leave no time to others."""
+    done: list[Any] = []
+    moments, service = itertools.count(), Service(small_index())
+    clock = SimpleNamespace(perf_counter=lambda: 0.03 * next(moments), sleep=done.append)
+    monkeypatch.setattr("onlinehash.serve.service.time", clock)
+
+    async def parse_three() -> None:
+        await asyncio.gather(*(service.parsed(partial(done.append, name)) for name in "abc"))
+
+    asyncio.run(parse_three())
+    service._parsing.shutdown()
+    assert done == ["a", pytest.approx(0.03), "b", pytest.approx(0.03), "c", pytest.approx(0.03)]

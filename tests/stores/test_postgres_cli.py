@@ -79,6 +79,15 @@ def test_migrate(stock_home: Home, model: Path) -> None:
     facts_of(stock_home)
 
 
+def test_an_index_that_is_there_is_left_alone_if_told_so(stock_home: Home, model: Path) -> None:
+    where = (stock_home.address, "--schema", stock_home.schema, "--if-missing", "--json")
+    made = done("postgres", "create", *where).document
+    assert (made["n_bits"], made["n"]) == (64, 0), "the recommended learner"
+    assert done("postgres", "create", *where, "--model", model).document == made
+    _, message = refused("postgres", "create", *where[:3], "--model", model)
+    assert "expected nothing in the schema" in message
+
+
 def test_a_policy_that_is_not_kept(stock_home: Home) -> None:
     class AtNight:
         def due(self, index: object) -> bool:
@@ -101,7 +110,6 @@ def test_commands_that_are_refused(stock_home: Home, model: Path, tmp_path: Path
         (("create", *where, "--model", model, "--shard", stock_home.address), 2, "two servers or more"),
         (("create", *where, "--model", model, "--search", "hnsw"), 2, "expected a server with pgvector"),
         (("create", *where, "--model", model, "--search", "tree"), 2, "Invalid value for '--search'"),
-        (("create", *where), 2, "Missing option '--model'"),
         (("info", stock_home.server.address(password="bad")), 8, "password authentication failed"),
     ]:
         got, message = refused("postgres", *arguments)

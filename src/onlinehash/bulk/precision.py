@@ -80,7 +80,7 @@ def mean_average_precision(
     True
     """
     encoder = encoder_of(model)
-    queries, manifest = encoder.encode(X_query), complete_manifest(codes, encoder)
+    queries, manifest = encoder.encode_queries(X_query), complete_manifest(codes, encoder)
     checks.same_length("the truth", truth.n_queries, len(queries), "X_query")
     counting = Counting(queries, encoder.fusion, Path(codes).absolute(), manifest, truth)
     encoded = (queries.to_faiss(), queries.n_bits, queries.n_models)

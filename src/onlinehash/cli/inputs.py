@@ -47,13 +47,19 @@ class Block(NamedTuple):
 
 
 def read_blocks(
-    source: str, format: str | None, encoder: Encoder | None, width: Width, id_column: str | None = None
+    source: str,
+    format: str | None,
+    encoder: Encoder | None,
+    width: Width,
+    id_column: str | None = None,
+    *,
+    as_queries: bool = False,
 ) -> Iterator[Block]:
     """The codes of a file, or of its vectors; ids from the column `id`, or from the one that is named."""
     if source != STANDARD_INPUT and not os.path.exists(source):
         raise InvalidInput(f"no such file: {source}.")
     is_empty = True
-    for block in _blocks(source, format, encoder, width, id_column):
+    for block in _blocks(source, format, encoder, width, id_column, as_queries):
         is_empty = is_empty and len(block.codes) == 0
         yield block
     if is_empty:
@@ -61,7 +67,7 @@ def read_blocks(
 
 
 def _blocks(
-    source: str, format: str | None, encoder: Encoder | None, width: Width, id_column: str | None
+    source: str, format: str | None, encoder: Encoder | None, width: Width, id_column: str | None, as_queries: bool
 ) -> Iterator[Block]:
     kind = format or Path(source).suffix.lower().lstrip(".")
     codes: Codes | None = None
@@ -88,7 +94,8 @@ def _blocks(
     for table in tables:
         ids = _ids(table, id_column)
         vectors = read_points(table).X
-        yield Block(encoder.encode(vectors), ids, table.share, vectors)
+        codes = encoder.encode_queries(vectors) if as_queries else encoder.encode(vectors)
+        yield Block(codes, ids, table.share, vectors)
 
 
 # ------------------------------------------------------------------ ids

@@ -9,20 +9,22 @@ from onlinehash import PostgresIndex, refresh
 from onlinehash.cli import output, summaries
 from onlinehash.errors import InvalidInput
 from onlinehash.learners.base import Learner
-from onlinehash.stores.postgres import migration
+from onlinehash.stores.postgres import creation, migration
 from onlinehash.stores.postgres.backend import PostgresBackend
 from onlinehash.stores.postgres.connections import shown
 
 
-def create(
-    address: str, model: str, schema: str, shards: list[str], role: str | None, search: str, as_json: bool
-) -> None:
-    """A new index, with the learner of a file."""
-    learner = onlinehash.load(model)
-    if not isinstance(learner, Learner):
+def exists(address: str, schema: str) -> bool:
+    """Whether there is an index in a schema."""
+    return creation.exists(address, schema)
+
+
+def create(address: str, model: str | None, schema: str, shards: list[str], role: str | None, search: str) -> None:
+    """A new index, with the learner of a file or the recommended one."""
+    learner = None if model is None else onlinehash.load(model)
+    if learner is not None and not isinstance(learner, Learner):
         raise InvalidInput(expected=f"a learner in {model}", got=type(learner).__name__)
     PostgresIndex.create(address, learner, schema=schema, shards=shards, role=role, search=search).close()
-    show(address, schema, as_json)
 
 
 def migrate(address: str, schema: str, as_json: bool) -> None:

@@ -23,7 +23,12 @@ def options() -> None:
 @app.command()
 def create(
     address: Address,
-    model: Annotated[str, typer.Option(help="The learner that the index begins with.", show_default=False)],
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="The learner that the index begins with.", show_default="the recommended one, with codes of 64 bits"
+        ),
+    ] = None,
     schema: Schema = "onlinehash",
     shard: Annotated[
         list[str] | None,
@@ -35,12 +40,17 @@ def create(
     search: Annotated[
         Literal["multi", "scan", "pgvector", "hnsw", "ivfflat"], typer.Option(help="How codes are searched.")
     ] = "multi",
+    if_missing: Annotated[
+        bool, typer.Option("--if-missing", help="Leave an index that is there already as it is.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Create the tables of a new index."""
     from onlinehash.cli import postgres
 
-    postgres.create(address, model, schema, shard or [], role, search, as_json)
+    if not (if_missing and postgres.exists(address, schema)):
+        postgres.create(address, model, schema, shard or [], role, search)
+    postgres.show(address, schema, as_json)
 
 
 @app.command()

@@ -97,7 +97,7 @@ def _answers(
     width = inputs.Width(index.n_bits, index.n_models)
     n = 0
     with progress_bar() as show_progress:
-        for block in inputs.read_blocks(queries, format, index.encoder, width):
+        for block in inputs.read_blocks(queries, format, index.encoder, width, as_queries=True):
             for start in range(0, len(block.codes), BLOCK_ROWS):
                 some = slice(start, start + BLOCK_ROWS)
                 if isinstance(index, LiveIndex) and block.vectors is not None and radius is None and not by_codes:

@@ -30,6 +30,15 @@ def error_of(status: int, content: bytes, url: str) -> OnlineHashError:
     return (cls or _class_for(status))(message, **parts)
 
 
+def name_of(content: bytes) -> str | None:
+    """The name of the error in a response; None if it is not from an onlinehash service."""
+    try:
+        name = json.loads(content)["error"]
+    except (ValueError, TypeError, LookupError, RecursionError):
+        return None
+    return name if isinstance(name, str) else None
+
+
 def _class(name: str) -> type[OnlineHashError] | None:
     if name == "NotFitted":
         from onlinehash.features import NotFitted  # which brings scikit-learn along

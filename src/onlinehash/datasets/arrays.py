@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +10,7 @@ from onlinehash.datasets.dataset import Dataset, as_labels, as_vectors
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.progress import progress_bar
 from onlinehash.streams import points
-from onlinehash.streams.array_tables import check_archive, map_array, map_matrix
+from onlinehash.streams.array_tables import map_array, map_matrix, open_archive
 
 #: What an npz may hold; other arrays in it are left alone.
 ARRAYS = ("x", "y", "scale", "offset")
@@ -67,20 +65,9 @@ def read_table(path: Path) -> Dataset:
 
 
 def _load(path: Path) -> dict[str, np.ndarray]:
-    """The arrays by lower-case name; nothing in the file is ever unpickled."""
-    try:
-        with open(path, "rb") as file:
-            arrays = np.load(file, allow_pickle=False)
-            if isinstance(arrays, np.ndarray):
-                raise ValueError("a single array, whose file ends in .npy")
-            check_archive(path, arrays)
-            return {name.lower(): arrays[name] for name in arrays.files if name.lower() in ARRAYS}
-    except FileNotFoundError:
-        raise InvalidInput(f"no such file: {path}.") from None
-    except InvalidInput:
-        raise
-    except (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
-        raise FormatError(f"cannot read {path} as named arrays of numbers: {error}.") from None
+    """The arrays by lower-case name."""
+    with open_archive(path, FormatError) as arrays:
+        return {name.lower(): arrays[name] for name in arrays.files if name.lower() in ARRAYS}
 
 
 def _per_dimension(arrays: dict[str, np.ndarray], name: str, n_features: int, path: Path) -> np.ndarray:

@@ -65,14 +65,14 @@ class KnownSet:
 
 
 def find(place: Path, file: KnownFile) -> tuple[Path, KnownFile] | None:
-    """The file, in one form or the other."""
+    """The file, or the same file in its other form."""
     if (place / file.name).is_file():
         return place / file.name, file
     return None if file.or_else is None else find(place, file.or_else)
 
 
 def default_folder() -> Path:
-    """Where the sets are if nobody says."""
+    """The default folder of data sets."""
     return Path(os.environ.get(FOLDER_VARIABLE) or "data")
 
 

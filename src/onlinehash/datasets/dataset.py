@@ -53,7 +53,7 @@ class Dataset:
         return bool(self.neighbours.min() >= 0 and self.neighbours.max() < len(self.X))
 
     def first(self, rows: int | None) -> Dataset:
-        """The first rows; without neighbours, which are those among all."""
+        """The first rows, without neighbours, because those were found among all rows."""
         if rows is None or rows >= len(self.X):
             return self
         y = None if self.y is None else self.y[:rows]

@@ -21,7 +21,7 @@ def size_of(path: Path) -> int:
 
 
 def check_size(path: Path, expected: int, what: str) -> None:
-    """Said before anything is allocated for what the header promises."""
+    """Refuse a file of the wrong length, before memory is allocated for what its header promises."""
     size = size_of(path)
     if size != expected:
         wrong = "truncated" if size < expected else "too long"

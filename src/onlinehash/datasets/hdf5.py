@@ -30,7 +30,7 @@ def opened(path: Path) -> Iterator[Any]:
 
 
 def matrix(file: Any, name: str, path: Path) -> Any:
-    """An array of numbers of two axes in the file, not read yet."""
+    """A two-dimensional array of numbers in the file, not read yet."""
     import h5py
 
     found = file.get(name)
@@ -42,7 +42,7 @@ def matrix(file: Any, name: str, path: Path) -> Any:
 
 
 def mapped(array: Any, path: Path, rows: int | None = None) -> np.ndarray:
-    """The first rows of it, left on the disk where it lies there in one piece."""
+    """Its first rows, memory-mapped if the file stores them contiguously."""
     n = len(array) if rows is None else min(rows, len(array))
     offset = array.id.get_offset()
     if offset is not None and array.dtype.isnative:

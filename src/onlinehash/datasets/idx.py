@@ -77,7 +77,7 @@ def _header(file: IO[bytes], path: Path) -> tuple[tuple[int, ...], np.dtype, int
 
 
 def _body(file: IO[bytes], n_bytes: int, path: Path) -> bytearray:
-    """Grows with what is really there: what a compressed file will become, only reading it tells."""
+    """Read in blocks, because only reading tells how large a compressed file becomes."""
     body = bytearray()
     with progress_bar(n_bytes) as show:
         while len(body) < n_bytes and (block := file.read(min(BLOCK_BYTES, n_bytes - len(body)))):

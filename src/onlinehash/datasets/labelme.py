@@ -74,4 +74,4 @@ def _choose(shapes: dict[str, tuple[int, ...]], wanted: tuple[str, ...], path: P
 
 
 def _unreadable(path: Path, error: Exception) -> FormatError:
-    return FormatError(f"expected a Matlab file at {path}, got: {str(error).rstrip('.')}.")
+    return FormatError(f"{path} is not a readable Matlab file: {str(error).rstrip('.')}.")

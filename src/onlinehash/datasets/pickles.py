@@ -22,7 +22,7 @@ ARRAY_TYPE = re.compile(r"b1|[iu][1248]|f[248]")
 
 
 class _Refused(Exception):
-    """What no plain data holds."""
+    """Raised for anything that plain data does not contain."""
 
 
 class _StandIn:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
+from markupsafe import Markup
+
 #: Room around the plot for ticks and labels, in pixels; and what a name in it takes.
 TOP, RIGHT, BOTTOM, LEFT = 34, 16, 44, 52
 LETTER_WIDTH, LINE_HEIGHT = 7.2, 17
@@ -62,7 +64,7 @@ def line_chart(
     y_values: Sequence[float] = (),
     size: tuple[int, int] = (760, 360),
     filled: bool = False,
-) -> str:
+) -> Markup:
     """An SVG element with axes; lines are named at their ends, filled ones at their peaks.
 
     `y_values` need to fit on the axis too.
@@ -83,7 +85,7 @@ def line_chart(
         *(_names_at_peaks if filled else _names_at_ends)(lines, x, y),
         "</svg>",
     ]
-    return "\n".join(parts)
+    return Markup("\n".join(parts))  # what came from outside is escaped above
 
 
 def _grid_line(x: Axis, y: Axis, tick: float) -> str:

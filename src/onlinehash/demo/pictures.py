@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,37 +17,58 @@ from onlinehash.learners.encoder import Encoder
 PLACES = (1, 2, 5, 10, 20, 40, 80, 120)
 
 
-def neighbours(outcome: Outcome, digits: Digits) -> str:
-    """A row for the first query of each digit: itself, then what it finds before learning and after."""
+class Picture(NamedTuple):
+    """A picture, its description, and what it is here: "query", "right" or "wrong"."""
+
+    uri: str
+    text: str
+    kind: str
+
+
+class Answer(NamedTuple):
+    """Some of the pictures that a search finds, and the share of right ones among all."""
+
+    pictures: list[Picture]
+    share: float
+
+
+class Search(NamedTuple):
+    """A picture that is searched for, and what is found before learning and after."""
+
+    query: Picture
+    before: Answer
+    after: Answer
+
+
+def searches(outcome: Outcome, digits: Digits) -> list[Search]:
+    """One for the first query of each digit."""
     _, queries = np.unique(digits.y_query, return_index=True)
     before, after = (_nearest(encoder, digits, queries) for encoder in (outcome.before, outcome.after))
-    rows = []
-    for query, *rankings in zip(queries, before, after, strict=True):
-        label = digits.y_query[query]
-        cells = [_picture(digits.X_query[query], f"searched for: a {label}", "query")]
-        for ranking in rankings:
-            right = digits.y_base[ranking] == label
-            for at in np.array(PLACES) - 1:
-                text = f"place {at + 1}: a {digits.y_base[ranking[at]]}"
-                cells.append(_picture(digits.X_base[ranking[at]], text, "right" if right[at] else "wrong"))
-            cells.append(f"{right.mean():.0%}")
-        rows.append("".join(f"<td>{cell}</td>" for cell in cells))
-    span = len(PLACES) + 1
-    places = "".join(f'<th scope="col">{place}</th>' for place in PLACES) + '<th scope="col">right</th>'
-    times = "".join(f'<th colspan="{span}">{when} learning, at place</th>' for when in ("before", "after"))
-    heads = (f"<th></th>{times}", f'<th scope="col">query</th>{places * 2}')
-    body = "".join(f"<tr>{row}</tr>" for row in (*heads, *rows))
-    return f'<table class="neighbours">{body}</table>'
+    return [
+        Search(
+            Picture(data_uri(digits.X_query[query].reshape(8, 8)), f"searched for: a {digits.y_query[query]}", "query"),
+            *(_answer(ranking, digits, digits.y_query[query]) for ranking in rankings),
+        )
+        for query, *rankings in zip(queries, before, after, strict=True)
+    ]
+
+
+def _answer(ranking: np.ndarray, digits: Digits, label: int) -> Answer:
+    right = digits.y_base[ranking] == label
+    pictures = [
+        Picture(
+            data_uri(digits.X_base[ranking[place - 1]].reshape(8, 8)),
+            f"place {place}: a {digits.y_base[ranking[place - 1]]}",
+            "right" if right[place - 1] else "wrong",
+        )
+        for place in PLACES
+    ]
+    return Answer(pictures, float(right.mean()))
 
 
 def _nearest(encoder: Encoder, digits: Digits, queries: np.ndarray) -> np.ndarray:
     distances = fused_distances(encoder.encode(digits.X_query[queries]), encoder.encode(digits.X_base))
     return np.argsort(distances, axis=1, kind="stable")[:, : PLACES[-1]]
-
-
-def _picture(pixels: np.ndarray, text: str, kind: str) -> str:
-    uri = data_uri(pixels.reshape(8, 8))
-    return f'<span class="digit {kind}"><img src="{uri}" alt="{text}" title="{text}"></span>'
 
 
 def data_uri(pixels: np.ndarray) -> str:

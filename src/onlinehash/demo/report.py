@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib.resources import files
-from string import Template
 
 import numpy as np
+from markupsafe import Markup
 
 from onlinehash import __version__
 from onlinehash.demo.charts import Line, line_chart
 from onlinehash.demo.contest import N_ANCHORS, N_BITS, N_MODELS, Curve, Outcome, Point
 from onlinehash.demo.digits import Digits
-from onlinehash.demo.pictures import PLACES, neighbours
+from onlinehash.demo.pictures import PLACES, searches
 from onlinehash.evaluate.pairs import pair_distances
+from onlinehash.templates import rendered
 
 
 def page(floats: Curve, outcomes: list[Outcome], digits: Digits, seed: int) -> str:
     """The whole page as HTML."""
     itq, blended, lsh, oh, mmoh, wide, plain = outcomes
     curves = [floats, *outcomes]
-    template = Template(files("onlinehash.demo").joinpath("page.html").read_text(encoding="utf-8"))
     classes = np.bincount(digits.y_base)
-    return template.substitute(
-        look=files("onlinehash").joinpath("look.css").read_text(encoding="utf-8"),
+    return rendered(
+        "onlinehash.demo",
+        "page.html",
         version=__version__,
         seed=seed,
         n_bits=N_BITS,
@@ -37,7 +37,7 @@ def page(floats: Curve, outcomes: list[Outcome], digits: Digits, seed: int) -> s
         n_held_out=f"{len(digits.held_out.similar):,}",
         chance=f"{classes @ classes / classes.sum() ** 2:.2f}",
         tiles=_tiles(itq, blended, digits),
-        table=_table(curves),
+        curves=curves,
         map_text=_map_text(floats, itq, blended, oh, plain),
         map_chart=_curves(curves, lambda point: point.map, "mAP along the stream", "mAP"),
         loss_text=_loss_text(lsh, oh),
@@ -48,51 +48,27 @@ def page(floats: Curve, outcomes: list[Outcome], digits: Digits, seed: int) -> s
             "cumulative loss R, bits",
         ),
         distance_charts=_distance_charts(blended, digits),
-        neighbours=neighbours(blended, digits),
+        places=PLACES,
+        searches=searches(blended, digits),
         fair_text=f"mAP {wide.result.map_after:.3f}, where MMOH has {mmoh.result.map_after:.3f}.",
     )
 
 
-def _tiles(itq: Outcome, blended: Outcome, digits: Digits) -> str:
+def _tiles(itq: Outcome, blended: Outcome, digits: Digits) -> dict[str, str]:
     """The figures to remember."""
     r = blended.result
-    tiles = {
+    return {
         "mAP by feedback": f"{itq.result.map_after:.2f} → {r.map_after:.2f}",
         "bytes per picture": f"{digits.X_base[0].nbytes} → {r.bits_per_item // 8}",
         "pairs learned": f"{len(digits.stream.similar):,}",
         "time per pair": f"{r.microseconds_per_pair:.1f} µs",
     }
-    return "".join(f"<div><dt>{name}</dt><dd>{value}</dd></div>" for name, value in tiles.items())
-
-
-def _table(curves: Sequence[Curve]) -> str:
-    rows = []
-    for curve in curves:
-        r = curve.result
-        cells = [
-            _swatch(curve.style) + r.name,
-            f"{r.bits_per_item:,}",
-            f"<span>{r.map_before:.3f} →</span> <b>{r.map_after:.3f}</b>",
-            f"<span>{r.auc_before:.3f} →</span> <b>{r.auc_after:.3f}</b>",
-            "–" if r.cumulative_loss is None else f"{r.cumulative_loss:,.0f}",
-            "–" if r.microseconds_per_pair is None else f"{r.microseconds_per_pair:.1f}",
-        ]
-        rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    headings = ("learner", "bits per item", "mAP", "pair AUC", "cumulative loss", "µs per pair")
-    head = "".join(f'<th scope="col">{heading}</th>' for heading in headings)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-
-
-def _swatch(style: str) -> str:
-    """A piece of a contender's line, which makes the table the legend of the charts."""
-    line = '<path class="line" d="M2,5H24"/>'
-    return f'<svg class="swatch {style}" viewBox="0 0 26 10" aria-hidden="true">{line}</svg>'
 
 
 # ------------------------------------------------------------------ curves
 
 
-def _curves(curves: Sequence[Curve], value: Callable[[Point], float], title: str, y_label: str) -> str:
+def _curves(curves: Sequence[Curve], value: Callable[[Point], float], title: str, y_label: str) -> Markup:
     lines = [Line(c.result.name, c.style, [p.n_pairs for p in c.points], [value(p) for p in c.points]) for c in curves]
     ends = "; ".join(f"{line.name} goes from {line.y[0]:.4g} to {line.y[-1]:.4g}" for line in lines)
     return line_chart(lines, title=title, description=f"{ends}.", x_label="pairs learned", y_label=y_label)
@@ -125,7 +101,7 @@ def _loss_text(lsh: Outcome, oh: Outcome) -> str:
     )
 
 
-def _distance_charts(outcome: Outcome, digits: Digits) -> str:
+def _distance_charts(outcome: Outcome, digits: Digits) -> Markup:
     """The distribution of held-out distances under the first and the last encoder, on the same scale."""
     similar = digits.held_out.similar
     bits = np.arange(outcome.after.n_bits + 1)
@@ -136,7 +112,7 @@ def _distance_charts(outcome: Outcome, digits: Digits) -> str:
             shares[when, kind] = np.bincount(distances[chosen], minlength=len(bits)) / chosen.sum()
     highest = max(float(share.max()) for share in shares.values())
     styles = {"same digit": "similar", "different": "dissimilar"}
-    return "".join(
+    return Markup("").join(
         line_chart(
             [Line(kind, style, bits.tolist(), shares[when, kind].tolist()) for kind, style in styles.items()],
             title=f"Distances of held-out pairs {when} learning",

@@ -161,7 +161,7 @@ def _rows(learner: Learner, stream: Stream, every: int, measure: Measure | None)
 
 
 def _counters(learner: Learner) -> list[float]:
-    """Loss, updates and bits moved over the learner's whole life, which may not have begun."""
+    """Loss, updates and bits moved since the learner was made; zeros before its first row."""
     return [getattr(learner, name, 0.0) for name in ("cumulative_loss_", "n_updates_", "n_bits_moved_")]
 
 

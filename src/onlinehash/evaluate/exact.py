@@ -72,7 +72,7 @@ def cosine(X_query: ArrayLike, X_base: ArrayLike, truth: Truth, metrics: Sequenc
 
 
 def unit(X: np.ndarray) -> np.ndarray:
-    """A copy with rows of length one; rows of zeros stay."""
+    """A copy with rows of unit length; rows of zeros stay zero."""
     X = X.copy()
     largest = np.abs(X).max(axis=1, keepdims=True)
     X /= np.where(largest > 0, largest, 1)  # so that no square overflows

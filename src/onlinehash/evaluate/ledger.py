@@ -150,7 +150,7 @@ def follow(learner: OnlineHashing, A: ArrayLike, B: ArrayLike, similar: ArrayLik
 
 
 class _Recorder:
-    """Has a learner take the pairs one by one, and notes what came of each."""
+    """Makes a learner take the pairs one by one, and records what each of them did."""
 
     def __init__(self, learner: OnlineHashing) -> None:
         self.learner = learner

@@ -71,7 +71,7 @@ Measure = Callable[[Counts], np.ndarray]  # a value per query; what it says of o
 
 
 def measure_of(name: str) -> Measure:
-    """The metric of a name."""
+    """The metric with this name."""
     match = re.fullmatch(r"(map)(?:@([1-9]\d*)(/found|/all)?)?|(precision|recall)@(r\d+|[1-9]\d*)", str(name))
     if match is None:
         raise InvalidInput(

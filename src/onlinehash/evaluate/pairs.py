@@ -140,7 +140,7 @@ def pair_distances(model: Learner | Encoder, A: ArrayLike, B: ArrayLike) -> np.n
     blocks = []
     for start in range(0, len(A), BLOCK_PAIRS):
         rows = slice(start, start + BLOCK_PAIRS)
-        differ = encoder.bits_of(A[rows]) != encoder.bits_of(B[rows])
+        differ = encoder.encode_queries(A[rows]).bits() != encoder.bits_of(B[rows])
         blocks.append(differ.reshape(-1, encoder.n_models, encoder.n_bits).sum(axis=2))
     return np.concatenate(blocks)
 

@@ -232,7 +232,7 @@ def _means(values: dict[str, NDArray[np.float64]]) -> dict[str, float]:
 
 
 def mean(values: np.ndarray) -> float:
-    """The mean of what is not NaN; NaN where nothing is left."""
+    """The mean of the values that are not NaN; NaN if there are none."""
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else float("nan")
 
@@ -242,11 +242,11 @@ def codes_of(
 ) -> tuple[Codes, Codes, str]:
     """Queries and base as the model encodes them, and its fusion."""
     encoder = encoder_of(model)
-    return encoder.encode(X_query, device), encoder.encode(X_base, device), encoder.fusion
+    return encoder.encode_queries(X_query, device), encoder.encode(X_base, device), encoder.fusion
 
 
 def encoder_of(model: Learner | Encoder) -> Encoder:
-    """The hash functions to look at: an encoder's own, or a learner's as they are now."""
+    """The model itself if it is an encoder, else a snapshot of the learner."""
     if isinstance(model, Learner):
         return model.snapshot()
     if isinstance(model, Encoder):

@@ -125,6 +125,20 @@ ENTRIES: dict[str, Entry] = {
         2019,
         "AAAI Conference on Artificial Intelligence",
     ),
+    "ProjectedCodesHashing": _talk(
+        "weng2020online",
+        "Weng, Zhenyu; Zhu, Yuesheng",
+        "Online Hashing with Efficient Updating of Binary Codes",
+        2020,
+        "AAAI Conference on Artificial Intelligence",
+    ),
+    "SimilarityLearningHashing": _article(
+        "weng2021online",
+        "Weng, Zhenyu; Zhu, Yuesheng",
+        "Online Hashing with Similarity Learning",
+        2021,
+        "arXiv preprint arXiv:2108.02560",
+    ),
     "LSH": _talk(
         "charikar2002similarity",
         "Charikar, Moses S.",

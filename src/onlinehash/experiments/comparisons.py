@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from onlinehash import evaluate
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.rows import Rows
+from onlinehash.experiments.toml import Value
 
 #: Differences with a corrected p-value below this are marked.
 LEVEL = 0.01
@@ -40,15 +40,15 @@ class Comparison:
 
 
 def rival(plan: Plan, rows: Rows) -> str:
-    """With whom the others are compared: the plan's rival, or who comes first."""
+    """The contestant that the others are compared with: the plan's rival, or the first."""
     lines = rows.distinct("line")
     return plan.rival if plan.rival in lines else str(lines[0])
 
 
-def comparisons(plan: Plan, rows: Rows) -> dict[tuple[str, Any], Comparison]:
+def comparisons(plan: Plan, rows: Rows) -> dict[tuple[str, Value], Comparison]:
     """For the rows of one set, by contestant and value; p-values are corrected for all of them together."""
     other = rival(plan, rows)
-    questions: dict[tuple[str, Any], tuple[np.ndarray, np.ndarray, bool]] = {}
+    questions: dict[tuple[str, Value], tuple[np.ndarray, np.ndarray, bool]] = {}
     for value in rows.distinct("value"):
         at_value = rows.of(value=value)
         theirs = at_value.of(line=other)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.rows import Row, Rows
 from onlinehash.experiments.series import short_name, shown
 from onlinehash.experiments.table_forms import range_of
+from onlinehash.experiments.toml import Value
 
 
 def conditions(plan: Plan, rows: Rows) -> Iterator[str]:
@@ -65,7 +65,7 @@ def _seeds(plan: Plan, rows: Rows) -> str:
     return f"{told}, but {', '.join(fewer)}" if fewer else told
 
 
-def _gaps(plan: Plan, rows: Rows, values: list[Any]) -> Iterator[str]:
+def _gaps(plan: Plan, rows: Rows, values: list[Value]) -> Iterator[str]:
     """Who has nothing at all, or at some of the values that the table shows."""
     absent = [label for label in plan.contestants if label not in rows.distinct("line")]
     if absent:
@@ -78,7 +78,7 @@ def _gaps(plan: Plan, rows: Rows, values: list[Any]) -> Iterator[str]:
             yield f"{line}: nothing measured at {places}"
 
 
-def _counts(plan: Plan, rows: Rows) -> dict[Any, int]:
+def _counts(plan: Plan, rows: Rows) -> dict[Value, int]:
     """By value: how many seeds measured what the table shows."""
     return {value: len(rows.of(value=value).finals(plan.drawing.y)) for value in rows.distinct("value")}
 

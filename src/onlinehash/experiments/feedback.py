@@ -35,6 +35,7 @@ from onlinehash.experiments.protocols import Exam
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.settings import Setting
 from onlinehash.experiments.split_data import SplitData
+from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 
 N_BASE, N_QUERIES, N_OBSERVED = 20_000, 400, 2000
@@ -231,7 +232,7 @@ def student_of(setting: Setting, scene: Scene) -> Student:
 class HashStudent:
     """A learner of hash functions."""
 
-    def __init__(self, learner: Any, scene: Scene) -> None:
+    def __init__(self, learner: Learner, scene: Scene) -> None:
         is_batch = learner.traits.unit == "batch"
         self.learner, self.scene = learner, scene
         self.learns = learner.traits.learns_from != "nothing" and not is_batch
@@ -258,7 +259,7 @@ class HashStudent:
 
     def search(self, rows: np.ndarray, k: int) -> np.ndarray:
         assert self._encoder is not None, "searched before the first refresh"
-        return np.asarray(self._index.search(self._encoder.encode(self.scene.base[rows]), k).ids)
+        return np.asarray(self._index.search(self._encoder.encode_queries(self.scene.base[rows]), k).ids)
 
     def answers(self, exam: Exam) -> dict[str, float]:
         if self.learns or not self._found:

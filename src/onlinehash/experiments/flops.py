@@ -44,7 +44,7 @@ class Shapes:
 
 
 def flops_per_pair(learner: Learner) -> float | None:
-    """By what it has learned so far; None for batch methods, methods of others, and where nothing was learned."""
+    """Operations per pair, from what was learned so far; None for batch methods, other packages' and new learners."""
     formula = FORMULAS.get(type(learner).__name__)
     if formula is None or not type(learner).__module__.startswith("onlinehash."):
         return None
@@ -63,7 +63,7 @@ def flops_per_pair(learner: Learner) -> float | None:
 
 
 def state_bytes(learner: Learner) -> int:
-    """What it keeps: the arrays of its state, as `get_state` gives it."""
+    """Bytes of the arrays in a learner's state."""
     return _bytes_in(learner.get_state())
 
 
@@ -123,6 +123,16 @@ def _mutual_information(s: Shapes) -> float:
     """The point and its n companions are projected, 2Dr each; 2r for each of their distances, 2r for its slope."""
     n = min(int(s.learner.sample_size), int(s.learner.n_points_seen_))
     return 6 * s.D + 4 * s.D * s.r * (1 + n) + 8 * n * s.r + 2 * s.D * s.b
+
+
+def _projected_codes(s: Shapes) -> float:
+    """Two points: unit length 3D, hash functions and Q 2Dr each, P 2r²; both change with nearly every point."""
+    return 6 * s.D + 8 * s.D * s.r + 4 * s.D * s.r + 8 * s.r**2
+
+
+def _similarity_learning(s: Shapes) -> float:
+    """Two points are hashed, 2Dr each; Mb 2r², M 4r² and its mean 3r²."""
+    return 4 * s.D * s.r + 9 * s.r**2
 
 
 # ------------------------------------------------------------------ chunks
@@ -229,6 +239,8 @@ FORMULAS: dict[str, Callable[[Shapes], float]] = {
     "SmoothPairHashing": _smooth_pairs,
     "MiniBatchOnlineHashing": _mini_batch,
     "BalancedSimilarityHashing": _balanced_similarity,
+    "ProjectedCodesHashing": _projected_codes,
+    "SimilarityLearningHashing": _similarity_learning,
     "OnlineSketchingHashing": _sketching,
     "FastSketchingHashing": _fast_sketching,
     "StreamSpectralHashing": _spectral,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -43,7 +44,7 @@ def measure(setting: Setting, data: SplitData) -> Result:
         look = {"pairs": n_pairs, "seconds": round(teacher.seconds, 6)} | counters(learner, n_pairs) | teacher.bounds
         if part.exam is not None:
             with suppress(NotReady):  # a feature map or a chunk still waits: there is nothing to ask yet
-                asked = ask(learner, part.exam)
+                asked = ask(learner, part.exam, bool(setting.conditions.get("stored_order")))
                 look |= asked.means()
         looks.append(look)
     facts: dict[str, Any] = {
@@ -145,7 +146,7 @@ class Teacher:
         if self.bounds["F2"]:
             self.bounds["smallest_C"] = self.bounds["largest_R"] ** 0.5 / self.bounds["F2"]
 
-    def _timed(self, work: Any) -> None:
+    def _timed(self, work: Callable[[], object]) -> None:
         start = time.process_time()
         work()
         self.seconds += time.process_time() - start
@@ -196,10 +197,13 @@ class Answers:
         return {name: round(float(np.nanmean(values)), 6) for name, values in self.values.items()}
 
 
-def ask(learner: Learner, exam: Exam) -> Answers:
-    """Queries and base are encoded by the same functions, those of now."""
+def ask(learner: Learner, exam: Exam, stored_order: bool = False) -> Answers:
+    """Queries and base are encoded by the functions of now; `map_stored` takes ties in the order of the base."""
     encoder = learner.snapshot()
-    queries, base = encoder.encode(exam.queries), encoder.encode(exam.base)
+    queries, base = encoder.encode_queries(exam.queries), encoder.encode(exam.base)
     values = evaluate.rank(queries, base, exam.truth, METRICS, fusion=encoder.fusion, per_query=True)
+    if stored_order:
+        stored = evaluate.rank(queries, base, exam.truth, ["map"], fusion=encoder.fusion, per_query=True, ties="stored")
+        values["map_stored"] = stored["map"]
     curve = evaluate.curve(queries, base, exam.truth, fusion=encoder.fusion)
     return Answers(values, [round(float(p), 4) for p in curve.interpolated])

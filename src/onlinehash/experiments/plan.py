@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from onlinehash.errors import InvalidInput
 from onlinehash.experiments import methods, toml
@@ -14,6 +14,7 @@ from onlinehash.experiments.readings import OURS, Reading
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.roles import NamedSet
 from onlinehash.experiments.settings import Setting
+from onlinehash.experiments.toml import Conditions, Parameters, Value
 
 #: σ of the kernel, the paper's, on vectors of unit length.
 WIDTH = 1.0
@@ -49,7 +50,7 @@ class Contestant:
     form: str = ""
     kernel: int | None = None
     models: int | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Parameters = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,10 @@ class Plan:
     source: str
     drawing: Drawing
     contestants: tuple[str, ...]
-    conditions: Mapping[str, Any]
+    conditions: Conditions
     bits: int = 64
     vary: str = "bits"
-    values: tuple[Any, ...] = (64,)
+    values: tuple[Value, ...] = (64,)
     seeds: int = 3
     roles: tuple[str, ...] = ()
     rival: str = "OH"
@@ -112,7 +113,7 @@ class Cell:
     plan: str
     set: NamedSet
     line: str
-    value: Any
+    value: Value
     setting: Setting
     reading: str = ""
 
@@ -192,7 +193,7 @@ def _can_learn(who: Contestant, data: NamedSet) -> bool:
     return data.role.truth == "labels" or method.traits.learns_from != "labels" or hasattr(method, "fit_similarities")
 
 
-def _setting(plan: Plan, data: NamedSet, who: Contestant, value: Any, seed: int) -> Setting:
+def _setting(plan: Plan, data: NamedSet, who: Contestant, value: Value, seed: int) -> Setting:
     method = methods.find(who.method)
     has = method().get_params(deep=False)
     wanted = dict(data.role.parameters)
@@ -205,7 +206,7 @@ def _setting(plan: Plan, data: NamedSet, who: Contestant, value: Any, seed: int)
     n_bits = plan.bits
     room, _, name = plan.vary.rpartition(".")
     if plan.vary == "bits":
-        n_bits = value
+        n_bits = cast(int, value)  # `check` has seen to that
     elif room == "conditions":
         conditions[name] = value
     elif room == "features":

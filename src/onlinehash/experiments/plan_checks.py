@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from onlinehash.errors import InvalidInput
+from onlinehash.experiments.toml import Conditions
 from onlinehash.features import RbfAnchors
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ CONDITIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "spacing": (_one_of("even", "log"), "even or log"),
     "sampling": (_one_of("random", "consecutive"), "random or consecutive"),
     "bounds": (_one_of(True, False), "true or false"),
+    "stored_order": (_one_of(True, False), "true or false"),
     "groups": (_whole, "a whole number"),
     "drift": (_one_of("sudden", "gradual"), "sudden or gradual"),
     "world": (_one_of("rotated", "meaning"), "rotated or meaning"),
@@ -63,7 +65,7 @@ NEEDED = {
     "feedback": ("pairs", "marks", "looks"),
 }
 #: What exams measure; and with it all that runs measure and a figure can show.
-FOUND = ("map", "map@1000", "precision@10", "precision@100", "precision@r2", "recall@1000")
+FOUND = ("map", "map_stored", "map@1000", "precision@10", "precision@100", "precision@r2", "recall@1000")
 MEASURED = (
     *FOUND,
     *("seconds", "loss", "update_rate", "bits_moved", "capped_share", "smallest_C", "F2", "largest_R"),
@@ -99,11 +101,13 @@ def check(plan: Plan, parameters_of: Callable[[str], set[str]]) -> None:
             raise InvalidInput(expected=f"whole numbers of bits as values of {what}", got=repr(value))
     if plan.drawing.y not in MEASURED:
         raise InvalidInput(expected=f"y of {what} to be among {', '.join(MEASURED)}", got=repr(plan.drawing.y))
+    if plan.drawing.y == "map_stored" and not plan.conditions.get("stored_order"):
+        raise InvalidInput(f"map_stored is drawn, so {what} needs stored_order = true.")
     if plan.drawing.y in FOUND and not plan.conditions.get("exam", True):
         raise InvalidInput(f"{plan.drawing.y} is drawn, so {what} needs exam = true.")
 
 
-def check_conditions(conditions: Mapping[str, Any], what: str) -> None:
+def check_conditions(conditions: Conditions, what: str) -> None:
     """Known, of the right kind, and all that the protocol needs."""
     for key, value in conditions.items():
         if key not in CONDITIONS:

@@ -13,7 +13,7 @@ base.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -23,8 +23,7 @@ import numpy as np
 from onlinehash import evaluate
 from onlinehash.errors import InvalidInput
 from onlinehash.experiments.split_data import NOBODY, SplitData, unit_rows
-
-Conditions = Mapping[str, Any]
+from onlinehash.experiments.toml import Conditions
 
 
 @dataclass(frozen=True)

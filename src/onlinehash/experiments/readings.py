@@ -12,6 +12,7 @@ from typing import Any
 
 from onlinehash.errors import InvalidInput
 from onlinehash.experiments import toml
+from onlinehash.experiments.toml import Conditions, Parameters
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,9 @@ class Reading:
     why: str
     plans: tuple[str, ...]
     values: tuple[int, ...] = ()
-    conditions: Mapping[str, Any] = field(default_factory=dict)
+    conditions: Conditions = field(default_factory=dict)
     features: Mapping[str, Any] = field(default_factory=dict)
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Parameters = field(default_factory=dict)
     instead: Mapping[str, str] = field(default_factory=dict)
     choose: Mapping[str, list[Any]] = field(default_factory=dict)
 
@@ -55,5 +56,5 @@ def find_readings(names: Sequence[str]) -> list[Reading]:
     wanted = list(known) if list(names) == ["all"] else list(names)
     for name in wanted:
         if name not in known:
-            raise InvalidInput(f"expected a reading among {', '.join(known)} or all, got {name!r}.")
+            raise InvalidInput(expected=f"a reading among {', '.join(known)} or all", got=repr(name))
     return [known[name] for name in wanted]

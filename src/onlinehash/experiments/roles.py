@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from onlinehash.errors import InvalidInput
 from onlinehash.experiments import toml
+from onlinehash.experiments.toml import Parameters
 
 if TYPE_CHECKING:
     from onlinehash.datasets import Dataset
@@ -26,7 +27,7 @@ class Role:
     names: tuple[str, ...] = ()
     similar_share: float | None = None
     distractors: float = 0.0
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Parameters = field(default_factory=dict)
 
     def conditions(self) -> dict[str, Any]:
         """What of it decides results."""

@@ -39,7 +39,7 @@ class Row:
         return self.cell.line
 
     @property
-    def value(self) -> Any:
+    def value(self) -> Any:  # a number, but for a few parameters
         return self.cell.value
 
     @property

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from onlinehash.experiments import methods
+from onlinehash.experiments.toml import Conditions, Parameters
 
 #: Raised when the meaning of a setting changes, so that results of the older meaning are not taken for new ones.
 EDITION = 1
@@ -29,9 +30,9 @@ class Setting:
     data: str
     fingerprint: str
     role: str
-    conditions: Mapping[str, Any]
+    conditions: Conditions
     method: str
-    parameters: Mapping[str, Any]
+    parameters: Parameters
     n_bits: int
     seed: int
 
@@ -53,5 +54,5 @@ class Setting:
 
 
 def setting_of(document: Mapping[str, Any]) -> Setting:
-    """What `asdict` made of one."""
+    """The setting that `asdict` turned into this document."""
     return Setting(**document)

@@ -8,15 +8,15 @@ vectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from onlinehash import evaluate
 from onlinehash.datasets import Dataset
 from onlinehash.errors import InvalidInput
+from onlinehash.experiments.toml import Conditions
 
 #: The nearest share of all that counts as similar, where there are no labels.
 NEAREST = 0.05
@@ -145,7 +145,7 @@ def _couples(candidates: np.ndarray, n: int, rng: np.random.Generator) -> tuple[
     return candidates[left], candidates[right]
 
 
-def as_conditions(conditions: Mapping[str, Any]) -> tuple[str, tuple[int, int], str, str]:
+def as_conditions(conditions: Conditions) -> tuple[str, tuple[int, int], str, str]:
     """What of a setting's conditions decides the split, and what vectors are."""
     split = int(conditions["split"][0]), int(conditions["split"][1])
     return conditions["truth"], split, conditions.get("vectors", "unit"), conditions.get("neighbours", "raw")

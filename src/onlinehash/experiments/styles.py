@@ -21,7 +21,7 @@ LONG: Dashes = (10, 2.5)
 
 @dataclass(frozen=True)
 class Style:
-    """Of one line."""
+    """The style of one line."""
 
     colour: str
     marker: str
@@ -56,6 +56,8 @@ FAMILIES = {
     "HMOH": Style("#c0103a", "*", DASH_DOT),
     "OECC": Style("#56b4e9", "<", LONG),
     "MIHash": Style("#7a5c00", "h", DASH_DOT_DOT),
+    "OHWEU": Style("#008837", "1", DASHED),
+    "OHSL": Style("#7b3294", "2", DASHED),
     "BSODH": Style("#2f9fb5", "X", DOTTED),
 }
 #: For methods that are not among these.
@@ -74,7 +76,7 @@ VALUE_DASHES = (SOLID, DASHED, DASH_DOT, SHORT, LONG, DASH_DOT_DOT, DOTTED)
 
 
 def styles_of(labels: Sequence[str]) -> dict[str, Style]:
-    """For the contestants of a figure."""
+    """Styles for the contestants of a figure."""
     found: dict[str, Style] = {}
     met: dict[str, int] = {}
     others = 0
@@ -93,7 +95,7 @@ def styles_of(labels: Sequence[str]) -> dict[str, Style]:
 
 
 def styles_in_order(labels: Sequence[str]) -> dict[str, Style]:
-    """For values that have an order."""
+    """Styles for ordered values."""
     found = {}
     for k, label in enumerate(labels):
         at = k / max(1, len(labels) - 1)

@@ -62,7 +62,7 @@ class Table:
         return "\n".join([*rows, "", *(f"- {note}" for note in self.notes)])
 
     def as_document(self) -> dict[str, Any]:
-        """For machines."""
+        """As a dictionary for JSON."""
         return {
             "plan": self.name,
             "title": self.title,

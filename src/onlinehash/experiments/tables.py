@@ -21,6 +21,7 @@ from onlinehash.experiments.rows import Rows
 from onlinehash.experiments.series import Series, lines, rows_to_show, series, shown
 from onlinehash.experiments.table_forms import NOTHING, Entry, Parts, Table, measured, range_of, thinned
 from onlinehash.experiments.time_table import time_parts
+from onlinehash.experiments.toml import Value
 
 #: Looks along a stream that are shown.
 MOST_LOOKS = 6
@@ -43,7 +44,7 @@ def _measured(plan: Plan, rows: Rows) -> Parts:
     columns = _columns(plan, rows)
     body: list[list[Entry]] = []
     alone = len(list(lines(plan, rows.of(data=rows[0].data)))) == 1
-    tests: list[dict[tuple[str, Any], Comparison]] = []
+    tests: list[dict[tuple[str, Value], Comparison]] = []
     for data in rows.distinct("data"):
         of_set = rows.of(data=data)
         found = comparisons(plan, of_set) if plan.drawing.y == "map" and not alone else {}
@@ -63,7 +64,7 @@ def _measured(plan: Plan, rows: Rows) -> Parts:
     return ["set", "contestant", *(heading for heading, _ in columns)], body, notes
 
 
-def _tested(plan: Plan, rows: Rows, tests: Sequence[dict[tuple[str, Any], Comparison]]) -> str:
+def _tested(plan: Plan, rows: Rows, tests: Sequence[dict[tuple[str, Value], Comparison]]) -> str:
     """How marks came about."""
     where = "at the same value" if plan.drawing.x == "values" else "at the end"
     n_queries = range_of([one.n_queries for found in tests for one in found.values()], "{:,}")
@@ -76,7 +77,7 @@ def _tested(plan: Plan, rows: Rows, tests: Sequence[dict[tuple[str, Any], Compar
     )
 
 
-def _columns(plan: Plan, rows: Rows) -> list[tuple[str, Any]]:
+def _columns(plan: Plan, rows: Rows) -> list[tuple[str, Value]]:
     """Headings, and what they stand for: a value, or the number of a look."""
     if plan.drawing.x == "values":
         unit = " bits" if plan.vary == "bits" else ""
@@ -117,8 +118,8 @@ def _with_marks(
     plan: Plan,
     label: str,
     entries: Sequence[Entry],
-    columns: Sequence[tuple[str, Any]],
-    found: dict[tuple[str, Any], Comparison],
+    columns: Sequence[tuple[str, Value]],
+    found: dict[tuple[str, Value], Comparison],
 ) -> list[Entry]:
     """What the tests say: of each value, or along a stream of the last look."""
     marked = list(entries)

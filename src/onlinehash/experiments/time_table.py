@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from onlinehash.experiments.comparisons import rival
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.rows import Rows
 from onlinehash.experiments.series import series, short_name, shown
 from onlinehash.experiments.table_forms import Entry, Parts, measured, number, thinned
+from onlinehash.experiments.toml import Value
 
 #: Looks along a stream that are shown of each contestant.
 MOST_TIMES = 4
@@ -46,7 +46,7 @@ def time_parts(plan: Plan, rows: Rows) -> Parts:
     return headings, body, notes
 
 
-def _timings(plan: Plan, rows: Rows) -> Iterator[tuple[tuple[str, Any], tuple[float, float, int, float | None]]]:
+def _timings(plan: Plan, rows: Rows) -> Iterator[tuple[tuple[str, Value], tuple[float, float, int, float | None]]]:
     """By contestant, and value or number of pairs: seconds, their spread, pairs, operations per pair."""
     for line in series(plan, rows):
         of_line = rows.of(line=line.label)

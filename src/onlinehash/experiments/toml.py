@@ -7,11 +7,17 @@ import tomllib
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from onlinehash.errors import InvalidInput
 
 T = TypeVar("T")
+
+#: What a plan varies.
+Value: TypeAlias = int | float | str
+#: What a protocol asks, by name, and the parameters of a method; both are checked by name.
+Conditions: TypeAlias = Mapping[str, Any]
+Parameters: TypeAlias = Mapping[str, Any]
 
 
 def read(name: str) -> dict[str, Any]:

@@ -117,10 +117,10 @@ class RefreshJob(Protocol):
 
     @property
     def done(self) -> bool:
-        """Whether it has ended, one way or another."""
+        """Whether it has ended: finished, failed or cancelled."""
 
     def cancel(self) -> None:
-        """Stop it as if it had never begun."""
+        """Stop it; the index stays as it was."""
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait for the end. True if the new codes are there, False if it was cancelled or is still running."""
@@ -132,26 +132,26 @@ class Watched(Protocol):
     def __len__(self) -> int: ...
 
     def clock(self) -> float:
-        """Seconds, never falling."""
+        """Seconds on a clock that never goes back."""
 
     @property
     def learner(self) -> Learner: ...
 
     @property
     def encoder(self) -> Encoder:
-        """The one that made the stored codes."""
+        """The encoder that made the stored codes."""
 
     @property
     def newest(self) -> Encoder:
-        """The learner's functions as they are now; costs a copy of them."""
+        """The learner's current hash functions; this copies them."""
 
     @property
     def behind(self) -> Behind:
-        """`bits`, the columns whose functions changed since the encoder, and `pairs` learned since; costs `newest`."""
+        """How many columns changed since the encoder, and pairs learned since; as expensive as `newest`."""
 
     @property
     def pairs_behind(self) -> int:
-        """Pairs learned since the encoder; costs nothing."""
+        """Pairs learned since the encoder; cheap."""
 
     @property
     def sample(self) -> np.ndarray:
@@ -159,7 +159,7 @@ class Watched(Protocol):
 
     @property
     def bits_at_once(self) -> int:
-        """Bits that a refresh recomputes before anybody notices; it depends on where the items are."""
+        """How many bits a refresh can recompute without a noticeable delay, wherever the items are stored."""
 
     @property
     def recent_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

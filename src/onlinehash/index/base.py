@@ -143,7 +143,7 @@ class Index(ABC):
         return Hits(self._items.ids.at(positions), distances.astype(np.int32))
 
     def _chosen(self, among: ArrayLike | None) -> Items:
-        """The items to look at."""
+        """The items to search: all of them, or those that `among` selects."""
         if among is None:
             return self._items
         chosen = np.asarray(among)
@@ -170,7 +170,7 @@ class Index(ABC):
         if array.dtype != np.bool_ and self.encoder is not None:
             if len(rows) == 0:
                 return self._items.at(np.empty(0, np.int64)), False
-            return self.encoder.encode(rows), array.ndim == 1
+            return self.encoder.encode_queries(rows), array.ndim == 1
         codes = Codes.from_bits(rows, self._items.n_models)
         return self.codes_of(codes)[0], array.ndim == 1
 
@@ -272,8 +272,14 @@ class Index(ABC):
         twin._replaced(columns)
         return twin
 
+    def with_encoder(self, encoder: Encoder) -> Self:
+        """This index for queries that are encoded otherwise; the codes of items are the same by both encoders."""
+        twin = copy.copy(self)
+        twin._encoder = self._check_encoder(encoder)
+        return twin
+
     def follow(self, newer: Index, positions: np.ndarray, codes: Codes) -> None:
-        """Take over what came and went in a later fork of the same index; these are the codes of what it changed."""
+        """Take over what a later fork of this index added, changed and removed, with the codes of what it changed."""
         self._touched(np.union1d(positions, self._items.follow(newer._items, positions, codes)))
 
     def put(self, positions: np.ndarray, codes: Codes) -> None:
@@ -282,7 +288,7 @@ class Index(ABC):
         self._touched(positions)
 
     def bury(self, ids: ArrayLike) -> None:
-        """`remove`, leaving dead positions behind however many there are."""
+        """`remove` without compacting, however many dead positions that leaves."""
         self._touched(self._items.remove(ids))
 
     @property
@@ -291,7 +297,7 @@ class Index(ABC):
         return self._items.n_dead > DEAD_SHARE * self._items.n_positions
 
     def compact(self) -> None:
-        """Dead positions go, and the others are counted anew."""
+        """Drop dead positions and renumber the others."""
         self._items.compact()
         self._replaced(None)
 
@@ -305,26 +311,26 @@ class Index(ABC):
 
     @property
     def items(self) -> Items:
-        """What is at which position, to be read only."""
+        """The items by position. Do not change them."""
         return self._items
 
     @abstractmethod
     def _touched(self, positions: np.ndarray) -> None:
-        """These positions were added, changed or died."""
+        """Called when the items at these positions were added, changed or removed."""
 
     @abstractmethod
     def _replaced(self, columns: np.ndarray | None) -> None:
-        """All codes may have changed, in these columns; None: positions too."""
+        """Called when all codes may have changed in these columns; None means that positions changed, too."""
 
     # ------------------------------------------------------------------------------------------------ files
 
     def get_state(self) -> State:
-        """Codes, plain values and arrays, from which `from_state` makes the same index; the encoder left aside."""
+        """Everything that `from_state` needs to make the same index, except the encoder."""
         return {"items": self._items.get_state(), "n_jobs": self.n_jobs, "fusion": self.fusion}
 
     @classmethod
     def from_state(cls, state: State, encoder: Encoder | None) -> Self:
-        """The index that had this state. Its arrays are used as they are, and may be a file's."""
+        """The index that had this state. Its arrays are used without a copy, and may be mapped from a file."""
         index = cls.__new__(cls)
         index._set_up(Items.from_state(state["items"]), state["n_jobs"], state["fusion"], encoder)
         index._restore(state)
@@ -332,7 +338,7 @@ class Index(ABC):
 
     @abstractmethod
     def _restore(self, state: State) -> None:
-        """What a kind of index keeps besides."""
+        """Restore what this kind of index stores besides its items."""
 
     # ------------------------------------------------------------------------------------------------ what it holds
 
@@ -354,7 +360,7 @@ class Index(ABC):
 
     @property
     def encoder(self) -> Encoder | None:
-        """What made the codes, if it is known."""
+        """The encoder that made the codes, if it is known."""
         return self._encoder
 
     @property
@@ -364,7 +370,7 @@ class Index(ABC):
 
     @property
     def n_models(self) -> int:
-        """Codes of an item."""
+        """Number of models, each of which gives an item a code."""
         return self._items.n_models
 
     @property

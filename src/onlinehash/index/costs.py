@@ -58,7 +58,7 @@ def _to_follow(tables: Tables) -> float:
 
 @njit(nogil=True, cache=True)
 def to_follow(n_tables: int, n_rows: int) -> float:
-    """What it costs to follow an item."""
+    """The cost of examining one item of a bucket."""
     return ASK * n_tables + (FETCH if n_rows else 0.0)
 
 

@@ -49,7 +49,7 @@ class FlatIndex(Index):
         return within(items, self._n_models, self._per_model, queries, radius, self.n_jobs)
 
     def _touched(self, positions: np.ndarray) -> None:
-        """There is nothing else to follow: a scan reads the items themselves."""
+        """Nothing to do: a scan reads the items themselves."""
 
     def _replaced(self, columns: np.ndarray | None) -> None:
         """As above."""

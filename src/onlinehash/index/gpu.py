@@ -53,7 +53,7 @@ class GpuIndex(Index):
         return self._card.shape.words_of(queries.rows())
 
     def _mask(self, items: Items) -> Any | None:
-        """What lives, where it is not what lives in this index, which the card knows."""
+        """A mask of these items on the card; None if they are all living items, which the card knows."""
         return None if items is self._items else self._card.mask(items.alive)
 
     # ------------------------------------------------------------------------------------------------ changes
@@ -75,7 +75,7 @@ class GpuIndex(Index):
         self._card.check_mask()
 
     def compact(self) -> None:
-        """Dead positions go, if the card has room for a second copy of codes that others read; else they stay."""
+        """Drop dead positions, unless others read these codes and the card has no room for a second copy."""
         try:
             self._card.own(len(self))
         except InvalidInput:

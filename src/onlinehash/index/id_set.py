@@ -30,7 +30,7 @@ class IdSet(ABC):
     @property
     @abstractmethod
     def _undecided(self) -> bool:
-        """Whether there never was an id, so that the first ones may be of either kind."""
+        """Whether there has never been an id, so that the first ones decide the kind."""
 
     @abstractmethod
     def _positions(self, asked: Keys) -> np.ndarray:
@@ -69,7 +69,7 @@ class IdSet(ABC):
             return False
 
     def new(self, ids: ArrayLike | None, n: int) -> np.ndarray:
-        """The ids of n new items, numbered on where there are none; refused if one is no id, or known already."""
+        """The ids of n new items, numbered automatically if None; a value that is no id, or is taken, is refused."""
         return arrays.shown_at(self._numbered_on(n) if ids is None else self._checked(ids, n), np.arange(n))
 
     def _numbered_on(self, n: int) -> Keys:
@@ -80,7 +80,7 @@ class IdSet(ABC):
         return arrays.of_numbers(np.arange(n) + self._next)
 
     def _checked(self, ids: ArrayLike, n: int) -> Keys:
-        """A user's new ids, if each is different from the others and from those that are alive."""
+        """A user's new ids, checked to be different from each other and from the ids in use."""
         new = arrays.given(ids)
         if arrays.count(new) != n:
             raise InvalidInput(expected=f"{n} ids, one for each item", got=f"{arrays.count(new)}")

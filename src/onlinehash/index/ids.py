@@ -100,7 +100,7 @@ class Ids(IdSet):
         return table
 
     def _frozen(self) -> Keys:
-        """The ids, without room."""
+        """The ids that are in use, without the spare room at the end."""
         return arrays.of_numbers(np.arange(self._n)) if self._keys is None else arrays.frozen(self._keys, self._n)
 
     def _one(self, position: int) -> Any:
@@ -152,7 +152,7 @@ class Ids(IdSet):
         return table if fits else None
 
     def forget(self, positions: np.ndarray) -> None:
-        """The ids at these positions die."""
+        """Mark the items at these positions as removed."""
         if len(self._dead) == 0:
             self._dead = np.zeros(self._n, np.bool_)
         elif not self._dead.flags.writeable:
@@ -160,7 +160,7 @@ class Ids(IdSet):
         self._dead[positions] = True
 
     def keep(self, positions: np.ndarray) -> None:
-        """Only these positions stay, which ascend, and are counted anew."""
+        """Keep only these positions, which ascend, and renumber them from 0."""
         n, keys = len(positions), None
         if self._keys is not None:
             keys = arrays.taken(self._frozen(), positions)
@@ -185,7 +185,7 @@ class Ids(IdSet):
     # ------------------------------------------------------------------------------------------------ copies
 
     def copy(self) -> Ids:
-        """The same ids, which change apart from these; the arrays are shared, as what they hold stays as it is."""
+        """An independent copy. It shares the arrays, because what they already hold never changes."""
         twin = Ids()
         twin._n, twin._next = self._n, self._next
         twin._keys = None if self._keys is None else self._frozen()
@@ -194,7 +194,7 @@ class Ids(IdSet):
         return twin
 
     def state(self) -> State:
-        """Plain values and arrays for a file, which later changes leave as they are."""
+        """Plain values and arrays for a file; later changes do not touch them."""
         state: State = {"kind": self.kind, "next": self._next}
         if self._keys is not None:
             keys = self._frozen()
@@ -205,7 +205,7 @@ class Ids(IdSet):
 
     @classmethod
     def from_state(cls, state: State, n: int) -> Ids:
-        """The ids of n positions out of a file, whose arrays are used as they are."""
+        """The ids of n positions from a file, whose arrays are used without a copy."""
         new = cls()
         new._n = n
         kind = state.get("kind")
@@ -228,7 +228,7 @@ class Ids(IdSet):
 
 
 def _array(state: State, name: str, dtype: type, n: int) -> np.ndarray:
-    """An array out of a file, if it is what it must be."""
+    """An array from a file, checked for its dtype and shape."""
     value = state.get(name)
     if not isinstance(value, np.ndarray) or value.shape != (n,) or value.dtype != dtype:
         got = f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__

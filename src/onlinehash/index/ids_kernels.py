@@ -31,7 +31,7 @@ class Keys(NamedTuple):
 
 
 def empty_table(n: int) -> np.ndarray:
-    """Free slots for `n` positions."""
+    """An empty hash table with room for `n` positions."""
     slots = 1 << max(4, (n * 8 // 5).bit_length())
     return np.zeros(slots, np.uint32 if n <= NARROW_POSITIONS else np.int64)
 
@@ -127,7 +127,7 @@ def _same_text(a: np.ndarray, start_a: int, stop_a: int, b: np.ndarray, start_b:
 
 @njit(nogil=True, cache=True)
 def mix(value: np.uint64) -> np.uint64:
-    """Every bit of the value moves about half of the result's."""
+    """Mix: every bit of the value flips about half of the bits of the result."""
     value = (value ^ (value >> np.uint64(32))) * _GOLDEN
     value = (value ^ (value >> np.uint64(29))) * _GOLDEN
     return value ^ (value >> np.uint64(32))

@@ -44,7 +44,7 @@ class Work(NamedTuple):
 
     @classmethod
     def nothing(cls, n_queries: int) -> Work:
-        """Of queries for which no table was asked."""
+        """The work of queries that were answered without tables."""
         zeros = np.zeros(n_queries, np.int64)
         return cls(zeros, zeros, np.ones(n_queries, np.bool_))
 

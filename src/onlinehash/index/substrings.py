@@ -80,7 +80,7 @@ def build(rows: np.ndarray, n_bits: int) -> Tables:
 
 
 def copied(tables: Tables) -> Tables:
-    """The same in memory of their own."""
+    """A copy in memory of its own."""
     return _read_only(Tables(*map(np.array, tables)))
 
 
@@ -107,7 +107,7 @@ def replace(tables: Tables, rows: np.ndarray, n_bits: int, columns: np.ndarray, 
 
 
 def checked(tables: Tables, n_bits: int) -> Tables:
-    """Tables out of a file, if they have the shapes they must have; their values cannot lead outside them."""
+    """Tables from a file, checked for their shapes; no value in them can lead to an access out of bounds."""
     shapes = [array.shape for array in tables]
     m, n = tables.positions.shape
     ends = np.append(0, tables.starts + tables.widths)

@@ -171,7 +171,7 @@ def _pack_encoder(encoder: Encoder) -> State:
         "fusion": encoder.fusion,
         "version": encoder.version,
         "method": encoder.method,
-    }
+    } | ({} if encoder.queries is None else {"queries": [_pack_encoder(step) for step in encoder.queries]})
 
 
 def _map_parameter(feature_map: object) -> Any:
@@ -205,7 +205,17 @@ def _read_encoder(content: State) -> Encoder:
         content["fusion"],
         content["version"],
         content["method"],
+        _read_query_encoders(content.get("queries"), n_features, rows),
     )
+
+
+def _read_query_encoders(content: Any, n_features: int, n_bits: int) -> tuple[Encoder, Encoder] | None:
+    if content is None:
+        return None
+    first, second = (_read_encoder(step) for step in format.listed(content, "queries", 2))
+    if (first.n_features, second.n_features, second.n_columns) != (n_features, first.n_columns, n_bits):
+        raise FormatError("the two encoders for queries do not fit together.")
+    return first, second
 
 
 def _pack_codes(codes: Codes) -> State:

@@ -8,6 +8,7 @@ the start    parameters are checked, the state is laid out, the first hash funct
 pairs, points, labels
              the ways in: the checks, then the feature map and the centring, then the method's own step
 waiting      rows that came before the feature map had its anchors; chunks that are ended early
+outliers     vectors far longer than the others are scaled down before anything is learned from them
 undo         a call that is refused after it began to learn
 codes        snapshots, codes and scores
 metric       where it is kept, a measure of nearness of the vectors themselves learns along
@@ -48,10 +49,10 @@ from onlinehash.features import (
     note_feature_names,
     same_parameters,
 )
-from onlinehash.features.centring import are_small
 from onlinehash.io import format
 from onlinehash.io.format import like
 from onlinehash.learners.encoder import Encoder
+from onlinehash.learners.lengths import MOST, N_FIRST, Lengths
 from onlinehash.learners.pair_metric import PairMetric
 from onlinehash.learners.update import Update, Updates
 from onlinehash.numeric.dots import pad_rows
@@ -94,11 +95,12 @@ Step = Callable[[LearnPairs, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Upd
 
 @dataclass(frozen=True)
 class Traits:
-    """What a method learns from, and in what units; the shared tests and the command line go by it."""
+    """What a method learns from, and in what units; the shared tests and the command line rely on it."""
 
     learns_from: str  # "pairs", "labels" or "nothing"
     unit: str  # "pair", "point", "chunk" or "batch"
     several_labels: bool = False  # whether a point may have more than one
+    keeps_codes: bool = False  # whether learning changes how queries are encoded, and codes of items stay
 
 
 class Owner(Protocol):
@@ -146,16 +148,16 @@ class PendingEvents:
         self.n_pairs += event.b is not None
 
     def take(self) -> list[Event]:
-        """All events; none waits afterwards."""
+        """Return all events and empty the queue."""
         events, self._events, self.n_pairs = self._events, [], 0
         return events
 
     def copy(self) -> PendingEvents:
-        """A queue of its own; events never change."""
+        """An independent queue; events are immutable and shared."""
         return PendingEvents(list(self._events))
 
     def get_state(self) -> list[State]:
-        """Class numbers are written only where there are some, so that files of pairs stay as they were."""
+        """Class numbers are left out where there are none, so that files of pairs keep their format."""
         return [
             {name: value for name, value in event._asdict().items() if name != "members" or value is not None}
             for event in self._events
@@ -225,6 +227,8 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Pairs and points learned or observed so far.
     n_pairs_pending_, n_points_pending_ : int
         Pairs and labelled points that wait for the feature map.
+    n_outliers_ : int
+        Vectors that were scaled down because they were more than 100 times as long as the median of those before.
     n_updates_ : int
         Pairs that moved a hash function.
     n_steps_, n_capped_ : int
@@ -317,6 +321,10 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """The hash functions now: weights, one row per bit, and thresholds on centred features."""
         raise NotImplementedError
 
+    def _query_encoders(self) -> tuple[Encoder, Encoder] | None:
+        """How queries are encoded, if not as items are: see `Encoder`."""
+        return None
+
     def _get_method_state(self) -> State:
         """All that the method changes as it learns, as arrays and plain values; they need not be copies."""
         raise NotImplementedError
@@ -348,7 +356,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     @property
     def origin(self) -> object:
-        """An object that stays the same while learning goes on, and is another one after `fit` or `set_state`."""
+        """An object that stays the same as long as learning continues; `fit` and `set_state` replace it."""
         return getattr(self, "_parameters", None)
 
     def owned_by(self, owner: Owner | None) -> None:
@@ -382,14 +390,14 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     # ------------------------------------------------------------------ the start
 
     def _check_rows_fit(self, rows: np.ndarray) -> None:
-        """Refuse rows and parameters that do not fit what was learned before; of the first rows, all fit."""
+        """Refuse rows or parameters that do not fit what was learned before. Before the first rows, everything fits."""
         self.check_free()
         if hasattr(self, "n_features_in_"):
             checks.width(rows, self.n_features_in_, type(self).__name__)
             self._check_same_parameters()
 
     def _open(self, rows: np.ndarray, X: VectorLike | None = None) -> None:
-        """Start with the first rows; of all rows, check the column names."""
+        """Initialise on the first rows; check the column names on every call."""
         first = not hasattr(self, "n_features_in_")
         if first:
             self._check_parameters(rows)
@@ -401,7 +409,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 self._start(rows)
 
     def _lay_out_state(self, rows: np.ndarray, seed: int) -> None:
-        """Everything but the hash functions, for rows of this width and dtype."""
+        """Initialise everything except the hash functions, for rows of this width and dtype."""
         self._parameters = {
             name: clone(value) if hasattr(value, "get_params") else value  # estimators can be changed from outside
             for name, value in self.get_params(deep=False).items()
@@ -425,6 +433,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         )
         self._classes = Classes()
         self._metric = PairMetric(self.n_features_in_, seed) if self._keeps_metric else None
+        self._lengths = Lengths()
 
     def _start(self, rows: np.ndarray) -> None:
         """Draw the first hash functions, now that the feature map is ready (or there is none)."""
@@ -441,7 +450,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     @property
     def mean_is_frozen(self) -> bool:
-        """Whether `mean_` will stay as it is, whatever follows."""
+        """Whether `mean_` is final."""
         return self.is_ready and bool(self._centring.count[0] >= self._centring.limit)
 
     @property
@@ -470,7 +479,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             feature_map.check(rows)
 
     def _check_same_parameters(self) -> None:
-        """Refuse changed parameters: what was learned has the shape that they gave it."""
+        """Refuse parameters that changed since learning began, because what was learned depends on them."""
         for name, value in self._parameters.items():
             now = getattr(self, name)
             if now is not value and not same_parameters(now, value):
@@ -530,12 +539,13 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         if self._are_plain(a, b):
             rows, sign, weight = (plain(a), plain(b)), _sign(similar), _weight(sample_weight)
-            if sign and weight >= 0 and are_small(*rows):  # nothing here that a check would refuse or change
+            if sign and weight >= 0:
                 self._check_takes("pairs")
                 self.check_free()
                 self._check_same_parameters()
-                A, B = rows[0][None], rows[1][None]
-                return self._enter_pairs(A, B, np.array((sign,), np.int8), np.array((weight,)))[0]
+                if self._lengths.takes(*rows):  # nothing here that a check would refuse or change
+                    A, B = rows[0][None], rows[1][None]
+                    return self._learn_entered(A, B, np.array((sign,), np.int8), np.array((weight,)))[0]
         A, B = checks.row(a, "a"), checks.row(b, "b")
         return next(self._take_pairs(A, B, similar, sample_weight, names=("a", "b")))[0]
 
@@ -686,8 +696,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self._open(A, frames[0])
             if hasattr(frames[1], "columns"):
                 note_feature_names(self, frames[1], first=False)
-            for start in range(0, len(A), BLOCK_PAIRS):
-                rows = slice(start, start + BLOCK_PAIRS)
+            for rows in self._blocks(len(A), BLOCK_PAIRS):
                 try:
                     updates = self._enter_pairs(A[rows], B[rows], s[rows], w[rows], step)
                 except InvalidInput:
@@ -700,7 +709,16 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _enter_pairs(
         self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, step: Step | None = None
     ) -> Updates:
-        """Checked pairs, for the hash functions and for the metric."""
+        """Scale down outliers among checked pairs of `_blocks`, then learn the pairs."""
+        is_anew, (A, B) = self._without_outliers(A, B)
+        updates = self._learn_entered(A, B, s, w, step)
+        updates.moved[0] |= is_anew  # then every function is another one
+        return updates
+
+    def _learn_entered(
+        self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, step: Step | None = None
+    ) -> Updates:
+        """Teach pairs without outliers to the hash functions and to the metric."""
         updates = self._pass_pairs(A, B, s, w, step)
         if self._metric is not None:
             self._metric.learn(A, B, s, w)
@@ -709,7 +727,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _pass_pairs(
         self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, step: Step | None = None
     ) -> Updates:
-        """Checked pairs: kept back while the feature map waits, learned once it is ready."""
+        """Learn checked pairs, or queue them while the feature map is not ready."""
         updates = Updates.empty(len(A), self._n_models, self._n_columns, self._per_model)
         t = 0
         while t < len(A) and not self.is_ready:
@@ -779,18 +797,24 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._check_rows_fit(rows)
         with self._undone_if_refused(self._map_may_refuse):
             self._open(rows, X)
-            t = 0
-            while t < len(rows) and not self.is_ready:
-                self._wait(Event(rows[t].copy()))
-                if self.is_ready:
-                    self._learn_pending()
-                t += 1
-            for start in range(t, len(rows), 2 * BLOCK_PAIRS):
-                self._enter_points(rows[start : start + 2 * BLOCK_PAIRS])
+            for block in self._blocks(len(rows), 2 * BLOCK_PAIRS):
+                _, (some,) = self._without_outliers(rows[block])
+                self._pass_points(some)
             if self._metric is not None:
                 self._metric.observe(rows)
         self._look_for_outliers(rows)
         return self
+
+    def _pass_points(self, rows: np.ndarray) -> None:
+        """Checked points: kept back while the feature map waits, taken once it is ready."""
+        t = 0
+        while t < len(rows) and not self.is_ready:
+            self._wait(Event(rows[t].copy()))
+            if self.is_ready:
+                self._learn_pending()
+            t += 1
+        if t < len(rows):
+            self._enter_points(rows[t:])
 
     def _enter_points(self, rows: np.ndarray) -> None:
         X, updates = self._features_of(rows)
@@ -833,7 +857,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         return self
 
     def _unfitted(self) -> Self:
-        """A learner of the same parameters that has learned nothing."""
+        """A new learner with the same parameters."""
         fresh = type(self)(**self.get_params(deep=False))
         if self._keeps_metric:  # no attribute of its own otherwise
             fresh._keeps_metric = True
@@ -889,19 +913,19 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._check_rows_fit(rows)
         with self._undone_if_refused(self._map_may_refuse):
             self._open(rows, X)
-            for start in range(0, len(rows), 2 * BLOCK_PAIRS):
-                block = slice(start, start + 2 * BLOCK_PAIRS)
+            for block in self._blocks(len(rows), 2 * BLOCK_PAIRS):
                 if self.traits.learns_from == "labels":
-                    self._pass_labelled(rows[block], self._classes.members(labels[block]))
+                    _, (some,) = self._without_outliers(rows[block])
+                    self._pass_labelled(some, self._classes.members(labels[block]))
                     continue
                 A, B, s = self._pairing.pairs(rows[block], labels[block])
-                if len(A):
-                    self._enter_pairs(A, B, s, np.ones(len(A)))
+                for pairs in self._blocks(len(A), BLOCK_PAIRS):
+                    self._enter_pairs(A[pairs], B[pairs], s[pairs], np.ones(len(A[pairs])))
         self._look_for_outliers(rows)
         return self
 
     def _pass_labelled(self, rows: np.ndarray, members: np.ndarray) -> None:
-        """Checked points with their class numbers: kept back while the feature map waits, learned once it is ready."""
+        """Learn checked points with their class numbers, or queue them while the feature map is not ready."""
         t = 0
         while t < len(rows) and not self.is_ready:
             self._wait(Event(rows[t].copy(), members=members[t, members[t] >= 0]))  # as wide in any company
@@ -936,7 +960,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._pending.append(event)
 
     def _learn_pending(self, updates: Updates | None = None, t: int = 0, step: Step | None = None) -> None:
-        """Learn what was kept back, in order; row t of `updates` tells what it did."""
+        """Learn the queued events in order, and record in row t of `updates` what they did."""
         for event in self._pending.take():
             if event.members is not None:
                 members = event.members if len(event.members) else np.array([-1])
@@ -985,6 +1009,52 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     _told_of_outliers = False
 
+    @property
+    def n_outliers_(self) -> int:
+        """Vectors that were scaled down because they were far longer than those before."""
+        return self._lengths.n_scaled if hasattr(self, "_lengths") else 0
+
+    def _blocks(self, n: int, most: int) -> Iterator[slice]:
+        """Rows to learn together: the first ones alone, as each may show that one before it was too long."""
+        start = 0
+        while start < n:
+            block = slice(start, min(start + (1 if self._lengths.is_new else most), n))
+            yield block
+            start = block.stop
+
+    def _without_outliers(self, *sides: np.ndarray) -> tuple[bool, tuple[np.ndarray, ...]]:
+        """Points, or the two sides of pairs, with outliers scaled down; and whether the learner had to begin anew."""
+        lengths, n_before = self._lengths, self._lengths.n_scaled
+        is_anew = lengths.is_new and self.n_points_seen_ < N_FIRST  # a learner of an old file has seen more
+        sides = lengths.enter(*map(plain, sides))
+        is_anew = is_anew and lengths.began_too_long
+        if is_anew:
+            self._begin_anew()
+        if lengths.n_scaled > n_before:
+            self._tell_of_outliers()
+        return is_anew, sides
+
+    def _tell_of_outliers(self) -> None:
+        if not self._told_of_outliers:
+            self._told_of_outliers = True
+            checks.warn(
+                f"{type(self).__name__} was given a vector more than {MOST:g} times as long as a typical one (whose "
+                f"length is {self._lengths.median:.3g}) and has scaled it down, as it would have left most others the "
+                "same code; n_outliers_ counts such vectors, of which only the first is reported."
+            )
+
+    def _begin_anew(self) -> None:
+        """Forget what the first vectors taught, one of which was an outlier; those that wait are scaled down."""
+        self._lengths.begin_anew()
+        if self.is_ready:
+            self._start_with(len(self._centring.mean))
+            self.version_ += 1
+            return
+        self._map = make_map(self.features, self.dtype_, self._seed)
+        for event in self._pending.take():
+            b = None if event.b is None else self._lengths.shortened(event.b)
+            self._wait(event._replace(a=self._lengths.shortened(event.a), b=b))
+
     def _look_for_outliers(self, rows: np.ndarray) -> None:
         """Warn, once, if the mean is far away from all points: a few far longer ones have moved it there.
 
@@ -1012,7 +1082,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     @contextmanager
     def _undone_if_refused(self, at_risk: bool) -> Iterator[None]:
-        """Go back to here if an error passes; most calls have nothing to fail at once checked, and keep nothing."""
+        """Restore this state if an error is raised. Most calls cannot fail after their checks, and save nothing."""
         checkpoint = self._checkpoint() if at_risk else None
         try:
             yield
@@ -1068,7 +1138,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     @property
     def pair_metric_(self) -> PairMetric | None:
-        """How near vectors are, by what pairs taught; None where it is not kept, and before the first row."""
+        """The metric that pairs have taught; None if none is kept, and before the first row."""
         return self._metric
 
     # ------------------------------------------------------------------ codes
@@ -1107,6 +1177,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                     self._fusion,
                     self.version_,
                     type(self).__name__,
+                    self._query_encoders(),
                 )
             ]
         return self._snapshots[0]
@@ -1157,6 +1228,27 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         return self.snapshot().codes_of(self._check_shape(X))  # which checks the values too
 
+    def encode_queries(self, X: VectorLike) -> Codes:
+        """The packed codes of vectors to search for: those of `encode`, unless the method keeps the codes of items.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, n_features)
+
+        Returns
+        -------
+        Codes
+            To be compared with codes of items, not with each other.
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit.
+        NotFitted, NotReady
+            As in `snapshot`.
+        """
+        return self.snapshot().encode_queries(self._check_rows(X))
+
     def score(self, X: VectorLike, y: ArrayLike) -> float:
         """Tie-aware mean average precision: each row searches among the others for its label.
 
@@ -1175,12 +1267,12 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         InvalidInput
             If values or shapes do not fit, or no two rows share a label.
         """
-        codes = self.encode(X)
+        codes, queries = self.encode(X), self.encode_queries(X)
         labels = checks.labels(y, len(codes), self.traits.several_labels)
         precisions = []
         for start in range(0, len(codes), 256):
             rows = np.arange(start, min(start + 256, len(codes)))
-            distances = fused_distances(codes[rows], codes, self._fusion)
+            distances = fused_distances(queries[rows], codes, self._fusion)
             precisions.append(expected_average_precision(distances, _relevant(labels[rows], labels), rows))
         found = np.concatenate(precisions)
         if np.isnan(found).all():
@@ -1269,6 +1361,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             "counters": {name: getattr(self, name) for name in COUNTERS},
             "feature_names": list(getattr(self, "feature_names_in_", [])),
             "pairing": self._pairing.get_state(),
+            "lengths": self._lengths.get_state(),
         }
         if self.traits.learns_from == "labels":
             learned["classes"] = self._classes.get_state()
@@ -1315,7 +1408,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._adopt(fresh)
 
     def _restore(self, state: State) -> None:
-        """`set_state` for a learner that has seen nothing."""
+        """`set_state` on a new learner."""
         if (state["class"], state["centre"]) != (type(self).__name__, self.centre):
             raise FormatError(f"one of {state['class']} with centre={state['centre']!r}.")
         if state["dtype"] not in ("float32", "float64"):
@@ -1344,6 +1437,8 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if (self._map is None or self._map.is_ready) != ("centring" in state):
             raise FormatError("one whose feature map and hash functions do not fit together.")
         self._pairing.set_state(state["pairing"])
+        if "lengths" in state:  # older files have none
+            self._lengths.set_state(state["lengths"])
         if self.traits.learns_from == "labels":
             self._classes.set_state(state["classes"])
         if "centring" in state:
@@ -1367,14 +1462,14 @@ def plain(X: Any) -> np.ndarray:
 
 
 def _sign(similar: object) -> int:
-    """+1 or -1 for the usual ways to say whether one pair is similar; 0 for all others, right or wrong."""
+    """+1 or -1 for a plain bool or int; 0 for everything else, which the full checks decide about."""
     if type(similar) in (bool, np.bool_):
         return 1 if similar else -1
     return similar if type(similar) is int and similar in (1, -1) else 0
 
 
 def _weight(sample_weight: object) -> float:
-    """A weight that `checks.weights` would take, as it is; -1 for everything else, right or wrong."""
+    """A plain float that `checks.weights` would accept; -1 for everything else, which the full checks decide about."""
     return sample_weight if type(sample_weight) is float and 0 <= sample_weight <= checks.MOST_WEIGHT else -1.0
 
 
@@ -1394,7 +1489,7 @@ def _check_finite(state: object, owner: str, name: str = "state") -> None:
 
 
 def _seed(random_state: RandomState) -> int:
-    """One integer that everything random is drawn from."""
+    """One integer that seeds everything random."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
     if isinstance(random_state, np.random.Generator):

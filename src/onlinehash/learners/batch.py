@@ -69,7 +69,10 @@ class BatchLearner(LinearLearner):
         return self
 
     def _learn_all(self, rows: np.ndarray, known: Any) -> None:
-        """Checked rows, and what is known of them, for a learner that has seen nothing."""
+        """Learn checked rows, with their labels or similarities, on a new learner."""
+        rows = self._lengths.enter_all(rows)
+        if self.n_outliers_:
+            self._tell_of_outliers()
         if self._map is not None and not self._map.is_ready:
             self._map.partial_fit(rows)
             self._map.start()
@@ -90,15 +93,15 @@ class BatchLearner(LinearLearner):
 
     @property
     def partial_fit(self) -> NoReturn:
-        """Refused: there is no going on."""
+        """Refused: a batch method cannot continue learning."""
         raise NotIncremental(
-            f"expected all points at once, because {type(self).__name__} is a batch method; call fit with all of them, "
-            "or take a method that learns online."
+            f"{type(self).__name__} is a batch method and cannot continue learning; call fit with all points, or use a "
+            "method that learns online."
         )
 
 
 def _mapped(feature_map: FeatureMap, rows: np.ndarray) -> np.ndarray:
-    """All rows through the map, some at a time."""
+    """Map all rows, block by block."""
     blocks = range(0, len(rows), BLOCK_PAIRS)
     return np.concatenate([feature_map.map_rows(rows[start : start + BLOCK_PAIRS]) for start in blocks])
 
@@ -141,7 +144,7 @@ def fit_similarities(self: BatchMethod, X: VectorLike, similar: ArrayLike | spar
 
 
 def similarity_matrix(similar: ArrayLike | sparray | spmatrix, n: int) -> csr_array:
-    """Who is similar to whom, checked, as a sparse matrix of bools; every point is similar to itself."""
+    """The checked similarities as a sparse matrix of bools; every point is similar to itself."""
     matrix = _sparse(similar, n) if issparse(similar) else _dense(similar, n)
     turned = matrix.T.tocsr()
     if not (np.array_equal(matrix.indptr, turned.indptr) and np.array_equal(matrix.indices, turned.indices)):

@@ -16,7 +16,7 @@ Column: TypeAlias = tuple[tuple[int, ...], DTypeLike]
 
 
 class Rows(SimpleNamespace):
-    """Rows of a buffer. Pairs have the first four columns; points have the others, or X alone."""
+    """Rows of a buffer. Pairs have the first four columns; points have X, and what is known of them."""
 
     A: np.ndarray
     B: np.ndarray
@@ -24,6 +24,7 @@ class Rows(SimpleNamespace):
     weights: np.ndarray
     X: np.ndarray
     members: np.ndarray
+    targets: np.ndarray
 
 
 class Buffer:
@@ -37,22 +38,22 @@ class Buffer:
 
     @property
     def room(self) -> int:
-        """Rows that still fit."""
+        """Number of rows that still fit."""
         return self.size - self.count
 
     def put(self, **rows: np.ndarray) -> None:
-        """Some more rows, no more than fit."""
+        """Append rows; there must be room for them."""
         places = slice(self.count, self.count + len(next(iter(rows.values()))))
         for name, array in self._arrays.items():
             array[places] = rows[name]
         self.count = places.stop
 
     def rows(self) -> Rows:
-        """All rows there are, as views; they stay."""
+        """All rows, as views; the buffer keeps them."""
         return Rows(**{name: array[: self.count] for name, array in self._arrays.items()})
 
     def take(self) -> Rows:
-        """All rows there are; the buffer is empty afterwards."""
+        """Return a copy of all rows and empty the buffer."""
         taken = Rows(**{name: array[: self.count].copy() for name, array in self._arrays.items()})
         for array in self._arrays.values():
             array[: self.count] = 0  # a state tells nothing of rows that are gone

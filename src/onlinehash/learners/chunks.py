@@ -84,7 +84,7 @@ class ChunkLearner(LinearLearner):
             start = rows.stop
 
     def _fill(self, updates: Updates, **rows: np.ndarray) -> None:
-        """Rows that fit into the chunk; the last of them may fill it."""
+        """Put rows that fit into the chunk, and learn it if that fills it."""
         self._chunk.put(**rows)
         if not self._chunk.room:
             self._end_chunk(updates.view(slice(len(updates) - 1, None)))
@@ -94,7 +94,7 @@ class ChunkLearner(LinearLearner):
             self._learn_rows(self._chunk.take(), updates)
 
     def _learn_rows(self, rows: Rows, updates: Updates) -> None:
-        """The rows of a chunk, and what they did into the one row of `updates`."""
+        """Learn the rows of a chunk, and record what they did in the one row of `updates`."""
         with one_thread():
             changed = self._learn_chunk(rows)
         updates.flips[0] = changed
@@ -107,7 +107,7 @@ class ChunkLearner(LinearLearner):
         return 1.0
 
     def _loss_of_chunk(self) -> float:
-        """What the last chunk cost, where that is not known of each row on arrival."""
+        """The loss of the last chunk, for methods that cannot tell the loss of a row when it arrives."""
         return 0.0
 
     def _get_method_state(self) -> State:

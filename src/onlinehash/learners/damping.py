@@ -45,11 +45,11 @@ class Damping:
 
     @property
     def has_directions(self) -> bool:
-        """Whether there was anything to find directions in."""
+        """Whether directions have been found."""
         return self._q0 > 0
 
     def enter(self, X: np.ndarray) -> None:
-        """Rows enter the average."""
+        """Add rows to the running average."""
         self._n_rows = min(self._n_rows + len(X), WINDOW)
         n = max(self._n_rows, len(X))
         fade_and_add(self._C, 1 - len(X) / n, np.dot(X.T, X.copy()), 1 / n)  # a copy: NumPy is slow where both are one

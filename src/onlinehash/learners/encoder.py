@@ -26,7 +26,8 @@ class Encoder:
     """`bit k of x = [ w_k . z(x) >= b_k ]`, with z the feature map.
 
     It is what travels to an index, a worker or a file. Later learning never changes it; `version` is the learner's
-    `version_` at the moment of the snapshot.
+    `version_` at the moment of the snapshot. Where learning keeps the codes of items, `queries` says how queries are
+    encoded instead: by two encoders, one after the other, the second of which takes the signs of the first.
 
     Examples
     --------
@@ -49,6 +50,7 @@ class Encoder:
     fusion: str
     version: int
     method: str
+    queries: tuple[Encoder, Encoder] | None = None
 
     def __post_init__(self) -> None:
         for name in ("weights", "thresholds"):
@@ -62,7 +64,7 @@ class Encoder:
             object.__setattr__(self, name, array)
 
     def __reduce__(self) -> tuple[type[Encoder], tuple[Any, ...]]:
-        """What travels is the hash function, without what is made of it here; its copies cannot be written either."""
+        """Pickle the hash function without what is derived from it; copies are read-only, too."""
         return Encoder, tuple(getattr(self, field.name) for field in fields(self))
 
     @property
@@ -115,6 +117,29 @@ class Encoder:
         if check_device(device):
             return self._encode_on_card(X)
         return self.codes_of(self._check_rows(X))
+
+    def encode_queries(self, X: VectorLike, device: str | None = None) -> Codes:
+        """Encode vectors to search for; nearly all methods encode them as they encode items.
+
+        Parameters
+        ----------
+        X, device
+            As in `encode`.
+
+        Returns
+        -------
+        Codes
+            To be compared with codes of items, not with each other.
+
+        Raises
+        ------
+        InvalidInput
+            If the vectors are not finite, or have another width.
+        """
+        if self.queries is None:
+            return self.encode(X, device)
+        first, second = self.queries
+        return second.codes_of(signs_of(first.encode(X, device), second.weights.dtype))
 
     def _encode_on_card(self, X: Any) -> Codes:
         from onlinehash.gpu.encoding import CardSigns
@@ -210,7 +235,7 @@ class Encoder:
         return Signs(self.weights[columns], self.thresholds[columns], layout.places(columns, self.n_bits))
 
     def _check_rows(self, X: VectorLike) -> np.ndarray:
-        """All but the look at the values, which `encode_into` takes while they are in the cache."""
+        """Check everything but the values; `encode_into` checks those while they are in the cache."""
         if (
             type(X) is np.ndarray
             and X.dtype == self.weights.dtype
@@ -236,7 +261,7 @@ class Encoder:
         return numbers.astype(np.int64)
 
     def changed_bits(self, older: Encoder) -> np.ndarray:
-        """The columns whose hash function differs from the older encoder's."""
+        """The columns whose hash function for items differs from the older encoder's."""
         if self.weights.shape != older.weights.shape or not same_map(self.feature_map, older.feature_map):
             return np.arange(self.n_columns)
         differs = (self.weights != older.weights).any(axis=1) | (self.thresholds != older.thresholds)
@@ -245,3 +270,9 @@ class Encoder:
     def __repr__(self) -> str:
         models = f", n_models={self.n_models}" if self.n_models > 1 else ""
         return f"Encoder(method={self.method!r}, n_bits={self.n_bits}{models}, version={self.version})"
+
+
+def signs_of(codes: Codes, dtype: np.dtype) -> np.ndarray:
+    """Codes as rows of -1 and +1."""
+    signs: np.ndarray = np.where(codes.bits(), dtype.type(1), dtype.type(-1))
+    return signs

@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Method:
-    """Where a learner lives, without importing it."""
+    """The name and module of a learner, which is imported on demand."""
 
     name: str
     module: str
     aliases: tuple[str, ...]
 
     def load(self) -> type[Learner]:
-        """The class."""
+        """Import the class."""
         learner: type[Learner] = getattr(importlib.import_module(self.module), self.name)
         return learner
 
     def is_of(self, cls: type) -> bool:
-        """Whether that is the class."""
+        """Whether this entry names that class."""
         return cls.__name__ == self.name and self.load() is cls
 
 
@@ -54,6 +54,8 @@ METHODS = (
     Method("OnlineSupervisedHashing", "onlinehash.learners.online_supervised", ("OECC",)),
     Method("MutualInformationHashing", "onlinehash.learners.mutual_information", ("MIHash",)),
     Method("BalancedSimilarityHashing", "onlinehash.learners.balanced_similarity", ("BSODH",)),
+    Method("ProjectedCodesHashing", "onlinehash.learners.projected_codes", ("OHWEU",)),
+    Method("SimilarityLearningHashing", "onlinehash.learners.similarity_learning", ("OHSL",)),
     Method("LSH", "onlinehash.learners.locality_sensitive", ()),
     Method("KernelLSH", "onlinehash.learners.kernel_lsh", ("KLSH",)),
     Method("OnlineSketchingHashing", "onlinehash.learners.sketching", ("OSH",)),
@@ -67,7 +69,7 @@ METHODS = (
 
 
 def methods() -> Iterator[Method]:
-    """Ours, then those that other packages registered; it takes long to look for those, so that comes last."""
+    """Our methods, then those of other packages. Those come last because finding entry points is slow."""
     yield from METHODS
     for found in entry_points(group="onlinehash.learners"):
         yield Method(found.attr, found.module, () if found.name == found.attr else (found.name,))

@@ -12,7 +12,7 @@ FAST, SLOW, EARLIEST, CLEAR = 0.1, 0.01, 50, 5.0
 
 
 class Surprise:
-    """Compares a fast running mean of the loss with a slow one, and counts pairs since it last was surprised."""
+    """Compares a fast running mean of the loss with a slow one, and counts the pairs since the last surprise."""
 
     def __init__(self) -> None:
         self.n_since = 0

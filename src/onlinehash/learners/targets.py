@@ -28,7 +28,7 @@ class TargetLearner(LinearLearner):
         self._codewords = np.zeros((0, self.n_bits), np.int8)
 
     def _meet(self, members: np.ndarray) -> None:
-        """Give codewords to the classes that are new."""
+        """Assign codewords to new classes."""
         n_classes = int(members.max()) + 1
         if n_classes > len(self._codewords):
             self._codewords = self._draw_codewords(n_classes)

@@ -87,7 +87,7 @@ class Updates:
 
     @classmethod
     def join(cls, blocks: list[Updates]) -> Updates:
-        """Blocks of one stream, one after the other."""
+        """Join the updates of consecutive blocks of a stream."""
         columns = zip(*(block._arrays() for block in blocks), strict=True)
         arrays = (np.concatenate(column) for column in columns)
         joined = cls(blocks[0].n_models, *arrays, per_model=blocks[0].per_model)
@@ -108,7 +108,7 @@ class Updates:
         return (self.loss, self.step, self.capped, self.flips, self.n_moved, self.moved, self.pending)
 
     def absorb(self, t: int, done: Updates) -> None:
-        """Pair t's call also learned the pair in `done`, which had been kept back."""
+        """Record that the call for pair t also learned the queued pair in `done`."""
         self.loss[t] += done.loss[0]
         self.step[t], self.capped[t] = done.step[0], done.capped[0]
         self.replayed[t] = np.union1d(self.replayed.get(t, []), done.bits(0))

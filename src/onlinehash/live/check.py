@@ -20,12 +20,11 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.codes.layout import planes_per_model
 from onlinehash.errors import FormatError, OnlineHashError
-from onlinehash.index.api import Counters
 from onlinehash.io import files, format
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live import policies
 from onlinehash.live.receipts import outcome_of
+from onlinehash.live.settings import check_settings
 from onlinehash.live.sqlite import folder as folders
 from onlinehash.live.sqlite.checksums import check_record, check_total, damaged, read_value, summed_columns
 from onlinehash.live.sqlite.receipts import Book, read_news
@@ -34,7 +33,6 @@ from onlinehash.live.sqlite.schema import check_tables, connect, tables_of, tran
 from onlinehash.live.sqlite.segments import Reader
 from onlinehash.live.sqlite.state import State
 from onlinehash.live.storage import expect, replay
-from onlinehash.live.table import KINDS
 
 #: SQLite names at most so many of its own problems, which are counted.
 MOST_OF_SQLITE = 1_000_000
@@ -156,14 +154,7 @@ class _Check:
         if value is None:
             raise damaged(self._folder, "settings", 0, "it is missing")
         settings: dict[str, Any] = json.loads(value)
-        if settings["refresh"] is not None:
-            policies.from_specification(settings["refresh"])
-        numbers = [settings["serial"], *settings["counters"]]
-        counted = len(settings["counters"]) == len(Counters._fields)
-        if settings["index"] not in KINDS or not isinstance(settings["paused"], bool) or not counted:
-            raise damaged(self._folder, "settings", 0, f"expected those of an index, got {checks.shown(settings)}")
-        if not all(type(number) is int and number >= 0 for number in numbers):
-            raise damaged(self._folder, "settings", 0, f"expected counts, got {checks.shown(numbers)}")
+        check_settings(settings, self._folder)
         return settings
 
     def _receipts(self) -> None:

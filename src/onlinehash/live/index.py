@@ -58,7 +58,8 @@ from onlinehash.live.queries import (
 )
 from onlinehash.live.receipts import MemoryReceipts, Once
 from onlinehash.live.recode import Rehash
-from onlinehash.live.refresher import History, Refresh, Refresher
+from onlinehash.live.refresher import History, Refresh, Refresher, keeps_codes, version_of
+from onlinehash.live.settings import check_settings
 from onlinehash.live.sqlite.changes import Difference
 from onlinehash.live.sqlite.receipts import Stored
 from onlinehash.live.sqlite.store import Loaded
@@ -76,8 +77,9 @@ class LiveIndex(LearnerIndex):
     """An index of vectors whose codes follow a learner.
 
     After every call, `codes` are what `encoder` makes of `vectors`, and queries are encoded with it. Learning changes
-    neither. A refresh replaces both in one step; the policy says when. Searches need no lock: they see the state
-    before a change or the one after it. `VectorIndex` documents the methods.
+    neither. A refresh replaces both in one step; the policy says when. A learner that keeps the codes of items needs no
+    refresh: its encoder is replaced at once, and only queries are encoded otherwise. Searches need no lock: they see
+    the state before a change or the one after it. `VectorIndex` documents the methods.
 
     Parameters
     ----------
@@ -282,6 +284,7 @@ class LiveIndex(LearnerIndex):
         assert self._storage is not None
         loaded = self._storage.store.read()
         contents = self._storage.contents(loaded)
+        check_settings(contents.settings, self._storage.store.path)
         policy = self._policy_for(contents.settings)
         if learner is not None:
             learner.set_state(contents.learner.get_state())
@@ -312,6 +315,7 @@ class LiveIndex(LearnerIndex):
             self._embedder, self._embedded_by = embeds
             self._refresher.forget_pairs()
             self._begin_history(settings, contents.versions)
+            self._let_queries_follow()
         self._count_epoch()
 
     def _begin_history(self, settings: dict[str, Any], versions: list[Version]) -> None:
@@ -519,7 +523,7 @@ class LiveIndex(LearnerIndex):
 
         return Finder(
             encoder,
-            lambda rows, n: view.nearest(encoder.encode(rows), n, among)[1],
+            lambda rows, n: view.nearest(encoder.encode_queries(rows), n, among)[1],
             at_positions(table.compared),
             view.items.ids.at,
             at_positions(table.exact) if table.rounds else None,
@@ -659,7 +663,19 @@ class LiveIndex(LearnerIndex):
         """Refresh if the policy says so."""
         is_held = self._group is not None  # the policy is asked when the group is on the disk
         if not (self._history.paused or self._closed or self._is_read_only or self._broken or is_held):
-            self._refresher.attempt(self.policy, lambda: self._refresher.begin_if_due(self, self._begin))
+            self._refresher.attempt(self.policy, self._begin_if_due)
+
+    def _begin_if_due(self) -> None:
+        self._let_queries_follow()
+        self._refresher.begin_if_due(self, self._begin)
+
+    def _let_queries_follow(self) -> None:
+        """Encode queries by what was learned last, where that leaves the codes of all items as they are."""
+        learner, view = self._learner, self._table.view
+        if not learner.traits.keeps_codes or self._history.paused or view.encoder is None:
+            return
+        if view.encoder.version != version_of(learner) and keeps_codes(learner, view.encoder):
+            self._table.publish(view.with_encoder(learner.snapshot()), self._table.margins)
 
     def _begin(self, version: Version, wait: bool, *, pause: bool = False, by_policy: bool = False) -> Refresh | None:
         """Replace codes and encoder by those of this version, here or in the background."""
@@ -819,6 +835,7 @@ class LiveIndex(LearnerIndex):
             self._learner, self.policy = learner, policy
             self._embedder, self._embedded_by = self._embedder_for(settings, VectorKind.of(learner).n_features)
             self._begin_history(settings, versions)
+            self._let_queries_follow()
         self._count_epoch()
 
     # ------------------------------------------------------------------------------------------------ life

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.errors import InvalidInput
+from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.live import filters
 from onlinehash.live.filters import Check, Column, Filter
 
@@ -72,7 +72,7 @@ class Payloads:
     def at(self, position: int) -> dict[str, Any] | None:
         """The object at a position, which is the caller's to change."""
         text = self._texts[position]
-        return None if text is None else json.loads(text)
+        return None if text is None else parsed(text)
 
     def mask(self, where: Any) -> np.ndarray:
         """Which positions a filter admits, as a new array of bools.
@@ -239,7 +239,7 @@ def _by_field(
     for payloads in _parsed(texts) if found else ():
         check()
         for place, payload in enumerate(payloads, n_before):
-            had: dict[str, Any] = payload or {}
+            had = payload if isinstance(payload, dict) else {}
             for key in by_key.keys() & had.keys():
                 for field, path in by_key[key]:
                     value = filters.look_up(had, field, path)
@@ -250,6 +250,14 @@ def _by_field(
     return {field: (np.array(places, np.intp), values) for field, (places, values) in found.items()}
 
 
+def parsed(text: str) -> Any:
+    """JSON that was stored; whoever wrote it last may not have been this library."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise FormatError("a payload of this index is not JSON; `onlinehash check` names the item.") from None
+
+
 def _parsed(texts: Sequence[str | None]) -> Iterator[list[dict[str, Any] | None]]:
     some: list[str] = []
     n_characters = 0
@@ -257,7 +265,7 @@ def _parsed(texts: Sequence[str | None]) -> Iterator[list[dict[str, Any] | None]
         some.append(text or "null")
         n_characters += len(some[-1])
         if len(some) == _AT_ONCE or n_characters >= _CHARACTERS:
-            yield json.loads(f"[{','.join(some)}]")
+            yield parsed(f"[{','.join(some)}]")
             some, n_characters = [], 0
     if some:
-        yield json.loads(f"[{','.join(some)}]")
+        yield parsed(f"[{','.join(some)}]")

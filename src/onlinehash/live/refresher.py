@@ -184,7 +184,10 @@ class Refresher:
             _warn(policy, error)
 
     def begin_if_due(self, index: VectorIndex, begin: Begin) -> None:
-        """Ask the policy if the codes are behind the learner; the first codes and a new learner need no policy."""
+        """Ask the policy if the codes are behind the learner.
+
+        The first codes and a new learner need no policy, nor does an encoder with which all codes stay.
+        """
         learner = index.learner
         version, is_another = version_of(learner), learner.origin is not self._origin
         self._note(learner)
@@ -193,7 +196,7 @@ class Refresher:
             return
         if encoder is None:
             begin(newest_version(index), True, by_policy=True)
-        elif is_another or index.policy.due(cast(Watched, index)):  # it has an encoder, and policies look at all it has
+        elif is_another or keeps_codes(learner, encoder) or index.policy.due(cast(Watched, index)):
             begin(newest_version(index), not index.background, by_policy=True)
 
     def newest_version(self, index: VectorIndex) -> Version:
@@ -265,6 +268,11 @@ def version_of(learner: Learner) -> int:
     return int(getattr(learner, "version_", -1))
 
 
+def keeps_codes(learner: Learner, encoder: Encoder) -> bool:
+    """Whether the learner's newest encoder differs in how it encodes queries alone, so that no item is behind it."""
+    return learner.traits.keeps_codes and len(learner.snapshot().changed_bits(encoder)) == 0
+
+
 def newest_version(index: VectorIndex) -> Version:
     """The learner's hash functions as the next version of the encoder."""
     encoder, present = index.learner.snapshot(), index.encoder
@@ -287,9 +295,12 @@ def older_version(index: VectorIndex, serial: int | None) -> Version:
 
 def pairs_behind(index: VectorIndex) -> int:
     """Pairs learned since the encoder of the codes."""
+    learner, encoder = index.learner, index.encoder
+    if learner.traits.keeps_codes and encoder is not None and encoder.version == version_of(learner):
+        return 0
     serial = index.serial
     present = next((v.n_pairs for v in index.versions if v.serial == serial), 0)
-    return int(getattr(index.learner, "n_pairs_seen_", 0)) - present
+    return int(getattr(learner, "n_pairs_seen_", 0)) - present
 
 
 def _warn(policy: Policy, error: Exception) -> None:

@@ -21,7 +21,7 @@ from onlinehash import checks
 from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
 from onlinehash.features.maps import same_parameters
 from onlinehash.index.api import Version
-from onlinehash.io import files
+from onlinehash.io import files, format
 from onlinehash.io.atomic import sync_folder
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
@@ -144,7 +144,11 @@ class Storage:
         name = f"encoder in {self.store.path}"
         with self._naming_a_way_out():
             return [
-                Version(serial, facts["n_pairs"], expect(files.from_bytes(blob, name), Encoder, name))
+                Version(
+                    serial,
+                    format.whole(facts.get("n_pairs"), f"n_pairs of the {name}"),
+                    expect(files.from_bytes(blob, name), Encoder, name),
+                )
                 for serial, facts, blob in encoders
             ]
 

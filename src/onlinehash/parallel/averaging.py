@@ -170,6 +170,7 @@ def combined(states: Sequence[State], before: State, combine: str) -> State:
     return first | {
         "counters": counters,
         "centring": _pooled([state["centring"] for state in states], before.get("centring")),
+        "lengths": _typical([state["lengths"] for state in states], before.get("lengths")),
         "method": {
             "W": _functions([method["W"] for method in methods], before, combine),
             "medians": {
@@ -195,6 +196,15 @@ def _pooled(parts: Sequence[State], before: State | None) -> State:
     nothing = {name: np.zeros_like(parts[0][name]) for name in ("total", "count")}
     pooled = _since(parts, before or nothing, ["total", "count"])
     return pooled | {"mean": pooled["total"] * (1.0 / pooled["count"][0])}  # as a learner does it
+
+
+def _typical(parts: Sequence[State], before: State | None) -> State:
+    """The lengths of vectors, between those of the parts; vectors that were scaled down are counted."""
+    counts = np.stack([part["counts"] for part in parts])
+    n_scaled = np.zeros_like(counts[0, 1]) if before is None else before["counts"][1]
+    return {name: mean_of([part[name] for part in parts]) for name in ("first", "values")} | {
+        "counts": np.array([counts[:, 0].max(), n_scaled + (counts[:, 1] - n_scaled).sum()])
+    }
 
 
 def _since(parts: Sequence[State], before: State, names: Any = None) -> State:

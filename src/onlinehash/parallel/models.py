@@ -112,7 +112,9 @@ class ParallelModels:
             pass
         return self
 
-    def _taught(self, A: Any, B: Any, similar: Any, sample_weight: Any) -> Iterator[Updates]:
+    def _taught(
+        self, A: ArrayLike, B: ArrayLike, similar: ArrayLike, sample_weight: ArrayLike | None
+    ) -> Iterator[Updates]:
         self._check_processes()
         self.learner.check_free()
         return self.learner.learn_pairs_by(self._step, A, B, similar, sample_weight)

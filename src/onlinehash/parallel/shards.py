@@ -153,8 +153,8 @@ def _learn_rounds(
                 state = combined([part.result() for part in parts], state, combine)
         except BrokenProcessPool:
             raise OnlineHashError(
-                "expected the processes that learn the shards to live, but one was killed, maybe for memory; the "
-                "learner is as it was before the call: give the pairs again, maybe with fewer processes."
+                "one of the processes that learn the shards was killed, possibly for lack of memory; the learner is as "
+                "it was before the call: pass the pairs again, perhaps with fewer processes."
             ) from None
         finally:
             pool.shutdown(cancel_futures=True)

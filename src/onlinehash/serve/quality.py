@@ -95,7 +95,7 @@ class QualityMonitor(BackgroundObserver):
         if not np.isin(self._y, y).any():
             return None
         codes, truth = items.at(positions[y >= 0]), evaluate.same_label(self._y, y[y >= 0])
-        found = evaluate.rank(encoder.encode(self._X), codes, truth, ["map"], fusion=encoder.fusion)
+        found = evaluate.rank(encoder.encode_queries(self._X), codes, truth, ["map"], fusion=encoder.fusion)
         return found["map"], encoder
 
     def measure_exact(self, index: VectorIndex) -> float | None:

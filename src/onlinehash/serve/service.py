@@ -39,6 +39,8 @@ TRIES = 3
 MOST_LAG = 5.0
 #: Seconds between two looks of a reader at the disk.
 FOLLOW_EVERY = 0.1
+#: Seconds that the parser of large bodies rests between two of them, at most.
+LONGEST_REST = 0.1
 
 T = TypeVar("T")
 
@@ -146,8 +148,24 @@ class Service:
         return find()
 
     async def parsed(self, parse: Callable[[], T]) -> T:
-        """Parse a large body in a thread; one at a time, because a parser keeps other threads from running."""
-        return await asyncio.get_running_loop().run_in_executor(self._parsing, parse)
+        """Parse a large body in a thread; one at a time, because a parser keeps other threads from running.
+
+        The next one waits as long as this one took, so that a client who sends such bodies all the time leaves half of
+        the time to others, who need the interpreter several times for each answer.
+        """
+        took = 0.0
+
+        def timed() -> T:
+            nonlocal took
+            begin = time.perf_counter()
+            try:
+                return parse()
+            finally:
+                took = time.perf_counter() - begin
+
+        found = asyncio.get_running_loop().run_in_executor(self._parsing, timed)
+        self._parsing.submit(lambda: time.sleep(min(took, LONGEST_REST)))
+        return await found
 
     async def waited(self, find: Callable[[], T]) -> T:
         """Call `find`, which may wait for a running change, in a thread that searches do not use."""
@@ -288,6 +306,7 @@ class Service:
             "teacher": self.teacher is not None,
             "compare": [] if self.comparison is None else list(self.comparison.names),
             "read_only": self.read_only,
+            "receipts": self.index.supports(Capability.RECEIPTS),  # so any replica knows the key of a change
             "limits": dataclasses.asdict(self.limits),
         }
 

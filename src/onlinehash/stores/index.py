@@ -405,7 +405,7 @@ class StoreIndex(LearnerIndex):
         names = dict[int, str]()
 
         def nearest(rows: np.ndarray, n: int) -> Iterator[np.ndarray]:
-            for some in search.found(encoder.encode(rows), n):
+            for some in search.found(encoder.encode_queries(rows), n):
                 names.update((found.place, found.id) for found in some)
                 yield np.array([found.place for found in some], np.int64)
 

@@ -6,13 +6,15 @@ import os
 import zipfile
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 
 from onlinehash import checks
 from onlinehash.arraylike import is_numeric, matrix_of
-from onlinehash.errors import InvalidInput, MissingExtra
+from onlinehash.errors import InvalidInput, MissingExtra, OnlineHashError
 from onlinehash.streams.tables import Table, lower_names
 
 #: What an npz may hold; other arrays in it are left alone.
@@ -32,18 +34,9 @@ def read_npy(path: str, size: int, labels: np.ndarray | None = None) -> Iterator
 
 def read_npz(path: str, size: int) -> Iterator[Table]:
     """Arrays of one length; those with names of ours are read."""
-    try:
-        with open(path, "rb") as file:
-            arrays = np.load(file, allow_pickle=False)
-            if isinstance(arrays, np.ndarray):
-                raise ValueError("a single array, whose file ends in .npy")
-            check_archive(path, arrays)
-            names = dict(zip(lower_names(arrays.files, path), arrays.files, strict=True))
-            columns = {name: np.atleast_1d(arrays[names[name]]) for name in ARRAYS if name in names}
-    except InvalidInput:
-        raise
-    except (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
-        raise InvalidInput(f"cannot read {path} as named arrays of numbers or text: {error}.") from None
+    with open_archive(path, InvalidInput) as arrays:
+        names = dict(zip(lower_names(arrays.files, path), arrays.files, strict=True))
+        columns = {name: np.atleast_1d(arrays[names[name]]) for name in ARRAYS if name in names}
     if not columns:
         raise InvalidInput(where=path, expected="the arrays A, B, similar or X, y", got=f"{', '.join(names)}")
     lengths = {name: len(values) for name, values in columns.items()}
@@ -52,8 +45,27 @@ def read_npz(path: str, size: int) -> Iterator[Table]:
     yield from _slices(path, "npz", columns, size)
 
 
-def check_archive(path: Any, arrays: Any) -> None:
+@contextmanager
+def open_archive(path: str | os.PathLike[str], refusal: type[OnlineHashError]) -> Iterator[NpzFile]:
+    """The arrays of an npz, to be read one by one. Nothing in it is ever unpickled; what is no npz is refused."""
+    try:
+        with open(path, "rb") as file:
+            arrays = np.load(file, allow_pickle=False)
+            if isinstance(arrays, np.ndarray):
+                raise ValueError("a single array, whose file ends in .npy")
+            check_archive(path, arrays)
+            yield arrays
+    except FileNotFoundError:
+        raise InvalidInput(f"no such file: {path}.") from None
+    except OnlineHashError:
+        raise
+    except (ValueError, OSError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
+        raise refusal(f"cannot read {path} as named arrays of numbers or text: {error}.") from None
+
+
+def check_archive(path: str | os.PathLike[str], arrays: NpzFile) -> None:
     """Refuse an npz that is opened, but would unpack to far more than it is."""
+    assert arrays.zip is not None  # as long as it is open
     checks.unpacked(path, os.path.getsize(path), sum(entry.file_size for entry in arrays.zip.infolist()))
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from onlinehash.errors import InvalidInput
 from onlinehash.streams import columns
 from onlinehash.streams.tables import Table
+from onlinehash.types import Id, Payload
 
 VECTORS = ("vector", "embedding", "x")
 
@@ -25,10 +26,10 @@ VECTORS = ("vector", "embedding", "x")
 class Items(NamedTuple):
     """Aligned: ids or None, vectors or None, texts or None, and payloads."""
 
-    ids: list[Any] | None
+    ids: list[Id] | None
     X: np.ndarray | None
     texts: list[str] | None
-    payloads: list[dict[str, Any]]
+    payloads: list[Payload]
 
 
 class ItemReader:
@@ -78,15 +79,15 @@ def _texts(table: Table, name: str) -> list[str]:
     return [str(text) for text in table.columns[name]]
 
 
-def _ids(table: Table, name: str) -> list[int | str]:
-    found: list[int | str] = columns.labels(table, name).tolist()
+def _ids(table: Table, name: str) -> list[Id]:
+    found: list[Id] = columns.labels(table, name).tolist()
     if table.format == "csv" and all(str(id).isdecimal() and str(int(id)) == id for id in found):
         return [int(id) for id in found]
     return found
 
 
-def _payload(table: Table, row: int, left_out: set[str | None], text: str | None) -> dict[str, Any]:
-    payload: dict[str, Any] = {}
+def _payload(table: Table, row: int, left_out: set[str | None], text: str | None) -> Payload:
+    payload: Payload = {}
     for name, values in table.columns.items():
         if name in left_out:
             continue

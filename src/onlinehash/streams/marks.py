@@ -21,6 +21,7 @@ from onlinehash.errors import InvalidInput
 from onlinehash.streams import columns
 from onlinehash.streams.clicks import from_clicks
 from onlinehash.streams.tables import Table
+from onlinehash.types import Id
 
 #: The rating that says nothing, and by how much the most extreme ones differ from it.
 MIDDLE, SPREAD = 3, 2
@@ -32,7 +33,7 @@ class Marks(NamedTuple):
 
     kind: str  #: "id", "text" or "vector"
     query: Any
-    ids: list[Any]
+    ids: list[Id]
     similar: list[bool]
     weight: list[float]
 
@@ -51,7 +52,7 @@ class MarkReader:
     """
 
     def __init__(
-        self, as_id: Callable[[Any], Any], has_text_ids: bool, skip_weight: float = 0.5, position_bias: float = 0.0
+        self, as_id: Callable[[object], Id], has_text_ids: bool, skip_weight: float = 0.5, position_bias: float = 0.0
     ) -> None:
         self._as_id, self._has_text_ids = as_id, has_text_ids
         self._weights = {"skip_weight": skip_weight, "position_bias": position_bias}
@@ -77,7 +78,7 @@ class MarkReader:
             return "text", values
         return "id", [self._id(table, row, value, name) for row, value in enumerate(values)]
 
-    def _said(self, table: Table) -> Iterator[tuple[list[Any], list[bool], list[float]]]:
+    def _said(self, table: Table) -> Iterator[tuple[list[Id], list[bool], list[float]]]:
         """For each row, the items of which it says something, and what."""
         if {"shown", "clicked"} <= table.columns.keys():
             return (self._clicked(table, row) for row in range(len(table)))
@@ -93,7 +94,7 @@ class MarkReader:
         similar, weights = self._similar(table.named(verdict, "similar")).tolist(), columns.weights(table)
         return (([id], [similar[row]], [1.0 if weights is None else float(weights[row])]) for row, id in enumerate(ids))
 
-    def _clicked(self, table: Table, row: int) -> tuple[list[Any], list[bool], list[float]]:
+    def _clicked(self, table: Table, row: int) -> tuple[list[Id], list[bool], list[float]]:
         shown, clicked = (
             [self._id(table, row, value, name) for value in _listed(table, row, name)] for name in ("shown", "clicked")
         )
@@ -103,7 +104,7 @@ class MarkReader:
             raise table.error(row, str(error).rstrip(".")) from None
         return pairs.ids_b, pairs.similar, pairs.weight
 
-    def _rated(self, table: Table, row: int, id: object) -> tuple[list[Any], list[bool], list[float]]:
+    def _rated(self, table: Table, row: int, id: Id) -> tuple[list[Id], list[bool], list[float]]:
         value = table.columns["rating"][row]
         try:
             rating = float(value)
@@ -115,7 +116,7 @@ class MarkReader:
             return [], [], []
         return [id], [rating > MIDDLE], [abs(rating - MIDDLE) / SPREAD]
 
-    def _id(self, table: Table, row: int, value: object, name: str) -> Any:
+    def _id(self, table: Table, row: int, value: object, name: str) -> Id:
         try:
             return self._as_id(value)
         except (TypeError, ValueError):

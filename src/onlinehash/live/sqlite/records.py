@@ -79,7 +79,11 @@ def read_encoders(connection: sqlite3.Connection, folder: Path) -> Encoders:
     found = connection.execute("SELECT key, sum, facts, value FROM encoders ORDER BY key").fetchall()
     for key, total, *values in found:
         check_record(folder, "encoders", key, total, values)
-    return [(key, json.loads(facts), value) for key, _, facts, value in found]
+    encoders = [(key, json.loads(facts), value) for key, _, facts, value in found]
+    for key, facts, _ in encoders:
+        if not isinstance(facts, dict):
+            raise damaged(folder, "encoders", key, "it has no facts")
+    return encoders
 
 
 CODES_CHUNK = 512  #: Numbers whose codes lie in one record.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from onlinehash.io import format
 from onlinehash.live.sqlite.checksums import Totals, damaged, read_value, record_sum
 from onlinehash.live.sqlite.schema import COLUMNS, STATE_KEY
 
@@ -55,4 +56,22 @@ class State:
         value = read_value(connection, folder, "state", STATE_KEY)
         if value is None:
             raise damaged(folder, "state", STATE_KEY, "it is missing")
-        return cls(**json.loads(value))
+        try:
+            state = cls(**json.loads(value))
+        except (ValueError, TypeError, RecursionError):
+            raise damaged(folder, "state", STATE_KEY, "it is not that of a store") from None
+        if not state._is_sound:
+            raise damaged(folder, "state", STATE_KEY, "a number is out of its range")
+        return state
+
+    @property
+    def _is_sound(self) -> bool:
+        """Whether each field is what it must be, as a file can say anything."""
+        plain = {name: value for name, value in vars(self).items() if name not in ("dtype", "totals")}
+        entries = self.totals.values() if isinstance(self.totals, dict) else [None]
+        return (
+            self.dtype in ("", "float32", "float64")
+            and all(type(value) is int and 0 <= value <= format.MOST for value in plain.values())
+            and all(isinstance(entry, list) and [type(part) for part in entry] == [int, int] for entry in entries)
+            and self.totals.keys() <= COLUMNS.keys()
+        )

@@ -19,7 +19,7 @@ from onlinehash.stores.backend import Backend, Change, Coded, Found, Head, News,
 from onlinehash.stores.postgres import connections, news, pgvector, receipts, rows
 from onlinehash.stores.postgres.change import PostgresChange, ShardedChange
 from onlinehash.stores.postgres.connections import Connection, planned
-from onlinehash.stores.postgres.errors import told
+from onlinehash.stores.postgres.errors import Commit, told
 from onlinehash.stores.postgres.migration import check_format
 from onlinehash.stores.postgres.schema import MODES, About, read_about
 from onlinehash.stores.postgres.search import Searching
@@ -76,11 +76,13 @@ class PostgresBackend(Backend):
 
     @contextmanager
     def changing(self) -> Iterator[Change]:
-        with self._one_change, self._reading() as connection, connection.transaction():
+        commit = Commit(self.address)
+        with self._one_change, self._reading() as connection, commit.told(), connection.transaction():
             change = self._begun(connection)
             yield change
             if not change.is_put:
                 raise psycopg.Rollback
+            commit.is_next = True
 
     def _begun(self, connection: Connection) -> PostgresChange:
         """A change that nobody else disturbs: the lock of the head's row goes with the transaction."""

@@ -59,6 +59,14 @@ def create(
                     roles.grant_temporary(connection, role)
 
 
+def exists(address: str, schema: str) -> bool:
+    """Whether there is an index in a schema."""
+    checked_schema(schema)
+    with told(shown(address)), connect(address) as connection:
+        found = connection.execute("SELECT to_regclass(%s) IS NOT NULL", (f'"{schema}".about',)).fetchone()
+    return found == (True,)
+
+
 def _addresses(shards: Any) -> list[str]:
     if isinstance(shards, str) or not all(isinstance(shard, str) for shard in shards):
         raise InvalidInput("shards must be a list of addresses, one for each server that holds rows.")

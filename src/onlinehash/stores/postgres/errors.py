@@ -44,6 +44,27 @@ def told(address: str) -> Iterator[None]:
         raise meaning(f"PostgreSQL at {address} failed: {sentence(error)}{_ADVICE.get(meaning, '')}.") from error
 
 
+class Commit:
+    """The commit of a transaction: if the connection is lost there, nobody knows whether it was made."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self.is_next = False
+
+    @contextmanager
+    def told(self) -> Iterator[None]:
+        """Around the transaction, which sets `is_next` as the last thing it does."""
+        try:
+            yield
+        except psycopg.OperationalError as error:
+            if not self.is_next or not (error.sqlstate or "08").startswith(("08", "57")):
+                raise
+            raise ServiceUnavailable(
+                f"the connection to PostgreSQL at {self._address} was lost while a change was being committed "
+                f"({sentence(error)}), so it may or may not have been kept; look before you make it again."
+            ) from error
+
+
 def sentence(error: psycopg.Error) -> str:
     """The first thing that the database said, as part of a sentence."""
     said = error.diag.message_primary or str(error) or type(error).__name__

@@ -1,0 +1,231 @@
+"""`AsyncRemoteIndex`: the index of a service, over HTTP, for programs with an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+
+from onlinehash import checks
+from onlinehash.client.calls import Calls, look_alike
+from onlinehash.client.connection import AsyncConnection
+from onlinehash.client.session import Call, Session
+from onlinehash.index.api import Id, VectorIndex, Vectors
+from onlinehash.learners.update import Update
+
+#: Seconds between two checks whether a refresh has ended.
+LOOK_EVERY = 0.05
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class AsyncRemoteRefresh:
+    """A refresh that runs in the service."""
+
+    def __init__(self, connection: AsyncConnection, calls: Calls, before: tuple[int, int], longest: float) -> None:
+        self._connection, self._calls = connection, calls
+        self._before, self._longest = before, longest
+        self._cancelled = False
+
+    async def done(self) -> bool:
+        """Whether it has ended, one way or another."""
+        return self._cancelled or await self._finished()
+
+    async def _finished(self) -> bool:
+        return await self._connection.run(self._calls.refreshed_so_far()) != self._before
+
+    async def cancel(self) -> None:
+        """Stop it as if it had never begun."""
+        await self._connection.run(self._calls.cancel())
+        self._cancelled = True
+
+    async def wait(self, timeout: float | None = None) -> bool:
+        """Wait for the end; True if the new codes are there, False if it was cancelled or is still running.
+
+        Without a timeout it waits as long as any other call of the connection.
+        """
+        end = time.monotonic() + (self._longest if timeout is None else min(timeout, self._longest))
+        while not (finished := await self._finished()) and not self._cancelled and time.monotonic() < end:
+            await asyncio.sleep(LOOK_EVERY)
+        return finished
+
+
+def _run(
+    call: Callable[Concatenate[Calls, P], Call[T]],
+) -> Callable[Concatenate[AsyncRemoteIndex, P], Coroutine[Any, Any, T]]:
+    """A method that runs a call and is awaited."""
+
+    async def method(self: AsyncRemoteIndex, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._connection.run(call(self._calls, *args, **kwargs))
+
+    look_alike(method, call)
+    method.__doc__ = call.__doc__ or _summary(call.__name__)
+    return method
+
+
+def _summary(name: str) -> str:
+    """What `VectorIndex` says of a name in its first line."""
+    first, _, _ = str(inspect.getdoc(getattr(VectorIndex, name))).partition("\n")
+    return f"{first} See `VectorIndex.{name}`."
+
+
+class _Told(Generic[T]):
+    """A property that runs a call and is awaited."""
+
+    def __init__(self, call: Callable[[Calls], Call[Any]], part: Callable[[Any], T] = lambda whole: whole) -> None:
+        self._call, self._part = call, part
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.__doc__ = self._call.__doc__ or _summary(name)
+
+    @overload
+    def __get__(self, index: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, index: AsyncRemoteIndex, owner: type) -> Coroutine[Any, Any, T]: ...
+
+    def __get__(self, index: AsyncRemoteIndex | None, owner: type) -> Self | Coroutine[Any, Any, T]:
+        return self if index is None else self._value(index)
+
+    async def _value(self, index: AsyncRemoteIndex) -> T:
+        return self._part(await index._connection.run(self._call(index._calls)))
+
+
+def _told(call: Callable[[Calls], Call[T]]) -> _Told[T]:
+    return _Told(call)
+
+
+class AsyncRemoteIndex:
+    """The index of a service; `onlinehash.connect_async` returns it.
+
+    It has the methods and properties of `RemoteIndex`, all of which are awaited: `await index.find(x)`,
+    `await index.ids`, `await index.behind`. `n_bits` and `n_models` are known at once. In place of `len(index)`,
+    `id in index` and `for id in index` there are `await index.count()`, `await index.contains(id)` and
+    `async for id in index`. Any number of tasks of one event loop may use it.
+    """
+
+    def __init__(self, session: Session, token: str | None = None) -> None:
+        self._session, self._calls, self._connection = session, Calls(session), AsyncConnection(token)
+
+    # items
+    add = _run(Calls.add)
+    update = _run(Calls.update)
+    remove = _run(Calls.remove)
+    get = _run(Calls.get)
+    get_many = _run(Calls.get_many)
+    vectors_of = _run(Calls.vectors_of)
+    payloads_of = _run(Calls.payloads_of)
+    contains = _run(Calls.contains)
+    count = _run(Calls.count)
+    ids = _told(Calls.ids)
+    ids_kind = _told(Calls.ids_kind)
+    codes = _told(Calls.codes)
+    vectors = _told(Calls.vectors)
+    epoch = _told(Calls.epoch)
+    head_epoch = _told(Calls.epoch)
+    lag = _told(Calls.lag)
+    encoder = _told(Calls.encoder)
+
+    async def __aiter__(self) -> AsyncIterator[Id]:
+        """Iterate over the ids, in the order of insertion, as they are now."""
+        for id in (await self.ids).tolist():
+            yield id
+
+    @property
+    def n_bits(self) -> int:
+        """Bits of each model's code."""
+        return self._calls.n_bits
+
+    @property
+    def n_models(self) -> int:
+        """Number of models, each of which gives an item a code."""
+        return self._calls.n_models
+
+    # searching
+    find = _run(Calls.find)
+    found = _run(Calls.found)
+    search = _run(Calls.search)
+    searched = _run(Calls.searched)
+    within = _run(Calls.within)
+    found_within = _run(Calls.found_within)
+    rerank = _run(Calls.rerank)
+
+    # learning
+    learn_pairs = _run(Calls.learn_pairs)
+    learn_pairs_by_id = _run(Calls.learn_pairs_by_id)
+    learn_labelled = _run(Calls.learn_labelled)
+    learn_clicks = _run(Calls.learn_clicks)
+    flush = _run(Calls.flush)
+
+    async def learn_pair(self, a: Vectors, b: Vectors, similar: bool | int, sample_weight: float = 1.0) -> Update:
+        """Teach the learner one pair of vectors."""
+        return (await self.learn_pairs(checks.row(a, "a"), checks.row(b, "b"), similar, sample_weight))[0]
+
+    async def learn_pair_by_id(self, id_a: Id, id_b: Id, similar: bool | int, sample_weight: float = 1.0) -> Update:
+        """Teach the learner a pair of items."""
+        return (await self.learn_pairs_by_id([id_a], [id_b], similar, sample_weight))[0]
+
+    # texts
+    add_texts = _run(Calls.add_texts)
+    find_text = _run(Calls.find_text)
+    search_text = _run(Calls.search_text)
+    learn_text = _run(Calls.learn_text)
+
+    # refreshing
+    cancel = _run(Calls.cancel)
+    roll_back = _run(Calls.roll_back)
+    newest = _told(Calls.newest)
+    versions = _told(Calls.versions)
+    serial = _told(Calls.serial)
+    paused = _told(Calls.paused)
+    behind = _told(Calls.behind)
+    pairs_behind: _Told[int] = _Told(Calls.behind, lambda behind: behind.pairs)
+    counters = _told(Calls.counters)
+    refreshes: _Told[int] = _Told(Calls.counters, lambda counters: counters.refreshes)
+    bits_rehashed: _Told[int] = _Told(Calls.counters, lambda counters: counters.bits_rehashed)
+    bits_skipped: _Told[int] = _Told(Calls.counters, lambda counters: counters.bits_skipped)
+    bits_flipped: _Told[int] = _Told(Calls.counters, lambda counters: counters.bits_flipped)
+
+    async def refresh(self, wait: bool = True) -> AsyncRemoteRefresh | None:
+        """Re-encode all stored items with the learner's current hash functions; see `VectorIndex.refresh`."""
+        before = None if wait else await self._connection.run(self._calls.refreshed_so_far())
+        await self._connection.run(self._calls.refresh(wait))
+        if before is None:
+            return None
+        return AsyncRemoteRefresh(self._connection, self._calls, before, self._session.timeout)
+
+    # ------------------------------------------------------------------------------------------------ the connection
+
+    @property
+    def url(self) -> str:
+        """The URL of the service; of several, all of them."""
+        return self._session.url
+
+    async def close(self) -> None:
+        """Close all connections; the service keeps running."""
+        await self._connection.close()
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        """Connect: `index = await connect_async(url)`."""
+        return self._opened().__await__()
+
+    async def _opened(self) -> Self:
+        if not self._session.about:
+            try:
+                await self._connection.run(self._session.open())
+            except BaseException:
+                await self.close()
+                raise
+        return self
+
+    async def __aenter__(self) -> Self:
+        return await self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return self._calls.described("AsyncRemoteIndex")

@@ -1,0 +1,319 @@
+"""Several replicas: calls are spread over them and go elsewhere when one fails, and a change is made once."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import onlinehash
+from onlinehash import LiveIndex
+from onlinehash.client import replicas, session
+from onlinehash.client.replicas import Replicas
+from onlinehash.client.session import AT_LEAST, EPOCH, Session
+from onlinehash.errors import InvalidInput, NotSupported, ServiceUnavailable
+from onlinehash.serve import background
+from tests.client.helpers import Asked, Reply, Service, forwarding, serving
+from tests.support import refused
+
+ABOUT = {"method": "OnlineHashing", "n_bits": 8, "n_models": 1, "receipts": True, "limits": {}}
+KINDS = pytest.mark.parametrize("kind", ["sync", "async"])
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "FIRST_PAUSE", 0.001)
+
+
+class Told:
+    """A replica that answers as it is told, and counts what it is asked; epochs grow with each change."""
+
+    def __init__(self, **about: Any) -> None:
+        self.about, self.asked, self.reply = ABOUT | about, list[Asked](), Reply()
+
+    def __call__(self, asked: Asked) -> Reply:
+        if asked.path == "/v1/about":
+            return Reply(body=json.dumps(self.about).encode())
+        self.asked.append(asked)
+        return self.reply
+
+
+@contextmanager
+def replicated(*told: Told, kind: str = "sync", **options: Any) -> Iterator[Service]:
+    with ExitStack() as stack:
+        urls = [stack.enter_context(serving(one)) for one in told]
+        service = stack.enter_context(Service(Session(urls, **{"timeout": 10.0} | options), kind=kind))
+        for one in told:
+            one.asked.clear()
+        yield service
+
+
+def unavailable(seconds: int = 0) -> Reply:
+    document = {"error": "Unavailable", "message": "it starts."}
+    return Reply(503, json.dumps(document).encode(), {"Retry-After": str(seconds)})
+
+
+def nobody() -> str:
+    """The URL of a port on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+# ------------------------------------------------------------------ whom to ask
+
+
+def test_calls_are_spread_evenly_over_those_that_work() -> None:
+    found = Replicas(["a", "b", "c"])
+    broken = found.in_turn()[0]
+    broken.fails()
+    first = Counter(found.in_turn()[0].url for _ in range(100))
+    assert set(first.values()) == {50}
+    assert broken.url not in first
+
+
+def test_a_replica_is_left_alone_for_longer_each_time_until_it_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1000.0
+    monkeypatch.setattr(replicas.time, "monotonic", lambda: now)
+    (one,) = Replicas(["a"]).in_turn()
+    breaks = []
+    for _ in range(12):
+        one.fails()
+        breaks.append(one.rests_until - now)
+    for number, found in enumerate(breaks):
+        most = min(0.5 * 2**number, 30.0)
+        assert most / 2 <= found <= most
+    one.fails(wait=120)
+    assert one.rests_until - now == 120
+    one.works()
+    assert one.rests_until == 0
+    one.fails()
+    assert one.rests_until - now <= 0.5
+
+
+def test_if_none_works_the_soonest_to_return_is_asked_first() -> None:
+    found = Replicas(["a", "b", "c"])
+    for wait, replica in enumerate(sorted(found.in_turn(), key=lambda one: one.url)):
+        replica.fails(wait=30 - wait)
+    assert [replica.url for replica in found.in_turn()] == ["c", "b", "a"]
+
+
+@KINDS
+def test_reads_and_changes_are_spread(kind: str) -> None:
+    told = Told(), Told(), Told()
+    with replicated(*told, kind=kind) as service:
+        for _ in range(9):
+            service.get("/v1/stats")
+            service.change("POST", "/v1/flush", {})
+    assert [len(one.asked) for one in told] == [6, 6, 6]
+
+
+@KINDS
+def test_a_dead_replica_costs_no_pause_and_is_left_alone(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "FIRST_PAUSE", 1000.0)  # any pause would end the call
+    alive = Told()
+    with serving(alive) as url, Service(Session([nobody(), url], timeout=10), kind=kind) as service:
+        for _ in range(20):
+            assert service.get("/v1/stats") == {}
+    assert len(alive.asked) == 20
+
+
+@pytest.mark.parametrize("status", [429, 502, 503])
+def test_one_that_says_later_is_left_alone_as_long_as_it_asks(status: int) -> None:
+    busy, free = Told(), Told()
+    with replicated(busy, free, retries=0) as service:
+        busy.reply = unavailable(60)
+        busy.reply.status = status
+        for _ in range(10):
+            service.get("/v1/stats")
+        assert len(busy.asked) == 1
+        assert len(free.asked) == 10
+
+
+def test_one_that_comes_back_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replicas, "FIRST_BREAK", 0.0)
+    first, second = Told(), Told()
+    with replicated(first, second) as service:
+        first.reply = unavailable()
+        for _ in range(2):
+            service.get("/v1/stats")
+        first.reply = Reply()
+        first.asked.clear()
+        for _ in range(4):
+            service.get("/v1/stats")
+    assert len(first.asked) == 2
+
+
+@KINDS
+def test_one_that_hangs_uses_up_its_share_of_the_time_only(kind: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, serving(Told()) as url:  # which takes connections
+        hanging = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with Service(Session([url, hanging], timeout=1.0), kind=kind) as service:
+            for _ in range(3):
+                assert service.get("/v1/stats") == {}
+
+
+def test_all_failing_is_one_sentence_that_names_all() -> None:
+    urls = nobody(), nobody()
+    error = refused(lambda: onlinehash.connect(urls, retries=1))
+    assert isinstance(error, ServiceUnavailable)
+    assert all(url in str(error) for url in urls)
+
+
+def test_what_is_wrong_with_a_request_is_not_asked_of_another() -> None:
+    told = Told(), Told()
+    document = json.dumps({"error": "InvalidInput", "message": "expected this, got that."}).encode()
+    with replicated(*told) as service:
+        for one in told:
+            one.reply = Reply(422, document)
+        assert isinstance(refused(service.get, "/v1/stats"), InvalidInput)
+    assert sum(len(one.asked) for one in told) == 1
+
+
+# ------------------------------------------------------------------ changes
+
+
+def keys(*told: Told) -> list[str]:
+    return [asked.headers["Idempotency-Key"] for one in told for asked in one.asked]
+
+
+@KINDS
+@pytest.mark.parametrize("reply", [Reply(0), Reply(502, b"<html>"), unavailable()], ids=["drop", "502", "503"])
+def test_a_change_goes_to_another_replica_with_the_same_key(reply: Reply, kind: str) -> None:
+    told = Told(), Told()
+    with replicated(*told, kind=kind) as service:
+        told[0].reply = reply
+        for _ in range(2):  # one of which begins with the replica that fails
+            service.change("POST", "/v1/flush", {})
+    assert len(told[0].asked) == 1
+    assert len(told[1].asked) == 2
+    assert keys(told[0])[0] in keys(told[1])
+
+
+UNSURE = json.dumps({"error": "ServiceUnavailable", "message": "PostgreSQL went away."}).encode()
+
+
+@pytest.mark.parametrize("reply", [Reply(0), Reply(502), Reply(503, UNSURE)], ids=["drop", "502", "database"])
+def test_a_change_that_may_have_been_made_is_not_repeated_where_keys_are_not_stored(reply: Reply) -> None:
+    """Such a service remembers keys until it ends, so that another one would make the change again."""
+    told = Told(receipts=False), Told(receipts=False)
+    with replicated(*told) as service:
+        for one in told:
+            one.reply = reply
+        assert isinstance(refused(service.change, "POST", "/v1/flush", {}), ServiceUnavailable)
+        assert len(keys(*told)) == 1
+        refused(service.get, "/v1/stats")
+        assert sum(len(one.asked) for one in told) > 2, "but reading is"
+
+
+def test_a_change_that_was_not_made_goes_elsewhere_whoever_keeps_keys() -> None:
+    told = Told(receipts=False), Told(receipts=False)
+    with replicated(*told, retries=0) as service:
+        told[0].reply = unavailable()
+        for _ in range(2):
+            service.change("POST", "/v1/flush", {})
+        assert len(told[1].asked) == 2
+
+
+def test_a_change_is_made_once_while_replicas_fail() -> None:
+    """Two ways to one index: each loses answers, and refuses connections now and then."""
+    X = np.random.default_rng(0).standard_normal((20, 5)).astype(np.float32)
+    index, lock, n = LiveIndex(n_bits=8), threading.Lock(), iter(range(10**6))
+
+    def losing(asked: Asked) -> Reply:
+        with lock:
+            fate = next(n) % 5
+        if fate == 1:
+            return unavailable()
+        reply = forwarding(url, asked)
+        return Reply(0) if fate == 3 and asked.path != "/v1/about" else reply
+
+    with background(index) as url, serving(losing) as one, serving(losing) as other, ExitStack() as stack:
+        there = stack.enter_context(onlinehash.connect([one, other], retries=20))
+        for x in X:
+            there.add(None, x)
+        assert len(there) == 20
+        assert there.find(X[7], 1).ids.tolist() == [7]
+    assert index.ids.tolist() == list(range(20))
+
+
+# ------------------------------------------------------------------ epochs
+
+
+def at_least(told: Told) -> list[str | None]:
+    return [asked.headers.get(AT_LEAST) for asked in told.asked]
+
+
+@KINDS
+def test_reads_ask_for_what_was_written_here(kind: str) -> None:
+    told = Told()
+    with replicated(told, kind=kind) as service:
+        told.reply = Reply(headers={EPOCH: "50"})
+        service.get("/v1/stats")  # what others wrote is not waited for
+        for epoch in ("7", "5"):  # the answers of two threads may come in any order
+            told.reply = Reply(headers={EPOCH: epoch})
+            service.change("POST", "/v1/flush", {})
+        service.get("/v1/stats")
+        service.ask("/v1/search", {})
+        assert at_least(told) == [None, None, None, "7", "7"]
+        assert service.session.written == 7
+
+
+def test_the_epoch_of_the_service_is_told() -> None:
+    told = Told()
+    with serving(told) as url, onlinehash.connect(url) as index:
+        told.reply = Reply(headers={EPOCH: "12"})
+        assert index.epoch == 12
+        told.reply = Reply()
+        assert isinstance(refused(lambda: index.epoch), NotSupported)
+
+
+def test_reads_ask_for_nothing_if_they_need_not_see_it() -> None:
+    told = Told()
+    with replicated(told, read_your_writes=False) as service:
+        told.reply = Reply(headers={EPOCH: "7"})
+        service.change("POST", "/v1/flush", {})
+        service.get("/v1/stats")
+        assert at_least(told) == [None, None]
+
+
+def test_a_replica_that_is_behind_is_left_to_catch_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of two answers 503 to whoever asks for an epoch that it has not reached; the other is asked at once."""
+    monkeypatch.setattr(session, "FIRST_PAUSE", 1000.0)  # any pause would end the call
+
+    def behind(asked: Asked) -> Reply:
+        wanted = int(asked.headers.get(AT_LEAST, 0))
+        return unavailable(1) if wanted > 3 else ahead(asked)
+
+    def ahead(asked: Asked) -> Reply:
+        if asked.path == "/v1/about":
+            return Reply(body=json.dumps(ABOUT).encode())
+        return Reply(headers={EPOCH: "4"})
+
+    with serving(behind) as one, serving(ahead) as other, Service(Session([one, other])) as service:
+        service.change("POST", "/v1/flush", {})
+        for _ in range(20):
+            assert service.get("/v1/stats") == {}
+
+
+def test_the_requests_of_one_call_never_go_back_in_time() -> None:
+    """Pages come from replicas at several epochs: each asks for what the one before has seen."""
+    ids, wanted, epochs = list(range(25)), list[int](), iter((5, 9, 7, 9))
+
+    def paged(asked: Asked) -> Reply:
+        if asked.path == "/v1/about":
+            return Reply(body=json.dumps(ABOUT | {"limits": {"ids": 10}}).encode())
+        wanted.append(int(asked.headers.get(AT_LEAST, 0)))
+        start = int(asked.path.split("offset=")[1].split("&")[0])
+        page = {"ids": ids[start : start + 10], "n": len(ids)}
+        return Reply(body=json.dumps(page).encode(), headers={EPOCH: str(next(epochs))})
+
+    with serving(paged) as url, onlinehash.connect(url) as index:
+        assert index.ids.tolist() == ids
+    assert wanted == [0, 5, 9]

@@ -1,0 +1,330 @@
+"""What is fuzzed: where cases begin, how they are changed, and what may come of them.
+
+A case is a text or bytes that can be kept in a file. `run` returns what came of it in a few words, so that a case with
+a new outcome can be gone on from; whatever it raises is a fault of ours.
+"""
+
+from __future__ import annotations
+
+import atexit
+import io
+import json
+import math
+import re
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Callable
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any, Protocol
+from unittest import mock
+
+import numpy as np
+
+from onlinehash import LiveIndex, OnlineHashing, refresh
+from onlinehash.errors import FormatError, OnlineHashError
+from onlinehash.io import format
+from onlinehash.live.check import check
+from onlinehash.live.sqlite import segments
+from onlinehash.live.sqlite.checksums import record_sum, summed_columns
+from onlinehash.live.sqlite.schema import COLUMNS
+from onlinehash.serve.bodies import shapes
+from tests.serve.hostile import NUMBERS, outcome
+
+INTEGERS = [-1, 0, 1, 2, 7, 255, 2**31, 2**40, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64, 10**30]
+ATOMS: list[Any] = [None, True, False, "", "x", "\0", "\ud800", "é", 0.5, -0.0, 1e308, 5e-324, [], {}, [None], [[1]]]
+WORDS = [b"null", b"NaN", b"1e999", b"-0", b'"\\ud800"', b"[" * 50, b"{}", b'{"in": []}', b"\xff\xfe", b"\0", b"true"]
+
+
+class Target(Protocol):
+    """One kind of input."""
+
+    def seeds(self) -> list[bytes]: ...
+    def changed(self, case: bytes, rng: np.random.Generator) -> bytes: ...
+    def run(self, case: bytes) -> str: ...
+
+
+def in_words(result: Any) -> str:
+    """An outcome without what differs from case to case: everything but the first plain words."""
+    if not isinstance(result, Exception):
+        return f"taken: {type(result).__name__}"
+    return f"{type(result).__name__}: {' '.join(re.findall('[a-z]{2,}', str(result))[:8])}"
+
+
+def any_of(values: list[Any], rng: np.random.Generator) -> Any:
+    return values[rng.integers(len(values))]
+
+
+def changed_bytes(data: bytes, rng: np.random.Generator) -> bytes:
+    """Flipped, cut, grown, overwritten, or with a piece repeated, once or a few times."""
+    made = bytearray(data)
+    for _ in range(rng.integers(1, 4)):
+        at, length = int(rng.integers(len(made) + 1)), int(rng.integers(1, 33))
+        kind = rng.integers(6)
+        if kind == 0 and at < len(made):
+            made[at] ^= 1 << rng.integers(8)
+        elif kind == 1:
+            del made[at : at + length]
+        elif kind == 2:
+            made[at:at] = any_of(WORDS, rng)
+        elif kind == 3:
+            number = any_of(NUMBERS, rng)
+            made[at : at + len(number)] = number
+        elif kind == 4:
+            made[at:at] = made[at : at + length]
+        else:
+            made[at : at + 1] = bytes([rng.integers(256)])
+    return bytes(made)
+
+
+def changed_json(value: Any, rng: np.random.Generator) -> Any:
+    """Another document: somewhere inside, a value is replaced, repeated, wrapped or removed."""
+    if isinstance(value, dict | list) and value and rng.random() < 0.7:
+        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+        made, key = (dict(value) if isinstance(value, dict) else list(value)), any_of(keys, rng)
+        kind = rng.integers(4)
+        if kind == 0:
+            del made[key]
+        elif kind == 1 and isinstance(made, dict):
+            made[any_of(["in", "<", ">=", "!=", "not", "price", "x.y", "tags", ""], rng)] = made.pop(key)
+        elif kind == 1:
+            made = made * int(rng.integers(1, 4))
+        else:
+            made[key] = changed_json(made[key], rng)
+        return made
+    kind = rng.integers(4)
+    if kind == 0:
+        return any_of(INTEGERS, rng)
+    if kind == 1 and isinstance(value, str):
+        return value[: rng.integers(len(value) + 1)] + any_of(["", "\0", "é", "a" * 300], rng)
+    if kind == 2:
+        return [value] if rng.random() < 0.5 else {any_of(["in", "<", "<=", ">", "not"], rng): value}
+    return any_of(ATOMS, rng)
+
+
+class Bodies:
+    """Bodies of requests: a line with the shape and the media type, then the bytes."""
+
+    def seeds(self) -> list[bytes]:
+        vectors = np.arange(8, dtype=np.float32).reshape(4, 2)
+        found = [_headed(shape, shapes.JSON, json.dumps(shape.example).encode()) for shape in shapes.SHAPES]
+        npy = io.BytesIO()
+        np.save(npy, vectors)
+        binary = {shapes.NPY: npy.getvalue(), shapes.FORMAT: format.to_bytes("body", {"vectors": vectors, "k": 3})}
+        return found + [
+            _headed(shape, media, data)
+            for shape in shapes.SHAPES
+            for media, data in binary.items()
+            if media in shape.media
+        ]
+
+    def changed(self, case: bytes, rng: np.random.Generator) -> bytes:
+        head, _, body = case.partition(b"\n")
+        if head.endswith(shapes.JSON.encode()) and rng.random() < 0.5:
+            try:
+                return head + b"\n" + json.dumps(changed_json(json.loads(body), rng)).encode("utf-8", "surrogatepass")
+            except (ValueError, RecursionError):
+                pass
+        return head + b"\n" + changed_bytes(body, rng)
+
+    def run(self, case: bytes) -> str:
+        head, _, body = case.partition(b"\n")
+        name, media = head.decode().split(" ", 1)
+        shape = next(shape for shape in shapes.SHAPES if shape.__name__ == name)
+        return f"{name} {in_words(outcome(shape, media, body))}"
+
+
+def _headed(shape: type[shapes.Shape], media: str, body: bytes) -> bytes:
+    return f"{shape.__name__} {media}\n".encode() + body
+
+
+class Filters:
+    """Filters on payloads: JSON."""
+
+    def __init__(self) -> None:
+        rng = np.random.default_rng(0)
+        values = [*INTEGERS[:9], *ATOMS[:12], 3, "red", ["red", "blue"], {"deep": [1, "x"]}, [1, [2, "x"]]]
+        fields = ("price", "colour", "tags", "x")
+        payloads = [{name: values[rng.integers(len(values))] for name in fields[: i % 5]} or None for i in range(60)]
+        payloads = [p if p is None or "\ud800" not in p.values() else None for p in payloads]
+        self._index = LiveIndex(OnlineHashing(n_bits=8, random_state=0))
+        self._index.add(range(60), rng.standard_normal((60, 3)), payloads)
+
+    def seeds(self) -> list[bytes]:
+        found: list[Any] = [
+            {"price": 3}, {"price": {"<": 5, ">=": 1}}, {"colour": ["red", "blue"]}, {"tags": {"in": ["red", 1]}},
+            {"x.deep": 1}, {"price": {"not": 3}, "colour": "red"}, {"price": None}, {"x": {"deep": [1]}},
+        ]  # fmt: skip
+        return [json.dumps(where).encode() for where in found]
+
+    def changed(self, case: bytes, rng: np.random.Generator) -> bytes:
+        return json.dumps(changed_json(json.loads(case), rng)).encode("utf-8", "surrogatepass")
+
+    def run(self, case: bytes) -> str:
+        where = json.loads(case)
+        try:
+            hits = self._index.search(np.zeros(3), 60, where)
+        except OnlineHashError as error:
+            return in_words(error)
+        near = self._index.within(np.zeros(3), 8, where)
+        assert sorted(hits.ids.tolist()) == sorted(near.ids.tolist()), "two ways to search find different items"
+        return f"taken: {math.ceil(math.log2(len(hits) + 1))}"
+
+
+class Folders:
+    """Folders of live indexes: a JSON list of changes.
+
+    `["bytes", file, place, value]` overwrites a byte, and `["cut", file, length]` ends a file there: whoever opens it
+    is told, or finds everything as it was. `["value", table, number, column, kind, argument]` changes what a record
+    says and computes the sums again, as an enemy would: whoever opens it is told, or can use it.
+    """
+
+    def __init__(self) -> None:
+        folder = tempfile.mkdtemp()
+        atexit.register(shutil.rmtree, folder)
+        self._sound = Path(folder) / "sound"
+        with mock.patch.object(segments, "BLOCK_ROWS", 20):
+            self._make()
+        self._expected = self._everything(self._sound)
+
+    def _make(self) -> None:
+        """A bit of everything: blocks, a tail, changed and removed items, a receipt, a log."""
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((60, 4)).astype(np.float32)
+        with LiveIndex(OnlineHashing(8, burn_in=20, random_state=0), refresh.by_hand(), path=self._sound) as index:
+            index.add(range(50), X[:50], [{"n": i} if i % 2 else None for i in range(50)])
+            index.learn_pairs(X[:20], X[20:40], rng.random(20) < 0.5)
+            index.refresh()
+            with index.once("key", "digest"):
+                index.update([3, 45], X[50:52], [{"new": True}] * 2)
+            index.remove([4, 46])
+            index.learn_pairs(X[:5], X[20:25], [True] * 5)
+
+    def seeds(self) -> list[bytes]:
+        found: list[Any] = [["bytes", "items.db", 100, 255], ["cut", "items.db", 40_000]]
+        found += [["value", table, 0, column, "bytes", 1] for table, columns in COLUMNS.items() for column in columns]
+        found += [["value", table, 0, "value", "json", 1] for table in ("state", "settings")]
+        return [json.dumps([change]).encode() for change in found]
+
+    def changed(self, case: bytes, rng: np.random.Generator) -> bytes:
+        changes = [list(change) for change in json.loads(case)]
+        one = changes[rng.integers(len(changes))]
+        size = (self._sound / "items.db").stat().st_size
+        if one[0] == "bytes":
+            one[2:] = [int(rng.integers(size)), int(rng.integers(256))]
+        elif one[0] == "cut":
+            one[2] = int(rng.integers(size))
+        else:
+            one[2], one[5] = int(rng.integers(4)), int(rng.integers(2**31))
+        if rng.random() < 0.2 and len(changes) < 3:
+            changes.append(json.loads(any_of(self.seeds(), rng))[0])
+        return json.dumps(changes).encode()
+
+    def run(self, case: bytes) -> str:
+        changes = json.loads(case)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "index"
+            shutil.copytree(self._sound, path)
+            for kind, *arguments in sorted(changes, reverse=True):  # damage comes after what needs a sound database
+                {"bytes": _overwrite, "cut": _cut, "value": _forge}[kind](path, *arguments)
+            is_forged = any(change[0] == "value" for change in changes)
+            try:
+                check(path)
+                found = self._everything(path)
+            except OnlineHashError as error:
+                return in_words(_named(error, path))
+            if not is_forged:
+                assert found == self._expected, "other contents are handed out"
+            return self._use(path)
+
+    def _everything(self, path: Path) -> tuple[Any, ...]:
+        with LiveIndex.open(path, read_only=True) as index:
+            items = [(id, index.get(id).vector.tolist(), str(index.get(id).payload)) for id in index]
+            return items, index.search(np.zeros(4), 10).ids.tolist(), index.serial, index.learner.n_pairs_seen_
+
+    def _use(self, path: Path) -> str:
+        said = []
+        steps: list[Callable[[LiveIndex], Any]] = [
+            lambda index: index.search(np.ones(4), 5, {"n": {"<": 9}}),
+            lambda index: index.add([900], np.ones((1, 4)), [{"n": 1}]),
+            lambda index: index.update([7], np.zeros((1, 4))),
+            lambda index: index.learn_pair(np.ones(4), np.zeros(4), True),
+            lambda index: index.refresh(),
+            lambda index: index.remove([8]),
+            lambda index: index.roll_back(),
+        ]
+        try:
+            with LiveIndex.open(path, refresh.by_hand()) as index:
+                for step in steps:
+                    try:
+                        step(index)
+                    except OnlineHashError as error:
+                        said.append(in_words(error))
+        except OnlineHashError as error:
+            said.append(in_words(error))
+        return f"used: {said[:1]}"
+
+
+def _named(error: OnlineHashError, path: Path) -> OnlineHashError:
+    assert "\n" not in str(error)
+    assert not isinstance(error, FormatError) or str(error)
+    return type(error)(str(error).replace(str(path), "PATH"))
+
+
+def _overwrite(path: Path, file: str, place: int, value: int) -> None:
+    data = bytearray((path / file).read_bytes())
+    data[place % len(data)] = value
+    (path / file).write_bytes(data)
+
+
+def _cut(path: Path, file: str, length: int) -> None:
+    data = (path / file).read_bytes()
+    (path / file).write_bytes(data[:length])
+
+
+def _forge(path: Path, table: str, number: int, column: str, kind: str, argument: int) -> None:
+    """Change a value, then all sums."""
+    rng = np.random.default_rng(argument)
+    with closing(sqlite3.connect(path / "items.db")) as connection, connection:
+        keys = [key for (key,) in connection.execute(f"SELECT key FROM {table} ORDER BY key")]
+        if not keys:
+            return
+        key = keys[number % len(keys)]
+        (value,) = connection.execute(f"SELECT {column} FROM {table} WHERE key = ?", (key,)).fetchone()
+        if kind == "json":
+            with suppress(ValueError):  # an earlier change has left no JSON
+                value = json.dumps(changed_json(json.loads(value), rng)).encode("utf-8", "surrogatepass")
+        elif isinstance(value, bytes):
+            value = changed_bytes(value, rng)
+        else:
+            value = any_of([None, 0, b"", b"x", 2**62, "text", 0.5], rng)
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE key = ?", (value, key))
+        (state,) = connection.execute("SELECT value FROM state").fetchone()
+        try:
+            state = json.loads(state)
+            totals = state["totals"]
+        except (ValueError, TypeError, KeyError):
+            totals = None
+        for name in COLUMNS:
+            if name != "state" and isinstance(totals, dict):
+                totals[name] = _summed(connection, name)
+        if isinstance(totals, dict):
+            connection.execute("UPDATE state SET value = ?", (json.dumps(state).encode(),))
+        _summed(connection, "state")
+
+
+def _summed(connection: sqlite3.Connection, table: str) -> list[int]:
+    total = number = 0
+    columns = ", ".join(["key", *summed_columns(table)])
+    for key, *values in connection.execute(f"SELECT {columns} FROM {table}").fetchall():
+        try:
+            part = record_sum(table, key, values)
+        except TypeError:  # a value of another kind, which no sum covers
+            part = 0
+        connection.execute(f"UPDATE {table} SET sum = ? WHERE key = ?", (part, key))
+        total, number = total + part, number + 1
+    return [number, total % 2**64]
+
+
+TARGETS: dict[str, Callable[[], Target]] = {"bodies": Bodies, "filters": Filters, "folders": Folders}

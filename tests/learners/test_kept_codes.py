@@ -1,0 +1,260 @@
+"""Methods that settle the codes of items and learn how queries are encoded: OHWEU and OHSL."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from onlinehash import (
+    LiveIndex,
+    ProjectedCodesHashing,
+    SimilarityLearningHashing,
+    evaluate,
+    load,
+    refresh,
+    save,
+)
+from onlinehash.stores.index import StoreIndex
+from tests.reference.kept_codes import ReferenceProjectedCodes, ReferenceSimilarity
+from tests.stores.memory_backend import MemoryBackend, Tables
+from tests.support import clusters, make, refused
+
+NAMES = ("ProjectedCodesHashing", "SimilarityLearningHashing")
+N_FIRST, N_BITS, D = 40, 12, 9
+
+
+def noisy(n: int, seed: int = 0, n_classes: int = 4, d: int = D, noise: float = 1.5) -> tuple[np.ndarray, np.ndarray]:
+    X, y = clusters(n, seed, n_classes, d)
+    return X + noise * np.random.default_rng(seed + 5).standard_normal(X.shape), y
+
+
+X, Y = noisy(400)
+
+
+def signs(codes: Any) -> np.ndarray:
+    return np.where(codes.bits(), 1.0, -1.0)
+
+
+def assert_signs_of(expected: list[np.ndarray], learner: Any) -> None:
+    """Sums of steps that are all of the size C cancel often; rounding says of such a zero what it likes."""
+    values = np.array(expected)
+    clear = np.abs(values) > 1e-9
+    assert clear.mean() > 0.9
+    assert np.array_equal(signs(learner.encode_queries(X))[clear], np.sign(values[clear]))
+
+
+def settled(name: str, **more: Any) -> Any:
+    return make(name, n_bits=N_BITS, first_points=N_FIRST, **more).observe(X[:N_FIRST])
+
+
+def teach(learner: Any, rows: slice) -> Any:
+    return learner.partial_fit(X[rows], Y[rows])
+
+
+def test_projected_codes_are_the_reference() -> None:
+    learner = settled("ProjectedCodesHashing", C=0.3)
+    reference, codes = ReferenceProjectedCodes(D, N_BITS, 0.3), signs(learner.encode(X))
+    directions: dict[int, np.ndarray] = {}
+    lost = 0.0
+    for n in range(200):
+        drawn = np.random.default_rng([0, 3, len(directions)]).standard_normal(N_BITS)
+        direction = directions.setdefault(int(Y[n]), drawn)
+        lost += reference.learn(X[n] - learner.mean_, codes[n], np.sign(direction))
+        learner.partial_fit(X[n : n + 1], Y[n : n + 1])
+        if n % 20 == 0:
+            expected = [reference.query(x - learner.mean_, b) for x, b in zip(X, codes, strict=True)]
+            assert_signs_of(expected, learner)
+    assert learner.cumulative_loss_ == pytest.approx(lost)
+    np.testing.assert_allclose(learner._Q[:, :D].T, reference.Q, atol=1e-12)
+    np.testing.assert_allclose(learner._P[:, :N_BITS], reference.P, atol=1e-12)
+
+
+def test_several_labels_aim_at_the_signs_of_their_sum() -> None:
+    one = settled("ProjectedCodesHashing")
+    members = np.array([[0, 1], [1, -1], [-1, -1]])
+    directions = np.stack([np.random.default_rng([0, 3, c]).standard_normal(N_BITS) for c in range(2)])
+    assert np.array_equal(one._targets(members)[:2], np.sign([directions.sum(axis=0), directions[1]]))
+    assert not one._targets(members)[2].any()
+    before = one.encode_queries(X)
+    one.partial_fit(X[:3], np.zeros((3, 2)))  # points without labels teach nothing
+    assert one.encode_queries(X) == before
+
+
+def test_the_similarity_is_the_reference() -> None:
+    learner = settled("SimilarityLearningHashing", C=0.2, similar_weight=2.0)
+    reference, codes = ReferenceSimilarity(N_BITS, 0.2, 2.0), signs(learner.encode(X))
+    rng, lost = np.random.default_rng(3), 0.0
+    for n in range(150):
+        i, j = rng.integers(0, len(X), 2)
+        weight = [1.0, 0.5, 0.0][n % 3]
+        update = learner.learn_pair(X[i], X[j], bool(Y[i] == Y[j]), weight)
+        loss = reference.learn(codes[i], codes[j], Y[i] == Y[j], weight)
+        assert update.loss == pytest.approx(loss, abs=1e-12)
+        lost += loss
+        if n % 15 == 0:
+            assert_signs_of([reference.query(a) for a in codes], learner)
+    np.testing.assert_allclose(learner.similarity_, np.mean(reference.all, axis=0), atol=1e-12)
+    assert np.array_equal(learner.similarity_, learner.similarity_.T)
+    assert learner.cumulative_loss_ == pytest.approx(lost)
+
+
+def test_an_uncapped_step_leaves_no_loss() -> None:
+    learner = settled("SimilarityLearningHashing", C=100.0)
+    for i, j in ((50, 51), (52, 60), (70, 71), (80, 92)):
+        similar = bool(Y[i] == Y[j])
+        learner.learn_pair(X[i], X[j], similar)
+        a, b = signs(learner.encode(X[[i, j]]))
+        s = a @ learner._M[:, :N_BITS] @ b / N_BITS
+        assert s >= 1 - 1e-12 if similar else s <= 1e-12
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_queries_have_the_codes_of_items_until_something_is_learned(name: str) -> None:
+    waiting = make(name, first_points=N_FIRST).observe(X[: N_FIRST - 1])
+    assert not waiting.are_codes_settled
+    assert waiting.snapshot().queries is None
+    learner = settled(name)
+    assert learner.are_codes_settled
+    assert learner.encode_queries(X) == learner.encode(X)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_learning_keeps_every_code(name: str) -> None:
+    learner = settled(name)
+    before = learner.snapshot()
+    after = teach(learner, slice(0, 300)).snapshot()
+    assert after.version > before.version
+    assert len(after.changed_bits(before)) == 0
+    assert after.encode(X) == before.encode(X)
+    assert after.encode_queries(X) != before.encode_queries(X)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_waits_for_the_first_points_is_learned_then(name: str) -> None:
+    """Labels that came with the first points count as if these had been observed before."""
+    at_once = teach(make(name, n_bits=N_BITS, first_points=N_FIRST), slice(0, 200))
+    later = teach(settled(name), slice(0, 200))
+    assert at_once.encode(X) == later.encode(X)
+    assert at_once.encode_queries(X) == later.encode_queries(X)
+    assert at_once.cumulative_loss_ == pytest.approx(later.cumulative_loss_)
+    early = teach(make(name, n_bits=N_BITS, first_points=1000), slice(0, 200))
+    assert not early.are_codes_settled
+    assert early.flush().are_codes_settled
+    assert early.encode_queries(X) != early.encode(X)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_encoder_of_a_file_encodes_queries_alike(name: str, dtype: Any, tmp_path: Path) -> None:
+    rows = X.astype(dtype)
+    encoder = make(name, first_points=N_FIRST).fit(rows, Y).snapshot()
+    save(encoder, tmp_path / "encoder.oh")
+    again = load(tmp_path / "encoder.oh")
+    assert again.encode_queries(rows) == encoder.encode_queries(rows) != encoder.encode(rows)
+    assert again.encode(rows) == encoder.encode(rows)
+    together = encoder.encode_queries(rows)
+    for n in range(5):  # the numeric law holds for queries too
+        assert encoder.encode_queries(rows[n : n + 1]) == together[n]
+
+
+def test_encoders_for_queries_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    from onlinehash.io import files
+
+    encoder = settled("ProjectedCodesHashing").snapshot()
+    content = files._pack_encoder(encoder)
+    content["queries"] = content["queries"][::-1]
+    error = refused(files._read_encoder, content)
+    assert "do not fit together" in str(error)
+
+
+# ------------------------------------------------------------------ in an index
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["flat", "multi"])
+def test_an_index_follows_without_touching_an_item(name: str, kind: str) -> None:
+    """Searches of handwritten digits get better, by every measure, over codes that stay as they are."""
+    digits, labels = load_digits(return_X_y=True)
+    X, y, new, truth = digits[:1500], labels[:1500], digits[1500:], evaluate.same_label(labels[1500:], labels[:1500])
+    index = LiveIndex(make(name, n_bits=32, first_points=500), index=kind)
+    index.add(range(len(X)), X)
+    codes, counters = index.codes, index.counters
+    before = evaluate.retrieval(index.encoder, new, X, truth, ["map", "precision@100"])
+    first = np.asarray(index.search(new, k=100).ids)
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(1500)
+        index.learn_labelled(X[order], y[order])
+        assert index.behind == (0, 0)
+        assert index.encoder.version == index.learner.version_
+    assert index.codes == codes == index.encoder.encode(X)
+    assert index.counters == counters
+    after = evaluate.retrieval(index.learner, new, X, truth, ["map", "precision@100"])
+    assert after["map"] > before["map"] + 0.01
+    assert after["precision@100"] > before["precision@100"]
+    last = np.asarray(index.search(new, k=100).ids)
+    right = [(y[ids] == labels[1500:, None]).mean() for ids in (first, last)]
+    assert right[1] > right[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_first_points_are_the_only_reason_for_a_refresh(name: str) -> None:
+    index = LiveIndex(make(name, n_bits=N_BITS, first_points=N_FIRST), refresh=refresh.when_changed(0.01))
+    for start in range(0, 200, 20):
+        index.add(range(start, start + 20), X[start : start + 20])
+    assert index.counters.refreshes == 1
+    index.learn_labelled(X[:200], Y[:200])
+    assert index.counters.refreshes == 1
+    assert index.codes == index.learner.encode(X[:200])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_disk_remembers_how_queries_are_encoded(name: str, tmp_path: Path) -> None:
+    new, _ = noisy(20, seed=8)
+    with LiveIndex(settled(name), path=tmp_path / "items") as index:
+        index.add(range(len(X)), X)
+        index.learn_labelled(X[:300], Y[:300])
+        hits = index.search(new, k=5)
+        with LiveIndex.open(tmp_path / "items", read_only=True) as reader:
+            assert np.array_equal(reader.search(new, k=5).ids, hits.ids)
+            index.learn_labelled(X[300:], Y[300:])
+            hits = index.search(new, k=5)
+            assert reader.reload()
+            assert np.array_equal(reader.search(new, k=5).ids, hits.ids)
+    with LiveIndex.open(tmp_path / "items") as again:
+        assert np.array_equal(again.search(new, k=5).ids, hits.ids)
+        assert again.behind == (0, 0)
+
+
+def test_what_was_taught_around_an_index_in_memory_counts_too() -> None:
+    learner = settled("SimilarityLearningHashing")
+    index = LiveIndex(learner)
+    index.add(range(len(X)), X)
+    teach(learner, slice(0, 300))
+    assert np.array_equal(index.search(X[:20], k=5).ids, index.view.search(learner.encode_queries(X[:20]), k=5).ids)
+    assert index.encoder.version == learner.version_
+
+
+def test_the_defaults_are_the_documented_ones() -> None:
+    assert ProjectedCodesHashing().first_points == SimilarityLearningHashing().first_points == 1000
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_index_in_a_database_writes_the_encoder_and_no_item(name: str) -> None:
+    tables = Tables.create(make(name, n_bits=N_BITS, first_points=N_FIRST), refresh.when_changed(0.05))
+    with StoreIndex(MemoryBackend(tables)) as index:
+        index.add(range(100), X[:100])
+        index.refresh()
+        codes, bits = index.codes, index.counters.bits_rehashed
+        index.learn_labelled(X[:200], Y[:200])
+        index.learn_labelled(X[200:], Y[200:])
+        assert index.encoder.version == index.learner.version_
+        assert index.behind == (0, 0)
+        assert (index.codes, index.counters.bits_rehashed) == (codes, bits)
+        asked = index.learner.encode_queries(X[:20])
+        assert asked != index.learner.encode(X[:20])
+        assert np.array_equal(index.search(X[:20], k=5).ids, index.search(asked, k=5).ids)
+        assert np.array_equal(index.find(X[:20], k=5).ids.shape, (20, 5))

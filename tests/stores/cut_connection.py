@@ -1,0 +1,77 @@
+"""A way to PostgreSQL that can be cut: before a message of the client is passed on, or before its answer is."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from typing import Self
+
+
+class CutConnection:
+    """Passes everything on between clients and a server, until a certain message of a client comes.
+
+    Messages are counted from `arm` on, those of all connections together. What the server does with a
+    message whose answer is cut off is done when the client hears that the connection is gone.
+    """
+
+    def __init__(self, port: int) -> None:
+        self._server = port
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listening.getsockname()[1]
+        self._lock = threading.Lock()
+        self.arm(-1)
+
+    def arm(self, number: int, answered: bool = False, word: bytes = b"") -> None:
+        """Cut at this message from now on (-1: never) of those with a word: before it reaches the server, or after."""
+        with self._lock:
+            self._left, self._answered, self._word, self.is_cut = number, answered, word, False
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._listening.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # which closing ends it with
+            while True:
+                client = self._listening.accept()[0]
+                server = socket.create_connection(("127.0.0.1", self._server))
+                pair = _Pair(client, server)
+                threading.Thread(target=self._to_server, args=(pair,), daemon=True).start()
+                threading.Thread(target=pair.to_client, daemon=True).start()
+
+    def _to_server(self, pair: _Pair) -> None:
+        with contextlib.suppress(OSError):
+            while data := pair.client.recv(1 << 20):
+                with self._lock:
+                    counts = self._left >= 0 and self._word in data
+                    is_now, self._left = counts and self._left == 0, self._left - counts
+                    self.is_cut |= is_now
+                if is_now and not self._answered:
+                    break
+                pair.is_silent = is_now
+                pair.server.sendall(data)
+        if not pair.is_silent:
+            pair.close()
+
+
+class _Pair:
+    """Two ends of one connection."""
+
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self.client, self.server, self.is_silent = client, server, False
+
+    def to_client(self) -> None:
+        with contextlib.suppress(OSError):
+            while (data := self.server.recv(1 << 20)) and not self.is_silent:
+                self.client.sendall(data)
+        self.close()
+
+    def close(self) -> None:
+        for end in (self.client, self.server):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()

@@ -5,9 +5,10 @@ Limits are measured in the same run: the bandwidth of a copy on the card, and ho
 to be done. A kernel's time is taken by events, with the card kept busy before so that nothing waits for Python. *Of
 copy* is the share of the bandwidth of a large copy, *of its* of a copy that moves as many bytes as the codes have, *of
 limit* that of single bits on tensor cores where each sum is looked at. A whole call is from the query in the memory of
-the host to the answer there. Codes are uniform; up to a gigabyte of them, whole calls go through `GpuIndex`; more are
-made on the card. The first, the middle and the last query of each batch are compared with a search that counts all
-distances and, up to a gigabyte, with `FlatIndex`.
+the host to the answer there. Up to `--on-host` bytes of codes, whole calls go through `GpuIndex` too; more are made on
+the card. The first, the middle and the last query of each batch are compared with a search that counts all distances
+and, where there is a `GpuIndex`, with `FlatIndex`. Codes are uniform, in clusters (4,096 of them, a bit in sixteen
+flipped) or duplicates (1,000 different codes), the latter two in any order.
 """
 
 from __future__ import annotations
@@ -17,15 +18,16 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import common
-import grown
 import numpy as np
 
-from onlinehash import FlatIndex, GpuIndex, LiveIndex, OnlineHashing, bulk, evaluate, refresh
+from onlinehash import Codes, FlatIndex, GpuIndex, LiveIndex, OnlineHashing, bulk, evaluate, refresh
+from onlinehash.codes.layout import LANES, aligned_planes
 from onlinehash.gpu.card import describe, load_cupy
 from onlinehash.gpu.codes import CardCodes
 from onlinehash.gpu.kernels import Kernels
@@ -34,9 +36,10 @@ from onlinehash.gpu.shape import GROUP, Shape
 
 cupy = load_cupy("this benchmark")
 
-#: Up to so many bytes of codes are made on the host, for an index.
-MOST_ON_HOST = 1 << 30
 K = 10
+
+#: Codes or values that are made on the card at once, in bytes.
+CHUNK_BYTES = 1 << 28
 
 #: How fast units of the card are when they do nothing else: each thread has sixteen results on their way.
 LIMITS = r"""
@@ -114,15 +117,17 @@ def main() -> None:
         f"where each sum is looked at, int8 on tensor cores {limits['int8 64']:.1f} T"
     )
     print(
-        f"{'codes':>14} {'bits':>4} {'queries':>7} {'kernel ms':>9} {'of copy':>7} {'of its':>7} {'Tpair/s':>7} "
-        f"{'of limit':>8} {'bit counts ms':>13} {'tensor cores ms':>15} {'call ms':>8} {'index ms':>8} {'found':>7}"
+        f"{'codes':>14} {'':10} {'bits':>4} {'queries':>7} {'kernel ms':>9} {'of copy':>7} {'of its':>7} "
+        f"{'Tpair/s':>7} {'of limit':>8} {'bit counts ms':>13} {'tensor cores ms':>15} {'call ms':>8} "
+        f"{'index ms':>8} {'found':>7}"
     )
-    for bits in args.bits:
-        for n in map(int, args.sizes if bits == 64 else args.other_sizes):
-            rows = measured(n, bits, args.batches if bits == 64 else args.other_batches, limits)
-            results += rows
-            for row in rows:
-                print(shown(row), flush=True)
+    tables = [(n, bits, "uniform") for bits in args.bits for n in (args.sizes if bits == 64 else args.other_sizes)]
+    tables += [(n, 64, kind) for kind in ("clusters", "duplicates") for n in args.unlike_sizes]
+    for n, bits, kind in tables:
+        batches = args.batches if (bits, kind) == (64, "uniform") else args.other_batches
+        for row in measured(int(n), bits, kind, batches, limits, args.on_host):
+            results.append(row)
+            print(shown(row), flush=True)
     if args.peers:
         for row in peers(10_000_000, 64):
             results.append(row)
@@ -135,10 +140,11 @@ def main() -> None:
         for row in live(int(args.items)):
             results.append(row)
             print(f"{row['name']}: card {row['card']:,.3f} ms, CPU {row['cpu']:,.3f} ms", flush=True)
-    if args.filed:
-        row = from_files(int(args.filed))
-        results.append(row)
-        print(f"{row['name']}: {row['seconds']:,.1f} s; {row['beside']}", flush=True)
+    for work, n in ((from_files, args.filed), (refreshed, args.refreshed)):
+        if n:
+            row = work(int(n))
+            results.append(row)
+            print(f"{row['name']}: {row['seconds']:,.2f} s; {row['beside']}", flush=True)
     common.write_json(results, args.json)
 
 
@@ -146,13 +152,16 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e7, 8e7, 1e9, 1e10], help="codes of 64 bits")
     parser.add_argument("--other-sizes", type=float, nargs="+", default=[8e7], help="codes of other widths")
-    parser.add_argument("--bits", type=int, nargs="+", default=[64, 16, 32, 128, 256, 512])
+    parser.add_argument("--unlike-sizes", type=float, nargs="*", default=[8e7], help="codes that are not uniform")
+    parser.add_argument("--bits", type=int, nargs="*", default=[64, 16, 32, 128, 256, 512])
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 2, 4, 8, 16, 32, 64, 100, 128, 1024])
     parser.add_argument("--other-batches", type=int, nargs="+", default=[1, 4, 16, 100, 128, 1024])
     parser.add_argument("--peers", action=argparse.BooleanOptionalAction, default=True)
     parser.add_argument("--vectors", type=float, default=1e7, help="of 512 values, to encode and search; 0: none")
     parser.add_argument("--items", type=float, default=1e6, help="of a LiveIndex, on the card and not; 0: none")
     parser.add_argument("--filed", type=float, default=1e6, help="vectors of 512 values in a file, as a base; 0: none")
+    parser.add_argument("--refreshed", type=float, default=1e6, help="items of 512 values of a LiveIndex; 0: none")
+    parser.add_argument("--on-host", type=float, default=1e10, help="bytes of codes, at most, that an index is made of")
     parser.add_argument("--json", type=Path, help="write the figures to this file too")
     return parser.parse_args()
 
@@ -227,26 +236,27 @@ def copy_ms(n_bytes: int) -> float:
 # ------------------------------------------------------------------ ours
 
 
-def measured(n: int, bits: int, batches: list[int], limits: dict[str, float]) -> list[dict[str, Any]]:
+def measured(
+    n: int, bits: int, kind: str, batches: list[int], limits: dict[str, float], on_host: float
+) -> Iterator[dict[str, Any]]:
     """Kernels and whole calls at one size, all batches."""
     index = flat = None
-    if n * bits // 8 <= MOST_ON_HOST:
-        codes = grown.uniform(n, bits)
+    if n * bits / 8 <= on_host:
+        codes = made(n, bits, kind)
         index, flat = GpuIndex(codes), FlatIndex(codes, n_jobs=-1)
         card = index._card
     else:
         card = made_on_card(n, bits)
-    rows = []
     copied = copy_ms(card._words.nbytes)
     for n_queries in batches:
-        queries = grown.uniform(n_queries, bits, seed=1)
+        queries = Codes.from_faiss(drawn(cupy.random.default_rng(1), n_queries, bits, kind).get(), bits)
         words = card.shape.words_of(queries.rows())
         nearest = card.nearest(words, K)
         few = np.unique([0, n_queries // 2, n_queries - 1])
         if index is not None and flat is not None:
             assert np.array_equal(index.search(queries, K).ids[few], flat.search(queries[few], K).ids)
         assert np.array_equal(nearest[few], card._nearest_exactly(cupy.asarray(words[few]), K, None))
-        row = {"n": n, "bits": bits, "queries": n_queries} | kernels_alone(card, words, n)
+        row = {"n": n, "kind": kind, "bits": bits, "queries": n_queries} | kernels_alone(card, words, n)
         ms = row["kernel ms"] = min(row[name] for name in ("few ms", "many ms") if row[name] is not None)
         pairs = n * n_queries / ms / 1e9
         limit = max(limits[f"seen {bits}"], limits[f"popc {bits}"])
@@ -257,9 +267,8 @@ def measured(n: int, bits: int, batches: list[int], limits: dict[str, float]) ->
             "of limit": pairs / limit,
         }
         row["call ms"] = call_ms(partial(card.nearest, words, K), 20 if n < 5e8 else 5)
-        row["index ms"] = None if index is None else call_ms(partial(index.search, queries, K))
-        rows.append(row)
-    return rows
+        row["index ms"] = None if index is None else call_ms(partial(index.search, queries, K), 20 if n < 5e8 else 5)
+        yield row
 
 
 def kernels_alone(card: CardCodes, words: np.ndarray, n: int) -> dict[str, float | None]:
@@ -283,6 +292,32 @@ def kernels_alone(card: CardCodes, words: np.ndarray, n: int) -> dict[str, float
     return times | {"found": float(work.found.mean())}
 
 
+def drawn(rng: Any, n: int, bits: int, kind: str) -> Any:
+    """Codes as rows of bytes, on the card."""
+    shape = (n, bits // 8)
+    if kind == "uniform":
+        return rng.integers(0, 256, shape, np.uint8)
+    centres = cupy.random.default_rng(2).integers(0, 256, (4096 if kind == "clusters" else 1000, shape[1]), np.uint8)
+    rows = centres[rng.integers(0, len(centres), n)]
+    if kind == "clusters":
+        first, *others = (rng.integers(0, 256, shape, np.uint8) for _ in range(4))
+        for other in others:
+            first &= other
+        rows ^= first
+    return rows
+
+
+def made(n: int, bits: int, kind: str) -> Codes:
+    """Codes in the memory of the host; n is a multiple of 64."""
+    planes, rng = aligned_planes(n, bits // 8), cupy.random.default_rng(0)
+    size = CHUNK_BYTES // (bits // 8) // LANES
+    for start in range(0, len(planes), size):
+        part = planes[start : start + size]
+        rows = drawn(rng, len(part) * LANES, bits, kind).reshape(len(part), LANES, -1)
+        cupy.ascontiguousarray(rows.swapaxes(1, 2)).get(out=part)
+    return Codes.from_planes(planes, n, bits)
+
+
 def made_on_card(n: int, bits: int) -> CardCodes:
     shape = Shape(1, -(-bits // 8))
     card = CardCodes(Kernels(shape))
@@ -299,9 +334,9 @@ def shown(row: dict[str, Any]) -> str:
     index = f"{row['index ms']:8.3f}" if row["index ms"] is not None else " " * 8
     few = f"{row['few ms']:13.3f}" if row["few ms"] is not None else " " * 13
     return (
-        f"{row['n']:>14,} {row['bits']:>4} {row['queries']:>7} {row['kernel ms']:9.3f} {row['of copy']:7.0%} "
-        f"{row['of its copy']:7.0%} {row['Tpair/s']:7.2f} {row['of limit']:8.0%} {few} {row['many ms']:15.3f} "
-        f"{row['call ms']:8.3f} {index} {row['found']:7.0f}"
+        f"{row['n']:>14,} {row['kind']:10} {row['bits']:>4} {row['queries']:>7} {row['kernel ms']:9.3f} "
+        f"{row['of copy']:7.0%} {row['of its copy']:7.0%} {row['Tpair/s']:7.2f} {row['of limit']:8.0%} {few} "
+        f"{row['many ms']:15.3f} {row['call ms']:8.3f} {index} {row['found']:7.0f}"
     )
 
 
@@ -310,25 +345,44 @@ def shown(row: dict[str, Any]) -> str:
 
 def peers(n: int, bits: int) -> list[dict[str, Any]]:
     """What one writes without us, on the same codes; answers compared by distance, as their ties come in any order."""
-    codes = grown.uniform(n, bits)
-    rows, found = [], GpuIndex(codes).search(grown.uniform(100, bits, seed=1), K).distances
+    codes, asked_first = made(n, bits, "uniform"), drawn(cupy.random.default_rng(1), 100, bits, "uniform").get()
+    all_queries = Codes.from_faiss(asked_first, bits)
+    rows, found = [], GpuIndex(codes).search(all_queries, K).distances
     words = cupy.asarray(codes.rows().view(np.uint64)[:, 0])
     popc = cupy.ElementwiseKernel("uint64 x, uint64 q", "uint8 d", "d = __popcll(x ^ q)", "distance")
     for n_queries in (1, 100):
-        queries = grown.uniform(100, bits, seed=1)[:n_queries]
-        asked = queries.rows().view(np.uint64)[:, 0]
+        asked = all_queries[:n_queries].rows().view(np.uint64)[:, 0]
 
         def by_cupy() -> np.ndarray:
             return np.array([np.sort(cupy.partition(popc(words, q), K - 1)[:K].get()) for q in asked])
 
         assert np.array_equal(by_cupy(), found[:n_queries])
         rows.append({"name": "CuPy: popcount and partition", "ms": call_ms(by_cupy, 3), "queries": n_queries, "n": n})
-    rows += torch_peer(codes, found, n)
+    rows += torch_peer(codes, all_queries, found, n)
+    rows += faiss_peer(codes, all_queries, found, n)
     rows += numba_peer(words, n)
     return rows
 
 
-def torch_peer(codes: Any, found: np.ndarray, n: int) -> list[dict[str, Any]]:
+def faiss_peer(codes: Codes, all_queries: Codes, found: np.ndarray, n: int) -> list[dict[str, Any]]:
+    try:
+        import faiss
+    except ImportError:
+        return []
+    if not hasattr(faiss, "GpuIndexBinaryFlat"):  # a FAISS of the CPU alone
+        return []
+    index = faiss.GpuIndexBinaryFlat(faiss.StandardGpuResources(), codes.n_bits)
+    index.add(codes.rows())
+    rows = []
+    for n_queries in (1, 100):
+        search = partial(index.search, all_queries[:n_queries].rows(), K)
+        assert np.array_equal(search()[0], found[:n_queries])
+        rows.append({"name": f"FAISS {faiss.__version__}: GpuIndexBinaryFlat", "ms": call_ms(search, 5)})
+        rows[-1] |= {"queries": n_queries, "n": n}
+    return rows
+
+
+def torch_peer(codes: Codes, all_queries: Codes, found: np.ndarray, n: int) -> list[dict[str, Any]]:
     try:
         import torch
     except ImportError:
@@ -336,8 +390,7 @@ def torch_peer(codes: Any, found: np.ndarray, n: int) -> list[dict[str, Any]]:
     signs = torch.from_numpy(codes.bits()).cuda().half() * 2 - 1
     rows = []
     for n_queries in (1, 100):
-        bits = grown.uniform(100, codes.n_bits, seed=1)[:n_queries].bits()
-        queries = torch.from_numpy(bits).cuda().half() * 2 - 1
+        queries = torch.from_numpy(all_queries[:n_queries].bits()).cuda().half() * 2 - 1
 
         def by_torch() -> np.ndarray:
             parts = [torch.topk(queries[at : at + 20] @ signs.T, K).values for at in range(0, n_queries, 20)]
@@ -394,13 +447,19 @@ def numba_peer(words: Any, n: int) -> list[dict[str, Any]]:
 # ------------------------------------------------------------------ vectors
 
 
+def normal(n: int, d: int) -> Iterator[tuple[slice, Any]]:
+    """n random vectors, some at a time: which, and an array of the card."""
+    rng, size = cupy.random.default_rng(0), CHUNK_BYTES // (4 * d)
+    for start in range(0, n, size):
+        rows = slice(start, min(start + size, n))
+        yield rows, rng.standard_normal((rows.stop - start, d), np.float32)
+
+
 def on_vectors(n: int, copy: float, d: int = 512, n_queries: int = 10_000) -> Iterator[dict[str, Any]]:
-    """Encoding, mean average precision and exact neighbours, of vectors that are on the card."""
-    rng = cupy.random.default_rng(0)
+    """Encoding, mean average precision and exact neighbours, of vectors on the card and in the memory of the host."""
     X = cupy.empty((n, d), np.float32)
-    for start in range(0, n, 1 << 20):
-        part = X[start : start + (1 << 20)]
-        part[...] = rng.standard_normal(part.shape, np.float32)
+    for rows, vectors in normal(n, d):
+        X[rows] = vectors
     some = X[:20_000].get()
     encoder = OnlineHashing(n_bits=64, random_state=0).observe(some).snapshot()
     codes = encoder.encode(X, device="cuda")
@@ -414,6 +473,18 @@ def on_vectors(n: int, copy: float, d: int = 512, n_queries: int = 10_000) -> It
     seconds = (time.perf_counter() - began) / 3
     beside = f"the product alone {product * 1e3:.1f} ms, reading the vectors once {reading * 1e3:.1f} ms"
     yield {"name": f"encode {n:,} x {d} float32, 64 bits", "seconds": seconds, "beside": beside}
+    host = X.get()
+    began = time.perf_counter()
+    assert encoder.encode(host, device="cuda") == codes
+    seconds = time.perf_counter() - began
+    began = time.perf_counter()
+    X.set(host)
+    upload = time.perf_counter() - began
+    began = time.perf_counter()
+    assert encoder.encode(host) == codes
+    on_cpu = time.perf_counter() - began
+    beside = f"to copy the vectors to the card {upload * 1e3:,.0f} ms, the CPU's cores {on_cpu * 1e3:,.0f} ms"
+    yield {"name": "the same from the memory of the host", "seconds": seconds, "beside": beside}
     labels = np.random.default_rng(0).integers(0, 10, n)
     queries, truth = codes[:n_queries], evaluate.same_label(labels[:n_queries], labels)
     evaluate.rank(queries[:8], codes, evaluate.same_label(labels[:8], labels), ["map"], device="cuda")  # compiled
@@ -429,7 +500,7 @@ def on_vectors(n: int, copy: float, d: int = 512, n_queries: int = 10_000) -> It
     rate = n * n_queries / seconds / 1e12
     beside = f"the CPU's {os.cpu_count()} cores {on_cpu:.0f} s, from {few} queries; {rate:.2f} Tpair/s"
     yield {"name": f"mAP of {n_queries:,} queries over {n:,} codes", "seconds": seconds, "beside": beside}
-    asked = rng.standard_normal((n_queries, d), np.float32)
+    asked = cupy.random.default_rng(1).standard_normal((n_queries, d), np.float32)
     nearest_positions(asked[:8], X[:10_000], 100)  # compiled
     began = time.perf_counter()
     near = nearest_positions(asked, X, 100)
@@ -440,29 +511,70 @@ def on_vectors(n: int, copy: float, d: int = 512, n_queries: int = 10_000) -> It
         assert np.array_equal(np.sort(np.argpartition(distances, 99)[:100]), near[q])
     beside = f"2 n d products a query at this rate: {2 * n * d * n_queries / seconds / 1e12:.0f} TFLOP/s"
     yield {"name": f"100 nearest of {n:,} x {d} for {n_queries:,} queries", "seconds": seconds, "beside": beside}
+    X = cupy.empty((0, d), np.float32)  # room for the copy that evaluate.nearest makes
+    cupy.get_default_memory_pool().free_all_blocks()
+    began = time.perf_counter()
+    truth = evaluate.nearest(asked.get(), host, k=100, device="cuda")
+    seconds = time.perf_counter() - began
+    assert np.array_equal(np.flatnonzero(truth.block(slice(0, 1))[0]), near[0])
+    beside = f"to copy the vectors to the card {upload * 1e3:,.0f} ms"
+    yield {"name": "the same by evaluate.nearest, from the memory of the host", "seconds": seconds, "beside": beside}
 
 
 def from_files(n: int, d: int = 512, n_queries: int = 10_000, k: int = 100) -> dict[str, Any]:
     """Exact neighbours in a base that is read from a file, on the card and by all cores."""
-    rng = np.random.default_rng(0)
-    queries = rng.standard_normal((n_queries, d), np.float32)
+    queries = np.random.default_rng(0).standard_normal((n_queries, d), np.float32)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "base.npy"
         base = np.lib.format.open_memmap(path, "w+", np.float32, (n, d))
-        for start in range(0, n, 1 << 17):
-            base[start : start + (1 << 17)] = rng.standard_normal(base[start : start + (1 << 17)].shape, np.float32)
+        for rows, vectors in normal(n, d):
+            base[rows] = vectors.get()
         nearest_positions(queries[:8], np.array(base[:10_000]), k)  # compiled
+        reading = read_seconds(base)
         began = time.perf_counter()
         near = bulk.ground_truth(queries, path, k, device="cuda")
         seconds = time.perf_counter() - began
-        few = 200
+        few = 16
         began = time.perf_counter()
         theirs = bulk.ground_truth(queries[:few], path, k)
         on_cpu = time.perf_counter() - began
     assert np.array_equal(near.rows[:few], theirs.rows)
     assert np.array_equal(near.squared_distances[:few], theirs.squared_distances)
     name = f"ground_truth: {k} nearest of {n:,} x {d} in a file for {n_queries:,} queries"
-    return {"name": name, "seconds": seconds, "beside": f"{os.cpu_count()} processes for {few} of them {on_cpu:.1f} s"}
+    beside = f"reading the file once, by {os.cpu_count()} threads, {reading:.2f} s"
+    beside += f"; {os.cpu_count()} processes of the CPU for {few} of the queries {on_cpu:.1f} s"
+    return {"name": name, "seconds": seconds, "beside": beside}
+
+
+def refreshed(n: int, d: int = 512) -> dict[str, Any]:
+    """A refresh of all codes of a `LiveIndex` in memory."""
+    taken, codes = {}, []
+    for device in ("cuda", "cpu"):
+        index = LiveIndex(OnlineHashing(64, random_state=0), refresh.by_hand(), device=device, n_jobs=-1)
+        for _, vectors in normal(n, d):
+            index.add(None, vectors.get())
+        rng, seconds = np.random.default_rng(0), []
+        for _ in range(3):
+            a, b = rng.standard_normal((2, 500, d), np.float32)
+            index.learn_pairs(a, b, rng.random(500) < 0.5)
+            began = time.perf_counter()
+            index.refresh()
+            seconds.append(time.perf_counter() - began)
+        taken[device] = float(np.median(seconds))
+        codes.append(index.codes)
+    assert codes[0] == codes[1]
+    reading = read_seconds(np.ones((n, d), np.float32))
+    name = f"LiveIndex of {n:,} x {d}: a refresh after 500 pairs"
+    beside = f"on the CPU {taken['cpu']:.2f} s, reading as many bytes by {os.cpu_count()} threads {reading:.2f} s"
+    return {"name": name, "seconds": taken["cuda"], "beside": beside}
+
+
+def read_seconds(X: np.ndarray) -> float:
+    """How long all cores take to read an array once."""
+    with ThreadPoolExecutor() as threads:
+        began = time.perf_counter()
+        list(threads.map(np.max, np.array_split(X, 256)))
+        return time.perf_counter() - began
 
 
 # ------------------------------------------------------------------ a live index

@@ -13,19 +13,21 @@ from onlinehash.index.api import Capability, VectorIndex
 from onlinehash.live.texts import embedded
 from onlinehash.streams.from_files import BLOCK_ROWS, FilePath, read_tables
 from onlinehash.streams.marks import MarkReader, Marks
-from onlinehash.streams.tables import FilePosition, unread
-from onlinehash.streams.text_tables import STANDARD_INPUT
+from onlinehash.streams.tables import FilePosition, Table, unread
+from onlinehash.streams.text_tables import STANDARD_INPUT, BadRow
 
 __all__ = ["Learned", "learn"]
 
 
 class Learned(NamedTuple):
-    """What came of a file: rows learned now and before, pairs made of those, and pairs of items that are gone."""
+    """What came of a file: rows read now and before, pairs made of those, pairs of items that are gone, and rows that
+    were no good."""
 
     rows: int
     rows_before: int
     pairs: int
     unknown: int
+    bad: int = 0
 
 
 def learn(
@@ -36,6 +38,7 @@ def learn(
     skip_weight: float = 0.5,
     position_bias: float = 0.0,
     watch: Callable[[float | None, int], None] = lambda share, rows: None,
+    bad_row: BadRow | None = None,
 ) -> Learned:
     """Teach an index what a file says: clicks, ratings or verdicts; `onlinehash.streams.marks` has the columns.
 
@@ -53,6 +56,9 @@ def learn(
         For clicks, as in `streams.from_clicks`.
     watch : callable, optional
         Is told how much of the file is read (None if unknown), and how many rows.
+    bad_row : callable, optional
+        Is told what is wrong with a row, which is then left out; without it, such a row ends the call. A file whose
+        first 1,024 rows are all like that is refused in any case.
 
     Returns
     -------
@@ -61,7 +67,7 @@ def learn(
     Raises
     ------
     InvalidInput
-        If a row is not valid. Rows of earlier blocks stay learned.
+        If a row is not valid, unless `bad_row` is told. Rows of earlier blocks stay learned.
 
     Examples
     --------
@@ -83,14 +89,49 @@ def learn(
     source = None if os.fspath(path) == STANDARD_INPUT else f"feedback {os.path.abspath(path)}"
     stored = FilePosition.of(None if source is None else index.positions.get(source))
     before = stored.rows
-    rows, pairs, unknown = before, 0, 0
-    for table, start, position in unread(read_tables(path, format, BLOCK_ROWS), stored, "learned"):
+    rows, pairs, unknown, bad = before, 0, 0, 0
+    refused: list[InvalidInput] = []
+    tables = read_tables(path, format, BLOCK_ROWS, bad_row=None if bad_row is None else refused.append)
+    for table, start, position in unread(tables, stored, "learned"):
         if start < len(table):
             rows = position.rows
-            made, gone = _learn(index, read(table)[start:], source, position)
-            pairs, unknown = pairs + made, unknown + gone
+            if bad_row is None:
+                marks = read(table)[start:]
+            else:
+                marks = _good(read, table.at(range(start, len(table))), refused.append, is_first=rows == len(table))
+            made, gone = _learn(index, marks, source, position)
+            pairs, unknown, bad = pairs + made, unknown + gone, bad + _tell(refused, bad_row)
+        refused.clear()  # those among rows of an earlier call were told then
         watch(table.share, position.rows)
-    return Learned(rows - before, before, pairs, unknown)
+    return Learned(rows - before, before, pairs, unknown, bad + _tell(refused, bad_row))
+
+
+def _tell(refused: list[InvalidInput], bad_row: BadRow | None) -> int:
+    """Say what was wrong with rows; how many there are."""
+    if bad_row is not None:
+        for error in refused:
+            bad_row(error)
+    return len(refused)
+
+
+def _good(read: MarkReader, table: Table, bad_row: BadRow, is_first: bool) -> list[Marks]:
+    """The marks of the rows that are valid; what is wrong with the others is told. A file must not begin with those
+    alone: it would be one of another kind."""
+    try:
+        return read(table)
+    except InvalidInput as error:
+        first = error
+    good = []
+    for row in range(len(table)):
+        try:
+            read(table.at([row]))
+        except InvalidInput as error:
+            bad_row(error)
+        else:
+            good.append(row)
+    if is_first and not good:
+        raise first
+    return read(table.at(good)) if good else []
 
 
 def _learn(index: VectorIndex, marks: list[Marks], source: str | None, position: FilePosition) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from pyarrow import parquet
 from onlinehash import LiveIndex, feedback, refresh, streams
 from onlinehash.errors import InvalidInput, NotSupported
 from onlinehash.index.api import VectorIndex
-from tests.cli.running import done, refused
+from tests.cli.running import done, onlinehash, refused
 
 TEXTS = ["open a file", "close a window", "read the lines of a file", "a warm day", "write a letter"]
 LOG = [
@@ -76,9 +76,9 @@ def test_clicks_teach_what_their_pairs_teach_and_once(tmp_path: Path, name: str)
 def test_a_log_that_grows_is_read_on(tmp_path: Path) -> None:
     file = lines(tmp_path / "log.jsonl", LOG[:1])
     with index_in(tmp_path / "items") as index, by_hand(tmp_path / "two") as expected:
-        assert feedback.learn(index, file) == (1, 0, 2, 0)
+        assert feedback.learn(index, file) == (1, 0, 2, 0, 0)
         lines(file, LOG)
-        assert feedback.learn(index, file) == (2, 1, 2, 0)
+        assert feedback.learn(index, file) == (2, 1, 2, 0, 0)
         assert taught(index) == taught(expected)
         lines(file, LOG[:2])
         with pytest.raises(InvalidInput, match="has 2 rows, fewer than the 3"):
@@ -114,7 +114,7 @@ def test_verdicts_on_duplicates(tmp_path: Path) -> None:
     file = tmp_path / "pairs.csv"
     file.write_text("id_a,id_b,duplicate,weight\n0,2,true,1\n0,3,false,0.5\n0,99,true,1\n")
     with index_in(None) as index, index_in(None) as expected:
-        assert feedback.learn(index, file) == (3, 0, 2, 1)  # 99 is gone
+        assert feedback.learn(index, file) == (3, 0, 2, 1, 0)  # 99 is gone
         expected.learn_pairs_by_id([0, 0], [2, 3], [True, False], [1, 0.5])
         assert taught(index) == taught(expected)
 
@@ -146,7 +146,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
     no_query = lines(tmp_path / "no.jsonl", [{"shown": [1], "clicked": [1]}])
     no_verdict = lines(tmp_path / "none.jsonl", [{"query": 1, "id": 2}])
     for arguments, problem in [
-        (["--clicks", log], "--clicks, --embed and --schema need --index"),
+        (["--clicks", log], "--clicks, --skip-bad, --embed and --schema need --index"),
         (["--clicks", log, "--index", tmp_path / "nothing"], "there is no index in"),
         (["--index", tmp_path / "items"], "needs files"),
         (["--index", tmp_path / "items", log, "--output", "model.oh"], "--output cannot be combined with --index"),
@@ -177,7 +177,7 @@ def test_texts_where_ids_belong_are_told_and_not_passed_over(tmp_path: Path) -> 
     with pytest.raises(InvalidInput, match="belong in a column `text`"):
         feedback.learn(index, log)
     lines(log, [{"text": "heat", "shown": ["w", "y"], "clicked": ["y"]}])
-    assert feedback.learn(index, log) == (1, 0, 2, 0)
+    assert feedback.learn(index, log) == (1, 0, 2, 0, 0)
 
 
 def test_a_log_that_was_rotated_is_told(tmp_path: Path) -> None:
@@ -199,3 +199,38 @@ def test_codes_follow_what_an_earlier_run_has_learned(tmp_path: Path) -> None:
     done("learn", "--clicks", tmp_path / "log.jsonl", "--index", tmp_path / "items")
     with LiveIndex.open(tmp_path / "items", read_only=True) as index:
         assert not any(index.behind)
+
+
+@pytest.mark.parametrize("name", ["log.jsonl", "log.csv"])
+def test_bad_rows_are_left_out_where_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(feedback, "BLOCK_ROWS", 4)
+    good = [
+        {"text": row["text"], "shown": json.dumps(row["shown"]), "clicked": json.dumps(row["clicked"])} for row in LOG
+    ]
+    bad = [{"text": "", "shown": "[1]", "clicked": "[]"}, {"text": "x", "shown": "[1]", "clicked": "[2]"}]
+    rows = [good[0], *bad, good[1], *bad * 6, good[2]]
+    file, torn = tmp_path / name, "no row"
+    if file.suffix == ".jsonl":
+        written = [json.dumps(row) for row in rows]
+    else:
+        written = ["text,shown,clicked"]
+        written += [f'{row["text"]},"{row["shown"]}","{row["clicked"]}"' for row in rows]
+    file.write_text("\n".join([*written[:3], torn, *written[3:]]) + "\n")
+    index_in(tmp_path / "items").close()
+    expected = by_hand(tmp_path / "by hand")
+    code, said = refused("learn", "--clicks", file, "--index", tmp_path / "items")
+    assert (code, "line" in said) == (2, True)
+    ran = onlinehash("learn", "--clicks", file, "--index", tmp_path / "items", "--skip-bad", "--json")
+    assert ran.code == 0
+    assert (ran.document["pairs"], ran.document["bad"]) == (4, 15)
+    complaints = ran.err.splitlines()
+    assert len(complaints) == 11
+    assert all(line.startswith("left out: ") for line in complaints)
+    assert complaints[-1] == "left out: 5 more rows"
+    with LiveIndex.open(tmp_path / "items") as index:
+        expected.refresh()
+        assert taught(index) == taught(expected)
+    again = done("learn", "--clicks", file, "--index", tmp_path / "items", "--skip-bad", "--json").document
+    assert (again["rows"], again["pairs"], again["bad"]) == (0, 0, 0)
+    only_bad = lines(tmp_path / "bad.jsonl", bad)
+    assert refused("learn", "--clicks", only_bad, "--index", tmp_path / "items", "--skip-bad")[0] == 2

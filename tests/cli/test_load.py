@@ -188,6 +188,34 @@ def test_another_file_of_the_same_name_is_told(tmp_path: Path) -> None:
     assert done("load", file, tmp_path / "items", "--json").document["added"] == 2
 
 
+def test_payloads_keep_the_names_of_columns_as_they_are_written(tmp_path: Path) -> None:
+    for name in ("items.jsonl", "items.csv", "items.parquet"):
+        file = write(
+            tmp_path / name, {"ID": [1, 2], "Text": TEXTS[:2], "pageTitle": ["One", "Two"], "URL ": ["x", "y"]}
+        )
+        done("load", file, tmp_path / f"from {name}")
+        with LiveIndex.open(tmp_path / f"from {name}", read_only=True) as index:
+            assert index.get(2).payload == {"text": TEXTS[1], "pageTitle": "Two", "URL": "y"}
+
+
+def test_ids_of_a_csv_are_of_one_kind_in_all_its_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "BLOCK_ROWS", 2)
+    words_first = write(tmp_path / "a.csv", {"id": ["x", "1", "2", "3", "4"], "text": TEXTS})
+    done("load", words_first, tmp_path / "a")  # numbers alone in the later blocks are texts too
+    with LiveIndex.open(tmp_path / "a", read_only=True) as index:
+        assert index.ids.tolist() == ["x", "1", "2", "3", "4"]
+    numbers_first = write(tmp_path / "b.csv", {"id": ["1", "2", "3", "4", "007"], "text": TEXTS})
+    code, said = refused("load", numbers_first, tmp_path / "b")
+    assert (code, "line 6: expected a whole number for id, as in the rows before, got '007'" in said) == (2, True)
+    done("load", numbers_first, tmp_path / "c", "--text-ids")
+    with LiveIndex.open(tmp_path / "c", read_only=True) as index:
+        assert index.ids.tolist() == ["1", "2", "3", "4", "007"]
+    more = write(tmp_path / "d.csv", {"id": ["10", "11"], "text": TEXTS[:2]})
+    done("load", more, tmp_path / "c")  # of the kind that the index has
+    with LiveIndex.open(tmp_path / "c", read_only=True) as index:
+        assert index.ids.tolist()[-2:] == ["10", "11"]
+
+
 def test_two_columns_cannot_both_be_the_text(tmp_path: Path) -> None:
     file = write(tmp_path / "items.jsonl", {"body": TEXTS, "text": TEXTS[::-1]})
     message = refused("load", file, tmp_path / "items", "--text", "body")[1]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import doctest
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from onlinehash import LiveIndex
 from onlinehash.embed import Embedding, Lexical, embedder, load
 from onlinehash.errors import FormatError, InvalidInput, MissingExtra
 
@@ -78,13 +80,14 @@ def test_the_fingerprint_tells_models_apart_and_bears_rounding() -> None:
         lambda texts: -Lexical(64).encode(texts),
         lambda texts: Lexical(64).encode(texts)[:, ::-1],
     ):
-        with pytest.raises(InvalidInput, match="it holds vectors of the embedder 'lexical:64'"):
+        with pytest.raises(InvalidInput, match="it holds vectors of the embedder 'lexical@2:64'"):
             Embedding(other).check_made(facts, "it")
 
 
 def test_loading_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load("lexical:64").encode(["a"]).shape == (1, 64)
-    assert load("lexical").name == "lexical"
+    assert load("lexical").name == "lexical@2"
+    assert load("lexical@1:64").name == "lexical:64"
     (tmp_path / "our_models.py").write_text(
         "class Small:\n    def encode(self, texts):\n        return [[len(text)] for text in texts]\n"
         "def lengths(texts):\n    return [[len(text)] for text in texts]\nsmall = Small()\n"
@@ -122,3 +125,46 @@ def test_facts_that_are_no_numbers_are_those_of_another() -> None:
     facts = embedding.facts | {"fingerprint": [float("nan")] * len(embedding.fingerprint)}
     with pytest.raises(InvalidInput, match="makes others"):
         embedding.check_made(facts, "the index")
+
+
+def test_models_that_give_one_vector_after_the_other_by_embed() -> None:
+    """As fastembed's do."""
+
+    class Streaming:
+        def embed(self, documents: list[str]) -> Iterator[np.ndarray]:
+            return (np.array([len(text), 1.0]) for text in documents)
+
+    assert Embedding(Streaming()).encode(["a", "four"]).tolist() == [[1, 1], [4, 1]]
+
+
+def test_a_model_that_knows_no_word_of_the_texts_tried_is_told_by_its_name() -> None:
+    def none(texts: list[str]) -> Any:
+        return np.zeros((len(texts), 4))
+
+    facts = Embedding(none, "mine:a").facts
+    Embedding(none, "mine:a").check_made(facts, "it")
+    with pytest.raises(InvalidInput, match="it holds vectors of the embedder 'mine:a'"):
+        Embedding(none, "mine:b").check_made(facts, "it")
+
+
+def test_no_other_model_is_called_lexical() -> None:
+    class Named(Letters):
+        name = "lexical"
+
+    assert Embedding(Named()).name.endswith("Named")
+    for name in ("lexical", "lexical:512", "lexical@1"):
+        with pytest.raises(InvalidInput, match="is that of Lexical"):
+            Embedding(Letters(), name)
+
+
+def test_an_index_goes_on_with_the_version_that_made_its_vectors(tmp_path: Path) -> None:
+    texts = ["Die Straße", "ｆｕｌｌ width", "最寄りの駅"]
+    with LiveIndex(n_bits=8, path=tmp_path / "old", embed=Lexical(64, version=1)) as index:
+        index.add_texts(texts)
+    for embed in (None, "lexical:64", Lexical(64)):
+        with LiveIndex.open(tmp_path / "old", embed=embed) as index:
+            assert index.embedder is not None
+            assert index.embedder.name == "lexical:64"
+            assert np.array_equal(index.embedder.encode(texts), index.vectors)
+    with pytest.raises(InvalidInput, match="holds vectors of the embedder 'lexical:64'"):
+        LiveIndex.open(tmp_path / "old", embed="lexical:32")

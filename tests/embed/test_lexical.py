@@ -72,7 +72,7 @@ def test_short_words_count_little() -> None:
 
 def test_its_length_is_a_parameter() -> None:
     assert Lexical(100).encode(["a text"]).shape == (1, 100)
-    assert (Lexical().name, Lexical(100).name, repr(Lexical(100))) == ("lexical", "lexical:100", "Lexical(100)")
+    assert (Lexical().name, Lexical(100).name, repr(Lexical(100))) == ("lexical@2", "lexical@2:100", "Lexical(100)")
     with pytest.raises(InvalidParameter, match="n_features"):
         Lexical(0)
 
@@ -81,3 +81,36 @@ def test_long_words_are_not_remembered() -> None:
     before = lexical._kept_features.cache_info().currsize
     lexical.Lexical(64).encode(["a" * 50_000, f"{'b' * 30} {'c' * 30}"])
     assert lexical._kept_features.cache_info().currsize <= before + 2
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("ＦＵＬＬ width", "full width"),
+        ("ﬁle", "file"),
+        ("cafe\u0301", "café"),
+        ("ﾊﾟｿｺﾝ", "パソコン"),
+        ("STRASSE", "Straße"),
+    ],
+)
+def test_ways_to_write_the_same_text(text: str, same: str) -> None:
+    assert np.array_equal(*Lexical().encode([text, same]))
+
+
+@pytest.mark.parametrize(
+    ("text", "nearer", "farther"),
+    [
+        ("最寄りの駅はどこですか", "最寄り駅への道", "今日も暑い"),
+        ("如何打开文件", "打开一个文件", "今天天气很好"),
+        ("สถานีรถไฟอยู่ที่ไหน", "รถไฟไปเชียงใหม่", "วันนี้อากาศร้อน"),
+        ("हिन्दी भाषा की किताब", "हिन्दी किताबें", "आज मौसम गर्म है"),
+    ],
+)
+def test_scripts_without_spaces_and_with_marks(text: str, nearer: str, farther: str) -> None:
+    assert near(text, nearer) > near(text, farther) + 0.05
+
+
+def test_what_is_ascii_has_the_same_vectors_in_both_versions() -> None:
+    ascii_texts = [text for text in TEXTS if text.isascii()]
+    assert np.array_equal(Lexical().encode(ascii_texts), Lexical(version=1).encode(ascii_texts))
+    assert repr(Lexical(version=1)) == "Lexical(version=1)"

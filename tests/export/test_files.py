@@ -56,6 +56,18 @@ class TestSearchEngines:
         assert code["method"]["space_type"] == "hamming"
         assert mapping["settings"]["index"]["knn"] is True
 
+    def test_what_these_engines_refuse_as_too_long(self, index: LiveIndex, tmp_path: Path) -> None:
+        """Values of a payload above 32,766 bytes, which are not indexed then, and ids above 512."""
+        export.codes(index, tmp_path / "out", "elasticsearch")
+        fields = json.loads((tmp_path / "out" / "mapping.json").read_text())["mappings"]["properties"]
+        assert 4 * fields["payload"]["ignore_above"] <= 32_766
+        index.add(["ü" * 256], np.ones((1, 4)))
+        export.codes(index, tmp_path / "longest", "opensearch")
+        index.add(["ü" * 256 + "x"], np.ones((1, 4)))
+        for to in ("elasticsearch", "opensearch"):
+            with pytest.raises(InvalidInput, match="an id may have 512 bytes there"):
+                export.codes(index, tmp_path / to, to)
+
     def test_changes(self, index: LiveIndex, tmp_path: Path) -> None:
         record = tmp_path / "exported.oh"
         export.codes(index, tmp_path / "first", "elasticsearch", since=record)

@@ -24,8 +24,8 @@ def test_the_same_neighbours_and_distances(on, dtype, card_bytes, tmp_path, monk
     queries = np.concatenate([QUERIES, X[:3]]).astype(dtype)  # some are rows of the source themselves
     source = bulk.open_source(written("parquet", tmp_path), partition_rows=430)
     bases = []
-    searched = truth.nearest_first
-    monkeypatch.setattr(truth, "nearest_first", lambda *given: bases.append(len(given[1])) or searched(*given))
+    searched = neighbours.nearest_first
+    monkeypatch.setattr(neighbours, "nearest_first", lambda *given: bases.append(len(given[1])) or searched(*given))
     for k in (1, 7, 250):
         expected = bulk.ground_truth(queries, source, k, on="local://1")
         found = bulk.ground_truth(queries, source, k, folder=tmp_path / f"near {k}", device="cuda")

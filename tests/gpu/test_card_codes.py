@@ -5,6 +5,7 @@ Without a card the twins run in the place of the kernels, so that all around the
 
 from __future__ import annotations
 
+import threading
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.gpu import codes as gpu_codes
 from onlinehash.gpu.card import Card, load_cupy
 from onlinehash.gpu.codes import CardCodes
+from onlinehash.gpu.encoding import CardSigns
 from onlinehash.gpu.kernels import Kernels
 from onlinehash.gpu.shape import GROUP, POSITION_BITS, Shape
 from onlinehash.gpu.twins import Twins
@@ -285,6 +287,44 @@ def test_the_same_search_again_and_after_changes(runs: Any) -> None:
 
 
 @needs_card
+def test_recorded_while_threads_that_multiplied_come_and_go() -> None:
+    """Such a thread has the card wait at its end, which spoils what is being recorded."""
+    rng, shape, cupy, is_over = np.random.default_rng(10), Shape(1, 8), load_cupy(), threading.Event()
+    rows, queries = make_rows("uniform", 2000, shape, rng), make_rows("uniform", 3, shape, rng)
+    card, living = card_codes(Kernels, shape, rows), np.ones(2000, np.bool_)
+    expected = [all_keys(rows, query, shape, living)[:5] for query in queries]
+    X, failures = np.random.default_rng(0).standard_normal((100, 16)), []
+
+    def multiply() -> None:
+        try:
+            CardSigns(X[:8], np.zeros(8), np.arange(8), 1).put(X, np.zeros((2, 1, 64), np.uint8))
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            failures.append(error)
+
+    def come_and_go() -> None:
+        while not is_over.is_set():
+            one = threading.Thread(target=multiply)
+            one.start()
+            one.join()
+
+    others = [threading.Thread(target=come_and_go) for _ in range(3)]
+    for other in others:
+        other.start()
+    try:
+        for _ in range(150):
+            card._recordings.clear()
+            for n_queries in (1, 3, 3):
+                np.testing.assert_array_equal(
+                    card.nearest(shape.words_of(queries[:n_queries]), 5), expected[:n_queries]
+                )
+    finally:
+        is_over.set()
+        for other in others:
+            other.join()
+    assert not failures
+
+
+@needs_card
 @pytest.mark.parametrize(("models", "per_model"), SHAPES)
 def test_each_kernel_equals_its_twin(models: int, per_model: int) -> None:
     """All of what a kernel writes, on the same arrays."""
@@ -331,10 +371,14 @@ def test_each_kernel_equals_its_twin(models: int, per_model: int) -> None:
         host, card = both(name, queries, bounds, limits, *arrays)
         np.testing.assert_array_equal(card[3], host[3])
         np.testing.assert_array_equal(np.sort(card[4], axis=1), np.sort(host[4], axis=1))
-    for k in (1, 10, 300):
-        out, picked = np.zeros((n_queries, k), np.uint64), np.full(n_queries, 9, np.uint64)
-        card_out, card_picked = xp.asarray(out), xp.asarray(picked)
-        twins.pick(host[3], host[4], k, out, picked)
-        kernels.pick(xp.asarray(card[3]), xp.asarray(card[4]), k, card_out, card_picked)
-        np.testing.assert_array_equal(card_picked.get(), picked)
-        np.testing.assert_array_equal(card_out.get(), out)
+    # Lists of few distances: more lie at that of the k-th than are sorted at once. One has more than there is room for.
+    distances, positions = rng.integers(0, 4, (4, 9000)), np.argsort(rng.random((4, 9000)), axis=1) << 25
+    tied = (distances << POSITION_BITS | positions).astype(np.uint64)
+    for found, keys in ((host[3], host[4]), (np.array([9000, 8999, 5, 9001], np.uint64), tied)):
+        for k in (1, 10, 300, 2048, 2049):
+            out, picked = np.zeros((len(found), k), np.uint64), np.full(len(found), 9, np.uint64)
+            card_out, card_picked = xp.asarray(out), xp.asarray(picked)
+            twins.pick(found, keys, k, out, picked)
+            kernels.pick(xp.asarray(found), xp.asarray(keys), k, card_out, card_picked)
+            np.testing.assert_array_equal(card_picked.get(), picked)
+            np.testing.assert_array_equal(card_out.get(), out)

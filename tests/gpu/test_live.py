@@ -8,11 +8,12 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from onlinehash import FlatIndex, LiveIndex, MultiModelOnlineHashing, OnlineHashing, refresh
+from onlinehash import FlatIndex, LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, refresh
 from onlinehash.errors import InvalidInput, InvalidParameter, MissingExtra, NotReady
 from onlinehash.gpu import codes as gpu_codes
 from onlinehash.gpu.kernels import Kernels
 from onlinehash.gpu.twins import Twins
+from onlinehash.index import gpu as gpu_index
 from onlinehash.index.gpu import GpuIndex
 from tests.gpu.test_card_codes import FakeCard, has_card, needs_card, on_fake_card
 
@@ -247,3 +248,20 @@ def test_what_is_missing_is_said_in_one_sentence_and_leaves_no_folder(tmp_path):
 def test_other_devices_are_refused():
     with pytest.raises(InvalidParameter, match="'cuda'"):
         LiveIndex(learner(), device="tpu")
+
+
+@pytest.mark.usefixtures("on")
+@pytest.mark.parametrize("features", [None, RbfAnchors(n_anchors=8)], ids=["plain", "mapped"])
+def test_a_refresh_takes_vectors_to_the_card_some_at_a_time(features, monkeypatch):
+    monkeypatch.setattr(gpu_index, "ENCODED_BYTES", 2 * 4096 * 12 * 4)  # two blocks
+    rows = np.random.default_rng(1).standard_normal((4 * 4096 + 100, 12)).astype(np.float32)
+    on_card, on_cpu = (LiveIndex(learner(features=features), refresh.by_hand(), device=d) for d in ("cuda", "cpu"))
+    for index in (on_card, on_cpu):
+        index.add(None, rows)
+        teach(index, 60, 2)
+        index.refresh()
+        index.remove(np.arange(100, 200))
+        teach(index, 60, 3)
+        index.refresh()
+    assert on_card.codes == on_cpu.codes
+    assert on_card.view.planes_by(on_card.encoder, [(0, rows)], lambda: True) is None

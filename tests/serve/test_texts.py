@@ -10,17 +10,20 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
-from onlinehash import LiveIndex, OnlineHashing, connect
+from onlinehash import HadamardMatchingHashing, LiveIndex, OnlineHashing, connect
 from onlinehash.client.remote_index import RemoteIndex
 from onlinehash.embed import Embedding, Lexical
 from onlinehash.errors import InvalidInput, NotSupported, UnknownId
 from onlinehash.index.hits import Hits
 from onlinehash.io import format
+from onlinehash.serve.bodies.shapes import NewItems
 from onlinehash.serve.embedding import BATCH, EmbeddingQueue
 from onlinehash.serve.errors import Busy
+from onlinehash.serve.requests import held
 from onlinehash.serve.settings import Limits
 from tests.serve.services import post_json, served
 
@@ -62,6 +65,48 @@ def test_a_text_finds_what_its_vector_finds(url: str, path: str) -> None:
     )
     for texts, rows in (one, several):
         assert answered(url, path, **texts, **options) == answered(url, path, **rows, **options)
+
+
+def test_texts_of_items_are_changed(url: str) -> None:
+    with connect(url) as remote:
+        ids = remote.add_texts(["a red car", "a blue car"], payloads=[{"n": 1}, None]).tolist()
+        remote.update_texts(ids, ["a red boat", "a blue boat"])
+        items = remote.get_many(ids)
+        assert [item.payload for item in items] == [{"n": 1, "text": "a red boat"}, {"text": "a blue boat"}]
+        np.testing.assert_array_equal([item.vector for item in items], vectors("a red boat", "a blue boat"))
+        remote.update_texts(ids[:1], "a kite", [{"n": 2}])
+        assert remote.get(ids[0]).payload == {"text": "a kite", "n": 2}
+        for body, payload in (
+            ({"text": "a bird"}, {"text": "a bird", "n": 2}),
+            ({"text": "a fish", "payload": {"n": 3}}, {"text": "a fish", "n": 3}),
+            ({"text": "a frog", "payload": None}, {"text": "a frog"}),
+        ):
+            answer = httpx.patch(f"{url}/v1/items/{ids[0]}", json=body)
+            assert answer.status_code == 200, answer.text
+            item = remote.get(ids[0])
+            assert item.payload == payload
+            np.testing.assert_array_equal(item.vector, vectors(body["text"])[0])
+        both = httpx.patch(f"{url}/v1/items/{ids[0]}", json={"text": "a", "vector": vectors("a")[0]})
+        assert (both.status_code, "send one of them" in both.text) == (422, True)
+        with pytest.raises(UnknownId):
+            remote.update_texts(["nobody"] if isinstance(ids[0], str) else [10**9], ["a"])
+        remote.remove(ids)
+
+
+def test_texts_with_labels_are_learned() -> None:
+    index = LiveIndex(HadamardMatchingHashing(n_bits=8, random_state=0), embed="lexical:64")
+    index.add_texts(TEXTS)
+    with served(index) as (_, url):
+        by_texts = post_json(url, "/v1/learn/labelled", {"texts": TEXTS, "y": [0, 1, 0, 1, 0]})
+        assert by_texts.status_code == 200, by_texts.text
+        neither = post_json(url, "/v1/learn/labelled", {"y": [0]})
+        assert neither.status_code == 422
+
+
+def test_vectors_made_of_texts_count_among_what_waits() -> None:
+    body = NewItems(texts=["a", "b"], vectors=np.zeros((2, 64), np.float32))
+    assert held(body, b"12345") == 5 + 2 * 64 * 4
+    assert held(NewItems(vectors=np.zeros((2, 64), np.float32)), b"12345") == 5
 
 
 def test_codes_reranking_and_comparison_take_texts(url: str) -> None:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -24,13 +26,14 @@ from onlinehash.bulk.partitions import Partition
 from onlinehash.bulk.sources import Source
 from onlinehash.errors import InvalidInput
 from onlinehash.evaluate import Truth
+from onlinehash.gpu import neighbours as on_card
 from onlinehash.gpu.card import check_device, load_cupy
-from onlinehash.gpu.neighbours import nearest_first, same_precision
+from onlinehash.gpu.upload import on_same_card, to_card
 from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.neighbours import nearest_positions, squared_distances
 
-#: Bytes of vectors that a card searches at once.
-CARD_BYTES = 2**28
+#: Bytes of vectors that a card searches at once, how often that is done in one task, and threads that read ahead.
+CARD_BYTES, TURNS, READERS = 2**30, 4, 6
 
 
 class BulkTruth(ABC):
@@ -170,7 +173,7 @@ def ground_truth(
         check_apart(opened, folder)
     none = Neighbours(np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0)))
     question = ("the nearest", queries, opened.digest, int(k))
-    least = CARD_BYTES // (4 * opened.n_features) if is_on_card and folder is None else 1
+    least = TURNS * _card_rows(opened.n_features) if is_on_card and folder is None else 1
     groups = list(_groups(opened.partitions, least))
     job = Job(Search(queries, int(k), device), groups, question, "searching neighbours")
     with engine_of(on) as engine:
@@ -189,23 +192,48 @@ class Search:
         near = reduce(lambda near, block: _nearer(near, block, self.k), self._blocks(group))
         return near.rows, near.squared_distances
 
-    def _blocks(self, group: Sequence[Partition]) -> Iterable[Neighbours]:
-        blocks = ((rows.first, checks.vectors(rows.X, part.path)) for part in group for rows in part.blocks())
+    def _blocks(self, group: Sequence[Partition]) -> Iterator[Neighbours]:
         if check_device(self.device):
-            for first, X in _joined(blocks):
-                yield self._on_card(X, first)
+            yield from self._on_card(group)
             return
-        for first, X in blocks:
-            positions = nearest_positions(self.queries, X, min(self.k, len(X)))
-            distances = squared_distances(self.queries, X, positions)
-            order = np.lexsort((positions, distances))
-            positions, distances = (np.take_along_axis(values, order, axis=1) for values in (positions, distances))
-            yield Neighbours(positions.astype(np.int64) + first, distances)
+        for part in group:
+            for first, X in _vectors(part):
+                positions = nearest_positions(self.queries, X, min(self.k, len(X)))
+                distances = squared_distances(self.queries, X, positions)
+                order = np.lexsort((positions, distances))
+                positions, distances = (np.take_along_axis(values, order, axis=1) for values in (positions, distances))
+                yield Neighbours(positions.astype(np.int64) + first, distances)
 
-    def _on_card(self, X: np.ndarray, first: int) -> Neighbours:
-        queries, base = same_precision(self.queries, X)
-        rows, distances = nearest_first(queries, base, min(self.k, len(X)))
-        return Neighbours(rows + first, distances)
+    def _on_card(self, group: Sequence[Partition]) -> Iterator[Neighbours]:
+        """Several partitions at once, while threads bring the next ones to the card."""
+        sieve = on_card.Sieve()
+
+        def bring(part: Partition) -> list[Any]:
+            return [to_card(sieve.xp, X) for _, X in _vectors(part)]
+
+        begin = on_same_card(sieve.xp, bring)
+        with ThreadPoolExecutor(READERS) as readers:
+            ahead: list[Future[list[Any]]] = []
+            first = 0
+            for chunk in [*_groups(group, _card_rows(self.queries.shape[1])), []]:
+                now, ahead = ahead, [readers.submit(begin, part) for part in chunk]
+                if now:
+                    X = sieve.xp.concatenate([block for part in now for block in part.result()])
+                    queries, base = on_card.same_precision(self.queries, X)
+                    rows, distances = on_card.nearest_first(queries, base, min(self.k, len(base)), sieve)
+                    yield Neighbours(rows + first, distances)
+                if chunk:
+                    first = chunk[0].first
+
+
+def _vectors(part: Partition) -> Iterator[tuple[int, np.ndarray]]:
+    """Blocks of vectors, and the number of the first in the source."""
+    return ((rows.first, checks.vectors(rows.X, part.path)) for rows in part.blocks())
+
+
+def _card_rows(n_features: int) -> int:
+    """Vectors that a card searches at once."""
+    return CARD_BYTES // (4 * n_features)
 
 
 def _groups(partitions: Sequence[Partition], n_rows: int) -> Iterator[list[Partition]]:
@@ -218,19 +246,6 @@ def _groups(partitions: Sequence[Partition], n_rows: int) -> Iterator[list[Parti
             group = []
     if group:
         yield group
-
-
-def _joined(blocks: Iterator[tuple[int, np.ndarray]]) -> Iterator[tuple[int, np.ndarray]]:
-    """The vectors of blocks, each given with the number of its first row, in blocks that are worth a card's while."""
-    while held := list(_some(blocks)):
-        yield held[0][0], np.concatenate([X for _, X in held])
-
-
-def _some(blocks: Iterator[tuple[int, np.ndarray]]) -> Iterator[tuple[int, np.ndarray]]:
-    n_bytes = 0
-    while n_bytes < CARD_BYTES and (block := next(blocks, None)) is not None:
-        n_bytes += block[1].nbytes
-        yield block
 
 
 def _nearer(first: Neighbours, second: Neighbours, k: int) -> Neighbours:

@@ -129,6 +129,9 @@ def learn(
     position_bias: Annotated[
         float, typer.Option(min=0, max=10, help="With --clicks: how fast attention falls along the list.")
     ] = 0.0,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="With --index: leave out rows that are not valid, and say why.")
+    ] = False,
     embed: Embed = None,
     schema: Schema = None,
     method: Annotated[
@@ -181,11 +184,13 @@ def learn(
         from onlinehash.cli import learn_feedback
 
         learn_feedback.learn(
-            index, schema, [*files, *(clicks or [])], embed, format, skip_weight, position_bias, as_json
+            index, schema, [*files, *(clicks or [])], embed, format, skip_weight, position_bias, skip_bad, as_json
         )
         return
-    if clicks or embed is not None or schema is not None:
-        raise InvalidInput("--clicks, --embed and --schema need --index TARGET, the index whose items were shown.")
+    if clicks or skip_bad or embed is not None or schema is not None:
+        raise InvalidInput(
+            "--clicks, --skip-bad, --embed and --schema need --index TARGET, the index whose items were shown."
+        )
     if not files or output is None:
         raise InvalidInput("learn needs files of pairs or labelled vectors, and --output FILE or --index TARGET.")
     learner = parameters.resume(resume, choices) if resume else parameters.make_learner(choices)
@@ -538,6 +543,9 @@ def load(
             metavar="COLUMN", help="The column of vectors.", show_default="vector, embedding or x, or made of the texts"
         ),
     ] = None,
+    text_ids: Annotated[
+        bool, typer.Option("--text-ids", help="Ids of a csv are texts, also where they look like numbers.")
+    ] = False,
     embed: Embed = None,
     schema: Schema = None,
     method: NewMethod = None,
@@ -551,7 +559,7 @@ def load(
     """Add items of a file to an index; a run that was interrupted is repeated, and goes on."""
     from onlinehash.cli import load, parameters
 
-    options = load.Options(file, target, schema, id, text, vector, embed, format)
+    options = load.Options(file, target, schema, id, text, vector, embed, format, text_ids)
     load.load(options, parameters.Choices(method, bits, features, seed, settings), as_json)
 
 

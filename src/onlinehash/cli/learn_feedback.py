@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 
@@ -10,6 +11,9 @@ from onlinehash.cli import output, parameters
 from onlinehash.cli.options import is_postgres
 from onlinehash.errors import InvalidInput
 from onlinehash.progress import progress_bar
+
+#: Rows that were left out of which is said why.
+MOST_COMPLAINTS = 10
 
 
 def learn(
@@ -20,6 +24,7 @@ def learn(
     format: str | None,
     skip_weight: float,
     position_bias: float,
+    skip_bad: bool,
     as_json: bool,
 ) -> None:
     """Learn the files in order, and bring the codes up to date."""
@@ -33,7 +38,7 @@ def learn(
     began = time.perf_counter()
     embedder = parameters.load_embedder(embed)
     with parameters.open_index(target, schema, nothing, embed=embedder) as index, progress_bar(len(files)) as show:
-        found = []
+        found, complaints = list[feedback.Learned](), list[InvalidInput]()
         for number, file in enumerate(files):
 
             def watch(share: float | None, rows: int, number: int = number) -> None:
@@ -41,16 +46,27 @@ def learn(
 
             found.append(
                 feedback.learn(
-                    index, file, format=format, skip_weight=skip_weight, position_bias=position_bias, watch=watch
+                    index,
+                    file,
+                    format=format,
+                    skip_weight=skip_weight,
+                    position_bias=position_bias,
+                    watch=watch,
+                    bad_row=complaints.append if skip_bad else None,
                 )
             )
         if any(index.behind):  # perhaps since a run that ended before it came so far
             index.refresh()
     seconds = time.perf_counter() - began
+    for complaint in complaints[:MOST_COMPLAINTS]:
+        print(f"left out: {complaint}", file=sys.stderr)
+    if len(complaints) > MOST_COMPLAINTS:
+        print(f"left out: {len(complaints) - MOST_COMPLAINTS:,} more rows", file=sys.stderr)
     for file, one in zip(files, found, strict=True):
         if as_json:
             output.print_json({"file": file, **one._asdict(), "seconds": seconds})
             continue
         earlier = f", {one.rows_before:,} rows were learned before" if one.rows_before else ""
         gone = f", {one.unknown:,} pairs of items that are not there" if one.unknown else ""
-        print(f"{file}: {one.rows:,} rows, {one.pairs:,} pairs learned by {without_login(target)}{earlier}{gone}")
+        bad = f", {one.bad:,} rows left out" if one.bad else ""
+        print(f"{file}: {one.rows:,} rows, {one.pairs:,} pairs learned by {without_login(target)}{earlier}{gone}{bad}")

@@ -33,12 +33,13 @@ class Options:
     vector: str | None
     embed: str | None
     format: str | None
+    text_ids: bool = False
 
 
 def load(options: Options, choices: parameters.Choices, as_json: bool) -> None:
     """Add the items of a file; those that an earlier run has added are passed over."""
     began = time.perf_counter()
-    read = ItemReader(options.id, options.text, options.vector)
+    read = ItemReader(options.id, options.text, options.vector, options.text_ids or None)
     tables = read_tables(options.file, options.format, BLOCK_ROWS)
     begin = next(tables, None)
     if begin is None:
@@ -49,6 +50,8 @@ def load(options: Options, choices: parameters.Choices, as_json: bool) -> None:
     with parameters.open_index(options.target, options.schema, choices, embed=embed) as index, progress_bar() as show:
         if not index.supports(Capability.POSITIONS):
             raise NotSupported(f"load needs an index that stores positions, and {type(index).__name__} does not.")
+        if len(index):  # whose ids have a kind already
+            read.text_ids = index.ids_kind == "strings"
         source = None if options.file == STANDARD_INPUT else f"load {os.path.abspath(options.file)}"
         stored = FilePosition.of(None if source is None else index.positions.get(source))
         before, rows = stored.rows, 0

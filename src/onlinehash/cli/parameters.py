@@ -113,8 +113,9 @@ def load_embedder(name: str | None) -> Embedding | None:
     if name is None:
         return None
     from onlinehash import embed
+    from onlinehash.embed.embedder import is_lexical
 
-    here, is_module = os.getcwd(), name.partition(":")[0] not in ("lexical", "sentence-transformers")
+    here, is_module = os.getcwd(), not is_lexical(name) and name.partition(":")[0] != "sentence-transformers"
     if not is_module or here in sys.path:
         return embed.load(name)
     sys.path.append(here)  # last, and only now: a folder from elsewhere must not replace modules that others need

@@ -170,6 +170,7 @@ class AsyncRemoteIndex:
 
     # texts
     add_texts = _run(Calls.add_texts)
+    update_texts = _run(Calls.update_texts)
     find_text = _run(Calls.find_text)
     search_text = _run(Calls.search_text)
     learn_text = _run(Calls.learn_text)

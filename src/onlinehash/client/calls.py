@@ -470,6 +470,13 @@ class Calls:
         answer = yield from self._session.change("POST", "/v1/items", body, len(sent))
         return (yield from self._as_ids(answer["ids"]))
 
+    def update_texts(self, ids: ArrayLike, texts: Texts, payloads: Payloads | None = None) -> Call[None]:
+        sent = self._texts([texts] if isinstance(texts, str) else texts)
+        body: dict[str, Any] = {"texts": sent, "ids": arguments.listed(ids)}
+        if payloads is not None:
+            body["payloads"] = arguments.payloads(with_texts(payloads, sent), len(sent))
+        yield from self._session.change("PATCH", "/v1/items", body, len(sent))
+
     def find_text(self, texts: Texts, k: int = 10, where: Where | None = None, *, payloads: bool = False) -> Call[Hits]:
         answer = yield from self._ask_texts("/v1/find", texts, k, where, payloads)
         return (yield from self._hits(answer, np.float32))

@@ -1,7 +1,7 @@
 """What an embedder is, how an index recognises the one that made its vectors, and how one is found by its name.
 
 An embedder is an object with `encode(list of texts) -> matrix`, which is what sentence-transformers and model2vec have
-already, or any function that does the same.
+already, or with `embed`, as fastembed has it, or any function that does the same.
 
 Vectors of two models must not meet in one index. So an index keeps, with the name of its embedder, what it makes of a
 few fixed texts, and compares that when it is opened. A digest of a model's files would tell less: the same model may
@@ -11,7 +11,8 @@ come in other files, and other software around it makes other vectors of the sam
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -20,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from onlinehash import checks
 from onlinehash.arraylike import VectorLike
-from onlinehash.embed.lexical import Lexical
+from onlinehash.embed.lexical import NEWEST, Lexical
 from onlinehash.errors import FormatError, InvalidInput, MissingExtra
 from onlinehash.types import State
 
@@ -50,8 +51,8 @@ class Embedding:
 
     Parameters
     ----------
-    model : object with `encode`, or callable
-        Takes a list of texts, gives a matrix with one row each.
+    model : object with `encode` or `embed`, or callable
+        Takes a list of texts, gives a matrix with one row each, or one row after the other.
     name : str, optional
         How messages call it, and what `load` takes; by default that of its class or function.
 
@@ -62,7 +63,7 @@ class Embedding:
     """
 
     def __init__(self, model: Model, name: str | None = None) -> None:
-        encode = getattr(model, "encode", model)
+        encode = getattr(model, "encode", getattr(model, "embed", model))
         if isinstance(model, type | str) or not callable(encode):
             raise InvalidInput(
                 expected="an embedder, an object with encode(texts) or a function",
@@ -71,6 +72,8 @@ class Embedding:
             )
         self.model, self._encode = model, encode
         self.name = name or _name_of(model)
+        if is_lexical(self.name) and not isinstance(model, Lexical):
+            raise InvalidInput(f"the name {self.name!r} is that of Lexical; give this embedder another.")
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """One vector a text: a float32 matrix.
@@ -115,6 +118,8 @@ class Embedding:
         except (LookupError, TypeError, ValueError) as error:
             raise FormatError(f"{owner} does not say which embedder made its vectors: {checks.shown(error)}.") from None
         is_same = n_features == self.n_features and theirs.shape == (len(self.fingerprint),)
+        if is_same and not theirs.any():  # a model that knows none of the words tried is told by its name alone
+            is_same = name == self.name
         if not (is_same and (np.abs(theirs - self.fingerprint) <= TOLERANCE).all()):
             raise InvalidInput(
                 f"{owner} holds vectors of the embedder {name!r} ({n_features} values), and "
@@ -128,6 +133,8 @@ class Embedding:
 
     def _vectors(self, texts: list[str]) -> np.ndarray:
         made = self._encode(texts)
+        if isinstance(made, Iterator):
+            made = list(made)
         try:
             X = checks.matrix(np.asarray(made), "X", np.dtype(np.float32))
         except (InvalidInput, ValueError, TypeError) as error:
@@ -149,8 +156,9 @@ def load(name: str) -> Embedding:
     Parameters
     ----------
     name : str
-        `lexical` or `lexical:N` (`Lexical`, vectors of N values), `sentence-transformers:MODEL`, or `module:function`
-        for any function, object or class in a module that can be imported.
+        `lexical` or `lexical:N` (`Lexical`, vectors of N values; `lexical@1` is its first version),
+        `sentence-transformers:MODEL`, or `module:function` for any function, object or class in a module that can be
+        imported.
 
     Returns
     -------
@@ -170,8 +178,8 @@ def load(name: str) -> Embedding:
     256
     """
     kind, _, what = name.partition(":")
-    if kind == "lexical":
-        return Embedding(_lexical(name, what))
+    if is_lexical(name):
+        return Embedding(_lexical(name, NEWEST))
     if kind == "sentence-transformers" and what:
         try:
             from sentence_transformers import SentenceTransformer
@@ -201,9 +209,11 @@ def resumed(given: Embedding | None, stored: State | None, n_features: int, owne
     `stored` are the facts that the index keeps, `n_features` is the length of its vectors (0: it has none). Other
     embedders must be given each time: what a folder says must not decide which code runs.
     """
+    ours = Embedding(_lexical(stored["name"], 1)) if stored is not None and is_lexical(stored["name"]) else None
     if given is None:
-        is_ours = stored is not None and stored["name"].partition(":")[0] == "lexical"
-        given = load(stored["name"]) if stored is not None and is_ours else None
+        given = ours
+    elif ours is not None and isinstance(given.model, Lexical) and given.n_features == ours.n_features:
+        given = ours  # perhaps of an earlier version, with which the index goes on
     if given is None:
         return None
     if stored is not None:
@@ -227,12 +237,18 @@ def checked(texts: Iterable[str]) -> list[str]:
     return [str(text) for text in found]  # without NumPy's own kind of them
 
 
-def _lexical(name: str, what: str) -> Lexical:
-    if not what:
-        return Lexical()
-    if not what.isdecimal() or len(what) > 9:
+def is_lexical(name: str) -> bool:
+    """Whether this is the name of a `Lexical`, of any version."""
+    return re.fullmatch(r"lexical(@\d+)?", name.partition(":")[0]) is not None
+
+
+def _lexical(name: str, version: int) -> Lexical:
+    """The `Lexical` of a name such as lexical, lexical:N or lexical@VERSION:N, and of a version if that says none."""
+    kind, _, number = name.partition(":")
+    said = kind.partition("@")[2]
+    if (number and not number.isdecimal()) or len(number) > 9 or len(said) > 9:
         raise InvalidInput(f"expected a number of values in {name!r}, such as lexical:512.")
-    return Lexical(int(what))
+    return Lexical(int(number or 512), int(said or version))
 
 
 def _imported(name: str, module: str, what: str) -> Any:
@@ -247,7 +263,7 @@ def _imported(name: str, module: str, what: str) -> Any:
 
 def _name_of(model: Model) -> str:
     own = getattr(model, "name", None)
-    if isinstance(own, str) and own:
+    if isinstance(own, str) and own and (isinstance(model, Lexical) or not is_lexical(own)):
         return own
     thing = model if hasattr(model, "__qualname__") else type(model)
     return f"{thing.__module__}:{thing.__qualname__}"

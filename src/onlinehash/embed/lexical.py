@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
 from typing import TypeAlias
+from unicodedata import normalize
 
 import numpy as np
 
@@ -27,6 +28,16 @@ from onlinehash import checks
 #: Runs of letters or digits; `parse_int` and `parseInt` are two words each, and an `ABCMeta` is one.
 _WORDS = re.compile(r"[^\W\d_]+|\d+")
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+#: Scripts that write words without spaces between them: Thai, Lao, Burmese, Khmer, kana, Chinese characters. And marks
+#: within words: accents on letters that have no form with them, and the scripts of India.
+UNSPACED = "\\u0e00-\\u0eff\\u1000-\\u109f\\u1780-\\u17ff\\u3040-\\u30ff\\u3400-\\u9fff\\U00020000-\\U0003ffff"
+MARKS = "\\u0300-\\u036f\\u0900-\\u0dff"
+_ANY_WORDS = re.compile(rf"[{UNSPACED}]+|(?:[^\W\d_{UNSPACED}]|[{MARKS}])+|\d+")
+_IS_UNSPACED = re.compile(f"[{UNSPACED}]").match
+
+#: The version that new indexes get; an index goes on with the one that made its vectors.
+NEWEST = 2
 
 #: Letters of a word that counts in full; and what all pieces of a word, and two neighbouring words, count beside it.
 LONG, PIECES, PAIRS = 6, 1.0, 0.3
@@ -54,8 +65,13 @@ class Lexical:
     It knows no synonyms: `car` is as far from `automobile` as from `banana`. Marks teach an index what it does not
     know. It is deterministic: a text always has the same vector, on every machine and in every release.
 
+    Parameters
+    ----------
     n_features : int, default=512
         Length of a vector. Longer ones confuse fewer words with one another.
+    version : int, default=2
+        Texts of ASCII have the same vectors in both. The second takes different ways to write a letter for one (NFKC),
+        and characters, alone or with their neighbour, for words where a script has no spaces between these.
 
     Examples
     --------
@@ -66,14 +82,16 @@ class Lexical:
     True
     """
 
-    def __init__(self, n_features: int = 512) -> None:
-        checks.parameters("Lexical", {"n_features": n_features}, {"n_features": checks.integer(16, 65_536)})
-        self.n_features = int(n_features)
+    def __init__(self, n_features: int = 512, version: int = NEWEST) -> None:
+        rules = {"n_features": checks.integer(16, 65_536), "version": checks.integer(1, NEWEST)}
+        checks.parameters("Lexical", {"n_features": n_features, "version": version}, rules)
+        self.n_features, self.version = int(n_features), int(version)
 
     @property
     def name(self) -> str:
-        """What `embed.load` takes."""
-        return "lexical" if self.n_features == 512 else f"lexical:{self.n_features}"
+        """What an index keeps."""
+        kind = "lexical" if self.version == 1 else f"lexical@{self.version}"
+        return kind if self.n_features == 512 else f"{kind}:{self.n_features}"
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """One vector a text: float32 of shape (n, n_features). A text without any word has a vector of zeros."""
@@ -83,7 +101,7 @@ class Lexical:
         found: dict[Token, int] = {}  # all tokens of these texts, by which they are hashed only once
         places, counts, ends = list[int](), list[int](), [0]
         for text in texts:
-            for token, n in _tokens(text):
+            for token, n in _tokens(text, self.version):
                 places.append(found.setdefault(token, len(found)))
                 counts.append(n)
             ends.append(len(places))
@@ -98,13 +116,27 @@ class Lexical:
         return unit.astype(np.float32)
 
     def __repr__(self) -> str:
-        return "Lexical()" if self.n_features == 512 else f"Lexical({self.n_features})"
+        said = [] if self.n_features == 512 else [str(self.n_features)]
+        said += [] if self.version == NEWEST else [f"version={self.version}"]
+        return f"Lexical({', '.join(said)})"
 
 
-def _tokens(text: str) -> Iterator[tuple[Token, int]]:
+def _tokens(text: str, version: int) -> Iterator[tuple[Token, int]]:
     """The words of a text and the pairs of neighbours among them, and how often it has each."""
-    words = _WORDS.findall(_HUMPS.sub(" ", text).casefold())
+    if version == 1 or text.isascii():
+        words = _WORDS.findall(_HUMPS.sub(" ", text).casefold())
+    else:
+        folded = normalize("NFKC", _HUMPS.sub(" ", normalize("NFKC", text)).casefold())
+        words = list(chain.from_iterable(map(_split, _ANY_WORDS.findall(folded))))
     return chain(Counter(words).items(), Counter(pairwise(words)).items())
+
+
+def _split(word: str) -> list[str]:
+    """The word itself or, of a script without spaces, two characters at a time, and Chinese characters alone too."""
+    if len(word) < 2 or not _IS_UNSPACED(word):
+        return [word]
+    alone = [letter for letter in word if letter >= "\u3400"]
+    return [*alone, *(word[at : at + 2] for at in range(len(word) - 1))]
 
 
 def _features(token: Token) -> list[tuple[str, float]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from onlinehash import checks
 from onlinehash.codes import Codes
 from onlinehash.errors import InvalidInput
 from onlinehash.export.changes import Changes, json_text
@@ -14,6 +15,9 @@ from onlinehash.io.atomic import make_folders, replacing
 
 #: A bulk request should have some megabytes; servers refuse more than a hundred.
 FILE_BYTES = 8 << 20
+
+#: Bytes of an id that both servers take.
+LONGEST_ID = 512
 
 
 def new_folder(target: str) -> Path:
@@ -41,6 +45,10 @@ def _actions(changes: Changes, as_field: Callable[[Codes], list[Any]]) -> Iterat
     for block in changes.blocks():
         for id, code, payload in zip(block.ids, as_field(block.codes), block.payloads, strict=True):
             document = {"code": code} | ({} if payload is None else {"payload": payload})
+            if len(str(id).encode()) > LONGEST_ID:
+                raise InvalidInput(
+                    f"an id may have {LONGEST_ID} bytes there, and this one has more: {checks.shown(id)}."
+                )
             yield _lines({"index": {"_id": str(id)}}, document)
     for id in changes.removed:
         yield _lines({"delete": {"_id": str(id)}})

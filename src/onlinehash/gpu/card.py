@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, NamedTuple
 
 from onlinehash.errors import InvalidInput, InvalidParameter, MissingExtra, NotReady
+
+#: Held while the steps of a search are recorded, and by what waits for all that the card does, which would spoil that.
+RECORDING = threading.Lock()
 
 #: The oldest cards whose tensor cores count bits (Ampere).
 OLDEST = (8, 0)
@@ -54,6 +58,12 @@ def load_cupy(purpose: str = "a GpuIndex") -> Any:
             "or run: pip install 'cupy-cuda13x[ctk]'"
         ) from None
     return cupy
+
+
+def begin_products(cupy: Any) -> None:
+    """Let this thread multiply matrices: what cuBLAS needs for that is made for each thread anew."""
+    with RECORDING:
+        cupy.cuda.device.get_cublas_handle()
 
 
 def check_device(device: str | None) -> bool:

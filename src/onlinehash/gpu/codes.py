@@ -13,13 +13,17 @@ import math
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from onlinehash.errors import InvalidInput
-from onlinehash.gpu.card import Card, check_room, refusing
+from onlinehash.gpu.card import RECORDING, Card, check_room, refusing
 from onlinehash.gpu.shape import GROUP, Relevant, Shape
+from onlinehash.gpu.upload import to_card
+
+if TYPE_CHECKING:
+    from onlinehash.gpu.encoding import SignKernels, SignsTwin
 
 #: Groups in the sample, at least; one group in MOST_STEP at least.
 SAMPLED, MOST_STEP = 2048, 2048
@@ -53,6 +57,8 @@ class Runs(Protocol):
     shape: Shape
 
     def card(self) -> Card | None: ...
+
+    def signs(self) -> SignKernels | SignsTwin: ...
 
     def pack(self, planes: Any, blocks: Any | None, first: int, per_model: int, words: Any) -> None: ...
 
@@ -146,7 +152,7 @@ class CardCodes:
         if card is not None and self._needed(room) > card.free:
             room = n
         self._check_room(room, f"{what}, with room for searches,")
-        with self._refusing(what):
+        with self.refusing(what):
             return self._xp.zeros((self.shape.n_groups(room), self.shape.row, GROUP), np.uint32)
 
     def _check_room(self, n: int, what: str) -> None:
@@ -161,7 +167,12 @@ class CardCodes:
     def _mask_bytes(self, n: int) -> int:
         return self.shape.n_groups(n) * GROUP // 8
 
-    def _refusing(self, what: str) -> AbstractContextManager[None]:
+    def signs(self) -> SignKernels | SignsTwin:
+        """What encodes on the same card."""
+        return self._runs.signs()
+
+    def refusing(self, what: str) -> AbstractContextManager[None]:
+        """Refuse, with the figures, what the card turns out to have no room for."""
         return refusing(self._runs.card, what)
 
     @property
@@ -179,12 +190,12 @@ class CardCodes:
         self._recordings.clear()
         blocks = None if positions is None else np.unique(positions // 64)
         size, total = max(1, UPLOADED_BYTES // (planes.shape[1] * 64)), len(planes) if blocks is None else len(blocks)
-        with self._refusing(f"an upload of {n:,} codes of {self._bits}"):
+        with self.refusing(f"an upload of {n:,} codes of {self._bits}"):
             for start in range(0, total, size):
                 part = slice(start, start + size)
                 chosen = planes[part] if blocks is None else planes[blocks[part]]
                 at = None if blocks is None else self._xp.asarray(blocks[part])
-                given = self._xp.asarray(np.ascontiguousarray(chosen))
+                given = to_card(self._xp, np.ascontiguousarray(chosen))
                 self._runs.pack(given, at, start, self.shape.per_model, self._words)
             self._wait()
         self.n = n
@@ -222,16 +233,17 @@ class CardCodes:
         alive = self._alive if alive is None else alive
         room = min(max(ROOM, 8 * k), GROUP * self.shape.n_groups(self.n))
         size = max(1, KEY_BYTES // (8 * room))
-        with self._refusing(f"a search for {len(queries):,} queries"):
+        with self.refusing(f"a search for {len(queries):,} queries"):
             if len(queries) <= size:
                 return self._nearest(queries, k, alive, room)
             parts = [self._nearest(queries[at : at + size], k, alive, room) for at in range(0, len(queries), size)]
             return np.concatenate(parts)
 
     def _nearest(self, queries: np.ndarray, k: int, alive: Any | None, room: int) -> np.ndarray:
+        answer = None
         if self._xp is not np and alive is self._alive and self._is_asked_again(len(queries), k):
             answer = self._replayed(queries, k, room)
-        else:
+        if answer is None:
             work = _Work(self._xp, self.shape, len(queries), k, room)
             work.queries[...] = self._xp.asarray(queries)
             self._enqueue(work, alive)
@@ -259,15 +271,20 @@ class CardCodes:
         self._asked = asked
         return is_again and n_queries <= RECORDED_QUERIES
 
-    def _replayed(self, queries: np.ndarray, k: int, room: int) -> np.ndarray:
-        """What the card does is recorded once and replayed, as each call to it costs microseconds."""
+    def _replayed(self, queries: np.ndarray, k: int, room: int) -> np.ndarray | None:
+        """What the card does is recorded once and replayed, as each call to it costs microseconds; None where another
+        thread spoiled the recording, as one does that ends after it used cuBLAS."""
         with self._lock:  # as the arrays of a recording are used again
             recording = self._recordings.get((len(queries), k))
             if recording is None:
                 if len(self._recordings) == MOST_RECORDINGS:
                     self._recordings.pop(next(iter(self._recordings)))  # the oldest
                 work = _Work(self._xp, self.shape, len(queries), k, room)
-                recording = _Recording(self._xp, work, lambda: self._enqueue(work, self._alive))
+                try:
+                    with RECORDING:
+                        recording = _Recording(self._xp, work, lambda: self._enqueue(work, self._alive))
+                except self._xp.cuda.runtime.CUDARuntimeError:
+                    return None
                 self._recordings[len(queries), k] = recording
             return recording.replay(queries)
 
@@ -292,7 +309,7 @@ class CardCodes:
         """All keys at a distance of at most `radius`, for each query."""
         alive = self._alive if alive is None else alive
         size, answers = max(1, KEY_BYTES // (8 * ROOM)), []
-        with self._refusing(f"a search for {len(queries):,} queries"):
+        with self.refusing(f"a search for {len(queries):,} queries"):
             for start in range(0, len(queries), size):
                 answers += self._within(self._xp.asarray(queries[start : start + size]), radius, alive)
         return answers
@@ -323,7 +340,7 @@ class CardCodes:
         xp, size = self._xp, (len(queries), self.shape.farthest + 1)
         padded = np.zeros((len(masks), 2 * self.shape.n_groups(self.n)), np.uint64)
         padded[:, : masks.shape[1]] = masks
-        with self._refusing(f"the counts of {len(queries):,} queries"):
+        with self.refusing(f"the counts of {len(queries):,} queries"):
             counts, hits = xp.zeros(size, np.uint64), xp.zeros(size, np.uint64)
             relevant = Relevant(xp.asarray(padded), xp.asarray(which.astype(np.int32)), hits)
             self._runs.count(self._words, self._alive, self.n, 1, xp.asarray(queries), counts, relevant=relevant)
@@ -384,11 +401,15 @@ class _Recording:
         with self._stream as stream:
             stream.begin_capture()
             sizes = work.queries.nbytes, work.answer.nbytes
-            copy_(work.queries.data.ptr, self._queries.ctypes.data, sizes[0], runtime.memcpyHostToDevice, stream.ptr)
-            work.zeros.data.memset_async(0, work.zeros.nbytes, stream)
-            enqueue()
-            copy_(self._answer.ctypes.data, work.answer.data.ptr, sizes[1], runtime.memcpyDeviceToHost, stream.ptr)
-            self._graph = stream.end_capture()
+            try:
+                copy_(
+                    work.queries.data.ptr, self._queries.ctypes.data, sizes[0], runtime.memcpyHostToDevice, stream.ptr
+                )
+                work.zeros.data.memset_async(0, work.zeros.nbytes, stream)
+                enqueue()
+                copy_(self._answer.ctypes.data, work.answer.data.ptr, sizes[1], runtime.memcpyDeviceToHost, stream.ptr)
+            finally:  # a recording that was spoiled has to be ended too
+                self._graph = stream.end_capture()
 
     def replay(self, queries: np.ndarray) -> np.ndarray:
         """The answer to other queries."""

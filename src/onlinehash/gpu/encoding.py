@@ -17,8 +17,9 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.codes.layout import LANES
 from onlinehash.errors import NotReady
-from onlinehash.gpu.card import load_cupy
+from onlinehash.gpu.card import begin_products, load_cupy
 from onlinehash.gpu.kernels import THREADS, fetch, source
+from onlinehash.gpu.upload import to_card
 from onlinehash.numeric.signs import DOUBLE_EPS, canonical_dot, describe, smallest_norm
 from onlinehash.numeric.views import read_only
 
@@ -44,6 +45,7 @@ class SignKernels:
     def __init__(self) -> None:
         self.xp: Any = load_cupy("encoding on a card")
         check_precision()
+        begin_products(self.xp)
         self._grid = (8 * self.xp.cuda.Device().attributes["MultiProcessorCount"],)
 
     def norms(self, Z: Any) -> Any:
@@ -161,7 +163,7 @@ class CardSigns:
         values = len(self._W) if isinstance(Z, xp.ndarray) else max(Z.shape[1], len(self._W))
         size = max(1, BLOCK_BYTES // (Z.dtype.itemsize * values) // LANES) * LANES
         for start in range(0, len(Z), size):
-            rows = xp.asarray(Z[start : start + size])
+            rows = to_card(xp, Z[start : start + size])
             at = slice(first_block + start // LANES, first_block + -(-(start + len(rows)) // LANES))
             on_card = xp.zeros(planes[at].shape, np.uint8)
             finish = self._begin(rows, on_card)

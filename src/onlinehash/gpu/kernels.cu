@@ -400,52 +400,71 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS_EACH)
 
 // ------------------------------------------------------------------------------------------------ the nearest
 
-// out[query][k], the k least keys of each list in order, where at least k and at most `room` were found and no more
-// than PICKED of them are at most as far as the k-th; picked[query] says whether it was so. Grid: queries; as many
-// threads as half of PICKED.
+// bins[bin] += 1 for each thread, by one addition for those of a warp that have the same bin, as many of them do.
+__device__ __forceinline__ void tally_together(u32 *bins, u32 bin) {
+    u32 same = __match_any_sync(__activemask(), bin);
+    if (threadIdx.x % 32 == __ffs(same) - 1) atomicAdd(bins + bin, __popc(same));
+}
+
+// out[query][k], the k least keys of each list in order, where k is at most PICKED, and at least k and at most `room`
+// keys were found; picked[query] says whether it was so. Grid: queries; as many threads as half of PICKED.
 extern "C" __global__ void pick(const u64 *found, const u64 *keys, u64 room, int k, u64 *out, u64 *picked) {
-    __shared__ u32 bins[BINS];
+    __shared__ u32 bins[BINS], digits[256];
     __shared__ u64 list[PICKED];
-    __shared__ u32 length;
+    __shared__ u32 length, below, digit;
     __shared__ int last;
     u64 n = found[blockIdx.x];
     const u64 *mine = keys + blockIdx.x * room;
-    if (n < k || n > room) {
-        if (threadIdx.x == 0) picked[blockIdx.x] = 0;
-        return;
-    }
+    bool can = k <= PICKED && n >= k && n <= room;
+    if (threadIdx.x == 0) picked[blockIdx.x] = can;
+    if (!can) return;
     for (int i = threadIdx.x; i < BINS; i += blockDim.x) bins[i] = 0;
     if (threadIdx.x == 0) length = 0;
     __syncthreads();
-    for (u64 i = threadIdx.x; i < n; i += blockDim.x) atomicAdd(bins + (mine[i] >> 48), 1);
+    for (u64 i = threadIdx.x; i < n; i += blockDim.x) tally_together(bins, mine[i] >> 48);
     __syncthreads();
-    if (threadIdx.x < 32) {  // the distance of the k-th
+    if (threadIdx.x < 32) {  // the distance of the k-th, and how many are nearer
         u32 before = 0;
         for (int start = 0; start < BINS; start += 32) {
-            u32 sum = start + threadIdx.x < BINS ? bins[start + threadIdx.x] : 0;
+            u32 own = start + threadIdx.x < BINS ? bins[start + threadIdx.x] : 0, sum = own;
             for (int far = 1; far < 32; far *= 2) {
                 u32 other = __shfl_up_sync(~0u, sum, far);
                 if (threadIdx.x >= far) sum += other;
             }
             u32 enough = __ballot_sync(~0u, before + sum >= k);
             if (enough) {
-                if (threadIdx.x == 0) last = start + __ffs(enough) - 1;
+                if (threadIdx.x == __ffs(enough) - 1) last = start + threadIdx.x, below = before + sum - own;
                 break;
             }
             before += __shfl_sync(~0u, sum, 31);
         }
     }
     __syncthreads();
+    u64 most = (u64)(last + 1) << 48;  // keys below it are sorted
+    if (below + bins[last] > PICKED) {  // of those at the distance of the k-th only the first: eight bits at a time
+        u32 left = k - below;
+        most = last;
+        for (int shift = 40; shift >= 0; shift -= 8) {
+            for (int i = threadIdx.x; i < 256; i += blockDim.x) digits[i] = 0;
+            __syncthreads();
+            for (u64 i = threadIdx.x; i < n; i += blockDim.x)
+                if (mine[i] >> (shift + 8) == most) tally_together(digits, mine[i] >> shift & 255);
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                u32 sum = 0, i = 0;
+                while (sum + digits[i] < left) sum += digits[i++];
+                digit = i, below = sum;
+            }
+            __syncthreads();
+            most = most << 8 | digit, left -= below;
+        }
+        most++;
+    }
     for (u64 i = threadIdx.x; i < n; i += blockDim.x) {
         u64 key = mine[i];
-        if ((int)(key >> 48) <= last) {
-            u32 at = atomicAdd(&length, 1);
-            if (at < PICKED) list[at] = key;
-        }
+        if (key < most) list[atomicAdd(&length, 1)] = key;
     }
     __syncthreads();
-    if (threadIdx.x == 0) picked[blockIdx.x] = length <= PICKED;
-    if (length > PICKED) return;
     int size = 2;
     while (size < length) size *= 2;
     for (int i = length + threadIdx.x; i < size; i += blockDim.x) list[i] = ~0ull;

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from onlinehash.gpu.card import Card, describe, load_cupy
 from onlinehash.gpu.shape import Relevant, Shape
+
+if TYPE_CHECKING:
+    from onlinehash.gpu.encoding import SignKernels
 
 #: Threads of a block, and of the block that sorts a query's list.
 THREADS, SORTING_THREADS = 256, 1024
@@ -37,6 +40,12 @@ class Kernels:
     def card(self) -> Card:
         """The card as it is now."""
         return describe(self.xp)
+
+    def signs(self) -> SignKernels:
+        """The kernels that encode."""
+        from onlinehash.gpu.encoding import SignKernels  # which needs this module
+
+        return SignKernels()
 
     def pack(self, planes: Any, blocks: Any | None, first: int, per_model: int, words: Any) -> None:
         """Blocks of 64 codes, in the planes of `codes.layout`, become blocks `blocks`, or `first`, first + 1, ..."""

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.gpu.card import check_room, describe, load_cupy
+from onlinehash.gpu.card import begin_products, check_room, describe, load_cupy
 from onlinehash.gpu.encoding import check_precision, module_of
 from onlinehash.gpu.kernels import THREADS, fetch
+from onlinehash.gpu.upload import to_card
 from onlinehash.numeric import neighbours
 
 #: Rows of the base that the first reach is taken from, at least and at most; queries and rows of a block of products.
@@ -30,6 +31,7 @@ class Sieve:
     def __init__(self) -> None:
         self.xp: Any = load_cupy("the search for neighbours on a card")
         check_precision()
+        begin_products(self.xp)
 
     def sift(
         self,
@@ -128,7 +130,7 @@ def nearest_first(X: Any, base: Any, k: int, sieve: Sieve | SieveTwin | None = N
     return rows, distances
 
 
-def same_precision(X: np.ndarray, base: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def same_precision(X: Any, base: Any) -> tuple[Any, Any]:
     """Both in the precision of the wider one, in which no value changes."""
     dtype = np.promote_types(X.dtype, base.dtype)
     return X.astype(dtype, copy=False), base.astype(dtype, copy=False)
@@ -140,9 +142,10 @@ class _Search:
     def __init__(self, X: Any, base: Any, k: int, sieve: Sieve | SieveTwin) -> None:
         self._sieve, self._xp, self._k = sieve, sieve.xp, k
         xp, d = sieve.xp, X.shape[1]
-        if xp is not np and isinstance(base, np.ndarray):
-            check_room(describe(xp), base.nbytes + 24 * ROWS * d, f"a base of {len(base):,} vectors")
-        self._X, self._base = xp.asarray(X), xp.asarray(base)
+        if xp is not np:
+            needed = 24 * ROWS * d + (base.nbytes if isinstance(base, np.ndarray) else 0)
+            check_room(describe(xp), needed, f"a base of {len(base):,} vectors")
+        self._X, self._base = to_card(xp, X), to_card(xp, base)
         # Twice the bounds of numeric/neighbours.py, as here the bounds themselves are rounded to float32 too.
         self._error = 2 * (d + 16) * 2.0**-24, 2 * (8 * d + 64) * 2.0**-126
         # So that an eighth of the room is taken; of a small base an eighth is enough.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.gpu.card import Card
+from onlinehash.gpu.encoding import SignsTwin
 from onlinehash.gpu.shape import GROUP, POSITION_BITS, Relevant, Shape
 
 #: The longest list that `pick` takes, as in `kernels.cu`.
@@ -23,6 +24,10 @@ class Twins:
     def card(self) -> Card | None:
         """None: the memory is the host's."""
         return None
+
+    def signs(self) -> SignsTwin:
+        """The twin that encodes."""
+        return SignsTwin()
 
     def pack(self, planes: Any, blocks: Any | None, first: int, per_model: int, words: Any) -> None:
         models, per_word = self.shape.models, 4 * self.shape.words
@@ -82,13 +87,9 @@ class Twins:
     def pick(self, found: Any, keys: Any, k: int, out: Any, picked: Any) -> None:
         for q in range(len(found)):
             n = int(found[q])
-            picked[q] = 0
-            if k <= n <= keys.shape[1]:
-                ordered = np.sort(keys[q, :n])
-                farthest = ordered[k - 1] >> np.uint64(POSITION_BITS)
-                picked[q] = (ordered >> np.uint64(POSITION_BITS) <= farthest).sum() <= PICKED
-                if picked[q]:
-                    out[q] = ordered[:k]
+            picked[q] = k <= PICKED and k <= n <= keys.shape[1]
+            if picked[q]:
+                out[q] = np.sort(keys[q, :n])[:k]
 
     def _distances(self, words: Any, query: Any) -> np.ndarray:
         """Of all positions in the groups."""

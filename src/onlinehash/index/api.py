@@ -804,6 +804,34 @@ class VectorIndex(ABC):
         """
 
     @abstractmethod
+    def update_texts(self, ids: ArrayLike, texts: Texts, payloads: Payloads | None = None) -> None:
+        """Give known items other texts, of which the index's embedder makes their vectors.
+
+        Parameters
+        ----------
+        ids : sequence of int or str
+        texts : str or list of str
+            One for each id.
+        payloads : list of dict or None, optional
+            As in `add_texts`. Without them, items keep theirs, but for the field `text`.
+
+        Raises
+        ------
+        NotSupported
+            If the index has no embedder.
+        UnknownId, InvalidInput
+            As in `update`.
+
+        Examples
+        --------
+        >>> notes = LiveIndex(n_bits=16, embed="lexical")
+        >>> _ = notes.add_texts(["open a file"], payloads=[{"kind": "io"}])
+        >>> notes.update_texts([0], ["close a file"])
+        >>> notes.get(0).payload
+        {'kind': 'io', 'text': 'close a file'}
+        """
+
+    @abstractmethod
     def find_text(self, texts: Texts, k: int = 10, where: Where | None = None, *, payloads: bool = False) -> Hits:
         """Find the k nearest items of a text, or of each of several, as `find` does.
 

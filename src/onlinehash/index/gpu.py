@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinehash.codes import Codes
+from onlinehash.codes.layout import LANES, aligned_planes
 from onlinehash.errors import InvalidInput
 from onlinehash.gpu.codes import CardCodes, Runs
 from onlinehash.gpu.kernels import Kernels
 from onlinehash.gpu.shape import Shape, distances_of, positions_of
+from onlinehash.gpu.upload import joined
 from onlinehash.index.base import Index
 from onlinehash.index.items import Items
 from onlinehash.types import State
 
+if TYPE_CHECKING:
+    from onlinehash.learners.encoder import Encoder
+
+#: Bytes of vectors that are encoded at once.
+ENCODED_BYTES = 1 << 27
+
+Blocks = Iterable[tuple[int, np.ndarray]]
 Found = tuple[np.ndarray, np.ndarray]
 
 
@@ -103,7 +113,40 @@ class GpuIndex(Index):
     def _restore(self, state: State) -> None:
         self._replaced(None)
 
+    def planes_by(self, encoder: Encoder, blocks: Blocks, stop: Callable[[], bool]) -> np.ndarray | None:
+        """The planes that an encoder makes of the vectors at all positions, on the card; None when stopped.
+
+        `blocks` gives the vectors in order, each block with the number of its first position.
+        """
+        n = self._items.n_positions
+        planes = aligned_planes(n, self._items.planes.shape[1])
+        with self._card.refusing(f"the encoding of {n:,} vectors"):
+            kernels = self._card.signs()
+            signs = encoder.card_signs(kernels)
+            for first, some in _together(blocks, n):
+                if stop():
+                    return None
+                rows = joined(kernels.xp, some) if encoder.feature_map is None else np.concatenate(some)
+                encoder.encode_by_card(signs, rows, planes, first // LANES)
+        return planes
+
     @property
     def card_bytes(self) -> int:
         """Bytes on the card."""
         return self._card.nbytes
+
+
+def _together(blocks: Blocks, n: int) -> Iterator[tuple[int, list[np.ndarray]]]:
+    """Blocks of the first n rows that follow one another, and where the first of them begins."""
+    held: list[np.ndarray] = []
+    start = n_bytes = 0
+    for first, rows in blocks:
+        if not held:
+            start, n_bytes = first, 0
+        held.append(rows[: n - first])
+        n_bytes += rows.nbytes
+        if n_bytes >= ENCODED_BYTES:
+            yield start, held
+            held = []
+    if held:
+        yield start, held

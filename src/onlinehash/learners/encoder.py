@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,6 +16,9 @@ from onlinehash.errors import Diverged, InvalidInput
 from onlinehash.features import FeatureMap, same_map
 from onlinehash.gpu.card import check_device
 from onlinehash.numeric.signs import Signs
+
+if TYPE_CHECKING:
+    from onlinehash.gpu.encoding import CardSigns, SignKernels, SignsTwin
 
 #: Rows taken through the feature map at once: a whole number of blocks of codes.
 BLOCK_ROWS = 4096
@@ -142,8 +145,6 @@ class Encoder:
         return second.codes_of(signs_of(first.encode(X, device), second.weights.dtype))
 
     def _encode_on_card(self, X: Any) -> Codes:
-        from onlinehash.gpu.encoding import CardSigns
-
         is_there = hasattr(X, "__cuda_array_interface__")
         if is_there and (X.dtype, X.shape[1:], X.flags.c_contiguous) != (self.weights.dtype, (self.n_features,), True):
             raise InvalidInput(
@@ -152,18 +153,29 @@ class Encoder:
             )
         rows: Any = X if is_there else self._check_rows(X)
         planes = layout.aligned_planes(len(rows), self.n_models * layout.planes_per_model(self.n_bits))
+        self.encode_by_card(self.card_signs(), rows, planes)
+        return Codes.from_planes(planes, len(rows), self.n_bits, self.n_models)
+
+    def card_signs(self, kernels: SignKernels | SignsTwin | None = None) -> CardSigns:
+        """The functions on a card."""
+        from onlinehash.gpu.encoding import CardSigns
+
         places = layout.places(np.arange(self.n_columns), self.n_bits)
-        signs = CardSigns(self.weights, self.thresholds, places, planes.shape[1])
+        n_planes = self.n_models * layout.planes_per_model(self.n_bits)
+        return CardSigns(self.weights, self.thresholds, places, n_planes, kernels)
+
+    def encode_by_card(self, signs: CardSigns, rows: Any, planes: np.ndarray, first_block: int = 0) -> None:
+        """As `encode_into`, of all columns, and of rows of the host or of the card."""
         size = len(rows) if self.feature_map is None else 16 * BLOCK_ROWS
         for start in range(0, len(rows), size):
-            some, first = rows[start : start + size], start // layout.LANES
+            some, first = rows[start : start + size], first_block + start // layout.LANES
             if self.feature_map is not None:
-                checks.finite(some.get() if is_there else some)
-                some = self.feature_map.map_rows(some.get() if is_there else some)
+                some = some.get() if hasattr(some, "get") else some
+                checks.finite(some)
+                some = self.feature_map.map_rows(some)
             for left in signs.put(some, planes, first):
                 again = some[left].get() if hasattr(some, "get") else some[left]
                 self._signs.put(again, planes, first + left.start // layout.LANES)
-        return Codes.from_planes(planes, len(rows), self.n_bits, self.n_models)
 
     def recode(self, codes: Codes, X: VectorLike, columns: ArrayLike) -> Codes:
         """Encode vectors again where only some hash functions changed, at the cost of these.

@@ -20,7 +20,7 @@ from onlinehash.learners.update import Updates
 from onlinehash.live.group import Group, not_in_a_group
 from onlinehash.live.queries import VectorKind, listed, rerank
 from onlinehash.live.refresher import Refresh, Refresher, older_version, pairs_behind
-from onlinehash.live.texts import embedded, several, with_texts
+from onlinehash.live.texts import embedded, several, with_changed_texts, with_texts
 from onlinehash.live.transaction import Transaction
 from onlinehash.types import IdArray, Json, Payloads
 
@@ -144,6 +144,12 @@ class LearnerIndex(VectorIndex):
     def add_texts(self, texts: Texts, ids: ArrayLike | None = None, payloads: Payloads | None = None) -> IdArray:
         X = embedded(self, texts)
         return self.add(ids, X, with_texts(payloads, texts))
+
+    def update_texts(self, ids: ArrayLike, texts: Texts, payloads: Payloads | None = None) -> None:
+        asked, names = [texts] if isinstance(texts, str) else texts, listed(ids)
+        X = embedded(self, asked)
+        with self._lock:
+            self.update(names, X, with_changed_texts(self, names, asked, payloads))
 
     def find_text(self, texts: Texts, k: int = 10, where: Where | None = None, *, payloads: bool = False) -> Hits:
         return self.find(embedded(self, texts), k, where, payloads=payloads)

@@ -10,6 +10,7 @@ import numpy as np
 from onlinehash.codes import Codes
 from onlinehash.codes.layout import LANES, aligned_planes
 from onlinehash.index.base import Index
+from onlinehash.index.gpu import GpuIndex
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live.margins import Margins, recode_columns
 from onlinehash.live.vectors import Vectors
@@ -53,7 +54,9 @@ class Rehash:
         old, new, n = self._old, self._encoder, self._n
         columns = np.arange(new.n_columns) if old.encoder is None else new.changed_bits(old.encoder)
         planes, skipped, blocks = old.items.planes, 0, self._vectors.blocks(n)
-        if self._margins is None:
+        if isinstance(old, GpuIndex) and len(columns):
+            found = old.planes_by(new, blocks, stop)
+        elif self._margins is None:
             found = recode_columns(new, columns, planes, n, blocks, stop)
         elif old.encoder is None:
             found = self._encode_all(planes.shape[1], blocks, stop)

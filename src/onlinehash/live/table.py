@@ -335,10 +335,12 @@ class ItemTable:
     def begin(self, encoder: Encoder, centre: np.ndarray) -> Rehash:
         """A refresh, which computes the codes of another encoder beside all this; until it ends positions stay.
 
-        The centre is the mean of the features, from which margins are measured.
+        The centre is the mean of the features, from which margins are measured. A card needs none: it computes all bits
+        in the time that the vectors take to reach it.
         """
         margins = self.margins
-        if self.encoder is None and isinstance(self.vectors, MemoryVectors):
+        is_on_card = isinstance(self.view, GpuIndex)
+        if self.encoder is None and isinstance(self.vectors, MemoryVectors) and not is_on_card:
             margins = Margins(encoder, centre)
         self._rehash = Rehash(self.view, encoder, self.vectors, margins, centre)
         return self._rehash

@@ -45,6 +45,16 @@ def with_texts(payloads: Any, texts: Any) -> list[Any]:
     return [{FIELD: text} | (payload or {}) for text, payload in zip(found, given, strict=True)]
 
 
+def with_changed_texts(index: VectorIndex, ids: Any, texts: Any, payloads: Any) -> list[Any]:
+    """Payloads for items whose texts change: the given ones, or else their own, which keep the new texts."""
+    if payloads is not None:
+        return with_texts(payloads, texts)
+    found = checked(texts)
+    own = index.payloads_of(ids)
+    checks.same_length("texts", len(found), len(own), "ids")
+    return [(payload or {}) | {FIELD: text} for payload, text in zip(own, found, strict=True)]
+
+
 def several(value: Any, n: int) -> Any:
     """One label or weight for each of n pairs, where one was given for all."""
     return np.repeat(value, n) if value is not None and np.ndim(value) == 0 else value

@@ -16,6 +16,7 @@ from onlinehash.index.api import Capability, Id, Payloads, Receipt, VectorIndex
 from onlinehash.learners.base import Learner
 from onlinehash.learners.update import Updates
 from onlinehash.live.receipts import MadeAlready, MemoryReceipts, bytes_of, outcome_of
+from onlinehash.live.texts import with_changed_texts
 from onlinehash.serve import logs
 from onlinehash.serve.errors import KeyReused
 from onlinehash.serve.events import Activity
@@ -255,15 +256,19 @@ class Changes:
         payloads: Payloads | None,
         request: Retry | None = None,
         n_bytes: int = 0,
+        texts: Sequence[str] | None = None,
     ) -> Future[Done[None]]:
-        """Replace vectors or payloads."""
+        """Replace vectors or payloads; texts, of which vectors were made, go into the payloads."""
+
+        def change(index: VectorIndex) -> None:
+            index.update(ids, X, payloads if texts is None else with_changed_texts(index, ids, texts, payloads))
 
         def tell(outcome: None) -> None:
             self.activity.items_changed()
             for observer in self.observers:
                 observer.updated(ids, X)
 
-        return self._submit(Change(lambda index: index.update(ids, X, payloads), tell, request), n_bytes)
+        return self._submit(Change(change, tell, request), n_bytes)
 
     def remove(self, ids: ArrayLike, request: Retry | None = None, n_bytes: int = 0) -> Future[Done[None]]:
         """Remove items."""

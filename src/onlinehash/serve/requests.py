@@ -11,7 +11,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.types import Receive, Scope
 
-from onlinehash.errors import UnknownId
+from onlinehash.errors import InvalidInput, UnknownId
 from onlinehash.live.texts import no_embedder
 from onlinehash.serve.bodies.parser import read
 from onlinehash.serve.bodies.shapes import Shape
@@ -85,10 +85,18 @@ async def _embed(body: Shape, service: Service) -> None:
         texts = getattr(body, name)
         if texts is None:
             continue
+        if getattr(body, place) is not None:
+            raise InvalidInput(f"{name} and {place} say the same in two ways; send one of them.")
         if service.embedding is None:
             raise no_embedder()
         vectors = await service.embedding.vectors_of([texts] if isinstance(texts, str) else texts)
         setattr(body, place, vectors[0] if isinstance(texts, str) else vectors)
+
+
+def held(body: Shape, data: bytes) -> int:
+    """The bytes that a change holds while it waits: those of its body, and of vectors that were made of its texts."""
+    made = [getattr(body, place) for name, place in body.embedded.items() if getattr(body, name) is not None]
+    return len(data) + sum(int(vectors.nbytes) for vectors in made)
 
 
 def retry_of(request: Request, data: bytes) -> Retry | None:

@@ -15,7 +15,7 @@ from numpy.lib.npyio import NpzFile
 from onlinehash import checks
 from onlinehash.arraylike import is_numeric, matrix_of
 from onlinehash.errors import InvalidInput, MissingExtra, OnlineHashError
-from onlinehash.streams.tables import Table, lower_names
+from onlinehash.streams.tables import Table, lower_names, plain_names
 
 #: What an npz may hold; other arrays in it are left alone.
 ARRAYS = ("a", "b", "id_a", "id_b", "similar", "weight", "x", "y", "label", "id")
@@ -79,13 +79,14 @@ def read_parquet(path: str, size: int) -> Iterator[Table]:
     try:
         with parquet.ParquetFile(path) as file:
             names = lower_names(file.schema_arrow.names, path)
+            written = dict(zip(names, plain_names(file.schema_arrow.names), strict=True))
             _check_groups(path, file.metadata)
             done, total = 0, file.metadata.num_rows
             for batch in file.iter_batches(size):
                 columns = dict(zip(names, map(from_arrow, batch.columns), strict=True))
                 numbers = range(done, done + batch.num_rows)
                 done += batch.num_rows
-                yield Table(path, "parquet", "row", numbers, columns, done / total)
+                yield Table(path, "parquet", "row", numbers, columns, done / total, written)
     except (pyarrow.ArrowException, OSError) as error:
         raise InvalidInput(f"{path} is not a readable parquet file: {str(error).rstrip('.')}.") from None
 

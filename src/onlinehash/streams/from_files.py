@@ -13,7 +13,7 @@ npz is ever in memory as a whole; of the others no more than a block is.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -21,12 +21,12 @@ import numpy as np
 from onlinehash.errors import InvalidInput
 from onlinehash.streams import array_tables, text_tables
 from onlinehash.streams.tables import Table
-from onlinehash.streams.text_tables import STANDARD_INPUT
+from onlinehash.streams.text_tables import STANDARD_INPUT, BadRow
 
 #: Rows in a block.
 BLOCK_ROWS = 1024
 
-READERS = {
+READERS: dict[str, Callable[..., Iterator[Table]]] = {
     "jsonl": text_tables.read_jsonl,
     "csv": text_tables.read_csv,
     "parquet": array_tables.read_parquet,
@@ -39,12 +39,16 @@ FilePath = str | os.PathLike[str]
 
 
 def read_tables(
-    path: FilePath, format: str | None = None, size: int = BLOCK_ROWS, labels: FilePath | None = None
+    path: FilePath,
+    format: str | None = None,
+    size: int = BLOCK_ROWS,
+    labels: FilePath | None = None,
+    bad_row: BadRow | None = None,
 ) -> Iterator[Table]:
     """The rows of a file, `size` at a time; its name tells the format unless `format` does.
 
     `labels` is a file of labels for the rows of an npy, which has no room for them: another npy, or a text
-    file with one label a line.
+    file with one label a line. `bad_row` is told of lines of text that are no rows; without it, they end the reading.
     """
     format = format or format_of(path)
     if format not in READERS:
@@ -58,7 +62,7 @@ def read_tables(
     else:
         _check_readable(name)
     if labels is None:
-        return READERS[format](name, size)
+        return READERS[format](name, size, *([bad_row] if format in ("jsonl", "csv") else []))
     if format != "npy":
         raise InvalidInput(f"{name} takes no file of labels: they belong into its column label; only npy takes one.")
     return array_tables.read_npy(name, size, _read_labels(os.fspath(labels)))

@@ -1,6 +1,7 @@
 """Items from files: an id, a vector or a text, and everything else as a payload.
 
-id                      integers or strings; without the column, items are numbered automatically
+id                      integers or strings; without the column, items are numbered automatically. In csv, they are
+                        integers if those of the first block all look like that, or as the index has them already
 vector, embedding or x  a column of vectors; in csv a JSON list in a cell
 text                    a text, of which an embedder makes the vector where there is no column of vectors
 all other columns       fields of the payload, as is the text; cells that are empty are left out
@@ -33,10 +34,20 @@ class Items(NamedTuple):
 
 
 class ItemReader:
-    """Turns the tables of a file into items; columns that are not named are found by their usual names."""
+    """Turns the tables of a file into items; columns that are not named are found by their usual names.
 
-    def __init__(self, id: str | None = None, text: str | None = None, vector: str | None = None) -> None:
+    `text_ids` says whether ids are strings where the format, csv, does not; None leaves it to the first table.
+    """
+
+    def __init__(
+        self,
+        id: str | None = None,
+        text: str | None = None,
+        vector: str | None = None,
+        text_ids: bool | None = None,
+    ) -> None:
         self._named = {"id": id, "text": text, "vector": vector}
+        self.text_ids = text_ids
 
     def __call__(self, table: Table) -> Items:
         id, text = (self._column(table, what, (what,)) for what in ("id", "text"))
@@ -51,11 +62,28 @@ class ItemReader:
         payloads = [_payload(table, row, {id, vector}, text) for row in range(len(table))]
         texts = None if text is None else _texts(table, text)
         return Items(
-            None if id is None else _ids(table, id),
+            None if id is None else self._ids(table, id),
             None if vector is None else columns.vectors(table, vector),
             texts,
             payloads,
         )
+
+    def _ids(self, table: Table, name: str) -> list[Id]:
+        found: list[Id] = columns.labels(table, name).tolist()
+        if table.format != "csv":
+            return found
+        if self.text_ids is None:
+            self.text_ids = not all(map(_is_whole, found))
+        if self.text_ids:
+            return found
+        for row, id in enumerate(found):
+            if not _is_whole(id):
+                raise table.error(
+                    row,
+                    f"expected a whole number for {name}, as in the rows before, got {str(id)[:40]!r}; --text-ids "
+                    "takes all ids of a csv as texts",
+                )
+        return [int(id) for id in found]
 
     def _column(self, table: Table, what: str, usual: tuple[str, ...]) -> str | None:
         """The name of a column in the table: the one that was given, or the first usual one there is."""
@@ -79,11 +107,8 @@ def _texts(table: Table, name: str) -> list[str]:
     return [str(text) for text in table.columns[name]]
 
 
-def _ids(table: Table, name: str) -> list[Id]:
-    found: list[Id] = columns.labels(table, name).tolist()
-    if table.format == "csv" and all(str(id).isdecimal() and str(int(id)) == id for id in found):
-        return [int(id) for id in found]
-    return found
+def _is_whole(id: Id) -> bool:
+    return str(id).isdecimal() and str(int(id)) == id
 
 
 def _payload(table: Table, row: int, left_out: set[str | None], text: str | None) -> Payload:
@@ -96,7 +121,7 @@ def _payload(table: Table, row: int, left_out: set[str | None], text: str | None
         except InvalidInput as error:
             raise table.error(row, f"{name} cannot be kept in a payload: {error}") from None
         if value is not None and value != "":
-            payload["text" if name == text else name] = value
+            payload["text" if name == text else table.written.get(name, name)] = value
     return payload
 
 

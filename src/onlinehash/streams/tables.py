@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
@@ -18,7 +20,8 @@ class Table:
     """Some rows of a file.
 
     `columns` maps lower-case names to lists or arrays of one length; `numbers` says which line (`unit`) of
-    the file each row is, for messages; `share` is how much of the file has been read, None if nobody knows.
+    the file each row is, for messages; `share` is how much of the file has been read, None if nobody knows; `written`
+    says how the file writes these names.
     """
 
     source: str
@@ -27,6 +30,7 @@ class Table:
     numbers: Sequence[int]
     columns: dict[str, Any]
     share: float | None = None
+    written: dict[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -37,6 +41,14 @@ class Table:
         if key not in self.columns:
             raise self.lacks(f"a column {column}")
         return replace(self, columns=self.columns | {name: self.columns[key]})
+
+    def at(self, rows: Sequence[int]) -> Table:
+        """Some of the rows."""
+        columns = {
+            name: values[list(rows)] if isinstance(values, np.ndarray) else [values[row] for row in rows]
+            for name, values in self.columns.items()
+        }
+        return replace(self, numbers=[self.numbers[row] for row in rows], columns=columns)
 
     def digest_of_first_row(self) -> str:
         """By which a file is recognised that was read before."""
@@ -118,9 +130,14 @@ def _plain(value: object) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
+def plain_names(names: Sequence[Any]) -> list[str]:
+    """Column names without surrounding blanks."""
+    return [str(name).strip() for name in names]
+
+
 def lower_names(names: Sequence[Any], source: str) -> list[str]:
     """Column names without letter case and surrounding blanks; they must still differ."""
-    lowered = [str(name).strip().lower() for name in names]
+    lowered = [name.lower() for name in plain_names(names)]
     name, times = Counter(lowered).most_common(1)[0] if lowered else ("", 0)
     if times > 1:
         raise InvalidInput(f"{source}: column names must be unique, got {name!r} {times} times.")

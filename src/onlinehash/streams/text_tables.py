@@ -7,32 +7,34 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
 from onlinehash.errors import InvalidInput
-from onlinehash.streams.tables import Table, lower_names
+from onlinehash.streams.tables import Table, lower_names, plain_names
 
 STANDARD_INPUT = "-"
+
+#: Is told what is wrong with a row, which is then left out.
+BadRow: TypeAlias = Callable[[InvalidInput], None]
 
 #: The longest cell of a csv: the csv module would stop at 131,072, which is a vector of some thousand numbers.
 LONGEST_CELL = 2**31 - 1
 
 
-def read_jsonl(path: str, size: int) -> Iterator[Table]:
+def read_jsonl(path: str, size: int, bad_row: BadRow | None = None) -> Iterator[Table]:
     """One JSON object a line; a key that a line lacks is None there."""
     with _open(path) as text:
-        for numbers, objects in _batches(_json_objects(text), size):
+        for numbers, objects in _batches(_json_objects(text, bad_row), size):
             names = list(dict.fromkeys(name for row in objects for name in row))
-            columns = {
-                lowered: [row.get(name) for row in objects]
-                for name, lowered in zip(names, lower_names(names, text.name), strict=True)
-            }
-            yield Table(text.name, "jsonl", "line", numbers, columns, text.share)
+            lowered = lower_names(names, text.name)
+            columns = {key: [row.get(name) for row in objects] for name, key in zip(names, lowered, strict=True)}
+            written = dict(zip(lowered, plain_names(names), strict=True))
+            yield Table(text.name, "jsonl", "line", numbers, columns, text.share, written)
 
 
-def read_csv(path: str, size: int) -> Iterator[Table]:
+def read_csv(path: str, size: int, bad_row: BadRow | None = None) -> Iterator[Table]:
     """A header line, then as many cells in every line; cells stay text."""
     with _open(path) as text:
         rows = _csv_rows(text)
@@ -42,13 +44,10 @@ def read_csv(path: str, size: int) -> Iterator[Table]:
             got = f"the number {numbers_in_it[0][:60]}"
             raise text.error(number, f"expected a header line with the names of the columns, got {got}")
         names = lower_names(header, text.name)
-        for numbers, lines in _batches(rows, size):
-            table = Table(text.name, "csv", "line", numbers, {}, text.share)
-            for row, cells in enumerate(lines):
-                if len(cells) != len(names):
-                    raise table.error(row, f"expected {len(names)} cells as in the header, got {len(cells)}")
-            table.columns = dict(zip(names, map(list, zip(*lines, strict=True)), strict=True))
-            yield table
+        written = dict(zip(names, plain_names(header), strict=True))
+        for numbers, lines in _batches(_of_width(rows, len(names), text, bad_row), size):
+            columns = dict(zip(names, map(list, zip(*lines, strict=True)), strict=True))
+            yield Table(text.name, "csv", "line", numbers, columns, text.share, written)
 
 
 class _Text:
@@ -87,7 +86,7 @@ def _open(path: str) -> Iterator[_Text]:
         yield _Text(path, file, os.fstat(file.fileno()).st_size)
 
 
-def _json_objects(text: _Text) -> Iterator[tuple[int, dict[str, Any]]]:
+def _json_objects(text: _Text, bad_row: BadRow | None) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in enumerate(text.lines(), start=1):
         if line.isspace():
             continue
@@ -95,9 +94,26 @@ def _json_objects(text: _Text) -> Iterator[tuple[int, dict[str, Any]]]:
             row = json.loads(line)
         except (ValueError, RecursionError):
             row = None
-        if not isinstance(row, dict):
-            raise text.error(number, f"expected a JSON object, got {line.strip()[:60]!r}")
-        yield number, row
+        if isinstance(row, dict):
+            yield number, row
+        else:
+            _refuse(text.error(number, f"expected a JSON object, got {line.strip()[:60]!r}"), bad_row)
+
+
+def _of_width(
+    rows: Iterator[tuple[int, list[str]]], n: int, text: _Text, bad_row: BadRow | None
+) -> Iterator[tuple[int, list[str]]]:
+    for number, cells in rows:
+        if len(cells) == n:
+            yield number, cells
+        else:
+            _refuse(text.error(number, f"expected {n} cells as in the header, got {len(cells)}"), bad_row)
+
+
+def _refuse(error: InvalidInput, bad_row: BadRow | None) -> None:
+    if bad_row is None:
+        raise error
+    bad_row(error)
 
 
 def _csv_rows(text: _Text) -> Iterator[tuple[int, list[str]]]:

@@ -93,17 +93,20 @@ class NewItems(Shape, kw_only=True):
 
 
 class ChangedItems(Shape, kw_only=True):
-    """New vectors or payloads for items; omitted fields stay as they are, and a null payload removes it."""
+    """New vectors or payloads for items; omitted fields stay as they are, and a null payload removes it. A text stands
+    for its vector, and is kept in the payload, as `text`."""
 
     ids: IdList
     vectors: Matrix | None = None
+    texts: list[Text] | None = None
     payloads: list[Payload | None] | None = None
     dtype: DType = "float32"
 
     example = {"ids": [1], "vectors": [[0.2, 0.7]]}
     arrays = {"vectors": (2,)}
-    columns = ("ids", "vectors", "payloads")
+    columns = ("ids", "vectors", "texts", "payloads")
     media = (JSON, ARROW, FORMAT)
+    embedded = {"texts": "vectors"}
 
 
 class NewItem(Shape, kw_only=True):
@@ -121,14 +124,17 @@ class NewItem(Shape, kw_only=True):
 
 
 class ChangedItem(Shape, kw_only=True):
-    """A new vector or payload for one item; omitted fields stay as they are, and a null payload removes it."""
+    """A new vector or payload for one item; omitted fields stay as they are, and a null payload removes it. A text
+    stands for its vector, and is kept in the payload, as `text`."""
 
     vector: Vector | None = None
+    text: Text | None = None
     payload: Payload | UnsetType | None = UNSET
     dtype: DType = "float32"
 
     example = {"payload": {"colour": "blue"}}
     arrays = {"vector": (1,)}
+    embedded = {"text": "vector"}
 
 
 class Ids(Shape, kw_only=True):
@@ -291,17 +297,20 @@ class Lesson(Shape, kw_only=True):
 
 
 class Labelled(Shape, kw_only=True):
-    """Vectors with their classes: a label each, or a 0 or 1 for each class."""
+    """Vectors or texts with their classes: a label each, or a 0 or 1 for each class."""
 
-    vectors: Matrix
+    vectors: Matrix | None = None
+    texts: list[Text] | None = None
     y: list[bool | int | float | str | list[bool | int | float]]
     dtype: DType = "float32"
 
     example = {"vectors": [[0.1, 0.9], [0.8, 0.3]], "y": ["cat", "dog"]}
     arrays = {"vectors": (2,)}
-    columns = ("vectors", "y")
+    columns = ("vectors", "texts", "y")
     grids = ("y",)
     media = (JSON, ARROW, FORMAT)
+    one_of = (("vectors",), ("texts",))
+    embedded = {"texts": "vectors"}
 
 
 class Clicks(Shape, kw_only=True):

@@ -18,7 +18,7 @@ from onlinehash.serve.bodies import shapes
 from onlinehash.serve.bodies.shapes import FORMAT
 from onlinehash.serve.errors import NotFound, TooLarge
 from onlinehash.serve.openapi import described
-from onlinehash.serve.requests import id_in_path, parsed, retry_of
+from onlinehash.serve.requests import held, id_in_path, parsed, retry_of
 from onlinehash.serve.responses import Document, answer, done
 from onlinehash.serve.service import Service
 
@@ -44,14 +44,16 @@ def routes(service: Service) -> APIRouter:
         body, data = await parsed(request, service, shapes.NewItems)
         assert body.vectors is not None  # which were sent, or made of the texts
         payloads = body.payloads if body.texts is None else with_texts(body.payloads, body.texts)
-        change = service.changes.add(body.ids, body.vectors, payloads, retry_of(request, data), len(data))
+        change = service.changes.add(body.ids, body.vectors, payloads, retry_of(request, data), held(body, data))
         return await done(change, service, added, 201)
 
     @router.patch("/v1/items", **described("Update items", shapes.ChangedItems, results.Counted, changes=True))
     async def update(request: Request) -> Response:
         """Change vectors, payloads or both of existing items, which keep their place in the order of insertion."""
         body, data = await parsed(request, service, shapes.ChangedItems)
-        change = service.changes.update(body.ids, body.vectors, body.payloads, retry_of(request, data), len(data))
+        change = service.changes.update(
+            body.ids, body.vectors, body.payloads, retry_of(request, data), held(body, data), body.texts
+        )
         return await done(change, service, count)
 
     @router.post("/v1/items/remove", **described("Remove items", shapes.Ids, results.Counted, changes=True))
@@ -124,7 +126,7 @@ def routes(service: Service) -> APIRouter:
         assert body.vector is not None
         payloads = [body.payload] if body.text is None else with_texts([body.payload], [body.text])
         change = service.changes.add(
-            [id_in_path(id, service)], body.vector[None], payloads, retry_of(request, data), len(data)
+            [id_in_path(id, service)], body.vector[None], payloads, retry_of(request, data), held(body, data)
         )
         return await done(change, service, added, 201)
 
@@ -136,8 +138,9 @@ def routes(service: Service) -> APIRouter:
         body, data = await parsed(request, service, shapes.ChangedItem)
         vectors = None if body.vector is None else body.vector[None]
         payloads = None if body.payload is UNSET else [body.payload]
+        texts, n_bytes = None if body.text is None else [body.text], held(body, data)
         change = service.changes.update(
-            [id_in_path(id, service)], vectors, payloads, retry_of(request, data), len(data)
+            [id_in_path(id, service)], vectors, payloads, retry_of(request, data), n_bytes, texts
         )
         return await done(change, service, count)
 

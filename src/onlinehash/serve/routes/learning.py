@@ -20,7 +20,7 @@ from onlinehash.serve.bodies import shapes
 from onlinehash.serve.changes import Done, pairs_waiting, ranking_pairs
 from onlinehash.serve.errors import Busy, Unavailable
 from onlinehash.serve.openapi import described
-from onlinehash.serve.requests import parsed, retry_of
+from onlinehash.serve.requests import held, parsed, retry_of
 from onlinehash.serve.responses import REPLAYED_HEADER, Document, answer, done
 from onlinehash.serve.service import Service
 
@@ -53,11 +53,11 @@ def routes(service: Service) -> APIRouter:
         retry = retry_of(request, data)
         if body.a is not None and body.b is not None:
             A, B = (np.atleast_2d(side) for side in (body.a, body.b))
-            change = service.changes.learn(A, B, body.similar, body.weight, retry, len(data))
+            change = service.changes.learn(A, B, body.similar, body.weight, retry, held(body, data))
         elif body.a is not None:
             vectors = np.atleast_2d(body.a)
             change = service.changes.learn_with_items(
-                vectors, _ids(body.id_b), body.similar, body.weight, retry, len(data)
+                vectors, _ids(body.id_b), body.similar, body.weight, retry, held(body, data)
             )
         else:
             change = service.changes.learn_by_id(
@@ -72,8 +72,10 @@ def routes(service: Service) -> APIRouter:
     async def labelled(request: Request) -> Response:
         """Learn from labelled points, for learners that take them."""
         body, data = await parsed(request, service, shapes.Labelled)
+        vectors = body.vectors
+        assert vectors is not None  # which were sent, or made of the texts
         change = service.changes.submit(
-            lambda index: index.learn_labelled(body.vectors, body.y), retry_of(request, data), len(data)
+            lambda index: index.learn_labelled(vectors, body.y), retry_of(request, data), held(body, data)
         )
         return await done(change, service, taught)
 
@@ -101,7 +103,7 @@ def routes(service: Service) -> APIRouter:
                 checks.width(body.vector[None], kind.n_features, "this index", "vector")
             vectors = np.broadcast_to(body.vector, (len(pairs.ids_b), len(body.vector)))  # one vector, not many
             change = service.changes.learn_with_items(
-                vectors, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data)
+                vectors, pairs.ids_b, pairs.similar, pairs.weight, retry, held(body, data)
             )
         return await done(change, service, lambda updates: learned(updates, change.result()) | {"pairs": shown})
 

@@ -325,3 +325,19 @@ def test_a_record_of_a_change_and_its_bytes() -> None:
 
 def _listed(step: Any) -> dict[str, Any]:
     return {name: list(value) for name, value in step._asdict().items() if name == "ids"}
+
+
+def test_it_can_be_closed_while_it_is_about_to_learn_what_others_taught(pair: tuple[StoreIndex, StoreIndex]) -> None:
+    writer, reader = pair
+    writer.add(range(9), rows(9))
+    for number in range(10):
+        with opened(backend_of(writer).tables, follow=True) as late:
+            writer.learn_pairs(rows(3, number), rows(3, number + 50), [True, False, True])
+            threading.Thread(target=lambda late=late: late.learner).start()  # type: ignore[misc]
+    check_same(writer, reader)
+
+
+def backend_of(index: StoreIndex) -> MemoryBackend:
+    found = index._reader.backend
+    assert isinstance(found, MemoryBackend)
+    return found

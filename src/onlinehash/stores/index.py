@@ -776,12 +776,12 @@ class StoreIndex(LearnerIndex):
 
     def close(self) -> None:
         self._check_no_group("close")
+        if self._replica is not None:
+            self._replica.close()  # without the lock, for which its thread may be waiting
         with self._refresher.alone():
             if not self._reader.closed:
                 with self._teaching():
                     self._shared.learner.owned_by(None)
-            if self._replica is not None:
-                self._replica.close()
             self._reader.close()
 
     def __repr__(self) -> str:

@@ -42,5 +42,5 @@ def _opened(target: str, schema: str | None) -> VectorIndex:
     if target.startswith(("http://", "https://")):
         return onlinehash.connect(target, os.environ.get(TOKEN) or None, timeout=PATIENCE)
     if "://" in target:
-        raise InvalidInput("expected a folder, postgresql://... or the http://... of a service, got another address.")
+        raise InvalidInput(expected="a folder, postgresql://... or the http://... of a service", got="another address")
     return onlinehash.LiveIndex.open(target)

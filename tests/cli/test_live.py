@@ -210,8 +210,8 @@ def test_commands_for_files_say_what_a_folder_is_for(tmp_path: Path, path: Path)
         load(path)
 
 
-#: Those that are one, or ask one: tests/cli/test_serve.py, tests/consume.
-NEED_A_SERVER = ("serve", "encode", "consume")
+#: Those that are one, or ask one: tests/cli/test_serve.py, tests/consume, tests/stores/test_postgres_cli.py.
+NEED_A_SERVER = ("serve", "encode", "consume", "refresh")
 
 
 def test_the_commands_of_the_document_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def test_the_service_of_the_demo(few_modules: None) -> None:
     try:
         index = service.index
         assert (service.about()["embed"], service.about()["label"], service.about()["demo"]) == (
-            "lexical",
+            "lexical@2",
             "module",
             True,
         )

@@ -164,7 +164,7 @@ DAMAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a payload": (item(100, "{nonsense"), "item 100 is no JSON object"),
     "a payload that is no object": (item(100, "[1]"), "item 100 is no JSON object"),
     "settings: a policy": (settings(refresh={"policy": "sometimes"}), "refresh policy"),
-    "settings: a serial": (settings(serial=-1), "expected counts"),
+    "settings: a serial": (settings(serial=-1), "expected those of an index"),
     "settings: an index": (settings(index="tree"), "expected those of an index"),
     "lost transactions": (lambda folder: (folder / "commits").write_bytes(b"\xff" * 8) and None, "are missing"),
 }
@@ -195,7 +195,7 @@ def test_all_problems_are_collected(folder: Path) -> None:
         data = data.replace(row, row[:-1] + bytes([row[-1] ^ 1]))
     (folder / "items.db").write_bytes(data)
     problems = check(folder).problems
-    for message in ("expected counts", "encoder 1 in", "item 100", "row 20 ", "row 170 "):
+    for message in ("expected those of an index", "encoder 1 in", "item 100", "row 20 ", "row 170 "):
         assert any(message in problem for problem in problems), (message, problems)
 
 

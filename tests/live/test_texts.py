@@ -102,7 +102,7 @@ def test_a_lexical_index_opens_by_itself(tmp_path: Path) -> None:
     for read_only in (False, True):
         with LiveIndex.open(tmp_path / "items", read_only=read_only) as index:
             assert index.embedder is not None
-            assert index.embedder.name == "lexical:64"
+            assert index.embedder.name == "lexical@2:64"
             assert index.find_text("file", 2).ids.tolist() == expected
     with live(path=tmp_path / "items", embed=None) as index:
         index.backup(tmp_path / "copy")
@@ -127,7 +127,7 @@ def test_other_embedders_must_be_given_again_and_be_the_same(tmp_path: Path) -> 
 def test_an_index_of_vectors_takes_texts_from_an_embedder_of_its_width(tmp_path: Path) -> None:
     with live(path=tmp_path / "items", embed=None) as index:
         index.add(None, Lexical(64).encode(TEXTS))
-    with pytest.raises(InvalidInput, match="holds vectors of 64 values, and the embedder 'lexical' makes 512"):
+    with pytest.raises(InvalidInput, match="holds vectors of 64 values, and the embedder 'lexical@2' makes 512"):
         LiveIndex.open(tmp_path / "items", embed="lexical")
     with LiveIndex.open(tmp_path / "items", embed="lexical:64") as index:
         assert index.find_text(TEXTS[2], 1).ids.tolist() == [2]

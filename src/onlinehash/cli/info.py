@@ -64,7 +64,8 @@ def first_functions(learner: Learner) -> Learner:
     """The learner as it began: with its features and mean, and the hash functions it drew first (LSH's)."""
     state = learner.get_state()
     params = learner.get_params(deep=False)
-    beginner = type(learner)(**params | {"features": None, "centre": "none", "random_state": state["seed"]})
+    plain = {"features": None, "centre": "none", "random_state": state["seed"]}
+    beginner = type(learner)(**params | {name: plain[name] for name in plain if name in params})
     beginner.observe(np.zeros((1, len(learner.mean_)), learner.dtype_))
     first = type(learner)(**params)
     first.set_state(state | {"method": beginner.get_state()["method"]})

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -191,12 +191,14 @@ class VectorIndex(ABC):
         index.add(["a", "b", "c", "d"], X[:4], [{"red": True}, {"red": True}, None, None])
     """
 
-    #: What this kind of index can do beyond the methods that all of them have.
-    capabilities: ClassVar[frozenset[Capability]] = frozenset()
-
     #: When to refresh, and whether such refreshes run in the background; with the capability `learner`.
     policy: Policy
     background: bool
+
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        """What this index can do beyond the methods that all of them have."""
+        return frozenset()
 
     def supports(self, capability: Capability | str) -> bool:
         """Whether this index has a capability.
@@ -204,7 +206,7 @@ class VectorIndex(ABC):
         Parameters
         ----------
         capability : Capability or str
-            One of `"backup"`, `"learner"`, `"positions"`, `"receipts"`, `"reload"`, `"view"`.
+            One of `"backup"`, `"group_commit"`, `"learner"`, `"positions"`, `"receipts"`, `"reload"`, `"view"`.
 
         Returns
         -------
@@ -828,7 +830,7 @@ class VectorIndex(ABC):
         >>> _ = notes.add_texts(["open a file"], payloads=[{"kind": "io"}])
         >>> notes.update_texts([0], ["close a file"])
         >>> notes.get(0).payload
-        {'kind': 'io', 'text': 'close a file'}
+        {'text': 'close a file', 'kind': 'io'}
         """
 
     @abstractmethod

@@ -164,18 +164,17 @@ class Encoder:
         n_planes = self.n_models * layout.planes_per_model(self.n_bits)
         return CardSigns(self.weights, self.thresholds, places, n_planes, kernels)
 
-    def encode_by_card(self, signs: CardSigns, rows: Any, planes: np.ndarray, first_block: int = 0) -> None:
-        """As `encode_into`, of all columns, and of rows of the host or of the card."""
+    def encode_by_card(self, signs: CardSigns, rows: np.ndarray, planes: np.ndarray, first_block: int = 0) -> None:
+        """As `encode_into`, of all columns, and of rows of the host or of the card (whose arrays are alike)."""
         size = len(rows) if self.feature_map is None else 16 * BLOCK_ROWS
         for start in range(0, len(rows), size):
             some, first = rows[start : start + size], first_block + start // layout.LANES
             if self.feature_map is not None:
-                some = some.get() if hasattr(some, "get") else some
+                some = _on_host(some)
                 checks.finite(some)
                 some = self.feature_map.map_rows(some)
             for left in signs.put(some, planes, first):
-                again = some[left].get() if hasattr(some, "get") else some[left]
-                self._signs.put(again, planes, first + left.start // layout.LANES)
+                self._signs.put(_on_host(some[left]), planes, first + left.start // layout.LANES)
 
     def recode(self, codes: Codes, X: VectorLike, columns: ArrayLike) -> Codes:
         """Encode vectors again where only some hash functions changed, at the cost of these.
@@ -288,3 +287,8 @@ def signs_of(codes: Codes, dtype: np.dtype) -> np.ndarray:
     """Codes as rows of -1 and +1."""
     signs: np.ndarray = np.where(codes.bits(), dtype.type(1), dtype.type(-1))
     return signs
+
+
+def _on_host(rows: np.ndarray) -> np.ndarray:
+    """Rows of the host as they are, those of a card as a copy."""
+    return rows.get() if hasattr(rows, "get") else rows

@@ -143,8 +143,6 @@ class LiveIndex(LearnerIndex):
     #   _attachments  what threads want to have stored with their next change: receipts and positions
     #   _group        what a thread does inside `group_commit`
 
-    capabilities = frozenset(Capability)
-
     _storage: Storage | None
     _group: LiveGroup | None
 
@@ -564,14 +562,15 @@ class LiveIndex(LearnerIndex):
             self._refresher.items_changed(change.n_changed)
             self._follow()
 
-    def supports(self, capability: Capability | str) -> bool:
-        needs_storage = capability == Capability.GROUP_COMMIT
-        return super().supports(capability) and not (needs_storage and self._storage is None)
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        in_memory = {Capability.GROUP_COMMIT} if self._storage is None else set()  # which commits nothing
+        return frozenset(Capability) - in_memory
 
     @contextmanager
     def group_commit(self) -> Iterator[None]:
         if self._storage is None:
-            raise InvalidInput("an index in memory commits nothing, so there is nothing to gain by group_commit.")
+            raise self._unsupported(Capability.GROUP_COMMIT)
         with self._lock:
             self._check_open(writing=True)
             self._check_no_group("group_commit")

@@ -104,8 +104,6 @@ class StoreIndex(LearnerIndex):
     #   _refresher    when to refresh, and the job in the background
     #   _attachments  positions of sources that threads want to have stored with their next change
 
-    capabilities = frozenset({Capability.GROUP_COMMIT, Capability.LEARNER, Capability.POSITIONS})
-
     _replica: Replica | None
 
     #: To replace a code takes 0.2 to 0.5 ms, however many of its bits changed, so this is cheap for few items only.
@@ -172,12 +170,14 @@ class StoreIndex(LearnerIndex):
                 draft.put()
         return found
 
-    def supports(self, capability: Capability | str) -> bool:
-        if capability in (Capability.RELOAD, Capability.VIEW):
-            return self._replica is not None
-        if capability == Capability.RECEIPTS:
-            return self._reader.backend.has_receipts
-        return super().supports(capability)
+    @property
+    def capabilities(self) -> frozenset[Capability]:
+        found = {Capability.GROUP_COMMIT, Capability.LEARNER, Capability.POSITIONS}
+        if self._replica is not None:
+            found |= {Capability.RELOAD, Capability.VIEW}
+        if self._reader.backend.has_receipts:
+            found.add(Capability.RECEIPTS)
+        return frozenset(found)
 
     @property
     def _state(self) -> State:

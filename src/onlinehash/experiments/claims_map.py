@@ -63,7 +63,7 @@ def draw(claims: Sequence[Judged], others: Sequence[ReadOtherwise], folder: str 
         return []
     plt = load_matplotlib()
     columns = ["as planned", *(other.reading.title for other in others)]
-    figure = plt.figure.Figure(figsize=(6.4 + 0.55 * len(columns), 1.9 + 0.25 * len(claims)))
+    figure = plt.figure.Figure(figsize=(8.0 + 0.55 * len(columns), 1.9 + 0.25 * len(claims)))
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set_axis_off()
     width = 0.55 / figure.get_figwidth()
@@ -73,7 +73,7 @@ def draw(claims: Sequence[Judged], others: Sequence[ReadOtherwise], folder: str 
         axes.text(left + (j + 0.5) * width, top + 0.01, title, rotation=50, ha="left", va="bottom", fontsize=8)
     for i, claim in enumerate(claims):
         y = top - (i + 1) * height
-        axes.text(left - 0.01, y + height / 2, f"{claim.text}  {i + 1}", ha="right", va="center", fontsize=8)
+        axes.text(left - 0.01, y + height / 2, f"{i + 1}. {claim.text}", ha="right", va="center", fontsize=8)
         for j, verdict in enumerate([claim.verdict, *(other.verdict(claim) for other in others)]):
             box = plt.patches.Rectangle(
                 (left + j * width, y), width, height, facecolor=COLOURS.get(verdict, EMPTY), edgecolor="white", lw=1.2

@@ -19,7 +19,7 @@ import numpy as np
 
 from onlinehash.errors import InvalidInput
 from onlinehash.gpu.card import RECORDING, Card, check_room, refusing
-from onlinehash.gpu.shape import GROUP, Relevant, Shape
+from onlinehash.gpu.shape import GROUP, PICKED, Relevant, Shape
 from onlinehash.gpu.upload import to_card
 
 if TYPE_CHECKING:
@@ -240,6 +240,8 @@ class CardCodes:
             return np.concatenate(parts)
 
     def _nearest(self, queries: np.ndarray, k: int, alive: Any | None, room: int) -> np.ndarray:
+        if k > PICKED:
+            return self._nearest_exactly(self._xp.asarray(queries), k, alive)
         answer = None
         if self._xp is not np and alive is self._alive and self._is_asked_again(len(queries), k):
             answer = self._replayed(queries, k, room)

@@ -10,6 +10,9 @@ import numpy as np
 #: Codes in a group. A warp reads one word of each of them with 16 bytes a thread.
 GROUP = 128
 
+#: The longest list that `pick` takes, as in `kernels.cu`.
+PICKED = 2048
+
 #: Positions take the lower 48 bits of a key, distances the rest.
 POSITION_BITS = 48
 _POSITIONS = np.uint64((1 << POSITION_BITS) - 1)

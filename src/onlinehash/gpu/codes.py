@@ -123,6 +123,11 @@ class CardCodes:
         if self._shared or n > self._room:
             self._take(self._allocated(n), keep=False)
 
+    def detach(self, n: int) -> None:
+        """Before some of n codes change: a copy of all where others read them, or a refusal with the figures."""
+        if self._shared:
+            self._take(self._allocated(n, self._room), keep=True)
+
     def check_copy(self, n: int) -> None:
         """Refuse, with the figures, what has no room for a second array of n codes."""
         self._check_room(n, f"a change of an index of {n:,} codes of {self._bits}, which makes a copy of them,")
@@ -184,8 +189,8 @@ class CardCodes:
         """Codes out of planes of the host that hold n positions: all of them, or those at some positions."""
         if positions is None:
             self.own(n)
-        elif self._shared and (positions < self.n).any():  # others read what is to change
-            self._take(self._allocated(n, self._room), keep=True)
+        elif (positions < self.n).any():
+            self.detach(n)
         self.reserve(n)
         self._recordings.clear()
         blocks = None if positions is None else np.unique(positions // 64)

@@ -37,9 +37,6 @@ MOST_KEPT, CHUNK_GROUPS = 1 << 22, 512
 #: Blocks of 64 codes that go to the card at once.
 UPLOADED_BYTES = 256 << 20
 
-#: Bytes that codes leave free on a card: for keys, recordings and uploads.
-SEARCH_BYTES = 512 << 20
-
 _NO_LIMIT, _NO_KEY = np.iinfo(np.int64).max, np.iinfo(np.uint64).max
 
 #: Bits of a code, at most: the counters of as many distances fill the shared memory of a block of `count`.
@@ -136,7 +133,7 @@ class CardCodes:
         """Refuse, with the figures, what has no room for a second mask of what lives."""
         card = self._runs.card()
         if card is not None:
-            check_room(card, self._mask_bytes(self.n), f"a removal from an index of {self.n:,} codes")
+            check_room(card, self.shape.mask_bytes(self.n), f"a removal from an index of {self.n:,} codes")
 
     @property
     def _room(self) -> int:
@@ -154,7 +151,7 @@ class CardCodes:
     def _allocated(self, n: int, wished: int = 0) -> Any:
         """An array for n codes, or for more of them where they are wished and the card has room."""
         card, what, room = self._runs.card(), f"an index of {n:,} codes of {self._bits}", max(n, wished)
-        if card is not None and self._needed(room) > card.free:
+        if card is not None and self.shape.needed(room) > card.free:
             room = n
         self._check_room(room, f"{what}, with room for searches,")
         with self.refusing(what):
@@ -163,14 +160,7 @@ class CardCodes:
     def _check_room(self, n: int, what: str) -> None:
         card = self._runs.card()
         if card is not None:
-            check_room(card, self._needed(n), what)
-
-    def _needed(self, n: int) -> int:
-        """Bytes of n codes, of two masks of what lives, as forks have one each, and of what searches need."""
-        return self.shape.nbytes(n) + 2 * self._mask_bytes(n) + SEARCH_BYTES
-
-    def _mask_bytes(self, n: int) -> int:
-        return self.shape.n_groups(n) * GROUP // 8
+            check_room(card, self.shape.needed(n), what)
 
     def signs(self) -> SignKernels | SignsTwin:
         """What encodes on the same card."""

@@ -145,7 +145,8 @@ class CardSigns:
         kernels: SignKernels | SignsTwin | None = None,
     ) -> None:
         self._kernels = SignKernels() if kernels is None else kernels
-        self._xp = xp = self._kernels.xp
+        self.xp: Any = self._kernels.xp
+        xp = self.xp
         columns = np.full(8 * n_planes, -1, np.int32)
         columns[places] = np.arange(len(W))
         self._W, self._functions = xp.asarray(W), xp.asarray(describe(read_only(W), read_only(thresholds)))
@@ -159,7 +160,7 @@ class CardSigns:
         Returns the rows, in slices of whole blocks of codes, that are left to the CPU because too many bits are in
         doubt.
         """
-        xp, left = self._xp, []
+        xp, left = self.xp, []
         values = len(self._W) if isinstance(Z, xp.ndarray) else max(Z.shape[1], len(self._W))
         size = max(1, BLOCK_BYTES // (Z.dtype.itemsize * values) // LANES) * LANES
         for start in range(0, len(Z), size):
@@ -177,7 +178,7 @@ class CardSigns:
     def _begin(self, Z: Any, planes: Any) -> Callable[[], bool]:
         """Have the card compute the bits of some rows; what is returned waits for them and settles what is in doubt,
         and says whether it could."""
-        xp, (n, d), k = self._xp, Z.shape, len(self._W)
+        xp, (n, d), k = self.xp, Z.shape, len(self._W)
         doubts, norms = xp.empty(max(LEAST_DOUBTS, n * k // DOUBTFUL_SHARE), np.uint64), self._kernels.norms(Z)
         with np.errstate(over="ignore", invalid="ignore"):
             products = xp.matmul(Z, self._W.T)

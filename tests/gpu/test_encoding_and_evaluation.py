@@ -11,7 +11,7 @@ from onlinehash.evaluate.histograms import Histograms
 from onlinehash.gpu import encoding, neighbours
 from onlinehash.gpu.card import load_cupy
 from onlinehash.gpu.twins import Twins
-from tests.gpu.test_card_codes import needs_card
+from tests.gpu.test_card_codes import needs_card, on_fake_card
 
 
 @pytest.fixture(params=["twins", pytest.param("card", marks=needs_card)])
@@ -132,6 +132,18 @@ def test_counted_as_on_the_cpu(fusion):
     theirs = evaluate.rank(queries, base, truth, fusion=fusion, per_query=True)
     for name in theirs:
         np.testing.assert_array_equal(ours[name], theirs[name])
+
+
+def test_a_card_that_turns_out_to_be_full_refuses(monkeypatch):
+    X = np.random.default_rng(8).standard_normal((50, 8)).astype(np.float32)
+
+    def fail(*arguments):
+        raise MemoryError("Out of memory allocating 1,024 bytes")
+
+    monkeypatch.setattr(encoding, "SignKernels", on_fake_card(encoding.SignsTwin))
+    monkeypatch.setattr(encoding.SignsTwin, "norms", fail)
+    with pytest.raises(InvalidInput, match=r"^the card has no room for the encoding of 50 vectors: .* full card"):
+        learned(X, n_bits=8).encode(X, device="cuda")
 
 
 def test_other_devices_are_refused():

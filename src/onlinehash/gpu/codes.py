@@ -210,15 +210,17 @@ class CardCodes:
         """Masks of 64 positions each, on the card."""
         padded = np.zeros(2 * self.shape.n_groups(64 * len(masks)), np.uint64)
         padded[: len(masks)] = masks
-        return self._xp.asarray(padded)
+        with self.refusing(f"a mask of {64 * len(masks):,} codes"):
+            return self._xp.asarray(padded)
 
     def fork(self) -> CardCodes:
         """The same codes, to be changed while these stay as they are; of several forks only the last may be changed."""
         twin = copy.copy(self)
-        self._shared = twin._shared = True
         twin._recordings, twin._asked, twin._lock = {}, None, threading.Lock()
         if self._alive is not None:
-            twin._alive = self._alive.copy()
+            with self.refusing(f"a fork of {self.n:,} codes"):
+                twin._alive = self._alive.copy()
+        self._shared = twin._shared = True
         return twin
 
     # ------------------------------------------------------------------------------------------------ searching

@@ -17,7 +17,8 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.codes.layout import LANES
 from onlinehash.errors import NotReady
-from onlinehash.gpu.card import begin_products, load_cupy
+from onlinehash.gpu.card import Card, begin_products, load_cupy
+from onlinehash.gpu.card import describe as describe_card
 from onlinehash.gpu.kernels import THREADS, fetch, source
 from onlinehash.gpu.upload import to_card
 from onlinehash.numeric.signs import DOUBLE_EPS, canonical_dot, describe, smallest_norm
@@ -47,6 +48,10 @@ class SignKernels:
         check_precision()
         begin_products(self.xp)
         self._grid = (8 * self.xp.cuda.Device().attributes["MultiProcessorCount"],)
+
+    def card(self) -> Card | None:
+        """The card as it is now."""
+        return describe_card(self.xp)
 
     def norms(self, Z: Any) -> Any:
         """|z| of each row, in the precision of its values."""
@@ -93,6 +98,10 @@ class SignsTwin:
     """The same in NumPy."""
 
     xp: Any = np
+
+    def card(self) -> Card | None:
+        """None: the memory is the host's."""
+        return None
 
     def norms(self, Z: Any) -> Any:
         with np.errstate(over="ignore"):
@@ -145,8 +154,7 @@ class CardSigns:
         kernels: SignKernels | SignsTwin | None = None,
     ) -> None:
         self._kernels = SignKernels() if kernels is None else kernels
-        self.xp: Any = self._kernels.xp
-        xp = self.xp
+        self._xp = xp = self._kernels.xp
         columns = np.full(8 * n_planes, -1, np.int32)
         columns[places] = np.arange(len(W))
         self._W, self._functions = xp.asarray(W), xp.asarray(describe(read_only(W), read_only(thresholds)))
@@ -160,7 +168,7 @@ class CardSigns:
         Returns the rows, in slices of whole blocks of codes, that are left to the CPU because too many bits are in
         doubt.
         """
-        xp, left = self.xp, []
+        xp, left = self._xp, []
         values = len(self._W) if isinstance(Z, xp.ndarray) else max(Z.shape[1], len(self._W))
         size = max(1, BLOCK_BYTES // (Z.dtype.itemsize * values) // LANES) * LANES
         for start in range(0, len(Z), size):
@@ -178,7 +186,7 @@ class CardSigns:
     def _begin(self, Z: Any, planes: Any) -> Callable[[], bool]:
         """Have the card compute the bits of some rows; what is returned waits for them and settles what is in doubt,
         and says whether it could."""
-        xp, (n, d), k = self.xp, Z.shape, len(self._W)
+        xp, (n, d), k = self._xp, Z.shape, len(self._W)
         doubts, norms = xp.empty(max(LEAST_DOUBTS, n * k // DOUBTFUL_SHARE), np.uint64), self._kernels.norms(Z)
         with np.errstate(over="ignore", invalid="ignore"):
             products = xp.matmul(Z, self._W.T)

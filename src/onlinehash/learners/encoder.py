@@ -14,7 +14,7 @@ from onlinehash.arraylike import VectorLike
 from onlinehash.codes import Codes, layout
 from onlinehash.errors import Diverged, InvalidInput
 from onlinehash.features import FeatureMap, same_map
-from onlinehash.gpu.card import check_device
+from onlinehash.gpu.card import check_device, refusing
 from onlinehash.numeric.signs import Signs
 
 if TYPE_CHECKING:
@@ -145,10 +145,13 @@ class Encoder:
         return second.codes_of(signs_of(first.encode(X, device), second.weights.dtype))
 
     def _encode_on_card(self, X: Any) -> Codes:
-        signs = self.card_signs()
-        rows = self._check_card_rows(signs.xp.asarray(X)) if hasattr(X, "__cuda_array_interface__") else self._check_rows(X)
+        from onlinehash.gpu import encoding
+
+        kernels, is_there = encoding.SignKernels(), hasattr(X, "__cuda_array_interface__")
+        rows = self._check_card_rows(kernels.xp.asarray(X)) if is_there else self._check_rows(X)
         planes = layout.aligned_planes(len(rows), self.n_models * layout.planes_per_model(self.n_bits))
-        self.encode_by_card(signs, rows, planes)
+        with refusing(kernels.card, f"the encoding of {len(rows):,} vectors"):
+            self.encode_by_card(self.card_signs(kernels), rows, planes)
         return Codes.from_planes(planes, len(rows), self.n_bits, self.n_models)
 
     def _check_card_rows(self, rows: Any) -> Any:
@@ -161,7 +164,7 @@ class Encoder:
             self._check_rows(np.empty(rows.shape, rows.dtype))  # refused as on the host
         return rows
 
-    def card_signs(self, kernels: SignKernels | SignsTwin | None = None) -> CardSigns:
+    def card_signs(self, kernels: SignKernels | SignsTwin) -> CardSigns:
         """The functions on a card."""
         from onlinehash.gpu.encoding import CardSigns
 

@@ -18,7 +18,7 @@ from onlinehash.gpu.card import Card, load_cupy
 from onlinehash.gpu.codes import CardCodes
 from onlinehash.gpu.encoding import CardSigns
 from onlinehash.gpu.kernels import Kernels
-from onlinehash.gpu.shape import GROUP, POSITION_BITS, Shape
+from onlinehash.gpu.shape import GROUP, PICKED, POSITION_BITS, Shape
 from onlinehash.gpu.twins import Twins
 
 #: (models, bytes of each): 16 to 512 bits, and several models; the last is too long for tensor cores.
@@ -125,6 +125,19 @@ def test_search_equals_brute_force(runs: Any, kind: str, models: int, per_model:
         for q, keys in enumerate(card.within(words[:n_queries], radius)):
             inside = expected[q][expected[q] >> np.uint64(POSITION_BITS) <= radius]
             np.testing.assert_array_equal(keys, inside)
+
+
+@pytest.mark.parametrize("runs", RUNS)
+def test_what_cannot_be_picked_is_not_tried(runs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng, shape, tried = np.random.default_rng(12), Shape(1, 8), []
+    rows = make_rows("clusters", 3000, shape, rng)
+    card, living = card_codes(runs, shape, rows), np.ones(len(rows), np.bool_)
+    pick = runs.pick
+    monkeypatch.setattr(runs, "pick", lambda *given: tried.append(given[3]) or pick(*given))
+    for k in (PICKED, PICKED + 1):
+        got = card.nearest(shape.words_of(rows[:3]), k)
+        np.testing.assert_array_equal(got, [all_keys(rows, query, shape, living)[:k] for query in rows[:3]])
+    assert set(tried) == {PICKED}
 
 
 @pytest.mark.parametrize(

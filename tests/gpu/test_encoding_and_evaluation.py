@@ -9,8 +9,9 @@ from onlinehash import Codes, MultiModelOnlineHashing, OnlineHashing, RbfAnchors
 from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.evaluate.histograms import Histograms
 from onlinehash.gpu import encoding, neighbours
+from onlinehash.gpu.card import load_cupy
 from onlinehash.gpu.twins import Twins
-from tests.gpu.test_card_codes import needs_card
+from tests.gpu.test_card_codes import needs_card, on_fake_card
 
 
 @pytest.fixture(params=["twins", pytest.param("card", marks=needs_card)])
@@ -49,6 +50,29 @@ def test_encoded_as_on_the_cpu(on, dtype, n, d, n_bits, monkeypatch):
         import cupy
 
         assert encoder.encode(cupy.asarray(X), device="cuda") == encoder.encode(X)
+
+
+class OfAnotherLibrary:
+    """An array on the card, with nothing of CuPy's but its address; without a card, NumPy reads `__array__`."""
+
+    def __init__(self, array):
+        self._array, self.__cuda_array_interface__ = array, getattr(array, "__cuda_array_interface__", {})
+
+    def __array__(self, dtype=None, copy=None):
+        return self._array
+
+
+def test_arrays_that_are_on_the_card(on):
+    xp = load_cupy() if on == "card" else np
+    X = np.random.default_rng(7).standard_normal((300, 8)).astype(np.float32)
+    encoder, there, wide = learned(X, n_bits=16), xp.asarray(X), xp.asarray(np.hstack([X, X]))
+    assert encoder.encode(OfAnotherLibrary(there), device="cuda") == encoder.encode(X)
+    for rows in (there.astype(np.float64), wide, wide[:, :8], there[0]):
+        with pytest.raises(InvalidInput, match="contiguous rows of 8 float32 on the card"):
+            encoder.encode(OfAnotherLibrary(rows), device="cuda")
+    for empty in (X[:0], OfAnotherLibrary(there[:0])):
+        with pytest.raises(InvalidInput, match="0 sample"):
+            encoder.encode(empty, device="cuda")
 
 
 @pytest.mark.usefixtures("on")
@@ -108,6 +132,18 @@ def test_counted_as_on_the_cpu(fusion):
     theirs = evaluate.rank(queries, base, truth, fusion=fusion, per_query=True)
     for name in theirs:
         np.testing.assert_array_equal(ours[name], theirs[name])
+
+
+def test_a_card_that_turns_out_to_be_full_refuses(monkeypatch):
+    X = np.random.default_rng(8).standard_normal((50, 8)).astype(np.float32)
+
+    def fail(*arguments):
+        raise MemoryError("Out of memory allocating 1,024 bytes")
+
+    monkeypatch.setattr(encoding, "SignKernels", on_fake_card(encoding.SignsTwin))
+    monkeypatch.setattr(encoding.SignsTwin, "norms", fail)
+    with pytest.raises(InvalidInput, match=r"^the card has no room for the encoding of 50 vectors: .* full card"):
+        learned(X, n_bits=8).encode(X, device="cuda")
 
 
 def test_other_devices_are_refused():

@@ -155,6 +155,42 @@ def test_what_is_too_large_for_the_card_is_refused_with_the_figures(kind, monkey
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n_dead", [0, 20])
+def test_what_a_full_card_refuses_of_a_fork_leaves_items_and_card_as_they_were(kind, n_dead, monkeypatch):
+    runs = on_fake_card(Twins if kind is TwinIndex else Kernels)
+    monkeypatch.setattr(kind, "_make_runs", lambda self, shape: runs(shape))
+    rng = np.random.default_rng(8)
+    codes, queries = Codes.from_bits(draw(rng, 300, 64)), draw(rng, 4, 64)
+    index, flat = kind(codes), FlatIndex(codes)
+    for one in (index, flat):
+        one.remove(np.arange(n_dead))
+    newer, other = index.fork(), Codes.from_bits(draw(rng, 300 - n_dead, 64))
+    changes = [
+        ("update", np.arange(50, 60), other[:10]),
+        ("put", np.arange(50, 60), other[:10]),
+        ("replace", other),
+        ("add", other),
+    ]
+    for name, *arguments in changes:
+        with monkeypatch.context() as patch:
+            patch.setattr(FakeCard, "free", 10**8)
+            with pytest.raises(InvalidInput, match="of this full card are free"):
+                getattr(newer, name)(*arguments)
+        for one in (index, newer):
+            assert one.codes == flat.codes
+            assert_same(one, flat, queries)
+    with pytest.raises(InvalidInput):
+        newer.replace(other[:5])  # for which there is room, but which does not fit
+    assert_same(newer, flat, queries)
+    newer_flat = flat.fork()
+    for name, *arguments in changes:
+        for one in (newer, newer_flat):
+            getattr(one, name)(*arguments)
+        assert_same(newer, newer_flat, queries)
+    assert_same(index, flat, queries)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_dead_positions_stay_where_the_card_has_no_room_for_two_copies(kind, monkeypatch):
     runs = on_fake_card(Twins if kind is TwinIndex else Kernels)
     monkeypatch.setattr(kind, "_make_runs", lambda self, shape: runs(shape))

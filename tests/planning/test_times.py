@@ -31,7 +31,8 @@ def test_a_card() -> None:
     assert times.scan_card(1e9, WORK, card) == pytest.approx((1000 + 1e9 * 0.0001) * 1e-9)
     assert times.scan_card(1e9, Workload(1e9, 200), card) == pytest.approx((1000 + 2 * 1e9 * 0.0002) * 1e-9)
     assert times.scan_card(1e9, WORK, card, together=False) == pytest.approx((50_000 + 8.125e9 * 0.001) * 1e-9)
-    assert sizes.on_card(1e9, Workload(1e9, 33)) == 8.125e9  # two words, and a bit of the mask
+    assert sizes.read_on_card(1e9, Workload(1e9, 33)) == 8.125e9  # two words, and a bit of the mask
+    assert sizes.on_card(1e9, Workload(1e9, 33)) == 8.25e9 + 2**29  # a mask of each fork, and room for searches
 
 
 def test_tables() -> None:

@@ -27,7 +27,7 @@ from onlinehash.bulk.sources import Source
 from onlinehash.errors import InvalidInput
 from onlinehash.evaluate import Truth
 from onlinehash.gpu import neighbours as on_card
-from onlinehash.gpu.card import check_device, load_cupy
+from onlinehash.gpu.card import check_device, load_cupy, refusing
 from onlinehash.gpu.upload import on_same_card, to_card
 from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.neighbours import nearest_positions, squared_distances
@@ -207,9 +207,14 @@ class Search:
     def _on_card(self, group: Sequence[Partition]) -> Iterator[Neighbours]:
         """Several partitions at once, while threads bring the next ones to the card."""
         sieve = on_card.Sieve()
+        what = f"a search for {len(self.queries):,} queries"
 
         def bring(part: Partition) -> list[Any]:
-            return [to_card(sieve.xp, X) for _, X in _vectors(part)]
+            brought = []
+            for _, X in _vectors(part):
+                with refusing(sieve.card, what):
+                    brought.append(to_card(sieve.xp, X))
+            return brought
 
         begin = on_same_card(sieve.xp, bring)
         with ThreadPoolExecutor(READERS) as readers:
@@ -218,8 +223,9 @@ class Search:
             for chunk in [*_groups(group, _card_rows(self.queries.shape[1])), []]:
                 now, ahead = ahead, [readers.submit(begin, part) for part in chunk]
                 if now:
-                    X = sieve.xp.concatenate([block for part in now for block in part.result()])
-                    queries, base = on_card.same_precision(self.queries, X)
+                    blocks = [block for part in now for block in part.result()]
+                    with refusing(sieve.card, what):
+                        queries, base = on_card.same_precision(self.queries, sieve.xp.concatenate(blocks))
                     rows, distances = on_card.nearest_first(queries, base, min(self.k, len(base)), sieve)
                     yield Neighbours(rows + first, distances)
                 if chunk:

@@ -19,7 +19,7 @@ import numpy as np
 
 from onlinehash.errors import InvalidInput
 from onlinehash.gpu.card import RECORDING, Card, check_room, refusing
-from onlinehash.gpu.shape import GROUP, Relevant, Shape
+from onlinehash.gpu.shape import GROUP, PICKED, Relevant, Shape
 from onlinehash.gpu.upload import to_card
 
 if TYPE_CHECKING:
@@ -36,9 +36,6 @@ MOST_KEPT, CHUNK_GROUPS = 1 << 22, 512
 
 #: Blocks of 64 codes that go to the card at once.
 UPLOADED_BYTES = 256 << 20
-
-#: Bytes that codes leave free on a card: for keys, recordings and uploads.
-SEARCH_BYTES = 512 << 20
 
 _NO_LIMIT, _NO_KEY = np.iinfo(np.int64).max, np.iinfo(np.uint64).max
 
@@ -123,6 +120,11 @@ class CardCodes:
         if self._shared or n > self._room:
             self._take(self._allocated(n), keep=False)
 
+    def detach(self, n: int) -> None:
+        """Before some of n codes change: a copy of all where others read them, or a refusal with the figures."""
+        if self._shared:
+            self._take(self._allocated(n, self._room), keep=True)
+
     def check_copy(self, n: int) -> None:
         """Refuse, with the figures, what has no room for a second array of n codes."""
         self._check_room(n, f"a change of an index of {n:,} codes of {self._bits}, which makes a copy of them,")
@@ -131,7 +133,7 @@ class CardCodes:
         """Refuse, with the figures, what has no room for a second mask of what lives."""
         card = self._runs.card()
         if card is not None:
-            check_room(card, self._mask_bytes(self.n), f"a removal from an index of {self.n:,} codes")
+            check_room(card, self.shape.mask_bytes(self.n), f"a removal from an index of {self.n:,} codes")
 
     @property
     def _room(self) -> int:
@@ -149,7 +151,7 @@ class CardCodes:
     def _allocated(self, n: int, wished: int = 0) -> Any:
         """An array for n codes, or for more of them where they are wished and the card has room."""
         card, what, room = self._runs.card(), f"an index of {n:,} codes of {self._bits}", max(n, wished)
-        if card is not None and self._needed(room) > card.free:
+        if card is not None and self.shape.needed(room) > card.free:
             room = n
         self._check_room(room, f"{what}, with room for searches,")
         with self.refusing(what):
@@ -158,14 +160,7 @@ class CardCodes:
     def _check_room(self, n: int, what: str) -> None:
         card = self._runs.card()
         if card is not None:
-            check_room(card, self._needed(n), what)
-
-    def _needed(self, n: int) -> int:
-        """Bytes of n codes, of two masks of what lives, as forks have one each, and of what searches need."""
-        return self.shape.nbytes(n) + 2 * self._mask_bytes(n) + SEARCH_BYTES
-
-    def _mask_bytes(self, n: int) -> int:
-        return self.shape.n_groups(n) * GROUP // 8
+            check_room(card, self.shape.needed(n), what)
 
     def signs(self) -> SignKernels | SignsTwin:
         """What encodes on the same card."""
@@ -184,8 +179,8 @@ class CardCodes:
         """Codes out of planes of the host that hold n positions: all of them, or those at some positions."""
         if positions is None:
             self.own(n)
-        elif self._shared and (positions < self.n).any():  # others read what is to change
-            self._take(self._allocated(n, self._room), keep=True)
+        elif (positions < self.n).any():
+            self.detach(n)
         self.reserve(n)
         self._recordings.clear()
         blocks = None if positions is None else np.unique(positions // 64)
@@ -215,15 +210,17 @@ class CardCodes:
         """Masks of 64 positions each, on the card."""
         padded = np.zeros(2 * self.shape.n_groups(64 * len(masks)), np.uint64)
         padded[: len(masks)] = masks
-        return self._xp.asarray(padded)
+        with self.refusing(f"a mask of {64 * len(masks):,} codes"):
+            return self._xp.asarray(padded)
 
     def fork(self) -> CardCodes:
         """The same codes, to be changed while these stay as they are; of several forks only the last may be changed."""
         twin = copy.copy(self)
-        self._shared = twin._shared = True
         twin._recordings, twin._asked, twin._lock = {}, None, threading.Lock()
         if self._alive is not None:
-            twin._alive = self._alive.copy()
+            with self.refusing(f"a fork of {self.n:,} codes"):
+                twin._alive = self._alive.copy()
+        self._shared = twin._shared = True
         return twin
 
     # ------------------------------------------------------------------------------------------------ searching
@@ -240,6 +237,8 @@ class CardCodes:
             return np.concatenate(parts)
 
     def _nearest(self, queries: np.ndarray, k: int, alive: Any | None, room: int) -> np.ndarray:
+        if k > PICKED:
+            return self._nearest_exactly(self._xp.asarray(queries), k, alive)
         answer = None
         if self._xp is not np and alive is self._alive and self._is_asked_again(len(queries), k):
             answer = self._replayed(queries, k, room)

@@ -17,7 +17,8 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.codes.layout import LANES
 from onlinehash.errors import NotReady
-from onlinehash.gpu.card import begin_products, load_cupy
+from onlinehash.gpu.card import Card, begin_products, load_cupy
+from onlinehash.gpu.card import describe as describe_card
 from onlinehash.gpu.kernels import THREADS, fetch, source
 from onlinehash.gpu.upload import to_card
 from onlinehash.numeric.signs import DOUBLE_EPS, canonical_dot, describe, smallest_norm
@@ -47,6 +48,10 @@ class SignKernels:
         check_precision()
         begin_products(self.xp)
         self._grid = (8 * self.xp.cuda.Device().attributes["MultiProcessorCount"],)
+
+    def card(self) -> Card | None:
+        """The card as it is now."""
+        return describe_card(self.xp)
 
     def norms(self, Z: Any) -> Any:
         """|z| of each row, in the precision of its values."""
@@ -93,6 +98,10 @@ class SignsTwin:
     """The same in NumPy."""
 
     xp: Any = np
+
+    def card(self) -> Card | None:
+        """None: the memory is the host's."""
+        return None
 
     def norms(self, Z: Any) -> Any:
         with np.errstate(over="ignore"):

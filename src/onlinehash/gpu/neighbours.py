@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.gpu.card import begin_products, check_room, describe, load_cupy
+from onlinehash.gpu.card import Card, begin_products, check_room, describe, load_cupy, refusing
 from onlinehash.gpu.encoding import check_precision, module_of
 from onlinehash.gpu.kernels import THREADS, fetch
 from onlinehash.gpu.upload import to_card
@@ -32,6 +32,10 @@ class Sieve:
         self.xp: Any = load_cupy("the search for neighbours on a card")
         check_precision()
         begin_products(self.xp)
+
+    def card(self) -> Card | None:
+        """The card as it is now."""
+        return describe(self.xp)
 
     def sift(
         self,
@@ -79,6 +83,10 @@ class SieveTwin:
 
     xp: Any = np
 
+    def card(self) -> Card | None:
+        """None: the memory is the host's."""
+        return None
+
     def sift(
         self,
         products: Any,
@@ -124,8 +132,10 @@ def nearest_positions(X: Any, base: Any, k: int, sieve: Sieve | SieveTwin | None
 
 def nearest_first(X: Any, base: Any, k: int, sieve: Sieve | SieveTwin | None = None) -> tuple[np.ndarray, np.ndarray]:
     """The same rows in the order of (distance, row), and their squared distances as `numeric.neighbours` has them."""
-    search = _Search(X, base, k, Sieve() if sieve is None else sieve)
-    parts = [search.nearest(slice(start, start + QUERIES)) for start in range(0, len(X), QUERIES)]
+    sieve = Sieve() if sieve is None else sieve
+    with refusing(sieve.card, f"a search for {len(X):,} queries among {len(base):,} vectors"):
+        search = _Search(X, base, k, sieve)
+        parts = [search.nearest(slice(start, start + QUERIES)) for start in range(0, len(X), QUERIES)]
     rows, distances = (np.concatenate(column) for column in zip(*parts, strict=True))
     return rows, distances
 
@@ -136,21 +146,32 @@ def same_precision(X: Any, base: Any) -> tuple[Any, Any]:
     return X.astype(dtype, copy=False), base.astype(dtype, copy=False)
 
 
+def needed(X: Any, base: Any, n_sampled: int) -> int:
+    """Bytes on the card that a search takes beside what is there: of what does not hang on the values."""
+    n_queries, n_rows, d = min(QUERIES, len(X)), min(ROWS, len(base)), X.shape[1]
+    brought = sum(matrix.nbytes for matrix in (X, base) if isinstance(matrix, np.ndarray))
+    sample = n_sampled * d * (base.dtype.itemsize + 4)
+    blocks = 2 * 4 * n_rows * d  # the one at hand, and the one before, until its name is taken
+    products = 4 * n_queries * max(n_rows, 4 * n_sampled)  # four arrays of the sample's, before those of blocks
+    kept = 16 * n_queries * min(ROOM, len(base))
+    return int(brought + sample + blocks + products + kept)
+
+
 class _Search:
     """Both matrices on the card, the centre and the scale that make products accurate, and a sample of the base."""
 
     def __init__(self, X: Any, base: Any, k: int, sieve: Sieve | SieveTwin) -> None:
         self._sieve, self._xp, self._k = sieve, sieve.xp, k
         xp, d = sieve.xp, X.shape[1]
-        if xp is not np:
-            needed = 24 * ROWS * d + (base.nbytes if isinstance(base, np.ndarray) else 0)
-            check_room(describe(xp), needed, f"a base of {len(base):,} vectors")
-        self._X, self._base = to_card(xp, X), to_card(xp, base)
-        # Twice the bounds of numeric/neighbours.py, as here the bounds themselves are rounded to float32 too.
-        self._error = 2 * (d + 16) * 2.0**-24, 2 * (8 * d + 64) * 2.0**-126
         # So that an eighth of the room is taken; of a small base an eighth is enough.
         wanted = max(min(SAMPLED, len(base) // 8), min(8 * len(base) * k // ROOM, MOST_SAMPLED), 8 * k)
         rows = np.unique(np.linspace(0, len(base) - 1, min(len(base), wanted)).astype(np.int64))
+        card = sieve.card()
+        if card is not None:
+            check_room(card, needed(X, base, len(rows)), f"a search of {len(base):,} vectors")
+        self._X, self._base = to_card(xp, X), to_card(xp, base)
+        # Twice the bounds of numeric/neighbours.py, as here the bounds themselves are rounded to float32 too.
+        self._error = 2 * (d + 16) * 2.0**-24, 2 * (8 * d + 64) * 2.0**-126
         sample = self._base[xp.asarray(rows)]
         self._mean = sample.mean(axis=0, dtype=np.float64)
         # Block by block, as CuPy reduces an array of 2**31 values or more in a single block of threads.

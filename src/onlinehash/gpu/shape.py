@@ -10,6 +10,12 @@ import numpy as np
 #: Codes in a group. A warp reads one word of each of them with 16 bytes a thread.
 GROUP = 128
 
+#: Bytes that codes leave free on a card: for keys, recordings and uploads.
+SEARCH_BYTES = 512 << 20
+
+#: The longest list that `pick` takes, as in `kernels.cu`.
+PICKED = 2048
+
 #: Positions take the lower 48 bits of a key, distances the rest.
 POSITION_BITS = 48
 _POSITIONS = np.uint64((1 << POSITION_BITS) - 1)
@@ -44,6 +50,14 @@ class Shape:
     def nbytes(self, n: int) -> int:
         """Bytes of n codes on the card."""
         return self.n_groups(n) * GROUP * self.row * 4
+
+    def mask_bytes(self, n: int) -> int:
+        """Bytes of a mask of those of n codes that live."""
+        return self.n_groups(n) * GROUP // 8
+
+    def needed(self, n: int) -> int:
+        """Bytes of n codes, of two masks of what lives, as forks have one each, and of what searches need."""
+        return self.nbytes(n) + 2 * self.mask_bytes(n) + SEARCH_BYTES
 
     def words_of(self, rows: np.ndarray) -> np.ndarray:
         """Codes given as rows of bytes, as words `(n, row)`."""

@@ -8,10 +8,7 @@ import numpy as np
 
 from onlinehash.gpu.card import Card
 from onlinehash.gpu.encoding import SignsTwin
-from onlinehash.gpu.shape import GROUP, POSITION_BITS, Relevant, Shape
-
-#: The longest list that `pick` takes, as in `kernels.cu`.
-PICKED = 2048
+from onlinehash.gpu.shape import GROUP, PICKED, POSITION_BITS, Relevant, Shape
 
 
 class Twins:

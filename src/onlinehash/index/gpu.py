@@ -67,11 +67,26 @@ class GpuIndex(Index):
         return None if items is self._items else self._card.mask(items.alive)
 
     # ------------------------------------------------------------------------------------------------ changes
+    #
+    # The card comes first: what it refuses must not be in the items.
 
     def add(self, codes: Codes, ids: ArrayLike | None = None) -> None:
         if isinstance(codes, Codes):  # anything else is refused below
             self._card.reserve(self._items.n_positions + len(codes))
         super().add(codes, ids)
+
+    def update(self, ids: ArrayLike, codes: Codes) -> None:
+        self._card.detach(self._items.n_positions)
+        super().update(ids, codes)
+
+    def put(self, positions: np.ndarray, codes: Codes) -> None:
+        if len(positions):
+            self._card.detach(self._items.n_positions)
+        super().put(positions, codes)
+
+    def replace(self, codes: Codes, encoder: Encoder | None = None) -> None:
+        self._card.detach(self._items.n_positions)
+        super().replace(codes, encoder)
 
     def bury(self, ids: ArrayLike) -> None:
         self._note_alive(np.unique(self._items.remove(ids) // 64))  # codes stay where they are

@@ -196,9 +196,9 @@ class Items:
 
     def among(self, chosen: np.ndarray) -> Items:
         """Only some of the living, of which each has a bool, in the order of insertion."""
-        some = self.fork()
-        some._alive = np.zeros_like(self._alive)
-        set_lanes(some._alive, self.positions()[chosen])
+        some, bits = self.fork(), np.zeros(LANES * len(self._alive), np.bool_)
+        bits[slice(self.n_positions) if self.n_dead == 0 else self.positions()] = chosen
+        some._alive = np.packbits(bits, bitorder="little").view(np.uint64)  # all machines are little-endian
         some.n_dead = self.n_positions - int(np.count_nonzero(chosen))
         return some
 

@@ -14,7 +14,7 @@ from onlinehash.arraylike import VectorLike
 from onlinehash.codes import Codes, layout
 from onlinehash.errors import Diverged, InvalidInput
 from onlinehash.features import FeatureMap, same_map
-from onlinehash.gpu.card import check_device
+from onlinehash.gpu.card import check_device, refusing
 from onlinehash.numeric.signs import Signs
 
 if TYPE_CHECKING:
@@ -105,8 +105,8 @@ class Encoder:
         ----------
         X : array-like of shape (n, n_features)
         device : {"cpu", "cuda"}, optional
-            "cuda" computes them on a card, to the same bits; X may then be an array of CuPy too. A feature map stays on
-            the CPU.
+            "cuda" computes them on a card, to the same bits; X may then be an array there too, of CuPy or of what else
+            has `__cuda_array_interface__`, as PyTorch's do. A feature map stays on the CPU.
 
         Returns
         -------
@@ -145,18 +145,26 @@ class Encoder:
         return second.codes_of(signs_of(first.encode(X, device), second.weights.dtype))
 
     def _encode_on_card(self, X: Any) -> Codes:
-        is_there = hasattr(X, "__cuda_array_interface__")
-        if is_there and (X.dtype, X.shape[1:], X.flags.c_contiguous) != (self.weights.dtype, (self.n_features,), True):
-            raise InvalidInput(
-                expected=f"contiguous rows of {self.n_features} {self.weights.dtype} on the card",
-                got=f"{X.dtype} {X.shape}",
-            )
-        rows: Any = X if is_there else self._check_rows(X)
+        from onlinehash.gpu import encoding
+
+        kernels, is_there = encoding.SignKernels(), hasattr(X, "__cuda_array_interface__")
+        rows = self._check_card_rows(kernels.xp.asarray(X)) if is_there else self._check_rows(X)
         planes = layout.aligned_planes(len(rows), self.n_models * layout.planes_per_model(self.n_bits))
-        self.encode_by_card(self.card_signs(), rows, planes)
+        with refusing(kernels.card, f"the encoding of {len(rows):,} vectors"):
+            self.encode_by_card(self.card_signs(kernels), rows, planes)
         return Codes.from_planes(planes, len(rows), self.n_bits, self.n_models)
 
-    def card_signs(self, kernels: SignKernels | SignsTwin | None = None) -> CardSigns:
+    def _check_card_rows(self, rows: Any) -> Any:
+        if (rows.dtype, rows.shape[1:], rows.flags.c_contiguous) != (self.weights.dtype, (self.n_features,), True):
+            raise InvalidInput(
+                expected=f"contiguous rows of {self.n_features} {self.weights.dtype} on the card",
+                got=f"{rows.dtype} {rows.shape}",
+            )
+        if len(rows) == 0:
+            self._check_rows(np.empty(rows.shape, rows.dtype))  # refused as on the host
+        return rows
+
+    def card_signs(self, kernels: SignKernels | SignsTwin) -> CardSigns:
         """The functions on a card."""
         from onlinehash.gpu.encoding import CardSigns
 
@@ -166,7 +174,7 @@ class Encoder:
 
     def encode_by_card(self, signs: CardSigns, rows: np.ndarray, planes: np.ndarray, first_block: int = 0) -> None:
         """As `encode_into`, of all columns, and of rows of the host or of the card (whose arrays are alike)."""
-        size = len(rows) if self.feature_map is None else 16 * BLOCK_ROWS
+        size = max(1, len(rows)) if self.feature_map is None else 16 * BLOCK_ROWS
         for start in range(0, len(rows), size):
             some, first = rows[start : start + size], first_block + start // layout.LANES
             if self.feature_map is not None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from math import ceil
 
+from onlinehash.gpu.shape import Shape
 from onlinehash.index.substrings import cut
 from onlinehash.planning.costs import Costs, Store
 from onlinehash.planning.workload import Workload
@@ -15,8 +17,14 @@ def codes(n: float, work: Workload, costs: Costs) -> float:
 
 
 def on_card(n: float, work: Workload) -> float:
-    """Words of 32 bits, and a mask of those that live."""
-    return n * (4 * -(-work.bits // 32) + 1 / 8)
+    """What a `GpuIndex` asks for: words of 32 bits, masks of those that live, and room for searches."""
+    return Shape(1, work.code_bytes).needed(ceil(n))
+
+
+def read_on_card(n: float, work: Workload) -> float:
+    """What a scan reads of that: the words, and a mask."""
+    shape = Shape(1, work.code_bytes)
+    return shape.nbytes(ceil(n)) + shape.mask_bytes(ceil(n))
 
 
 def ids(n: float, costs: Costs) -> float:

@@ -82,7 +82,7 @@ def scan_card(n: float, work: Workload, card: Card, together: bool = True) -> fl
     if together:
         pair = card.short_pair if work.bits <= 64 else -(-work.bits // 128) * card.long_pair
         return (card.query + n * pair) * NS
-    return (card.alone + sizes.on_card(n, work) * card.read_byte) * NS
+    return (card.alone + sizes.read_on_card(n, work) * card.read_byte) * NS
 
 
 def probe(n: float, work: Workload, costs: Costs, together: bool = True) -> float:

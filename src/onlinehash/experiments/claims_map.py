@@ -63,12 +63,12 @@ def draw(claims: Sequence[Judged], others: Sequence[ReadOtherwise], folder: str 
         return []
     plt = load_matplotlib()
     columns = ["as planned", *(other.reading.title for other in others)]
-    figure = plt.figure.Figure(figsize=(8.0 + 0.55 * len(columns), 1.9 + 0.25 * len(claims)))
+    figure = plt.figure.Figure(figsize=(8.0 + 0.55 * len(columns), 2.2 + 0.25 * len(claims)))
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
     axes.set_axis_off()
     width = 0.55 / figure.get_figwidth()
     height = 0.25 / figure.get_figheight()
-    top, left = 1 - 1.8 / figure.get_figheight(), 6.2 / figure.get_figwidth()
+    top, left = 1 - 2.1 / figure.get_figheight(), 6.2 / figure.get_figwidth()
     for j, title in enumerate(columns):
         axes.text(left + (j + 0.5) * width, top + 0.01, title, rotation=50, ha="left", va="bottom", fontsize=8)
     for i, claim in enumerate(claims):

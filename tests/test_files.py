@@ -256,6 +256,11 @@ PCA_FILE = sklearn_features("sklearn.decomposition._pca:PCA", {"n_components": 2
         ("learner", sklearn_features("sklearn.decomposition._pca:PCA", {"n_wings": 2}, {})),
         ("learner", sklearn_features("sklearn.pipeline:Pipeline", {"steps": [], "memory": "pickles"}, {})),
         ("learner", sklearn_features("sklearn.pipeline:Pipeline", {"steps": []}, {"memory": "pickles"})),
+        (
+            "learner",
+            sklearn_features("sklearn.pipeline:Pipeline", {"steps": []}, {"__dict__": {"memory": "pickles"}}),
+        ),
+        ("learner", sklearn_features("sklearn.decomposition._pca:PCA", {}, {"__class__": "mine"})),
         ("learner", sklearn_features("sklearn.decomposition._pca:PCA", {}, {"transform": "mine"})),
         ("learner", sklearn_features("sklearn.decomposition._pca:PCA", {}, {"get_params": "mine"})),
         ("learner", sklearn_features(3, {}, {})),

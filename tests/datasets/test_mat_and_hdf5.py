@@ -117,8 +117,17 @@ def test_hdf5_does_not_read_other_files(tmp_path):
 def test_hdf5_of_a_huge_shape_is_one_sentence(tmp_path):
     with h5py.File(tmp_path / "huge.hdf5", "w") as file:
         file.create_dataset("train", (1 << 40, 1 << 10), "f4", chunks=(1, 1 << 10))
-    with pytest.raises(FormatError, match="bytes of memory; read fewer rows"):
+    with pytest.raises(InvalidInput, match="would unpack to"):
         datasets.load(tmp_path / "huge.hdf5")
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "gzip"}])
+def test_hdf5_that_would_fill_the_memory_is_refused(tmp_path, options):
+    """Chunks that were never written, or that are all zeros, take no room in the file."""
+    with h5py.File(tmp_path / "bomb.hdf5", "w") as file:
+        file.create_dataset("train", (1 << 24, 128), "f4", chunks=(1 << 12, 128), **options)
+    with pytest.raises(InvalidInput, match="would unpack to 8589934592"):
+        datasets.load(tmp_path / "bomb.hdf5")
 
 
 def test_without_h5py_the_message_names_the_extra(tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from onlinehash import checks
 from onlinehash.datasets.files import size_of
 from onlinehash.errors import FormatError, MissingExtra
 
@@ -55,6 +56,7 @@ def mapped(array: Any, path: Path, rows: int | None = None) -> np.ndarray:
                 hint="download it again",
             )
         return np.memmap(path, array.dtype, "r", offset, (n, array.shape[1]))
+    checks.unpacked(path, size_of(path), n * array.shape[1] * array.dtype.itemsize)
     try:
         return np.asarray(array[:n])
     except OSError as error:

@@ -319,8 +319,8 @@ def _scikit_learn(value: dict[str, Any]) -> Any:
         raise FormatError(f"{name} must not have memory, which would name a folder of pickles to trust.")
     transformer = cls(**params)
     for attribute, learned in _unpack(value["learned"]).items():
-        # Set this way a parameter would not be checked, and a method would be replaced.
-        if attribute in transformer.get_params(deep=False) or callable(getattr(cls, attribute, None)):
+        # Set this way a parameter would not be checked, a method would be replaced, and `__dict__` would set them all.
+        if attribute in transformer.get_params(deep=False) or hasattr(cls, attribute):
             raise FormatError(expected=f"a learned attribute of {name}", got=checks.shown(attribute))
         setattr(transformer, attribute, learned)
     return transformer

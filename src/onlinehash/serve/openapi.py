@@ -37,7 +37,7 @@ PROBLEMS = {
     501: "An optional package is not installed on the server.",
     503: "The service is starting or stopping.",
     504: "The answer took longer than the service allows.",
-    507: "The disk is full or failing; nothing was changed.",
+    507: "The disk is full or failing; nothing was changed, unless the message says that it may have been.",
 }
 
 DESCRIPTION = (

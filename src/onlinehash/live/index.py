@@ -27,7 +27,6 @@ from onlinehash.index.api import (
     Payload,
     Policy,
     Queries,
-    Receipt,
     Vectors,
     Version,
     Where,
@@ -37,14 +36,13 @@ from onlinehash.index.hits import Hits
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live import policies, receipts
+from onlinehash.live import policies
 from onlinehash.live.attachments import Attachment, Attachments
 from onlinehash.live.group import LiveGroup
 from onlinehash.live.interrupts import uninterrupted
 from onlinehash.live.learner_index import LearnerIndex
 from onlinehash.live.payloads import Payloads
 from onlinehash.live.policies import IS_POLICY
-from onlinehash.live.positions import Reached
 from onlinehash.live.queries import (
     BLOCK_QUERIES,
     TRIES,
@@ -56,7 +54,7 @@ from onlinehash.live.queries import (
     queries_of,
     to_find,
 )
-from onlinehash.live.receipts import MemoryReceipts, Once
+from onlinehash.live.receipts import MemoryReceipts
 from onlinehash.live.recode import Rehash
 from onlinehash.live.refresher import History, Refresh, Refresher, keeps_codes, version_of
 from onlinehash.live.settings import check_settings
@@ -604,22 +602,6 @@ class LiveIndex(LearnerIndex):
             self._read_back(None if self._is_read_only else self._learner)
         self._broken = False
 
-    @contextmanager
-    def once(self, key: str, digest: str) -> Iterator[None]:
-        receipts.checked(key, digest)
-        self._check_open(writing=True)
-        if self._stored_receipt(key) is not None:
-            raise receipts.made_already(key)
-        with self._attachments.announced(Once(self._receipts, key, digest)):
-            yield
-
-    def receipt(self, key: str) -> Receipt | None:
-        self._check_open()
-        stored = self._stored_receipt(key)
-        if stored is None:
-            return None
-        return Receipt(stored[0], receipts.outcome_of(stored[1], f"receipt {checks.shown(key)}"))
-
     def _stored_receipt(self, key: str) -> Stored | None:
         if self._storage is None:
             return self._receipts.get(key)
@@ -632,13 +614,6 @@ class LiveIndex(LearnerIndex):
         if self._storage is not None:
             return self._storage.store.sources
         return {source: json.loads(text) for source, text in self._positions.items()}
-
-    @contextmanager
-    def reached(self, source: str, position: Json) -> Iterator[None]:
-        attachment = Reached(self._positions, source, position)
-        self._check_open(writing=True)
-        with self._attachments.announced(attachment):
-            yield
 
     # ------------------------------------------------------------------------------------------------ refreshing
 

@@ -12,14 +12,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from onlinehash import checks
 from onlinehash.embed.embedder import Embedding
-from onlinehash.index.api import Behind, Texts, VectorIndex, Vectors, Version, Where
+from onlinehash.index.api import Behind, Receipt, Texts, VectorIndex, Vectors, Version, Where
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.update import Updates
+from onlinehash.live import receipts
+from onlinehash.live.attachments import Attachments
 from onlinehash.live.group import Group, not_in_a_group
+from onlinehash.live.positions import Reached
 from onlinehash.live.queries import VectorKind, listed, rerank
+from onlinehash.live.receipts import MemoryReceipts, Once
 from onlinehash.live.refresher import Refresh, Refresher, older_version, pairs_behind
+from onlinehash.live.sqlite.receipts import Stored
 from onlinehash.live.texts import embedded, several, with_changed_texts, with_texts
 from onlinehash.live.transaction import Transaction
 from onlinehash.types import IdArray, Json, Payloads
@@ -39,6 +45,9 @@ class LearnerIndex(VectorIndex):
     _teacher: int  #: The thread that may teach the learner, or 0.
     _embedder: Embedding | None
     _group: Group | None  #: What the thread that has the lock does inside `group_commit`.
+    _attachments: Attachments  #: Receipts and positions that threads want to have stored with their next change.
+    _receipts: MemoryReceipts  #: Of an index that has no store.
+    _positions: dict[str, str]  #: The same of positions, as JSON texts.
 
     @abstractmethod
     def _check_open(self, writing: bool = False) -> None:
@@ -55,6 +64,10 @@ class LearnerIndex(VectorIndex):
     @abstractmethod
     def _take(self, ids: ArrayLike) -> np.ndarray:
         """The vectors of items."""
+
+    @abstractmethod
+    def _stored_receipt(self, key: str) -> Stored | None:
+        """What is known of a change by its key."""
 
     @abstractmethod
     def _draw(self, size: int) -> np.ndarray:
@@ -117,6 +130,29 @@ class LearnerIndex(VectorIndex):
     def flush(self) -> None:
         with self._transaction() as change:
             change.flush()
+
+    @contextmanager
+    def once(self, key: str, digest: str) -> Iterator[None]:
+        receipts.checked(key, digest)
+        self._check_open(writing=True)
+        if self._stored_receipt(key) is not None:
+            raise receipts.made_already(key)
+        with self._attachments.announced(Once(self._receipts, key, digest)):
+            yield
+
+    def receipt(self, key: str) -> Receipt | None:
+        self._check_open()
+        stored = self._stored_receipt(key)
+        if stored is None:
+            return None
+        return Receipt(stored[0], receipts.outcome_of(stored[1], f"receipt {checks.shown(key)}"))
+
+    @contextmanager
+    def reached(self, source: str, position: Json) -> Iterator[None]:
+        attachment = Reached(self._positions, source, position)
+        self._check_open(writing=True)
+        with self._attachments.announced(attachment):
+            yield
 
     def put_position(self, source: str, position: Json) -> None:
         with self.reached(source, position), self._transaction() as change:

@@ -26,7 +26,6 @@ from onlinehash.index.api import (
     Payload,
     Policy,
     Queries,
-    Receipt,
     Vectors,
     Version,
     Where,
@@ -35,15 +34,14 @@ from onlinehash.index.base import Index
 from onlinehash.index.hits import Hits
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
-from onlinehash.live import filters, policies, receipts
+from onlinehash.live import filters, policies
 from onlinehash.live.attachments import Attachments
 from onlinehash.live.filters import Filter
 from onlinehash.live.group import Group
 from onlinehash.live.learner_index import LearnerIndex
 from onlinehash.live.policies import IS_POLICY
-from onlinehash.live.positions import Reached
 from onlinehash.live.queries import Finder, VectorKind, find, joined, no_codes, queries_of, to_find
-from onlinehash.live.receipts import MemoryReceipts, Once
+from onlinehash.live.receipts import MemoryReceipts
 from onlinehash.live.refresher import Refresh, Refresher, newest_version
 from onlinehash.live.transaction import REFUSALS
 from onlinehash.stores import recode
@@ -124,6 +122,7 @@ class StoreIndex(LearnerIndex):
         self.background, self._lock = background, threading.RLock()
         self._reader, self._vectors, self._teacher = Reader(backend), RecentVectors(), 0
         self._group, self._replica, self._is_changing = None, None, False
+        self._receipts, self._positions = MemoryReceipts(), dict[str, str]()  # stay empty: the store has them
         try:
             self._check_options(refresh, background)
             self.policy = refresh or self._stored_policy()
@@ -596,22 +595,6 @@ class StoreIndex(LearnerIndex):
             address = self._reader.backend.address
             checks.warn(f"dead rows in {address} could not be cleared away, and stay for now: {error}")
 
-    @contextmanager
-    def once(self, key: str, digest: str) -> Iterator[None]:
-        receipts.checked(key, digest)
-        self._check_open(writing=True)
-        if self._stored_receipt(key) is not None:
-            raise receipts.made_already(key)
-        with self._attachments.announced(Once(MemoryReceipts(), key, digest)):
-            yield
-
-    def receipt(self, key: str) -> Receipt | None:
-        self._check_open()
-        stored = self._stored_receipt(key)
-        if stored is None:
-            return None
-        return Receipt(stored[0], receipts.outcome_of(stored[1], f"receipt {checks.shown(key)}"))
-
     def _stored_receipt(self, key: str) -> tuple[str, bytes] | None:
         if not self.supports(Capability.RECEIPTS):
             raise self._unsupported(Capability.RECEIPTS)
@@ -623,13 +606,6 @@ class StoreIndex(LearnerIndex):
         self._check_open()
         found: dict[str, Json] = json.loads(self._state.positions)
         return found
-
-    @contextmanager
-    def reached(self, source: str, position: Json) -> Iterator[None]:
-        attachment = Reached({}, source, position)
-        self._check_open(writing=True)
-        with self._attachments.announced(attachment):
-            yield
 
     # ------------------------------------------------------------------------------------------------ refreshing
 

@@ -45,7 +45,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Functio
     """A decorator with the options of Numba's. A kernel has the types of the function it was compiled from."""
 
     def compiled(function: Function) -> Function:
-        # No kernel is handed to C as a pointer, and the wrappers for that are a tenth of the time of compiling.
+        # No kernel is handed to C as a pointer, so wrappers for that need not be compiled.
         kernel: Any = numba.njit(**options | {"no_cfunc_wrapper": True})(function)
         if cache and (folder := cache_folder()):
             with _setting:  # modules may be imported by several threads at once

@@ -211,13 +211,14 @@ def test_a_point_is_the_same_on_either_side_of_a_pair() -> None:
 # ------------------------------------------------------------------ what follows from marks
 
 
-def follows(pairs: str, weights: Sequence[float] | None = None) -> dict[str, float]:
-    """What is inferred from pairs such as "a=b a!c", as text, with its weight."""
+def follows(pairs: str, weights: Sequence[float] | None = None, p: float = 0.01) -> dict[str, float]:
+    """What is inferred from pairs such as "a=b a!c", as text, with its weight; p is the share of similar pairs."""
     parts = [re.fullmatch(r"(.)(=|!)(.)", pair) for pair in pairs.split()]
     left, signs, right = zip(*(part.groups() for part in parts if part), strict=True)
     points = [*left, *right]
     same, similar = np.array([points.index(x) for x in points]), np.array(signs) == "="
-    i, j, alike, weight = inferred(same, similar, np.ones(len(similar)) if weights is None else np.array(weights))
+    given = np.ones(len(similar)) if weights is None else np.array(weights)
+    i, j, alike, weight = inferred(same, similar, given, p)
     found = [("=" if s else "!").join(sorted((points[a], points[b]))) for a, b, s in zip(i, j, alike, strict=True)]
     assert len(set(found)) == len(found)
     return dict(zip(found, weight, strict=True))
@@ -244,7 +245,10 @@ def test_what_follows_from_pairs_with_a_common_point(pairs: str, expected: str) 
 
 def test_what_follows_weighs_no_more_than_what_was_said() -> None:
     assert follows("q=a q=b q!c", [2.0, 0.5, 3.0]) == {"a=b": 0.5, "a!c": 2.0, "b!c": 0.5}
-    assert follows("q=a q=b q!c", [2.0, 0.0, 3.0]) == {"a!c": 2.0}, "a pair without weight says nothing"
+    assert follows("q=a q=b q=c q!d", [2.0, 0.0, 2.0, 3.0]).keys() == {"a=c", "a!d", "c!d"}, "no weight says nothing"
+    assert follows("q=a q!c") == {"a!c": 0.0}, "similar pairs are at least the share p"
+    half = follows("q=a q=b q!c q!d", p=0.5)
+    assert half["a=b"] == pytest.approx(sum(half.values()) / 2)
     many = follows(" ".join(f"q={x}" for x in "abcdefghij"))
     assert len(many) == 45
     assert sum(many.values()) == pytest.approx(10)
@@ -254,7 +258,7 @@ def test_what_follows_is_found_in_blocks() -> None:
     """However large a chunk is, time and memory for it grow as its pairs."""
     n = 10 * BLOCK
     same = np.concatenate([np.zeros(n, np.int64), np.arange(n, 2 * n)])
-    i, j, similar, weights = inferred(same, np.ones(n, np.bool_), np.ones(n))
+    i, j, similar, weights = inferred(same, np.ones(n, np.bool_), np.ones(n), 0.5)
     assert len(i) == 10 * BLOCK * (BLOCK - 1) // 2
     assert (np.abs(i - j) < BLOCK).all()
     assert similar.all()
@@ -262,22 +266,22 @@ def test_what_follows_is_found_in_blocks() -> None:
 
 
 def test_marks_on_results_teach_what_follows_from_them() -> None:
-    """Results of a query are near it. That two of them are similar, too, makes search better: mAP 0.435 at the
-    beginning, 0.495 here, 0.460 without inference, mean of three streams."""
-    X, y = clusters(1500, 10, 1.2, seed=1)
-    Q, z = clusters(500, 10, 1.2, seed=2)
+    """Results of a query are near it. That two of them are similar, too, makes search better: mAP 0.351 at the
+    beginning, 0.525 here, 0.482 without inference, mean of three streams."""
+    X, y = clusters(3000, 10, 1.4, seed=1)
+    Q, z = clusters(500, 10, 1.4, seed=2)
     scores = []
     for seed in (1, 2, 3):
         learner, without = (BlendedPairHashing(32, random_state=seed).observe(X) for _ in range(2))
         without._infers = False
         rng = np.random.default_rng(seed)
-        for _ in range(8):
-            i, j = shown(learner, X, 200, rng)
+        for _ in range(16):
+            i, j = shown(learner, X, 300, rng)
             for one in (learner, without):
                 one.partial_fit_pairs(X[i], X[j], y[i] == y[j]).flush()
         scores.append([one.score(Q, z) for one in (learner, without)])
     inferring, plain = np.mean(scores, axis=0)
-    assert inferring > plain + 0.015
+    assert inferring > plain + 0.01
 
 
 def test_pairs_without_a_common_point_are_learned_as_ever() -> None:

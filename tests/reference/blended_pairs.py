@@ -61,7 +61,7 @@ class ReferenceBlendedPairs:
             G += g * (np.outer(a, fb * (1 - fa**2)) + np.outer(b, fa * (1 - fb**2)))
         for start in range(0, len(A), 32):
             rows = slice(start, start + 32)
-            for a, b, s, w in self.inferred(A[rows], B[rows], similar[rows], weights[rows]):
+            for a, b, s, w in self.inferred(A[rows], B[rows], similar[rows], weights[rows], self.p):
                 fa, fb = np.tanh(a @ self.W), np.tanh(b @ self.W)
                 c = fa @ fb / r
                 g = -rare / (1 + math.exp(8 * (c - 0.5))) if s else 1 / (1 + math.exp(-8 * (c - 0.1)))
@@ -82,7 +82,7 @@ class ReferenceBlendedPairs:
             self.W[:, k] = (self.W[:, k] - eta * self.P2 @ m / length) * (1 - 0.001 * eta)
 
     @staticmethod
-    def inferred(A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> list[tuple]:
+    def inferred(A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float) -> list[tuple]:
         """Pairs of points that nobody paired, but that follow: (a, b, similar, weight)."""
         pairs = [(a.tobytes(), b.tobytes(), bool(s), w) for a, b, s, w in zip(A, B, similar, weights, strict=True) if w]
         points = {x.tobytes(): x for x in [*A, *B]}
@@ -104,7 +104,9 @@ class ReferenceBlendedPairs:
             if g == h or (g, h) in apart:
                 found.append((points[x], points[y], g == h, min(least[x], least[y])))
         share = min(1, len(A) / max(len(found), 1))
-        return [(a, b, s, share * w) for a, b, s, w in found]
+        agree, differ = (sum(w for *_, s, w in found if s is kind) for kind in (True, False))
+        less = min(1, agree * (1 - p) / p / differ) if differ else 1  # similar ones are at least the share p
+        return [(a, b, s, share * w * (1 if s else less)) for a, b, s, w in found]
 
     @staticmethod
     def pairs_with(x: np.ndarray, A: np.ndarray, B: np.ndarray) -> int:

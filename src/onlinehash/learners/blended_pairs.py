@@ -17,7 +17,8 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
 - *Inference*: what is shown is near the query, so marks on it never say that far points are similar. But two results
   that are similar to the same query are similar to each other, though they may be far apart, and one of them and a
   result that is dissimilar are dissimilar. These pairs are learned, too, with at most the weight of those that were
-  marked. They are no question for α, and pairs without a common point infer nothing.
+  marked, and at least as large a share of similar ones. They are no question for α, and pairs without a common point
+  infer nothing.
 """
 
 from __future__ import annotations
@@ -256,7 +257,7 @@ class BlendedPairHashing(SmoothPairHashing):
         weights = weights / (len(weights) * (p * rare + 1 - p))
         loss = pulls(F, similar, weights, rare, AGREE, DIFFER, SHARPNESS, pull)
         if self._infers and times.max() > 1:
-            add_pulls(F, *inferred(same, similar, weights), rare, AGREE, DIFFER, SHARPNESS, pull)
+            add_pulls(F, *inferred(same, similar, weights, p), rare, AGREE, DIFFER, SHARPNESS, pull)
         self._n_chunks += 1
         self._surprise.enter(loss, len(similar))
         self._advance(X.T @ pull, (1 / np.sqrt(times)).sum() / self.chunk_size)

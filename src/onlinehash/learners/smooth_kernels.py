@@ -185,14 +185,14 @@ def note_repeats(keys: np.ndarray, before: np.ndarray, times: np.ndarray, is_new
 
 @njit(nogil=True, cache=True)
 def inferred(
-    same: np.ndarray, similar: np.ndarray, weights: np.ndarray
+    same: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Pairs that follow from those of a chunk: their rows, whether they are similar, and their weights.
 
     `same` is that of `note_repeats`. Points that similar pairs connect are similar; where one of them is dissimilar to
     another point, all of them are. A group of similar points in which two are called dissimilar says nothing. What is
-    inferred weighs as the least pair of its points, but all of it no more than as many pairs as the chunk has.
-    Chunks are taken in blocks of at most `BLOCK` pairs.
+    inferred weighs as the least pair of its points; but all of it no more than as many pairs as the chunk has, and of
+    this, similar pairs are at least the share p. Chunks are taken in blocks of at most `BLOCK` pairs.
     """
     n = similar.shape[0]
     place = np.full(2 * n, -1)  # of a point in its block
@@ -209,7 +209,7 @@ def inferred(
             here[i] = place[point]
         place[same[rows[: 2 * m]]] = -1
         pairs = slice(start, start + m)
-        i, j, alike, weight = _inferred(here[: 2 * m], similar[pairs], weights[pairs])
+        i, j, alike, weight = _inferred(here[: 2 * m], similar[pairs], weights[pairs], p)
         left, right = np.append(left, rows[i]), np.append(right, rows[j])
         is_similar, of_pair = np.append(is_similar, alike), np.append(of_pair, weight)
     return left, right, is_similar, of_pair
@@ -217,7 +217,7 @@ def inferred(
 
 @njit(nogil=True, cache=True)
 def _inferred(
-    same: np.ndarray, similar: np.ndarray, weights: np.ndarray
+    same: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """`inferred`, of one block."""
     n = similar.shape[0]
@@ -250,8 +250,12 @@ def _inferred(
                 left[total], right[total] = i, j
                 total += 1
     left, right = left[:total], right[:total]
-    share = min(1.0, n / max(total, 1))
-    return left, right, groups[left] == groups[right], share * np.minimum(least[left], least[right])
+    alike = groups[left] == groups[right]
+    of_pair = min(1.0, n / max(total, 1)) * np.minimum(least[left], least[right])
+    most = of_pair[alike].sum() * (1 - p) / p  # weight of dissimilar pairs
+    if of_pair[~alike].sum() > most:
+        of_pair[~alike] *= most / of_pair[~alike].sum()
+    return left, right, alike, of_pair
 
 
 @njit(nogil=True, cache=True)

@@ -34,6 +34,8 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+# Shown by their names: what they stand for is NumPy's own affair, and fills lines.
+autodoc_type_aliases = {name: name for name in ("ArrayLike", "VectorLike", "Vectors", "Queries", "Model", "Stream")}
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True

@@ -13,6 +13,8 @@ ENTRY = re.compile(r"(\s*)((?:[a-z]\w*)(?:, [a-z]\w*)*) ?: (\S.*)")
 
 def convert(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Rewrite the lines of a docstring in place: a hook of autodoc."""
+    if lines and lines[0].startswith("Alias for field number"):  # what Python says of each field of a named tuple
+        lines.clear()
     lines[:] = converted(lines)
 
 

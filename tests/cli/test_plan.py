@@ -15,7 +15,7 @@ def test_without_a_number_of_items_there_is_a_table() -> None:
     lines = done("plan").out.splitlines()
     assert lines[0].startswith("machines of 64 GB, 16 cores; costs of ")
     assert lines[2].split()[:3] == ["items", "design", "machines"]
-    assert [line.split()[0] for line in lines[3:]] == [size for size in ("10M", "100M", "1B", "10B") for _ in range(4)]
+    assert [line.split()[0] for line in lines[3:]] == [size for size in ("10M", "100M", "1B", "10B") for _ in range(5)]
 
 
 def test_the_plan_for_a_number() -> None:

@@ -47,8 +47,8 @@ def load(options: Options, choices: parameters.Choices, as_json: bool) -> None:
     """Add the items of a file; those that an earlier run has added are passed over."""
     began = time.perf_counter()
     read = ItemReader(options.id, options.text, options.vector, options.text_ids or None)
-    bad = list[InvalidInput]()
-    bad_row = bad.append if options.skip_bad else None
+    refused = list[InvalidInput]()
+    bad_row = refused.append if options.skip_bad else None
     tables = read_tables(options.file, options.format, BLOCK_ROWS, bad_row=bad_row)
     begin = next(tables, None)
     if begin is None:
@@ -65,7 +65,7 @@ def load(options: Options, choices: parameters.Choices, as_json: bool) -> None:
             read.text_ids = index.ids_kind == "strings"
         source = None if options.file == STANDARD_INPUT else f"load {os.path.abspath(options.file)}"
         stored = FilePosition.of(None if source is None else index.positions.get(source))
-        added = 0
+        added, bad = 0, list[InvalidInput]()
         for table, start, position in unread(chain([begin], tables), stored, "loaded"):
             if start < len(table):
                 rest = table.at(range(start, len(table))) if start else table
@@ -73,6 +73,8 @@ def load(options: Options, choices: parameters.Choices, as_json: bool) -> None:
                     rest = valid(read, rest, bad_row, is_first=False)
                 at = None if source is None else (source, position.as_json())
                 added += _add_new(index, rest, read(rest), at, bad_row) if len(rest) else _add_none(index, at)
+                bad += refused
+            refused.clear()  # those among rows of an earlier run were told then
             show(table.share, f"{position.rows:,} items")
         total = len(index)
     output.print_left_out(bad)

@@ -8,6 +8,8 @@ import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
+
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
 
@@ -20,6 +22,9 @@ project = "onlinehash"
 author = "The onlinehash authors"
 copyright = author
 version = release = onlinehash.__version__
+
+#: The most rows of a table of results that is shown as it is.
+LONG_TABLE = 14
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["results"]
@@ -42,6 +47,13 @@ napoleon_use_ivar = True
 napoleon_custom_sections = ["Yields"]
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
+
+# Of `make docs-links`: addresses of examples, and pages that are there once this has been published.
+linkcheck_ignore = [
+    r"http://(127\.0\.0\.1|host)[:/].*",
+    r"https://[\w.]*example\.org.*",
+    r"https://github\.com/onlinehash/.*",
+]
 
 html_theme = "furo"
 html_title = "onlinehash"
@@ -106,6 +118,20 @@ def write_notebooks(app, error):
             path.write_text(json.dumps(notebook(page.read_text()), indent=1, ensure_ascii=False) + "\n")
 
 
+def fold(app, doctree, name):
+    """Let long tables of `onlinehash experiment table` open at a click: above each is a figure of it."""
+    for table in [*doctree.findall(nodes.table)]:
+        header, *rows = table.findall(nodes.row)
+        if [cell.astext() for cell in header][:2] != ["set", "contestant"] or len(rows) <= LONG_TABLE:
+            continue
+        place, parent = table.parent.index(table), table.parent
+        notes = parent[place + 1 : place + 2]
+        last = place + 1 + isinstance(notes[0] if notes else None, nodes.bullet_list)
+        summary = f"<details><summary>The table: {len(rows)} rows</summary>"
+        parent.insert(last, nodes.raw("", "</details>", format="html"))
+        parent.insert(place, nodes.raw("", summary, format="html"))
+
+
 def in_order(below: dict[str, list[str]], name: str):
     """A page and those below it, as a reader meets them."""
     yield name
@@ -132,6 +158,7 @@ def setup(app):
     reference_pages.write(DOCS / "tutorials" / "generated", reference_pages.script_pages(DOCS / "tutorials"))
     app.connect("source-read", point_to_repository)
     app.connect("autodoc-process-docstring", docstrings.convert, priority=100)  # before napoleon reads the sections
+    app.connect("doctree-resolved", fold)
     app.connect("source-read", list_scripts)
     app.connect("source-read", offer_notebook)
     app.connect("build-finished", write_lists)

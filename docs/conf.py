@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 
 from docutils import nodes
+from numpy.typing import ArrayLike
+from sphinx.util.typing import stringify_annotation
 
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
@@ -40,7 +42,7 @@ autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 # Shown by their names: what they stand for is NumPy's own affair, and fills lines.
-autodoc_type_aliases = {name: name for name in ("ArrayLike", "VectorLike", "Vectors", "Queries", "Model", "Stream")}
+autodoc_type_aliases = {name: name for name in ("ArrayLike", "VectorLike", "Vectors", "Queries", "Init", "Stream")}
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
@@ -80,11 +82,18 @@ def point_to_repository(app, name, source):
     source[0] = re.sub(r"\]\(((?:\.\./)+[^)#\s]*)(#[^)]*)?\)", target, source[0])
 
 
+def point_to_script_pages(app, name, source):
+    """Let links to the scripts among the tutorials, and to what they print, lead to their pages."""
+    for path in (DOCS / "tutorials").glob("*.py"):
+        pattern = rf"\]\(((?:\.\./)*(?:tutorials/)?){path.stem}\.(py|txt)\)"
+        source[0] = re.sub(pattern, rf"](\1generated/{path.stem}.md)", source[0])
+
+
 def list_scripts(app, name, source):
     """Let the list of tutorials lead to those that are scripts as well."""
     if name == "tutorials/index":
         names = "\n".join(f"generated/{path.stem}" for path in sorted((DOCS / "tutorials").glob("*.py")))
-        source[0] += f"\n```{{toctree}}\n\n{names}\n```\n" if names else ""
+        source[0] += f"\n```{{toctree}}\n:hidden:\n\n{names}\n```\n" if names else ""
 
 
 def offer_notebook(app, name, source):
@@ -116,6 +125,12 @@ def write_notebooks(app, error):
         if "```python" in page.read_text():
             path = Path(app.outdir, page.relative_to(DOCS)).with_suffix(".ipynb")
             path.write_text(json.dumps(notebook(page.read_text()), indent=1, ensure_ascii=False) + "\n")
+
+
+def name_arrays(app, what, name, thing, options, signature, returns):
+    """Write ArrayLike for what it stands for, where an alias holds it that is named by its module."""
+    long = stringify_annotation(ArrayLike, "smart")
+    return tuple(text and text.replace(long, "ArrayLike") for text in (signature, returns))
 
 
 def fold(app, doctree, name):
@@ -158,7 +173,9 @@ def setup(app):
     reference_pages.write(DOCS / "tutorials" / "generated", reference_pages.script_pages(DOCS / "tutorials"))
     app.connect("source-read", point_to_repository)
     app.connect("autodoc-process-docstring", docstrings.convert, priority=100)  # before napoleon reads the sections
+    app.connect("autodoc-process-signature", name_arrays)
     app.connect("doctree-resolved", fold)
+    app.connect("source-read", point_to_script_pages)
     app.connect("source-read", list_scripts)
     app.connect("source-read", offer_notebook)
     app.connect("build-finished", write_lists)

@@ -41,7 +41,7 @@ def converted(lines: list[str]) -> list[str]:
             done += [" " * before + "::", ""]
         if literal is not None or example:
             done.append(line)
-        elif not in_sections and (entry := ENTRY.fullmatch(line)):
+        elif not in_sections and (in_entries or begins_anew(previous)) and (entry := ENTRY.fullmatch(line)):
             if not in_entries and not after_blank:
                 done.append("")
             in_entries = True
@@ -52,6 +52,11 @@ def converted(lines: list[str]) -> list[str]:
             done.append(sentence(line))
         previous = line
     return done
+
+
+def begins_anew(previous: str) -> bool:
+    """Whether a line after this one may be an entry, and not just a sentence that was broken before a colon."""
+    return not previous or previous.rstrip()[-1] in ".:;"
 
 
 def is_underline(line: str) -> bool:

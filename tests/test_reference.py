@@ -130,6 +130,8 @@ def test_docstrings_become_markup() -> None:
     text = "A source.\n\nrows: how many;\n    never split\nid : a column"
     wanted = "A source.\n\n* ``rows``: how many;\n  never split\n* ``id``: a column"
     assert docstrings.converted(text.split("\n")) == wanted.split("\n")
+    text = "A learner that keeps its codes needs no\nrefresh: its encoder is replaced at once."
+    assert docstrings.converted(text.split("\n")) == text.split("\n")
 
 
 def test_a_tutorial_becomes_a_notebook() -> None:

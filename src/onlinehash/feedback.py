@@ -40,7 +40,7 @@ def learn(
     watch: Callable[[float | None, int], None] = lambda share, rows: None,
     bad_row: BadRow | None = None,
 ) -> Learned:
-    """Teach an index what a file says: clicks, ratings or verdicts; `onlinehash.streams.marks` has the columns.
+    """Teach an index what a file says: clicks, ratings or verdicts; docs/how-to/clicks.md has the columns.
 
     The index keeps how many rows it has learned, in the transaction of their pairs. So a call that was interrupted is
     repeated, and a log that has grown is given again: each row is learned once.

@@ -108,7 +108,7 @@ def _told_now_and_then(total: int) -> Iterator[Callable[[int], None]]:
         if done and now - last >= EVERY_SECONDS and not sys.stderr.isatty():
             last = now
             left = (now - start) / done * (total - done) / 60
-            print(f"{done} of {total} runs, about {left:.0f} minutes left", file=sys.stderr, flush=True)
+            print(f"{done} of {total} runs, about {left:.0f} min left", file=sys.stderr, flush=True)
 
     yield tell
 

@@ -48,7 +48,7 @@ def forwarded(*messages: dict[str, Any]) -> tuple[list[Any], bool]:
         sent.append(message)
 
     async def run() -> bool:
-        proxy, writer = WriterProxy(None, "/nowhere", Limits()), Writer()  # type: ignore[arg-type]
+        proxy, writer = WriterProxy(None, "/nowhere", Limits(), lambda: True), Writer()  # type: ignore[arg-type]
         proxy._client = httpx.AsyncClient(transport=writer)
         scope = {"type": "http", "method": "POST", "path": "/v1/items", "raw_path": b"/v1/items", "query_string": b""}
         await proxy(scope | {"headers": [], "asgi": {"spec_version": "2.3"}}, receive, send)

@@ -219,7 +219,9 @@ def test_a_small_mat_whose_matrix_is_a_cell_is_refused(tmp_path: Path) -> None:
 def write_hdf5(path: Path, kind: str) -> Path:
     with h5py.File(path, "w") as file:
         if kind == "a large chunk":
-            file.create_dataset("gist", (10, 8), "f4", maxshape=(None, 8), chunks=(1 << 16, 8), compression="gzip")[:] = 1
+            file.create_dataset("gist", (10, 8), "f4", maxshape=(None, 8), chunks=(1 << 16, 8), compression="gzip")[
+                :
+            ] = 1
         elif kind == "more than a chunk":
             array = file.create_dataset("gist", (10, 8), "f4", chunks=(10, 8), compression="gzip")
             array.id.write_direct_chunk((0, 0), zlib.compress(bytes(8_000_000)))
@@ -238,7 +240,9 @@ def write_hdf5(path: Path, kind: str) -> Path:
 def test_hdf5(kind: str, tmp_path: Path) -> None:
     path = write_hdf5(tmp_path / "bomb.mat", kind)
     assert path.stat().st_size < 8_000_000 / checks.MOST_RATIO
-    with pytest.raises(InvalidInput if kind == "a large chunk" else FormatError, match="unpack to|once, as compression"):
+    with pytest.raises(
+        InvalidInput if kind == "a large chunk" else FormatError, match="unpack to|once, as compression"
+    ):
         labelme.read_set(path)
 
 

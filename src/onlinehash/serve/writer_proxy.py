@@ -44,6 +44,10 @@ class WriterProxy:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            async with self._client:
+                await self._app(scope, receive, send)
+            return
         if scope["type"] != "http" or not self._is_for_the_writer(scope["method"], scope["path"]):
             await self._app(scope, receive, send)
             return

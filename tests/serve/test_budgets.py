@@ -47,6 +47,14 @@ def test_filters_beyond_the_limits_are_refused(route: str) -> None:
     assert "at most 10 values in all" in many_values.json()["message"]
 
 
+@pytest.mark.parametrize("route", ["/v1/search", "/v1/find"])
+def test_a_filter_has_64_fields_at_most_by_default(route: str) -> None:
+    with served() as (_, url):
+        allowed, refused = (post_json(url, route, QUERY | {"where": {f"f{i}": 1 for i in range(n)}}) for n in (64, 65))
+    assert (allowed.status_code, refused.status_code) == (200, 422)
+    assert "at most 64 fields, got 65" in refused.json()["message"]
+
+
 class Slow:
     """A first filter on a field takes as long as wanted: payloads are parsed one at a time, with pauses."""
 

@@ -133,6 +133,20 @@ def test_a_long_text_that_parquet_holds_once_is_read_in_small_blocks(kind: str, 
     assert most < 3 * FEW
 
 
+def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
+    """Wherever the damage is: pyarrow ends the whole process where what is said about columns is wrong."""
+    columns = {"x": [[1.0, 2.0]] * 40, "text": ["a", "b"] * 20, "label": list(range(40))}
+    path = write_parquet(tmp_path / "x.parquet", columns, store_schema=False)
+    good, n_refused = path.read_bytes(), 0
+    for at in range(len(good) - 8 - int.from_bytes(good[-8:-4], "little"), len(good)):
+        path.write_bytes(good[:at] + bytes([good[at] ^ 16]) + good[at + 1 :])
+        try:
+            list(read_tables(path))
+        except OnlineHashError:
+            n_refused += 1
+    assert n_refused > 100
+
+
 def test_long_texts_of_which_each_occurs_once_are_read_in_whole_blocks(tmp_path: Path) -> None:
     texts = [f"{number} {np.random.default_rng(number).bytes(2000).hex()}" for number in range(1000)]
     path = write_parquet(tmp_path / "texts.parquet", {"text": texts})

@@ -39,7 +39,7 @@ class ParquetGroups(Partition):
         at, names = self.first, [self.columns.vector, *self.columns.others.values()]
         with _readable(self.path), open_parquet(self.path) as file:
             size = rows_in(BLOCK_BYTES, _vector_bytes(file.schema_arrow.field(self.columns.vector).type))
-            size = rows_at_once(self.path, file.metadata, size)
+            size = rows_at_once(self.path, size)
             for batch in file.iter_batches(size, list(self.groups), names, use_threads=False):
                 yield _rows(batch, self, at)
                 at += batch.num_rows

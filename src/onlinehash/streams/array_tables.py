@@ -15,6 +15,7 @@ from numpy.lib.npyio import NpzFile
 from onlinehash import checks
 from onlinehash.arraylike import is_numeric, matrix_of
 from onlinehash.errors import InvalidInput, MissingExtra, OnlineHashError
+from onlinehash.streams import parquet_footer
 from onlinehash.streams.tables import Table, lower_names, plain_names
 
 #: What an npz may hold; other arrays in it are left alone.
@@ -80,12 +81,12 @@ def read_parquet(path: str, size: int) -> Iterator[Table]:
             names = lower_names(file.schema_arrow.names, path)
             written = dict(zip(names, plain_names(file.schema_arrow.names), strict=True))
             done, total = 0, file.metadata.num_rows
-            for batch in file.iter_batches(rows_at_once(path, file.metadata, size)):
+            for batch in file.iter_batches(rows_at_once(path, size)):
                 columns = dict(zip(names, map(from_arrow, batch.columns), strict=True))
                 numbers = range(done, done + batch.num_rows)
                 done += batch.num_rows
                 yield Table(path, "parquet", "row", numbers, columns, done / total, written)
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} is not a readable parquet file: {str(error).rstrip('.')}.") from None
 
 
@@ -99,8 +100,7 @@ def open_parquet(path: str, **options: Any) -> Any:
     file = parquet.ParquetFile(path, **options)
     try:
         widths = [max(8, file.schema.column(number).length) for number in range(file.metadata.num_columns)]
-        chunks = ((column, widths[number]) for _, number, column in _chunks(file.metadata))
-        values = sum(max(width * column.num_values, column.total_uncompressed_size) for column, width in chunks)
+        values = sum(max(widths[chunk.number] * chunk.n_values, chunk.n_bytes) for chunk in parquet_footer.chunks(path))
         rows = 8 * file.metadata.num_rows * sum(_numbers_in(field.type) for field in file.schema_arrow)
         checks.unpacked(path, os.path.getsize(path), max(values, rows))
     except BaseException:
@@ -109,14 +109,13 @@ def open_parquet(path: str, **options: Any) -> Any:
     return file
 
 
-def rows_at_once(path: str, metadata: Any, size: int) -> int:
-    """`size`, or fewer rows where a long text that the file holds once may stand in each of so many."""
+def rows_at_once(path: str, size: int) -> int:
+    """`size`, or fewer rows where a long text that a parquet file holds once may stand in each of so many."""
     most = checks.most_unpacked(os.path.getsize(path))
-    for group, number, column in _chunks(metadata):
-        longest = column.total_uncompressed_size
-        if column.physical_type == "BYTE_ARRAY" and min(size, column.num_values) * longest > most:
-            if "DELTA_BYTE_ARRAY" not in column.encodings:  # whose texts begin as others do, and are not listed
-                longest = _longest_listed(path, group, column.path_in_schema)
+    for chunk in parquet_footer.chunks(path):
+        if chunk.is_text and min(size, chunk.n_values) * chunk.n_bytes > most:
+            # Texts that begin as others do are not listed.
+            longest = chunk.n_bytes if chunk.has_prefixes else _longest_listed(path, chunk.group, chunk.path)
             size = min(size, max(1, most // max(1, longest)))
     return size
 
@@ -131,13 +130,6 @@ def _longest_listed(path: str, group: int, name: str) -> int:
     while array is not None and not hasattr(array, "dictionary"):
         array = array.field(0) if hasattr(array, "field") else array.values if hasattr(array, "values") else None
     return 0 if array is None else compute.max(compute.binary_length(array.dictionary)).as_py() or 0
-
-
-def _chunks(metadata: Any) -> Iterator[tuple[int, int, Any]]:
-    """The columns of all groups of rows: the number of the group, that of the column, and what is said of it."""
-    for group in range(metadata.num_row_groups):
-        for number in range(metadata.num_columns):
-            yield group, number, metadata.row_group(group).column(number)
 
 
 def _numbers_in(kind: Any) -> int:

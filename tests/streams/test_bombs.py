@@ -26,6 +26,7 @@ from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
 from onlinehash.experiments import results
 from onlinehash.streams import points
 from onlinehash.streams.from_files import read_tables
+from onlinehash.streams.items import ItemReader
 
 #: In place of a gigabyte, so that tests need not write files that unpack to more.
 FEW = 1 << 20
@@ -258,6 +259,21 @@ def test_hdf5(kind: str, tmp_path: Path) -> None:
         InvalidInput if kind == "a large chunk" else FormatError, match="unpack to|once, as compression"
     ):
         labelme.read_set(path)
+
+
+def test_one_long_label(tmp_path: Path) -> None:
+    """An array of texts has room for the longest of them in every row; ids are no array."""
+    path, long = tmp_path / "x.jsonl", "a" * 200_000
+    path.write_text("".join(f'{{"x": [1], "label": "{long if row == 5 else row}"}}\n' for row in range(100)))
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidInput, match=r"line 6: expected at most 1000 characters as label, got 200000"):
+            list(points(path))
+        (table,) = read_tables(path)
+        assert ItemReader(id="label")(table).ids[4:6] == ["4", long]
+        assert tracemalloc.get_traced_memory()[1] < 5 * FEW
+    finally:
+        tracemalloc.stop()
 
 
 def test_results_of_experiments(tmp_path: Path) -> None:

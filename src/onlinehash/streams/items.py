@@ -69,7 +69,7 @@ class ItemReader:
         )
 
     def _ids(self, table: Table, name: str) -> list[Id]:
-        found: list[Id] = columns.labels(table, name).tolist()
+        found: list[Id] = columns.ids(table, name)
         if table.format != "csv":
             return found
         if self.text_ids is None:

@@ -144,8 +144,8 @@ def unpacked(path: str | os.PathLike[str], packed: int, size: int) -> None:
     """Refuse a compressed file that would unpack to far more than it is: it was made to fill the memory."""
     if size > most_unpacked(packed):
         raise InvalidInput(
-            f"{path} has {packed} bytes and would unpack to {size} or more, over {MOST_RATIO} times as many; if this is "
-            "meant, unpack it into a file that is not compressed, such as npy."
+            f"{path} has {packed} bytes and would unpack to {size} or more, over {MOST_RATIO} times as many; if this "
+            "is meant, unpack it into a file that is not compressed, such as npy."
         )
 
 

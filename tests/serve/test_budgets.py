@@ -155,6 +155,13 @@ def test_all_who_have_the_token_are_one_client_for_the_rate() -> None:
         assert set(friends) == {200, 429}
 
 
+def test_nobody_becomes_another_client_by_a_header() -> None:
+    names = ("X-Forwarded-For", "X-Real-IP", "Forwarded", CLIENT_HEADER.decode())
+    with served(rate=3.0) as (_, url), httpx.Client(base_url=url, timeout=SECONDS) as client:
+        others = [dict.fromkeys(names, f"for=192.0.2.{number}") for number in range(40)]
+        assert {client.get("/v1/stats", headers=headers).status_code for headers in others} == {200, 429}
+
+
 @pytest.mark.parametrize(
     ("address", "client"),
     [

@@ -256,7 +256,7 @@ def test_hdf5(kind: str, tmp_path: Path) -> None:
     path = write_hdf5(tmp_path / "bomb.mat", kind)
     assert path.stat().st_size < 8_000_000 / checks.MOST_RATIO
     with pytest.raises(
-        InvalidInput if kind == "a large chunk" else FormatError, match="unpack to|once, as compression"
+        InvalidInput if kind == "a large chunk" else FormatError, match=r"unpack to|once, as compression"
     ):
         labelme.read_set(path)
 

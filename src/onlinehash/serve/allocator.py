@@ -1,7 +1,7 @@
 """Memory that large bodies took goes back to the system.
 
-glibc keeps what lies below or between pieces that are still in use: after some hundred large bodies, that was a third of
-all memory of a process.
+glibc keeps what lies below or between pieces that are still in use: after some hundred large bodies, that was a third
+of all memory of a process.
 """
 
 from __future__ import annotations

@@ -43,7 +43,6 @@ class Memory:
             body.check_room(length)
         return body
 
-
     def release(self, n_bytes: int) -> None:
         """The body of a request is not needed any more."""
         self.n_bytes -= n_bytes

@@ -68,7 +68,7 @@ def make_app(service: Service, access: Access | None = None, writer: str | None 
     app.add_exception_handler(HTTPException, _refuse_request)
     inner: ASGIApp = AtLeast(app, service)
     if service.read_only:
-        inner = WriterProxy(inner, writer, service.limits)
+        inner = WriterProxy(inner, writer, service.limits, lambda: service.readiness()[1] == 200)
     return Middleware(inner, hot, service, access or Access(), metrics)
 
 

@@ -208,6 +208,8 @@ class StoreIndex(LearnerIndex):
         return [Item(ids[i], vector, payloads[i]) for i, vector in zip(whose.tolist(), vectors, strict=True)]
 
     def _take(self, ids: ArrayLike) -> np.ndarray:
+        self._check_unchanged(ids)
+
         def take(moment: Moment) -> np.ndarray:
             places = self._reader.ids_at(moment).find(ids, repeated=True)
             rows, whose = self._reader.rows_at(moment, places, vectors=True)
@@ -218,6 +220,7 @@ class StoreIndex(LearnerIndex):
 
     def payloads_of(self, ids: Sequence[Id]) -> list[Payload | None]:
         asked = list(ids)
+        self._check_unchanged(asked)
 
         def look(moment: Moment) -> list[Payload | None]:
             places = self._places(moment, asked)
@@ -356,6 +359,7 @@ class StoreIndex(LearnerIndex):
         def find_all(moment: Moment, finder_of: Callable[[Filter | None], Finder]) -> tuple[Hits, Encoder] | None:
             if self._shared.is_behind(moment.state) and not has_caught_up:
                 return None
+            self._settle_group()
             metric, state = self._shared.learner.pair_metric_, moment.state
             if metric is None:  # before the first vector
                 raise no_codes(self._shared.learner)
@@ -495,6 +499,7 @@ class StoreIndex(LearnerIndex):
                 self._catch_up()
             elif not self._reader.is_pinned:  # without waiting for a change that is going on
                 self._learn_along(self._replica.current.moment)
+        self._settle_group()
         return self._shared.learner
 
     def _catch_up(self) -> None:
@@ -539,6 +544,9 @@ class StoreIndex(LearnerIndex):
                 try:
                     yield
                     group.commit()
+                except BaseException:
+                    group.undo()
+                    raise
                 finally:
                     self._group, draft.is_taught = None, group.is_begun
             if draft.is_put:
@@ -598,7 +606,7 @@ class StoreIndex(LearnerIndex):
     def _stored_receipt(self, key: str) -> tuple[str, bytes] | None:
         if not self.supports(Capability.RECEIPTS):
             raise self._unsupported(Capability.RECEIPTS)
-        group = self._group if self.is_learning else None
+        group = self._own_group()
         return (group and group.receipt(key)) or self._reader.backend.receipt(key)
 
     @property

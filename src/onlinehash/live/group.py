@@ -143,9 +143,10 @@ class Group(Transaction[None]):
         if self._n_made:
             for attachment, outcome in self._attached:
                 attachment.prepare(outcome)
+            added, replaced = _joined_items(self._added), _joined_contents(self._replaced)
             removed = np.concatenate([np.empty(0, np.int64), *self._removed])
-            written = Written(_joined_items(self._added), _joined_contents(self._replaced), removed, self._removed_names)
-            self._write(written, _joined_events(self._events), [attachment for attachment, _ in self._attached])
+            items = Written(added, replaced, removed, self._removed_names)
+            self._write(items, _joined_events(self._events), [attachment for attachment, _ in self._attached])
 
     def undo(self) -> None:
         """The group will not be committed."""
@@ -195,8 +196,8 @@ class Group(Transaction[None]):
         if self.learner.may_refuse or hasattr(A, "columns") or hasattr(B, "columns"):  # whose names are checked too
             self.settle()
             return super().learn_pairs(A, B, similar, sample_weight)
-        names = ("A", "B", "similar", "weight")
-        event = {"what": "pairs"} | dict(zip(names, self.learner.check_pairs(A, B, similar, sample_weight), strict=True))
+        checked = self.learner.check_pairs(A, B, similar, sample_weight)
+        event = {"what": "pairs"} | dict(zip(_ROWS["pairs"], checked, strict=True))
         updates = LaterUpdates(self.settle)
         self._teach(Lesson(event, updates))
         self.write(event, updates)

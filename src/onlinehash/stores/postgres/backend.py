@@ -38,7 +38,7 @@ class PostgresBackend(Backend):
     def __init__(self, address: str, schema: str, search: str | None = None) -> None:
         self.schema = connections.checked_schema(schema)
         self.address, self._address = connections.shown(address), address
-        self._pool = connections.pool(address)
+        self._connections = connections.Lender(address)
         self._connection: Connection | None = None  # that of a snapshot
         try:
             with self._reading() as connection:
@@ -58,7 +58,7 @@ class PostgresBackend(Backend):
         if self._connection is not None:
             yield self._connection
             return
-        with told(self.address), self._pool.connection() as connection:
+        with told(self.address), self._connections.lent() as connection:
             yield connection
 
     @contextmanager
@@ -102,7 +102,7 @@ class PostgresBackend(Backend):
 
     def _note(self) -> None:
         """On a connection of its own, so that it stays whatever comes of the change."""
-        with self._pool.connection() as connection:
+        with self._connections.lent() as connection:
             connection.execute(f"INSERT INTO {self._name('unfinished')} DEFAULT VALUES ON CONFLICT DO NOTHING")
 
     # ------------------------------------------------------------------------------------------------ reading
@@ -245,7 +245,7 @@ class PostgresBackend(Backend):
             return receipts.find(connection, self.schema, key)
 
     def close(self) -> None:
-        self._pool.close()
+        self._connections.close()
 
 
 def _head(row: tuple[Any, ...] | None) -> Head:

@@ -64,6 +64,7 @@ class Draft:
             n=state.n + len(ids),
             changed=state.changed + len(ids),
         )
+        self._redo(places)  # in a part that was written when it had fewer places
 
     def update(
         self, places: np.ndarray, rows: np.ndarray | None, payloads: list[str | None] | None, codes: Codes | None
@@ -94,7 +95,7 @@ class Draft:
         """Let a refresh in progress recode these again, if it has passed them."""
         pending = self.state.pending
         if pending is not None:
-            passed = places[places <= pending.done].tolist()
+            passed = places[pending.has_passed(places)].tolist()
             redo = tuple(sorted({*pending.redo, *passed}))
             self.state = replace(self.state, pending=replace(pending, redo=redo))
 

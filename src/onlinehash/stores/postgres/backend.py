@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
 from operator import itemgetter
 from typing import Any
@@ -99,6 +99,19 @@ class PostgresBackend(Backend):
             except psycopg.errors.SerializationFailure:  # what was cut off has just come to its end on some server
                 connection.execute("ROLLBACK AND CHAIN")
         raise ServiceUnavailable(f"the servers of {self.address} were busy {_TRIES} times; try again.")
+
+    @contextmanager
+    def claimed(self, part: int) -> Iterator[bool]:
+        call, key = "_advisory_lock(hashtext(%s), %s)", (f"onlinehash refresh {self.schema}", part % 2**31)
+        with self._reading() as connection:  # whose end, when the process dies, ends the claim
+            found = connection.execute(f"SELECT pg_try{call}", key).fetchone()
+            is_ours = found is not None and bool(found[0])
+            try:
+                yield is_ours
+            finally:
+                if is_ours:
+                    with suppress(psycopg.OperationalError):
+                        connection.execute(f"SELECT pg{call.replace('lock', 'unlock')}", key)
 
     def _note(self) -> None:
         """On a connection of its own, so that it stays whatever comes of the change."""

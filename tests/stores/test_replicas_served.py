@@ -103,6 +103,20 @@ def test_what_needs_the_database_is_refused_at_once_while_it_is_down(
     assert found["ids"] == ["new", *expected["ids"][:2]]
 
 
+def test_quality_is_measured_over_a_database_too(stock_home: Home) -> None:
+    make(stock_home)
+    with served(stock_home) as (service, _), PostgresIndex.open(stock_home.address, schema=stock_home.schema) as other:
+        service.label = "label"
+        quality = service.measure_quality(vectors_of(FIRST[:5]), ["a", "b", "a", "b", "a"])
+        quality.start()
+        other.update(FIRST, payloads=[{"label": "ab"[i % 2]} for i in range(len(FIRST))])
+        other.learn_pairs_by_id(FIRST[:20], FIRST[20:40], [i % 2 == 0 for i in range(20)])
+        other.refresh()  # by another process: this one hears of it
+        measured = until(lambda: quality.latest is not None and quality.latest["n_pairs"] == 20 and quality.latest)
+    assert 0.3 < measured["map"] <= 1
+    assert measured["n_queries"] == 5
+
+
 # ------------------------------------------------------------------ two replicas
 
 

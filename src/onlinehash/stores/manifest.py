@@ -47,6 +47,9 @@ class Log(NamedTuple):
         return [f"event/{number}" for number in range(self.first if first is None else first, self.next)]
 
 
+#: Places that a refresh recoded at a time before its parts had a size of their own.
+OLD_SIZE = 8192
+
 _NOT_TAUGHT, _NOT_REFRESHED = Log(), Counters()
 
 
@@ -142,6 +145,7 @@ class State:
                 "litter": tuple(values["litter"]),
             }
             if pending is not None:
+                pending = {"size": OLD_SIZE, "ahead": ()} | pending
                 lists = {name: tuple(pending[name]) for name in ("ahead", "redo")}
                 values["pending"] = Pending(**pending | {"to": Kept(*pending["to"])} | lists)
             return cls(**values)

@@ -24,6 +24,7 @@ from onlinehash.features.centring import are_small
 from onlinehash.io import format
 from onlinehash.io.format import like
 from onlinehash.numeric.kernels import njit
+from onlinehash.numeric.order import order_of
 
 #: A vector may be so many times as long as the median: a mean of 2,000 points moves by a twentieth of a typical length
 #: then, and lengths of ordinary data, such as counts of words, stay below.
@@ -138,8 +139,12 @@ def _lengths_of(X: np.ndarray, lengths: np.ndarray) -> None:
 @njit(nogil=True, cache=True)
 def _median(lengths: np.ndarray) -> float:
     """The lower median of those that are not zero; 0 of too few."""
-    some = np.sort(lengths[lengths > 0])
-    return some[(len(some) - 1) // 2] if len(some) >= LEAST else 0.0
+    some, n = np.empty(len(lengths)), 0
+    for length in lengths:
+        if length > 0:
+            some[n] = length
+            n += 1
+    return some[order_of(some[:n])[(n - 1) // 2]] if n >= LEAST else 0.0
 
 
 @njit(nogil=True, cache=True)

@@ -15,6 +15,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.numeric.kernels import njit
+from onlinehash.numeric.order import order_of
 
 #: Distances held at once, in float32; memory beyond it is a centred float32 copy of the base.
 BLOCK_DISTANCES = 2**24
@@ -94,6 +95,7 @@ def _search(X: np.ndarray, base: np.ndarray, k: int, own: np.ndarray | None, out
             near[np.arange(len(near)), own[rows]] = np.inf
         guesses = np.array([np.partition(row, k - 1)[k - 1] for row in near])
         _settle(X[rows], base, near, guesses, square, squares, k, kth[rows], out[rows])
+        out[rows].sort(axis=1)
     return kth
 
 
@@ -149,7 +151,7 @@ def _settle(
         exact = np.empty(n_doubtful)
         for i in range(n_doubtful):
             exact[i] = _squared_distance(X[q], base[doubtful[i]])
-        order = np.argsort(exact, kind="mergesort")  # stable: ties stay in the order of the base
+        order = order_of(exact)  # ties stay in the order of the base
         kth[q] = exact[order[k - n_near - 1]]
         if out.shape[1] > 0:
             at = 0
@@ -160,7 +162,6 @@ def _settle(
                 if near[q, j] + relative * (own + squares[j]) + absolute < surely_above:
                     out[q, at] = j
                     at += 1
-            out[q].sort()
 
 
 @njit(nogil=True, cache=True)

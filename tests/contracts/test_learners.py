@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from functools import cache
 from typing import Any
 
 import pytest
@@ -31,12 +32,17 @@ LONG = {
 }
 
 
+@cache
+def _takes_more(check: Check) -> bool:
+    """Whether `make long` asks more of it."""
+    return re.search(r"@given|\b(precisions|learners_at_every_stage)\(", inspect.getsource(check)) is not None
+
+
 def _case(check: Check, name: str) -> Any:
-    takes_more = r"@given|\b(precisions|learners_at_every_stage)\("
     marks = []
     if check.__name__ in LONG and name not in CLOSELY:
         marks = [pytest.mark.long]
-    elif re.search(takes_more, inspect.getsource(check)):
+    elif _takes_more(check):
         marks = [pytest.mark.thorough]
     return pytest.param(check, name, marks=marks, id=f"{check.__name__}-{name}")
 

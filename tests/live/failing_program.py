@@ -3,9 +3,9 @@
     python -m tests.live.failing_program FOLDER STRIDE NAME...
 
 For each named call of an index, and each number of a file call that it makes (in steps of `STRIDE`; each sync of `add`,
-too), an index is copied, its call is made while the file call of that number fails, and what is left in memory and on the disk is
-compared with what the index was before the call and what it is after one that succeeds. A line is printed for each,
-and one for each contradiction, which begins with WRONG.
+too), an index is copied, its call is made while the file call of that number fails, and what is left in memory and on
+the disk is compared with what the index was before the call and what it is after one that succeeds. A line is printed
+for each, and one for each contradiction, which begins with WRONG.
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ class _SharedCache:
     """Numba's cache of a kernel, in which one process at a time compiles.
 
     From the moment a kernel is not found until it is saved, or cannot be compiled, the process holds a lock, which the
-    system takes back if the process ends. There is one file of locks, with a byte for each kernel. A kernel is locked before those it calls,
-    so two processes never wait for each other.
+    system takes back if the process ends. There is one file of locks, with a byte for each kernel. A kernel is locked
+    before those it calls, so two processes never wait for each other.
     """
 
     patience = 60.0  # seconds to wait for a process that may have been stopped; after them nobody is waited for again

@@ -14,12 +14,18 @@ from tests.support import CLOSELY, LEARNERS
 THEMES = (input_contract, numeric_contract, stream_contract, use_contract)
 CASES = [(check, name) for check in CONTRACT for name in CONTRACT[check] if (name, check.__name__) not in EXEMPT]
 
-#: Checks that take long, be it for compiling another precision: `make long` makes them on all learners, every other run
-#: on those it checks closely.
+#: Checks that take long, be it for compiling another precision, or that are about what all learners share:
+#: `make long` makes them on all learners, every other run on those it checks closely.
 LONG = {
+    "a_wrong_width_is_refused_and_changes_nothing",
     "another_process_with_other_threads_gives_the_same_bytes",
     "any_split_of_a_stream_gives_the_same_bytes",
+    "bad_pair_labels_are_refused_and_change_nothing",
+    "bad_parameters_are_refused",
+    "bad_single_vectors_are_refused_and_change_nothing",
     "bad_vectors_are_refused_and_change_nothing",
+    "bad_weights_are_refused_and_change_nothing",
+    "labels_are_required_and_checked",
     "long_batches_are_the_loop_too",
     "mapped_rows_at_the_boundary_get_the_same_bits_in_any_company",
     "precision_matters_only_at_the_boundary",

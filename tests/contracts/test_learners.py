@@ -41,7 +41,7 @@ LONG = {
 @cache
 def _takes_more(check: Check) -> bool:
     """Whether `make long` asks more of it."""
-    return re.search(r"@given|\b(precisions|learners_at_every_stage)\(", inspect.getsource(check)) is not None
+    return re.search(r"@given|\b(precisions|learners_at_every_stage|thorough)\(", inspect.getsource(check)) is not None
 
 
 def _case(check: Check, name: str) -> Any:

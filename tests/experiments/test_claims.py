@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -29,11 +30,16 @@ from tests.experiments.made_up import made_up, named_sets
 FOUR = ("photo-tourism", "labelme", "gist1m", "cifar10")
 
 
+@cache
+def cells_of(plan_name, roles):
+    plan = read_plan(plan_name)
+    return list(cells(plan, named_sets(*(roles or plan.roles or FOUR))))
+
+
 def built(plan_name, looks, *roles, facts=None):
     """All cells of a plan; `looks(row)` gives what was measured: a number, a mapping, or a list of mappings."""
-    plan = read_plan(plan_name)
     rows = []
-    for cell in cells(plan, named_sets(*(roles or plan.roles or FOUR))):
+    for cell in cells_of(plan_name, roles):
         empty = Row(cell, Result(cell.setting, [], None, {}))
         found = looks(empty)
         found = found if isinstance(found, list | dict) else {"map": found}

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from onlinehash.numeric.kernels import njit
+from onlinehash.numeric.order import order_of
 
 #: How `blend_of` weighs evidence: what it takes all of it times; the share of dissimilar pairs among those that similar
 #: ones should precede; and a share that is as good as none.
@@ -165,7 +166,8 @@ def note_repeats(keys: np.ndarray, before: np.ndarray, times: np.ndarray, is_new
     """
     times[:], is_new[:] = 1, True
     n, all_keys = keys.shape[1], keys.ravel()
-    earlier, order = np.sort(before.ravel()), np.argsort(all_keys)
+    earlier, order = before.ravel(), order_of(all_keys)
+    earlier_order, place = order_of(earlier), 0
     start = 0
     for stop in range(1, order.shape[0] + 1):  # order[start:stop] are of one key
         key = all_keys[order[start]]
@@ -174,9 +176,10 @@ def note_repeats(keys: np.ndarray, before: np.ndarray, times: np.ndarray, is_new
         n_pairs = stop - start
         for i in order[start:stop]:
             n_pairs -= i < n and all_keys[n + i] == key  # both points of this pair: it was counted twice
-        same[order[start:stop]] = order[start:stop].min()
-        place = np.searchsorted(earlier, key)
-        was_there = place < earlier.shape[0] and earlier[place] == key
+        same[order[start:stop]] = order[start]
+        while place < earlier.shape[0] and earlier[earlier_order[place]] < key:
+            place += 1
+        was_there = place < earlier.shape[0] and earlier[earlier_order[place]] == key
         for i in order[start:stop]:
             times[i % n] = max(times[i % n], n_pairs)
             is_new[i % n] &= not was_there

@@ -551,6 +551,10 @@ def load(
     text_ids: Annotated[
         bool, typer.Option("--text-ids", help="Ids of a csv are texts, also where they look like numbers.")
     ] = False,
+    skip_bad: Annotated[
+        bool,
+        typer.Option("--skip-bad", help="Leave out rows that are not valid or whose id is taken, and say why."),
+    ] = False,
     embed: Embed = None,
     schema: Schema = None,
     method: NewMethod = None,
@@ -564,7 +568,7 @@ def load(
     """Add items of a file to an index; a run that was interrupted is repeated, and goes on."""
     from onlinehash.cli import load, parameters
 
-    options = load.Options(file, target, schema, id, text, vector, embed, format, text_ids)
+    options = load.Options(file, target, schema, id, text, vector, embed, format, text_ids, skip_bad)
     load.load(options, parameters.Choices(method, bits, features, seed, settings), as_json)
 
 

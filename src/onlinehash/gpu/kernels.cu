@@ -24,6 +24,12 @@ typedef unsigned long long u64;
 // A list that `pick` sorts within a block is at most so long.
 #define PICKED 2048
 
+// Where more than so many times the codes that are needed lie at a bound, the bound gets a limit.
+#define CROWD 4
+
+// A limit that no position reaches.
+#define NO_LIMIT 0x7fffffffffffffffll
+
 struct Kept {
     const u64 *alive;  // a bit for each position, or null where all are alive
     long long n;       // positions
@@ -112,15 +118,62 @@ extern "C" __global__ void pack(const unsigned char *planes, const long long *bl
 
 // ------------------------------------------------------------------------------------------------ counting
 
+// Where so many of the codes that were looked at lie at the very distance of a query's bound that a search for `needed`
+// of them would keep far too many: the position before which there are about as many, by the groups looked at, each of
+// which stands for those up to the next. All threads of a block.
+__device__ long long limit_of(const u32 *words, const u64 *alive, long long n, long long n_groups, long long step,
+                              const u32 (*query)[ROW], int bound, u64 needed) {
+    __shared__ u32 tied[32];
+    int lane = threadIdx.x % 32;
+    u64 before = 0;
+    for (long long start = 0; start < n_groups; start += 32 * step) {
+#pragma unroll 4
+        for (int i = threadIdx.x / 32; i < 32; i += WARPS) {
+            long long g = start + i * step, position = g * GROUP + 4 * lane;
+            u32 sum = 0;
+            if (g < n_groups) {
+                uint4 d;
+                distances<1>(group_at(words, g, lane), query, &d);
+                sum += d.x == bound && is_alive(alive, n, position);
+                sum += d.y == bound && is_alive(alive, n, position + 1);
+                sum += d.z == bound && is_alive(alive, n, position + 2);
+                sum += d.w == bound && is_alive(alive, n, position + 3);
+            }
+            sum = __reduce_add_sync(~0u, sum);
+            if (lane == 0) tied[i] = sum;
+        }
+        __syncthreads();
+        u32 own = tied[lane], sum = own;
+        for (int far = 1; far < 32; far *= 2) {
+            u32 other = __shfl_up_sync(~0u, sum, far);
+            if (lane >= far) sum += other;
+        }
+        u32 enough = __ballot_sync(~0u, before + sum >= needed);
+        if (enough) {
+            int i = __ffs(enough) - 1;
+            own = __shfl_sync(~0u, own, i), sum = __shfl_sync(~0u, sum, i);
+            u64 left = needed - (before + sum - own);
+            return (start + i * step + (long long)((step * left + own - 1) / own)) * GROUP;
+        }
+        before += __shfl_sync(~0u, sum, 31);
+        __syncthreads();
+    }
+    return NO_LIMIT;
+}
+
 // counts[query][distance] of the living codes in every step-th group. Where `bounds` is given, the last block that ends
-// writes each query's bound: the least distance at which `wanted` codes or more were counted. Where `masks` are given,
-// hits[query][distance] counts those whose bit is set in masks[which[query]], each of `stride` words.
-// Grid: (parts of the groups, queries).
+// writes each query's bound, the least distance at which `wanted` codes or more were counted, and its limit, where more
+// than CROWD times as many lie at that distance as are needed: what is wanted of them, or `spare` if that is more. Where
+// `masks` are given, hits[query][distance] counts those whose bit is set in masks[which[query]], each of `stride` words.
+// Grid: (parts of the groups, queries), with as many parts as the card holds at a time: for the counters of a block to
+// overflow, each would have to look at 2^32 codes, all of them together at terabytes.
 extern "C" __global__ void count(const u32 *words, const u64 *alive, long long n, long long n_groups, long long step,
-                                 const u32 *queries, u64 *counts, u64 wanted, int *bounds, u32 *ended, const u64 *masks,
-                                 const int *which, long long stride, u64 *hits) {
+                                 const u32 *queries, u64 *counts, u64 wanted, u64 spare, int *bounds, long long *limits,
+                                 u32 *ended, const u64 *masks, const int *which, long long stride, u64 *hits) {
     __shared__ u32 bins[2 * BINS * COPIES];  // of what is not relevant, and of what is
     __shared__ bool is_last;
+    __shared__ int bound;
+    __shared__ u64 nearer, there;  // than the bound, and at it
     u32 query[1][ROW];
     for (int w = 0; w < ROW; w++) query[0][w] = queries[blockIdx.y * ROW + w];
     int lane = threadIdx.x % 32;
@@ -153,23 +206,31 @@ extern "C" __global__ void count(const u32 *words, const u64 *alive, long long n
     __syncthreads();
     if (threadIdx.x == 0) is_last = atomicAdd(ended + blockIdx.y, 1) == gridDim.x - 1;
     __syncthreads();
-    if (!is_last || threadIdx.x >= 32) return;
+    if (!is_last) return;
     __threadfence();
-    u64 before = 0;
-    for (int start = 0; start < BINS; start += 32) {
-        u64 sum = start + lane < BINS ? ((volatile u64 *)sums)[start + lane] : 0;
-        for (int far = 1; far < 32; far *= 2) {
-            u64 other = __shfl_up_sync(~0u, sum, far);
-            if (lane >= far) sum += other;
+    if (threadIdx.x < 32) {
+        u64 before = 0;
+        if (lane == 0) bound = FARTHEST, nearer = there = 0;
+        __syncwarp();
+        for (int start = 0; start < BINS; start += 32) {
+            u64 own = start + lane < BINS ? ((volatile u64 *)sums)[start + lane] : 0, sum = own;
+            for (int far = 1; far < 32; far *= 2) {
+                u64 other = __shfl_up_sync(~0u, sum, far);
+                if (lane >= far) sum += other;
+            }
+            u32 enough = __ballot_sync(~0u, before + sum >= wanted);
+            if (enough) {
+                if (lane == __ffs(enough) - 1) bound = min(start + lane, FARTHEST), nearer = before + sum - own, there = own;
+                break;
+            }
+            before += __shfl_sync(~0u, sum, 31);
         }
-        u32 enough = __ballot_sync(~0u, before + sum >= wanted);
-        if (enough) {
-            if (lane == 0) bounds[blockIdx.y] = min(start + __ffs(enough) - 1, FARTHEST);
-            return;
-        }
-        before += __shfl_sync(~0u, sum, 31);
     }
-    if (lane == 0) bounds[blockIdx.y] = FARTHEST;
+    __syncthreads();
+    u64 needed = max(wanted - min(wanted, nearer), spare);
+    long long limit = NO_LIMIT;
+    if (there > CROWD * needed) limit = limit_of(words, alive, n, n_groups, step, query, bound, needed);
+    if (threadIdx.x == 0) bounds[blockIdx.y] = bound, limits[blockIdx.y] = limit;
 }
 
 // tallies[chunk] = how many living codes of a chunk of groups lie at exactly this distance. Grid: chunks.
@@ -204,15 +265,15 @@ extern "C" __global__ void tally(const u32 *words, const u64 *alive, long long n
 template <int QUERIES>
 __device__ __forceinline__ void look(const u32 *words, long long n_groups, const u32 *queries, const Kept &to) {
     int lane = threadIdx.x % 32;
+    long long start = ((long long)blockIdx.x * WARPS + threadIdx.x / 32) * AHEAD;
     int bounds[QUERIES];
     u32 own[QUERIES][ROW];
 #pragma unroll
     for (int q = 0; q < QUERIES; q++) {
-        bounds[q] = to.bounds[q];
+        bounds[q] = to.bounds[q] - (start * GROUP >= to.limits[q]);  // past its limit, what is at the bound is not kept
 #pragma unroll
         for (int w = 0; w < ROW; w++) own[q][w] = queries[q * ROW + w];
     }
-    long long start = ((long long)blockIdx.x * WARPS + threadIdx.x / 32) * AHEAD;
     uint4 d[AHEAD][QUERIES];
 #pragma unroll
     for (int a = 0; a < AHEAD; a++) {
@@ -298,6 +359,15 @@ __device__ __noinline__ void collect(const Kept &to, const u32 *words, const u32
         }
 }
 
+// The least limit beyond a position.
+__device__ __noinline__ long long next_limit(const long long *limits, int n_queries, long long position) {
+    long long least = NO_LIMIT;
+    for (int query = threadIdx.x % 32; query < n_queries; query += 32)
+        if (limits[query] > position) least = min(least, limits[query]);
+    for (int far = 16; far; far /= 2) least = min(least, __shfl_xor_sync(~0u, least, far));
+    return least;
+}
+
 extern "C" __global__ void __launch_bounds__(256, BLOCKS_EACH)
     many(const u32 *__restrict__ words, const u64 *alive, long long n, long long n_groups,
          const u32 *__restrict__ queries, int n_queries, const int *bounds, const long long *limits, u64 *found,
@@ -308,6 +378,10 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS_EACH)
     n_queries = min(n_queries - first, 16 * TILES);
     Kept to = {alive, n, bounds + first, limits + first, found + first, keys + first * room, room};
     u32 inverted = part < 2 ? ~0u : 0;
+    __shared__ long long nexts[8];  // of each warp, in the place of two registers
+    long long *next = nexts + threadIdx.x / 32;
+    if (lane == 0) *(volatile long long *)next = 0;
+    __syncwarp();
     u32 q[TILES][MODELS][STEPS][QUERY_REGISTERS];
     int start[TILES][4];
 #pragma unroll
@@ -315,8 +389,6 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS_EACH)
 #pragma unroll
         for (int half = 0; half < 2; half++) {  // a thread holds words of queries `row` and `row` + 8 of a tile
             int query = 16 * tile + 8 * half + row;
-            for (int i = 0; i < 2; i++)  // read twice: of values known to be equal the compiler would keep only one
-                start[tile][2 * half + i] = query < n_queries ? -1 - *(volatile const int *)(to.bounds + query) : 0;
 #pragma unroll
             for (int model = 0; model < MODELS; model++) {
 #pragma unroll
@@ -336,6 +408,21 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS_EACH)
     }
     for (long long g = (long long)blockIdx.x * WARPS + threadIdx.x / 32; g < n_groups; g += (long long)gridDim.x * WARPS) {
         if (alive != nullptr && (alive[2 * g] | alive[2 * g + 1]) == 0) continue;
+        if (g * GROUP >= *(volatile long long *)next) {  // at first, and past a limit: what is at the bound is not kept
+#pragma unroll
+            for (int tile = 0; tile < TILES; tile++)
+#pragma unroll
+                for (int i = 0; i < 4; i++) {  // each read by itself: of values known to be equal one would be kept
+                    int query = 16 * tile + i / 2 * 8 + row;
+                    start[tile][i] = 0;
+                    if (query < n_queries)
+                        start[tile][i] = (g * GROUP >= to.limits[query]) - 1 - *(volatile const int *)(to.bounds + query);
+                }
+            long long least = next_limit(to.limits, n_queries, g * GROUP);
+            __syncwarp();  // all have read the one before
+            if (lane == 0) *(volatile long long *)next = least;
+            __syncwarp();
+        }
         const uint4 *group = group_at(words, g, row);
 #pragma unroll 1
         for (int first = 0; first < 4; first += QUARTERS) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onlinehash.gpu.card import Card, describe, load_cupy
-from onlinehash.gpu.shape import Relevant, Shape
+from onlinehash.gpu.shape import Relevant, Shape, Wanted
 
 if TYPE_CHECKING:
     from onlinehash.gpu.encoding import SignKernels
@@ -34,8 +35,13 @@ class Kernels:
         self.shape = shape
         device = self.xp.cuda.Device()
         self._device, self._processors = device.id, device.attributes["MultiProcessorCount"]
-        self.most_tiles = _most_tiles(shape)
+        self.most_tiles = most_tiles(shape)
         self._functions: dict[tuple[str, int, int], tuple[Any, int]] = {}
+
+    def here(self) -> AbstractContextManager[Any]:
+        """Within it, this thread uses the card that these kernels were made on."""
+        device: AbstractContextManager[Any] = self.xp.cuda.Device(self._device)
+        return device
 
     def card(self) -> Card:
         """The card as it is now."""
@@ -60,16 +66,15 @@ class Kernels:
         step: int,
         queries: Any,
         counts: Any,
-        wanted: int = 0,
-        bounds: Any | None = None,
-        ended: Any | None = None,
+        wanted: Wanted | None = None,
         relevant: Relevant | None = None,
     ) -> None:
-        """counts[query, distance] += the living codes in every step-th group; bounds and hits where asked."""
+        """counts[query, distance] += the living codes in every step-th group; bounds, limits and hits where asked."""
         looked_at = -(-self.shape.n_groups(n) // step)
         parts = -(-looked_at // WARPS)
         for start in range(0, len(queries), 65535):  # the most that a grid has in its second direction
             rows = slice(start, start + 65535)
+            asked = None if wanted is None else wanted.rows(rows)
             self._launch(
                 "count",
                 parts,
@@ -83,9 +88,11 @@ class Kernels:
                     np.int64(step),
                     queries[rows],
                     counts[rows],
-                    np.uint64(wanted),
-                    pointer(None if bounds is None else bounds[rows]),
-                    pointer(None if ended is None else ended[rows]),
+                    np.uint64(0 if asked is None else asked.number),
+                    np.uint64(0 if asked is None else asked.spare),
+                    pointer(None if asked is None else asked.bounds),
+                    pointer(None if asked is None else asked.limits),
+                    pointer(None if asked is None else asked.ended),
                     pointer(None if relevant is None else relevant.masks),
                     pointer(None if relevant is None else relevant.which[rows]),
                     np.int64(0 if relevant is None else relevant.masks.shape[1]),
@@ -157,7 +164,7 @@ class Kernels:
         function(grid, (threads,), arguments)
 
 
-def _most_tiles(shape: Shape) -> int:
+def most_tiles(shape: Shape) -> int:
     """Sixteens of queries that `many` takes at a time; 0 where codes are too long for the registers."""
     products = shape.models * (1 if shape.words <= 2 else -(-shape.words // 4))
     quarters = {1: 4, 2: 2}.get(products, 1)
@@ -169,14 +176,18 @@ def _ahead(shape: Shape) -> int:
     return max(1, 4 // shape.row)
 
 
-@cache
-def _module(device: int, shape: Shape, tiles: int) -> Any:
-    """The kernels compiled for a shape; CuPy keeps what it compiled on the disk."""
+def options(shape: Shape, tiles: int = 0) -> tuple[str, ...]:
+    """What the compiler is told of a shape and, for `many`, of how many sixteens of queries there are."""
     values = {"WORDS": shape.words, "MODELS": shape.models, "AHEAD": _ahead(shape)} | (
         {"TILES": tiles} if tiles else {}
     )
-    options = ("-std=c++17", *(f"-D{name}={value}" for name, value in values.items()))
-    return load_cupy().RawModule(code=source("kernels.cu"), options=options)
+    return ("-std=c++17", *(f"-D{name}={value}" for name, value in values.items()))
+
+
+@cache
+def _module(device: int, shape: Shape, tiles: int) -> Any:
+    """The kernels compiled for a shape; CuPy keeps what it compiled on the disk."""
+    return load_cupy().RawModule(code=source("kernels.cu"), options=options(shape, tiles))
 
 
 @cache

@@ -16,6 +16,12 @@ SEARCH_BYTES = 512 << 20
 #: The longest list that `pick` takes, as in `kernels.cu`.
 PICKED = 2048
 
+#: Where more than so many times the codes that are needed lie at a bound, the bound gets a limit, as in `kernels.cu`.
+CROWD = 4
+
+#: A limit that no position reaches.
+NO_LIMIT = np.iinfo(np.int64).max
+
 #: Positions take the lower 48 bits of a key, distances the rest.
 POSITION_BITS = 48
 _POSITIONS = np.uint64((1 << POSITION_BITS) - 1)
@@ -74,6 +80,24 @@ def distances_of(keys: np.ndarray) -> np.ndarray:
 def positions_of(keys: np.ndarray) -> np.ndarray:
     """The positions in keys."""
     return (keys & _POSITIONS).astype(np.int64)
+
+
+class Wanted(NamedTuple):
+    """How many of the codes that are counted the bound of a query is to hold, and where bounds and limits go.
+
+    Where many more lie at a bound, its limit is to be before about as many of them as are wanted, or `spare` if that is
+    more. `bounds` is int32, `limits` int64, `ended` uint32 and zero, at least one for each query.
+    """
+
+    number: int
+    spare: int
+    bounds: Any
+    limits: Any
+    ended: Any
+
+    def rows(self, some: slice) -> Wanted:
+        """The same for some of the queries."""
+        return self._replace(bounds=self.bounds[some], limits=self.limits[some], ended=self.ended[some])
 
 
 class Relevant(NamedTuple):

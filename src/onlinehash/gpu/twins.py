@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from onlinehash.gpu.card import Card
 from onlinehash.gpu.encoding import SignsTwin
-from onlinehash.gpu.shape import GROUP, PICKED, POSITION_BITS, Relevant, Shape
+from onlinehash.gpu.shape import CROWD, GROUP, NO_LIMIT, PICKED, POSITION_BITS, Relevant, Shape, Wanted
 
 
 class Twins:
@@ -17,6 +18,10 @@ class Twins:
     def __init__(self, shape: Shape) -> None:
         self.xp: Any = np
         self.shape = shape
+
+    def here(self) -> AbstractContextManager[Any]:
+        """Nothing: there is one memory."""
+        return nullcontext()
 
     def card(self) -> Card | None:
         """None: the memory is the host's."""
@@ -43,9 +48,7 @@ class Twins:
         step: int,
         queries: Any,
         counts: Any,
-        wanted: int = 0,
-        bounds: Any | None = None,
-        ended: Any | None = None,
+        wanted: Wanted | None = None,
         relevant: Relevant | None = None,
     ) -> None:
         n_groups = self.shape.n_groups(n)
@@ -58,8 +61,17 @@ class Twins:
             if relevant is not None:
                 hit = living & self._living(relevant.masks[relevant.which[q]], n)
                 relevant.hits[q] += np.bincount(distances[hit], minlength=counts.shape[1]).astype(np.uint64)
-            if bounds is not None:
-                bounds[q] = min(np.searchsorted(np.cumsum(counts[q]), np.uint64(wanted)), self.shape.farthest)
+            if wanted is not None:
+                sums = np.cumsum(counts[q]).astype(np.int64)
+                bound = wanted.bounds[q] = min(int(np.searchsorted(sums, wanted.number)), self.shape.farthest)
+                wanted.limits[q] = NO_LIMIT
+                there = int(counts[q, bound])
+                needed = max(wanted.number - (int(sums[bound]) - there), wanted.spare)
+                if sums[bound] >= wanted.number and there > CROWD * needed:
+                    tied = (living & (distances == bound)).reshape(n_groups, GROUP).sum(axis=1)[::step]
+                    at = int(np.searchsorted(np.cumsum(tied), needed))
+                    left = needed - int(tied[:at].sum())
+                    wanted.limits[q] = (at * step + -(-step * left // int(tied[at]))) * GROUP
 
     def tally(self, words: Any, alive: Any | None, n: int, per_chunk: int, query: Any, distance: int) -> Any:
         n_groups = self.shape.n_groups(n)

@@ -290,7 +290,7 @@ def kernels_alone(card: CardCodes, words: np.ndarray, n: int) -> dict[str, float
         if name == "few ms" and len(words) > 16:
             times[name] = None  # it would only be slower
             continue
-        run = partial(kernel, card._words, None, n, work.queries, work.bounds, work.limits, work.found, work.keys)
+        run = partial(kernel, card._words, None, n, work.queries, work.bounds, work.found, work.keys)
         times[name] = kernel_ms(run, zero, 7 if n < 5e8 else 3)
     return times | {"found": float(work.found.mean())}
 

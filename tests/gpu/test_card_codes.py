@@ -22,7 +22,7 @@ from onlinehash.gpu.card import Card, load_cupy
 from onlinehash.gpu.codes import CardCodes
 from onlinehash.gpu.encoding import CardSigns
 from onlinehash.gpu.kernels import Kernels, fetch
-from onlinehash.gpu.shape import GROUP, NO_LIMIT, PICKED, POSITION_BITS, Shape, Wanted
+from onlinehash.gpu.shape import GROUP, NO_LIMIT, PICKED, POSITION_BITS, Bounds, Shape
 from onlinehash.gpu.twins import Twins
 
 #: (models, bytes of each): 16 to 512 bits, and several models; the last is too long for tensor cores.
@@ -480,10 +480,26 @@ def test_recorded_while_threads_that_multiplied_come_and_go() -> None:
     assert not failures
 
 
+def on(xp: Any, given: Any) -> Any:
+    """Arrays on a card."""
+    if isinstance(given, Bounds):
+        return Bounds(*(on(xp, array) for array in given))
+    return xp.asarray(given) if isinstance(given, np.ndarray) else given
+
+
+def bounds_of(bounds: np.ndarray, limits: np.ndarray, is_split: bool) -> Bounds:
+    """With what `limit` says of limits, or without."""
+    if not is_split:
+        return Bounds(bounds, limits)
+    is_limited = limits != NO_LIMIT
+    last = -(-limits[is_limited].max() // GROUP) * GROUP
+    return Bounds(bounds, limits, np.array([last]), (bounds - is_limited).astype(np.int32))
+
+
 @needs_card
 @pytest.mark.parametrize("kind", ["clusters", "duplicates", "ties", "equal", "runs"])
 @pytest.mark.parametrize(("models", "per_model"), SHAPES)
-def test_the_kernel_that_counts_equals_its_twin(models: int, per_model: int, kind: str) -> None:
+def test_the_kernels_that_bound_equal_their_twins(models: int, per_model: int, kind: str) -> None:
     """Counts, bounds and limits, where few and where many are at the distance of a bound."""
     rng, shape = np.random.default_rng(11), Shape(models, per_model)
     kernels, twins, n, n_queries = Kernels(shape), Twins(shape), 20_011, 9
@@ -492,14 +508,16 @@ def test_the_kernel_that_counts_equals_its_twin(models: int, per_model: int, kin
     words, alive = card._words.get(), np.zeros(2 * shape.n_groups(n), np.uint64)
     alive[: -(-n // 64)] = masks_of(rng.random(n) < 0.8)
     queries, limited = shape.words_of(rows[rng.integers(0, n, n_queries)]), 0
-    for step, number, spare in ((1, 40, 60), (3, 2, 4), (3, 40, 1), (7, 3, 9), (1, 10**6, 4)):
+    for step, wanted, spare in ((1, 40, 60), (3, 2, 4), (3, 40, 1), (7, 3, 9), (1, 10**6, 4)):
         results = []
         for runs, own, mask, host in ((twins, words, alive, np), (kernels, card._words, xp.asarray(alive), xp)):
-            counts = host.zeros((n_queries, shape.farthest + 1), np.uint64)
-            bounds, limits = host.zeros(n_queries, np.int32), host.zeros(n_queries, np.int64)
-            wanted = Wanted(number, spare, bounds, limits, host.zeros(n_queries, np.uint32))
-            runs.count(own, mask, n, step, host.asarray(queries), counts, wanted)
-            results.append([fetch(array) for array in (counts, bounds, limits)])
+            codes, asked = (own, mask, n, step), host.asarray(queries)
+            counts, ended = host.zeros((n_queries, shape.farthest + 1), np.uint64), host.zeros(n_queries, np.uint32)
+            narrow, wide = host.zeros((2, n_queries), np.int32), host.zeros(n_queries + 1, np.int64)
+            bounds = Bounds(narrow[0], wide[1:], wide[:1], narrow[1])
+            runs.count(*codes, asked, counts, wanted, bounds.bounds, ended)
+            runs.limit(*codes, asked, counts, wanted, spare, bounds)
+            results.append([fetch(array) for array in (counts, *bounds)])
         for ours, theirs in zip(*results, strict=True):
             np.testing.assert_array_equal(ours, theirs)
         limited += np.count_nonzero(results[0][2] != NO_LIMIT)
@@ -528,7 +546,7 @@ def test_each_kernel_equals_its_twin(models: int, per_model: int) -> None:
     def both(name: str, *arguments: Any) -> list[list[np.ndarray]]:
         """Call both with copies of the arrays; what they hold afterwards."""
         host = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-        card = [xp.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        card = [on(xp, a) for a in arguments]
         result = getattr(twins, name)(words, alive, n, *host)
         on_the_card = getattr(kernels, name)(on_card, xp.asarray(alive), n, *card)
         fetched = [a.get() if hasattr(a, "get") else a for a in card]
@@ -536,10 +554,8 @@ def test_each_kernel_equals_its_twin(models: int, per_model: int) -> None:
             host, fetched = [*host, result], [*fetched, on_the_card.get()]
         return [host, fetched]
 
-    counts = np.zeros((n_queries, shape.farthest + 1), np.uint64)
-    wanted = Wanted(40, 30, np.zeros(n_queries, np.int32), np.zeros(n_queries, np.int64), None)
-    twins.count(words, alive, n, 1, queries, counts, wanted)
-    bounds = wanted.bounds
+    counts, bounds = np.zeros((n_queries, shape.farthest + 1), np.uint64), np.zeros(n_queries, np.int32)
+    twins.count(words, alive, n, 1, queries, counts, 40, bounds)
     host, card = both("tally", 2, queries[:1], int(bounds[0]))
     np.testing.assert_array_equal(card[-1], host[-1])
     limits = rng.integers(0, n, n_queries)
@@ -548,13 +564,14 @@ def test_each_kernel_equals_its_twin(models: int, per_model: int) -> None:
         if name == "keep_many" and not kernels.most_tiles:
             continue
         arrays = (np.zeros(n_queries, np.uint64), np.full((n_queries, n), 2**64 - 1, np.uint64))
-        host, card = both(name, queries, bounds, limits, *arrays)
-        np.testing.assert_array_equal(card[3], host[3])
-        np.testing.assert_array_equal(np.sort(card[4], axis=1), np.sort(host[4], axis=1))
+        for is_split in (False, True):
+            host, card = both(name, queries, bounds_of(bounds, limits, is_split), *arrays)
+            np.testing.assert_array_equal(card[2], host[2])
+            np.testing.assert_array_equal(np.sort(card[3], axis=1), np.sort(host[3], axis=1))
     # Lists of few distances: more lie at that of the k-th than are sorted at once. One has more than there is room for.
     distances, positions = rng.integers(0, 4, (4, 9000)), np.argsort(rng.random((4, 9000)), axis=1) << 25
     tied = (distances << POSITION_BITS | positions).astype(np.uint64)
-    for found, keys in ((host[3], host[4]), (np.array([9000, 8999, 5, 9001], np.uint64), tied)):
+    for found, keys in ((host[2], host[3]), (np.array([9000, 8999, 5, 9001], np.uint64), tied)):
         for k in (1, 10, 300, 2048, 2049):
             out, picked = np.zeros((len(found), k), np.uint64), np.full(len(found), 9, np.uint64)
             card_out, card_picked = xp.asarray(out), xp.asarray(picked)

@@ -22,7 +22,7 @@ import numpy as np
 
 from onlinehash.errors import InvalidInput
 from onlinehash.gpu.card import RECORDING, Card, check_room, refusing
-from onlinehash.gpu.shape import GROUP, NO_LIMIT, PICKED, Relevant, Shape, Wanted
+from onlinehash.gpu.shape import GROUP, NO_LIMIT, PICKED, Bounds, Relevant, Shape
 from onlinehash.gpu.upload import to_card
 
 if TYPE_CHECKING:
@@ -75,14 +75,29 @@ class Runs(Protocol):
         step: int,
         queries: Any,
         counts: Any,
-        wanted: Wanted | None = None,
+        wanted: int = 0,
+        bounds: Any | None = None,
+        ended: Any | None = None,
         relevant: Relevant | None = None,
+    ) -> None: ...
+
+    def limit(
+        self,
+        words: Any,
+        alive: Any | None,
+        n: int,
+        step: int,
+        queries: Any,
+        counts: Any,
+        wanted: int,
+        spare: int,
+        bounds: Bounds,
     ) -> None: ...
 
     def tally(self, words: Any, alive: Any | None, n: int, per_chunk: int, query: Any, distance: int) -> Any: ...
 
     def keep(
-        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Any, limits: Any, found: Any, keys: Any
+        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Bounds, found: Any, keys: Any
     ) -> None: ...
 
     def pick(self, found: Any, keys: Any, k: int, out: Any, picked: Any) -> None: ...
@@ -328,13 +343,13 @@ class CardCodes:
         """All that the card does for some queries."""
         step = min(max(1, self.shape.n_groups(self.n) // SAMPLED), MOST_STEP)
         share = work.k / step
-        number = work.k if step == 1 else math.ceil(share + 3 * math.sqrt(share) + 2)
+        wanted = work.k if step == 1 else math.ceil(share + 3 * math.sqrt(share) + 2)
         # Between k and the room for keys, as far from the one as from the other.
         spare = max(LEAST_TIED, math.ceil(math.sqrt(work.k * work.keys.shape[1]) / step))
         codes, keys = (self._words, alive, self.n), (work.found, work.keys)
-        wanted = Wanted(number, spare, work.bounds, work.limits, work.ended)
-        self._runs.count(*codes, step, work.queries, work.counts, wanted)
-        self._runs.keep(*codes, work.queries, work.bounds, work.limits, *keys)
+        self._runs.count(*codes, step, work.queries, work.counts, wanted, work.bounds.bounds, work.ended)
+        self._runs.limit(*codes, step, work.queries, work.counts, wanted, spare, work.bounds)
+        self._runs.keep(*codes, work.queries, work.bounds, *keys)
         self._runs.pick(*keys, work.k, work.nearest, work.picked)
 
     def _is_asked_again(self, n_queries: int, k: int) -> bool:
@@ -397,7 +412,7 @@ class CardCodes:
         queries = xp.asarray(asked)
         found, keys = xp.zeros(n_queries, np.uint64), xp.empty((n_queries, ROOM), np.uint64)
         bounds, limits = xp.full(n_queries, radius, np.int32), xp.full(n_queries, NO_LIMIT, np.int64)
-        self._runs.keep(self._words, alive, self.n, queries, bounds, limits, found, keys)
+        self._runs.keep(self._words, alive, self.n, queries, Bounds(bounds, limits), found, keys)
         numbers = self._fetched(found).astype(np.int64)
         widest = int(numbers[numbers <= ROOM].max(initial=0))
         lists = self._fetched(xp.ascontiguousarray(keys[:, :widest]))
@@ -441,8 +456,8 @@ class CardCodes:
         if card is not None:  # to sort them takes as much again, and again for what is whose
             check_room(card, 4 * 8 * size, f"an answer of {size:,} items")
         found, keys = xp.zeros(len(queries), np.uint64), xp.full((len(queries), room), _NO_KEY, np.uint64)
-        ends = xp.asarray(bounds, np.int32), xp.asarray(limits, np.int64)
-        self._runs.keep(self._words, alive, self.n, queries, *ends, found, keys)
+        ends = Bounds(xp.asarray(bounds, np.int32), xp.asarray(limits, np.int64))
+        self._runs.keep(self._words, alive, self.n, queries, ends, found, keys)
         return self._fetched(xp.ascontiguousarray(xp.sort(keys, axis=1)[:, :k]))
 
     def _wait(self) -> None:
@@ -461,10 +476,12 @@ class _Work:
     def __init__(self, xp: Any, shape: Shape, n_queries: int, k: int, room: int) -> None:
         bins, self.k = shape.farthest + 1, k
         self.queries = xp.empty((n_queries, shape.row), np.uint32)
-        self.zeros = xp.zeros(n_queries * (bins + 2), np.uint64)
+        self.zeros = xp.zeros(n_queries * (bins + 2) + 1, np.uint64)
         self.counts = self.zeros[: n_queries * bins].reshape(n_queries, bins)
-        self.found, self.ended = self.zeros[-2 * n_queries : -n_queries], self.zeros[-n_queries:].view(np.uint32)
-        self.bounds, self.limits = xp.empty(n_queries, np.int32), xp.empty(n_queries, np.int64)
+        self.found, ended = self.zeros[n_queries * bins : -1].reshape(2, n_queries)
+        self.ended, past = ended.view(np.uint32), self.zeros[-1:].view(np.int64)
+        bounds, beyond = xp.empty((2, n_queries), np.int32)
+        self.bounds = Bounds(bounds, xp.empty(n_queries, np.int64), past, beyond)
         self.keys = xp.empty((n_queries, room), np.uint64)
         self.answer = xp.empty(n_queries * (k + 1), np.uint64)
         self.nearest, self.picked = self.answer[: n_queries * k].reshape(n_queries, k), self.answer[n_queries * k :]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onlinehash.gpu.card import Card, describe, load_cupy
-from onlinehash.gpu.shape import Relevant, Shape, Wanted
+from onlinehash.gpu.shape import Bounds, Relevant, Shape
 
 if TYPE_CHECKING:
     from onlinehash.gpu.encoding import SignKernels
@@ -66,15 +66,16 @@ class Kernels:
         step: int,
         queries: Any,
         counts: Any,
-        wanted: Wanted | None = None,
+        wanted: int = 0,
+        bounds: Any | None = None,
+        ended: Any | None = None,
         relevant: Relevant | None = None,
     ) -> None:
-        """counts[query, distance] += the living codes in every step-th group; bounds, limits and hits where asked."""
+        """counts[query, distance] += the living codes in every step-th group; bounds and hits where asked."""
         looked_at = -(-self.shape.n_groups(n) // step)
         parts = -(-looked_at // WARPS)
         for start in range(0, len(queries), 65535):  # the most that a grid has in its second direction
             rows = slice(start, start + 65535)
-            asked = None if wanted is None else wanted.rows(rows)
             self._launch(
                 "count",
                 parts,
@@ -88,17 +89,32 @@ class Kernels:
                     np.int64(step),
                     queries[rows],
                     counts[rows],
-                    np.uint64(0 if asked is None else asked.number),
-                    np.uint64(0 if asked is None else asked.spare),
-                    pointer(None if asked is None else asked.bounds),
-                    pointer(None if asked is None else asked.limits),
-                    pointer(None if asked is None else asked.ended),
+                    np.uint64(wanted),
+                    pointer(None if bounds is None else bounds[rows]),
+                    pointer(None if ended is None else ended[rows]),
                     pointer(None if relevant is None else relevant.masks),
                     pointer(None if relevant is None else relevant.which[rows]),
                     np.int64(0 if relevant is None else relevant.masks.shape[1]),
                     pointer(None if relevant is None else relevant.hits[rows]),
                 ),
             )
+
+    def limit(
+        self,
+        words: Any,
+        alive: Any | None,
+        n: int,
+        step: int,
+        queries: Any,
+        counts: Any,
+        wanted: int,
+        spare: int,
+        bounds: Bounds,
+    ) -> None:
+        """Limits, and what goes with them, for bounds that `count` made."""
+        codes = (words, pointer(alive), np.int64(n), np.int64(self.shape.n_groups(n)), np.int64(step))
+        asked = (queries, counts, np.uint64(wanted), np.uint64(spare), *bounds)
+        self._launch("limit", len(queries), 0, THREADS, (*codes, *asked))
 
     def tally(self, words: Any, alive: Any | None, n: int, per_chunk: int, query: Any, distance: int) -> Any:
         """How many living codes of each chunk of groups lie at this distance of the query."""
@@ -108,18 +124,16 @@ class Kernels:
         self._launch("tally", len(tallies), 0, THREADS, (*arguments, np.int32(distance), tallies))
         return tallies
 
-    def keep(
-        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Any, limits: Any, found: Any, keys: Any
-    ) -> None:
+    def keep(self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Bounds, found: Any, keys: Any) -> None:
         """found[query] and keys[query] of what is within each query's bound and limit, in any order."""
         few = FEW_QUERIES if self.shape.row > 1 else FEW_SHORT_QUERIES
         if len(queries) > few and self.most_tiles:
-            self.keep_many(words, alive, n, queries, bounds, limits, found, keys)
+            self.keep_many(words, alive, n, queries, bounds, found, keys)
         else:
-            self.keep_few(words, alive, n, queries, bounds, limits, found, keys)
+            self.keep_few(words, alive, n, queries, bounds, found, keys)
 
     def keep_few(
-        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Any, limits: Any, found: Any, keys: Any
+        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Bounds, found: Any, keys: Any
     ) -> None:
         """By counting bits pair by pair."""
         n_groups, room = self.shape.n_groups(n), keys.shape[1]
@@ -128,20 +142,22 @@ class Kernels:
             size = min(4, 1 << (len(queries) - start).bit_length() - 1)
             rows = slice(start, start + size)
             codes = (words, pointer(alive), np.int64(n), np.int64(n_groups))
-            asked = (queries[rows], bounds[rows], limits[rows], found[rows], keys[rows], np.uint64(room))
+            asked = (queries[rows], bounds.bounds[rows], bounds.limits[rows], found[rows], keys[rows], np.uint64(room))
             self._launch(f"few_{size}", -(-n_groups // (WARPS * _ahead(self.shape))), 0, THREADS, (*codes, *asked))
             start += size
 
     def keep_many(
-        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Any, limits: Any, found: Any, keys: Any
+        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Bounds, found: Any, keys: Any
     ) -> None:
         """By tensor cores, up to 128 queries in each pass over the codes."""
         n_groups, room, sixteens = self.shape.n_groups(n), keys.shape[1], -(-len(queries) // 16)
         passes = -(-sixteens // self.most_tiles)
         tiles = -(-sixteens // passes)
         codes = (words, pointer(alive), np.int64(n), np.int64(n_groups))
-        asked = (queries, np.int32(len(queries)), bounds, limits, found, keys, np.uint64(room))
-        self._launch("many", -(-n_groups // WARPS), passes, THREADS, (*codes, *asked), tiles)
+        asked = (queries, np.int32(len(queries)), bounds.bounds, bounds.limits, found, keys, np.uint64(room))
+        ends = (pointer(bounds.past), pointer(bounds.beyond))
+        sides = 1 if bounds.past is None else 2
+        self._launch("many", -(-n_groups // WARPS), passes, THREADS, (*codes, *asked, *ends), tiles, sides)
 
     def pick(self, found: Any, keys: Any, k: int, out: Any, picked: Any) -> None:
         """out[query] = the k least keys of each query, in order, where picked[query] is not 0."""
@@ -149,10 +165,17 @@ class Kernels:
         self._launch("pick", len(found), 0, SORTING_THREADS, arguments)
 
     def _launch(
-        self, name: str, parts: int, turns: int, threads: int, arguments: tuple[Any, ...], tiles: int = 0
+        self,
+        name: str,
+        parts: int,
+        turns: int,
+        threads: int,
+        arguments: tuple[Any, ...],
+        tiles: int = 0,
+        sides: int = 1,
     ) -> None:
-        """A grid of (parts, turns), with no more parts than the card holds at a time, as its blocks go round; a kernel
-        with 0 turns wants all its parts."""
+        """A grid of (parts, turns, sides), with no more parts than the card holds at a time, as its blocks go round; a
+        kernel with 0 turns wants all its parts."""
         found = self._functions.get((name, threads, tiles))
         if found is None:
             function = _module(self._device, self.shape, tiles).get_function(name)
@@ -160,7 +183,7 @@ class Kernels:
             found = function, self._processors * occupancy(function.kernel.ptr, threads, 0)
             self._functions[name, threads, tiles] = found
         function, held = found
-        grid = (min(parts, held), turns) if turns else (parts,)
+        grid = (min(parts, held), turns, sides) if turns else (parts,)
         function(grid, (threads,), arguments)
 
 

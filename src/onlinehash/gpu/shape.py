@@ -82,22 +82,17 @@ def positions_of(keys: np.ndarray) -> np.ndarray:
     return (keys & _POSITIONS).astype(np.int64)
 
 
-class Wanted(NamedTuple):
-    """How many of the codes that are counted the bound of a query is to hold, and where bounds and limits go.
+class Bounds(NamedTuple):
+    """Up to which distance each query keeps codes, and before which position those at that very distance.
 
-    Where many more lie at a bound, its limit is to be before about as many of them as are wanted, or `spare` if that is
-    more. `bounds` is int32, `limits` int64, `ended` uint32 and zero, at least one for each query.
+    `past` is the position past all limits that there are, 0 if there are none, and `beyond` the bounds that hold there.
+    Both are None where limits do not come from `limit`. Arrays are int32 (bounds, beyond) and int64.
     """
 
-    number: int
-    spare: int
     bounds: Any
     limits: Any
-    ended: Any
-
-    def rows(self, some: slice) -> Wanted:
-        """The same for some of the queries."""
-        return self._replace(bounds=self.bounds[some], limits=self.limits[some], ended=self.ended[some])
+    past: Any = None
+    beyond: Any = None
 
 
 class Relevant(NamedTuple):

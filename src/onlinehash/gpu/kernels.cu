@@ -179,11 +179,11 @@ extern "C" __global__ void count(const u32 *words, const u64 *alive, long long n
     if (lane == 0) bounds[blockIdx.y] = FARTHEST;
 }
 
-// Where more than CROWD times as many codes lie at the very distance of a query's bound as are needed (what is wanted of
-// them, or `spare` if that is more), limits[query] is the position of a group before which there are about as many as
-// needed, by what `count` has counted in every step-th group, each of which stands for those up to the next. `past`, 0 at
-// first, becomes the last limit, and beyond[query] what is the bound past a limit. Not part of `count`, which it would
-// slow down. Grid: queries.
+// Where more than CROWD times as many codes lie at the very distance of a query's bound as are needed (what is wanted
+// of them, or `spare` if that is more), limits[query] is the position of a group before which there are about as many
+// as needed, by what `count` has counted in every step-th group, each of which stands for those up to the next. `past`,
+// 0 at first, becomes the last limit, and beyond[query] what is the bound past a limit. Not part of `count`, which it
+// would slow down by a seventh. Grid: queries.
 extern "C" __global__ void limit(const u32 *words, const u64 *alive, long long n, long long n_groups, long long step,
                                  const u32 *queries, const u64 *counts, u64 wanted, u64 spare, const int *bounds,
                                  long long *limits, long long *past, int *beyond) {
@@ -368,8 +368,8 @@ __device__ __noinline__ void collect(const Kept &to, const u32 *words, const u32
         }
 }
 
-// Grid: (parts of the groups, queries in parts of 16 TILES) or, where `past` and `beyond` are given, two such grids: for
-// the groups before the last limit, and for those past it.
+// Grid: (parts of the groups, queries in parts of 16 TILES) or, where `past` and `beyond` are given, two such grids:
+// for the groups before the last limit, and for those past it.
 extern "C" __global__ void __launch_bounds__(256, BLOCKS_EACH)
     many(const u32 *__restrict__ words, const u64 *alive, long long n, long long n_groups,
          const u32 *__restrict__ queries, int n_queries, const int *bounds, const long long *limits, u64 *found,

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
 
-.PHONY: demo test long fuzz lowest docs figures docs-test lint lint-files actionlint dist bench bench-check bench-keep format release servers frameworks clean clean-kernels
+.PHONY: demo test long fuzz lowest docs docs-links figures docs-test lint lint-files actionlint dist bench bench-check bench-keep format release servers frameworks clean clean-kernels
 
 demo: .venv/.core
 	$(BIN)/onlinehash demo
@@ -40,6 +40,10 @@ dist: .venv/.dev
 docs: .venv/.dev
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet --jobs auto -d build/doctrees docs build/docs
 	@echo build/docs/index.html
+
+# Asks for every page of others that the site links to; needs a network, so CI runs it at night.
+docs-links: .venv/.dev
+	$(BIN)/python -m sphinx -b linkcheck --quiet --jobs auto -d build/doctrees docs build/links
 
 # The pictures of docs/ that need no benchmark, from the tables of docs/ and from the code of the tutorials.
 figures: .venv/.dev

@@ -8,6 +8,10 @@ import re
 import sys
 from pathlib import Path
 
+from docutils import nodes
+from numpy.typing import ArrayLike
+from sphinx.util.typing import stringify_annotation
+
 DOCS = Path(__file__).parent
 sys.path.insert(0, str(DOCS))
 
@@ -20,6 +24,9 @@ project = "onlinehash"
 author = "The onlinehash authors"
 copyright = author
 version = release = onlinehash.__version__
+
+#: The most rows of a table of results that is shown as it is.
+LONG_TABLE = 14
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["results"]
@@ -34,12 +41,21 @@ autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
+# Shown by their names: what they stand for is NumPy's own affair, and fills lines.
+autodoc_type_aliases = {name: name for name in ("ArrayLike", "VectorLike", "Vectors", "Queries", "Init", "Stream")}
 napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
 napoleon_custom_sections = ["Yields"]
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
+
+# Of `make docs-links`: addresses of examples, and pages that are there once this has been published.
+linkcheck_ignore = [
+    r"http://(127\.0\.0\.1|host)[:/].*",
+    r"https://[\w.]*example\.org.*",
+    r"https://github\.com/onlinehash/.*",
+]
 
 html_theme = "furo"
 html_title = "onlinehash"
@@ -66,11 +82,18 @@ def point_to_repository(app, name, source):
     source[0] = re.sub(r"\]\(((?:\.\./)+[^)#\s]*)(#[^)]*)?\)", target, source[0])
 
 
+def point_to_script_pages(app, name, source):
+    """Let links to the scripts among the tutorials, and to what they print, lead to their pages."""
+    for path in (DOCS / "tutorials").glob("*.py"):
+        pattern = rf"\]\(((?:\.\./)*(?:tutorials/)?){path.stem}\.(py|txt)\)"
+        source[0] = re.sub(pattern, rf"](\1generated/{path.stem}.md)", source[0])
+
+
 def list_scripts(app, name, source):
     """Let the list of tutorials lead to those that are scripts as well."""
     if name == "tutorials/index":
         names = "\n".join(f"generated/{path.stem}" for path in sorted((DOCS / "tutorials").glob("*.py")))
-        source[0] += f"\n```{{toctree}}\n\n{names}\n```\n" if names else ""
+        source[0] += f"\n```{{toctree}}\n:hidden:\n\n{names}\n```\n" if names else ""
 
 
 def offer_notebook(app, name, source):
@@ -104,6 +127,26 @@ def write_notebooks(app, error):
             path.write_text(json.dumps(notebook(page.read_text()), indent=1, ensure_ascii=False) + "\n")
 
 
+def name_arrays(app, what, name, thing, options, signature, returns):
+    """Write ArrayLike for what it stands for, where an alias holds it that is named by its module."""
+    long = stringify_annotation(ArrayLike, "smart")
+    return tuple(text and text.replace(long, "ArrayLike") for text in (signature, returns))
+
+
+def fold(app, doctree, name):
+    """Let long tables of `onlinehash experiment table` open at a click: above each is a figure of it."""
+    for table in [*doctree.findall(nodes.table)]:
+        header, *rows = table.findall(nodes.row)
+        if [cell.astext() for cell in header][:2] != ["set", "contestant"] or len(rows) <= LONG_TABLE:
+            continue
+        place, parent = table.parent.index(table), table.parent
+        notes = parent[place + 1 : place + 2]
+        last = place + 1 + isinstance(notes[0] if notes else None, nodes.bullet_list)
+        summary = f"<details><summary>The table: {len(rows)} rows</summary>"
+        parent.insert(last, nodes.raw("", "</details>", format="html"))
+        parent.insert(place, nodes.raw("", summary, format="html"))
+
+
 def in_order(below: dict[str, list[str]], name: str):
     """A page and those below it, as a reader meets them."""
     yield name
@@ -130,6 +173,9 @@ def setup(app):
     reference_pages.write(DOCS / "tutorials" / "generated", reference_pages.script_pages(DOCS / "tutorials"))
     app.connect("source-read", point_to_repository)
     app.connect("autodoc-process-docstring", docstrings.convert, priority=100)  # before napoleon reads the sections
+    app.connect("autodoc-process-signature", name_arrays)
+    app.connect("doctree-resolved", fold)
+    app.connect("source-read", point_to_script_pages)
     app.connect("source-read", list_scripts)
     app.connect("source-read", offer_notebook)
     app.connect("build-finished", write_lists)

@@ -13,6 +13,8 @@ ENTRY = re.compile(r"(\s*)((?:[a-z]\w*)(?:, [a-z]\w*)*) ?: (\S.*)")
 
 def convert(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
     """Rewrite the lines of a docstring in place: a hook of autodoc."""
+    if lines and lines[0].startswith("Alias for field number"):  # what Python says of each field of a named tuple
+        lines.clear()
     lines[:] = converted(lines)
 
 
@@ -39,7 +41,7 @@ def converted(lines: list[str]) -> list[str]:
             done += [" " * before + "::", ""]
         if literal is not None or example:
             done.append(line)
-        elif not in_sections and (entry := ENTRY.fullmatch(line)):
+        elif not in_sections and (in_entries or begins_anew(previous)) and (entry := ENTRY.fullmatch(line)):
             if not in_entries and not after_blank:
                 done.append("")
             in_entries = True
@@ -50,6 +52,11 @@ def converted(lines: list[str]) -> list[str]:
             done.append(sentence(line))
         previous = line
     return done
+
+
+def begins_anew(previous: str) -> bool:
+    """Whether a line after this one may be an entry, and not just a sentence that was broken before a colon."""
+    return not previous or previous.rstrip()[-1] in ".:;"
 
 
 def is_underline(line: str) -> bool:

@@ -7,6 +7,7 @@ import math
 import re
 from pathlib import Path
 from types import ModuleType
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -144,6 +145,22 @@ def test_links_to_sections_lead_somewhere():
         for target, section in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text()):
             there = (page.parent / target).resolve() if target else page.resolve()
             assert section in sections[there], f"{page.name} links to {target}#{section}"
+
+
+def test_links_to_others_are_well_formed():
+    """`make docs-links` follows them; this needs no network."""
+    files = [*PAGES, ROOT / "CITATION.cff", *(ROOT / "src").rglob("*.py")]
+    links = [
+        (path.name, link)
+        for path in files
+        for link in re.findall(r"https?://[^\s\"'`<>|)\]}]+", path.read_text())
+        if not re.match(r"https?://(127\.|\.|[A-Za-z]+(?![\w.-])|\{|\[|[\w.-]*example)", link)
+    ]
+    assert len(links) > 10
+    for name, link in links:
+        host = urlsplit(link).netloc
+        assert re.fullmatch(r"(?:[a-z0-9-]+\.)+[a-z]{2,}", host), f"{name}: {link}"
+        assert not re.search(r"doi\.org/(?!10\.\d{4,}/\S)|arxiv\.org/(?!abs/\d{4}\.\d{4,5}$)", link), f"{name}: {link}"
 
 
 def test_pages_that_the_code_mentions_exist():

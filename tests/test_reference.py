@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 import typer
+from docutils import nodes
+from docutils.utils import new_document
 
 import onlinehash
 from onlinehash.cli.app import app
@@ -128,6 +130,8 @@ def test_docstrings_become_markup() -> None:
     text = "A source.\n\nrows: how many;\n    never split\nid : a column"
     wanted = "A source.\n\n* ``rows``: how many;\n  never split\n* ``id``: a column"
     assert docstrings.converted(text.split("\n")) == wanted.split("\n")
+    text = "A learner that keeps its codes needs no\nrefresh: its encoder is replaced at once."
+    assert docstrings.converted(text.split("\n")) == text.split("\n")
 
 
 def test_a_tutorial_becomes_a_notebook() -> None:
@@ -141,3 +145,19 @@ def test_a_tutorial_becomes_a_notebook() -> None:
     ]
     assert [output["text"] for output in made["cells"][1]["outputs"]] == ["1\n"]
     assert len({cell["id"] for cell in made["cells"]}) == 4
+
+
+def test_long_tables_of_results_are_folded() -> None:
+    def folded(header: str, n_rows: int) -> str:
+        doctree, table = new_document("page"), nodes.table()
+        for cells in [header.split(), *[["a", "b"]] * n_rows]:
+            table += nodes.row("", *(nodes.entry("", nodes.paragraph("", cell)) for cell in cells))
+        doctree += [table, nodes.bullet_list("", nodes.list_item("", nodes.paragraph("", "a note")))]
+        conf.fold(None, doctree, "page")
+        return " ".join(node.astext() if isinstance(node, nodes.raw) else node.tagname for node in doctree)
+
+    long = conf.LONG_TABLE + 1
+    assert folded("set contestant", long) == (
+        f"<details><summary>The table: {long} rows</summary> table bullet_list </details>"
+    )
+    assert folded("set contestant", long - 1) == folded("status when", long) == "table bullet_list"

@@ -50,3 +50,11 @@ def test_others_register_by_an_entry_point(monkeypatch: Any) -> None:
     monkeypatch.setattr(registry, "entry_points", entry_points)
     assert registry.find("ours") is LSH
     assert list(registry.methods())[-1].aliases == ("OURS",)
+
+
+@pytest.mark.parametrize("place", ["no_such_module:Hashing", "json:NoSuchHashing"])
+def test_an_entry_point_that_cannot_be_loaded_is_told(monkeypatch: Any, place: str) -> None:
+    theirs = EntryPoint("THEIRS", place, "onlinehash.learners")
+    monkeypatch.setattr(registry, "entry_points", lambda group: [theirs])
+    with pytest.raises(UnknownMethod, match=rf"cannot be imported from {place.split(':')[0]}: .*entry point"):
+        registry.find("theirs")

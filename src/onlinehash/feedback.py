@@ -13,7 +13,7 @@ from onlinehash.index.api import Capability, VectorIndex
 from onlinehash.live.texts import embedded
 from onlinehash.streams.from_files import BLOCK_ROWS, FilePath, read_tables
 from onlinehash.streams.marks import MarkReader, Marks
-from onlinehash.streams.tables import FilePosition, Table, unread
+from onlinehash.streams.tables import FilePosition, unread, valid
 from onlinehash.streams.text_tables import STANDARD_INPUT, BadRow
 
 __all__ = ["Learned", "learn"]
@@ -40,7 +40,7 @@ def learn(
     watch: Callable[[float | None, int], None] = lambda share, rows: None,
     bad_row: BadRow | None = None,
 ) -> Learned:
-    """Teach an index what a file says: clicks, ratings or verdicts; `onlinehash.streams.marks` has the columns.
+    """Teach an index what a file says: clicks, ratings or verdicts; docs/how-to/clicks.md has the columns.
 
     The index keeps how many rows it has learned, in the transaction of their pairs. So a call that was interrupted is
     repeated, and a log that has grown is given again: each row is learned once.
@@ -98,7 +98,9 @@ def learn(
             if bad_row is None:
                 marks = read(table)[start:]
             else:
-                marks = _good(read, table.at(range(start, len(table))), refused.append, is_first=rows == len(table))
+                rest = table.at(range(start, len(table)))
+                rest = valid(read, rest, refused.append, is_first=rows == len(table))
+                marks = read(rest) if len(rest) else []
             made, gone = _learn(index, marks, source, position)
             pairs, unknown, bad = pairs + made, unknown + gone, bad + _tell(refused, bad_row)
         refused.clear()  # those among rows of an earlier call were told then
@@ -112,26 +114,6 @@ def _tell(refused: list[InvalidInput], bad_row: BadRow | None) -> int:
         for error in refused:
             bad_row(error)
     return len(refused)
-
-
-def _good(read: MarkReader, table: Table, bad_row: BadRow, is_first: bool) -> list[Marks]:
-    """The marks of the rows that are valid; what is wrong with the others is told. A file must not begin with those
-    alone: it would be one of another kind."""
-    try:
-        return read(table)
-    except InvalidInput as error:
-        first = error
-    good = []
-    for row in range(len(table)):
-        try:
-            read(table.at([row]))
-        except InvalidInput as error:
-            bad_row(error)
-        else:
-            good.append(row)
-    if is_first and not good:
-        raise first
-    return read(table.at(good)) if good else []
 
 
 def _learn(index: VectorIndex, marks: list[Marks], source: str | None, position: FilePosition) -> tuple[int, int]:

@@ -152,25 +152,17 @@ def test_demo_is_passed_what_was_typed(tmp_path: Path, monkeypatch: pytest.Monke
 # ------------------------------------------------------------------ the document
 
 
-def every_option() -> list[tuple[str, str]]:
+def test_the_document_has_every_command_and_no_option_that_is_gone() -> None:
+    """All options are on the generated page; this one explains some of them."""
     command: Any = typer.main.get_command(app)
-    found = [("onlinehash", option) for parameter in command.params for option in parameter.opts]
+    _, *sections = re.split(r"^## ", DOCUMENT.read_text(), flags=re.MULTILINE)
     for name, sub in command.commands.items():
-        found.append((name, f"onlinehash {name}"))
-        options = [parameter for parameter in sub.params if parameter.param_type_name == "option"]
-        found += [(name, option) for parameter in options for option in parameter.opts]
-    return found
-
-
-def section(name: str) -> str:
-    """What the document says about a command: from its headline to the next one; the beginning for the program."""
-    head, *sections = re.split(r"^## ", DOCUMENT.read_text(), flags=re.MULTILINE)
-    return next((text for text in sections if text.startswith(f"`onlinehash {name}")), head)
-
-
-@pytest.mark.parametrize(("command", "option"), every_option())
-def test_every_command_and_option_is_documented(command: str, option: str) -> None:
-    assert re.search(rf"`[^`\n]*(?<![\w-]){re.escape(option)}(?![\w-])", section(command))
+        (text,) = (text for text in sections if text.startswith(f"`onlinehash {name}"))
+        below = [sub, *getattr(sub, "commands", {}).values()]
+        known = {option for one in below for parameter in one.params for option in parameter.opts}
+        rows = re.findall(r"^\| (`--?[a-z].*?) \|", text, flags=re.MULTILINE)
+        explained = {option for row in rows for option in re.findall(r"`(--?[a-z-]+)", row)}
+        assert explained <= known | {"--on"}, name  # which has a table of its own
 
 
 @pytest.mark.long

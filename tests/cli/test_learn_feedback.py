@@ -232,5 +232,16 @@ def test_bad_rows_are_left_out_where_asked(tmp_path: Path, monkeypatch: pytest.M
         assert taught(index) == taught(expected)
     again = done("learn", "--clicks", file, "--index", tmp_path / "items", "--skip-bad", "--json").document
     assert (again["rows"], again["pairs"], again["bad"]) == (0, 0, 0)
-    only_bad = lines(tmp_path / "bad.jsonl", bad)
-    assert refused("learn", "--clicks", only_bad, "--index", tmp_path / "items", "--skip-bad")[0] == 2
+    only_bad = lines(tmp_path / "bad.jsonl", [bad[1], bad[0]])
+    code, said = refused("learn", "--clicks", only_bad, "--index", tmp_path / "items", "--skip-bad")
+    assert (code, "line 1: the clicked id" in said) == (2, True)  # what is wrong with its first row
+
+
+@pytest.mark.parametrize("column", ["shown", "clicked"])
+def test_a_cell_that_is_no_list_is_not_taken_for_no_clicks(tmp_path: Path, column: str) -> None:
+    index_in(tmp_path / "items").close()
+    cells = {"shown": '"[1, 2]"', "clicked": "[1]"} | {column: "1 2"}
+    (tmp_path / "log.csv").write_text(f"text,shown,clicked\nx,{cells['shown']},{cells['clicked']}\n")
+    code, said = refused("learn", "--clicks", tmp_path / "log.csv", "--index", tmp_path / "items")
+    assert code == 2
+    assert f"line 2: expected a list of ids such as [4, 17] for {column}, got '1 2'" in said

@@ -16,7 +16,7 @@ from pyarrow import parquet
 from onlinehash import LiveIndex
 from onlinehash.cli import load
 from onlinehash.embed import Lexical
-from tests.cli.running import done, refused
+from tests.cli.running import done, onlinehash, refused
 
 TEXTS = ["open a file", "close a window", "read the lines of a file", "a warm day", "write a letter"]
 X = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
@@ -221,3 +221,47 @@ def test_two_columns_cannot_both_be_the_text(tmp_path: Path) -> None:
     message = refused("load", file, tmp_path / "items", "--text", "body")[1]
     assert "another column of this name" in message
     assert not (tmp_path / "items").exists()
+
+
+def test_rows_that_are_not_valid_are_left_out_if_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "BLOCK_ROWS", 4)
+    file = tmp_path / "items.csv"
+    rows = ["1,one", "2,", "1,again", "4,four", "5,five,more", "6,six", "4,later", "2,  ", "8,", "4,last"]
+    file.write_text("id,text\n" + "\n".join(rows) + "\n")
+    for said in ("line 3: expected a text for text, got nothing", "line 4: there is an item with the id 1 already"):
+        assert said in refused("load", file, tmp_path / "items")[1]
+        file.write_text(file.read_text().replace("\n2,\n", "\n2,two\n"))
+    ran = onlinehash("load", file, tmp_path / "items", "--skip-bad", "--json")
+    assert ran.code == 0
+    assert {key: ran.document[key] for key in ("added", "before", "items", "bad")} == {
+        "added": 4, "before": 0, "items": 4, "bad": 6,
+    }  # fmt: skip
+    assert {line.split(": ")[1].split(", ")[1] for line in ran.err.splitlines()} == {
+        f"line {number}" for number in (4, 6, 8, 9, 10, 11)
+    }
+    assert "0 items added" in done("load", file, tmp_path / "items", "--skip-bad").out  # each row once, and told once
+    with LiveIndex.open(tmp_path / "items", read_only=True) as index:
+        assert index.ids.tolist() == [1, 2, 4, 6]
+        assert index.get(4).payload == {"text": "four"}
+    (tmp_path / "empty.csv").write_text("id,text\n1,\n2,\n")
+    assert "line 2" in refused("load", tmp_path / "empty.csv", tmp_path / "none", "--skip-bad")[1]
+    assert not (tmp_path / "none").exists()
+
+
+def test_ids_are_of_one_kind_also_beside_rows_that_are_left_out(tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text("id,text\n7,seven\n8,\nA-9,nine\n")
+    assert onlinehash("load", tmp_path / "items.csv", tmp_path / "items", "--skip-bad").code == 0
+    with LiveIndex.open(tmp_path / "items", read_only=True) as index:
+        assert index.ids.tolist() == ["7", "A-9"]
+
+
+@pytest.mark.parametrize("sign", [",", ";", "\t"])
+def test_a_csv_as_spreadsheets_write_it(tmp_path: Path, sign: str) -> None:
+    text = 'Größe; ""naïve"", 10 €\nand a line break'
+    lines = [["id", "text", "price"], ["A-1", f'"{text}"', '"1,5"']]
+    (tmp_path / "items.csv").write_bytes("\r\n".join(map(sign.join, lines)).encode("utf-8-sig"))
+    done("load", tmp_path / "items.csv", tmp_path / "items")
+    with LiveIndex.open(tmp_path / "items", read_only=True) as index:
+        assert index.get("A-1").payload == {"text": text.replace('""', '"'), "price": "1,5"}
+    (tmp_path / "western.csv").write_bytes("id,text\n1,Größe\n".encode("cp1252"))
+    assert "not UTF-8" in refused("load", tmp_path / "western.csv", tmp_path / "other")[1]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -12,12 +11,10 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from typer.models import OptionInfo
 
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.cli import offer, parameters
 from onlinehash.cli.app import run
-from onlinehash.cli.options import flag, marked
 from onlinehash.cli.serve import _limits, _policy
 from onlinehash.cli.serve_options import Options
 from onlinehash.errors import InvalidInput
@@ -108,15 +105,6 @@ def test_readers_get_the_options_that_concern_them() -> None:
     options = Options("items", host="::1", insecure=True, allow_host=["a", "b"], limit=["k=5"], label="x", port=1)
     line = ["--host", "::1", "--insecure", "--allow-host", "a", "--allow-host", "b", "--label", "x", "--limit", "k=5"]
     assert options.of_reader() == ["serve", "items", "--read-only", *line]
-
-
-def test_the_docs_describe_each_option_in_the_words_of_its_help() -> None:
-    (document,) = (Path(__file__).parents[2] / "docs").rglob("command-line.md")
-    section = document.read_text().partition("## `onlinehash serve [TARGET]`")[2].partition("\n## ")[0]
-    cells = dict(re.findall(r"^\| `(--[a-z-]+)[^`]*` \| (.*) \|$", section, flags=re.MULTILINE))
-    for name, option in marked(Options, OptionInfo).items():
-        plain = re.sub(r"`|\[([^]]*)\]\([^)]*\)", r"\1", cells[flag(name)])
-        assert plain == option.help.rstrip("."), name
 
 
 def test_an_index_on_a_disk_is_served_and_goes_on(tmp_path: Path) -> None:

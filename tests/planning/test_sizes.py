@@ -49,6 +49,18 @@ def test_the_folder_of_a_real_live_index(payload: int, tmp_path) -> None:
     assert sum(expected.values()) - expected["log"] == pytest.approx(size, rel=0.1)
 
 
+def test_what_find_keeps_of_a_real_live_index(tmp_path) -> None:
+    n, dim = 4096, 16
+    X = np.random.default_rng(0).standard_normal((n, dim)).astype(np.float32)
+    with LiveIndex(n_bits=16, path=tmp_path) as index:
+        index.add(None, X)
+        index.search(X[0], k=n)
+        assert index._table._cache.nbytes == 0  # codes alone
+        index.find(X[0], k=n)
+        kept = index._table._cache.nbytes
+    assert sizes.vectors_for_find(n, Workload(n, 16, dim)) == pytest.approx(kept, rel=0.1)
+
+
 def test_by_hand() -> None:
     n, work = 1e6, Workload(1e6, 64, 512, payload=100)
     assert sizes.codes(n, work, COSTS) == 8.125e6
@@ -60,6 +72,7 @@ def test_by_hand() -> None:
     assert sizes.payloads(n, Workload(1e6), COSTS) == 0
     assert sizes.margins(n, work, COSTS) == 64e6
     assert sizes.vectors(n, Workload(1e6, 64, 512, "float64")) == 4096e6
+    assert sizes.vectors_for_find(n, Workload(1e6, 64, 512, "float64")) == 512e6
     assert sizes.on_disk(n, work, COSTS) == {
         "vectors": 2080e6, "codes": 8e6, "payloads": 104e6, "log": 72e6,
     }  # fmt: skip

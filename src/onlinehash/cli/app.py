@@ -393,7 +393,9 @@ def export(
     path: Annotated[
         str,
         typer.Argument(
-            help="The folder of a live index, or with --to also an index that `index` saved.", show_default=False
+            help="The folder of a live index or the address of PostgreSQL; with --to a folder, or an index that "
+            "`index` saved.",
+            show_default=False,
         ),
     ],
     target: Annotated[
@@ -419,17 +421,20 @@ def export(
             show_default=False,
         ),
     ] = None,
+    schema: Schema = None,
     as_json: Json = False,
 ) -> int:
     """Write an index's codes for another store, or its vectors, even if the learner is damaged."""
     from onlinehash.cli import export
 
     if to is not None:
+        if schema is not None:
+            raise InvalidInput("--schema is for vectors, which are written without --to.")
         export.export_codes(path, target, to, name or "items", since, as_json)
         return 0
     if name is not None or since is not None:
         raise InvalidInput("--name and --since need --to STORE.")
-    return export.export(path, target, as_json)
+    return export.export(path, target, as_json, schema)
 
 
 @app.command()
@@ -546,6 +551,10 @@ def load(
     text_ids: Annotated[
         bool, typer.Option("--text-ids", help="Ids of a csv are texts, also where they look like numbers.")
     ] = False,
+    skip_bad: Annotated[
+        bool,
+        typer.Option("--skip-bad", help="Leave out rows that are not valid or whose id is taken, and say why."),
+    ] = False,
     embed: Embed = None,
     schema: Schema = None,
     method: NewMethod = None,
@@ -559,7 +568,7 @@ def load(
     """Add items of a file to an index; a run that was interrupted is repeated, and goes on."""
     from onlinehash.cli import load, parameters
 
-    options = load.Options(file, target, schema, id, text, vector, embed, format, text_ids)
+    options = load.Options(file, target, schema, id, text, vector, embed, format, text_ids, skip_bad)
     load.load(options, parameters.Choices(method, bits, features, seed, settings), as_json)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Sequence
 
@@ -11,9 +10,6 @@ from onlinehash.cli import output, parameters
 from onlinehash.cli.options import is_postgres
 from onlinehash.errors import InvalidInput
 from onlinehash.progress import progress_bar
-
-#: Rows that were left out of which is said why.
-MOST_COMPLAINTS = 10
 
 
 def learn(
@@ -58,10 +54,7 @@ def learn(
         if any(index.behind):  # perhaps since a run that ended before it came so far
             index.refresh()
     seconds = time.perf_counter() - began
-    for complaint in complaints[:MOST_COMPLAINTS]:
-        print(f"left out: {complaint}", file=sys.stderr)
-    if len(complaints) > MOST_COMPLAINTS:
-        print(f"left out: {len(complaints) - MOST_COMPLAINTS:,} more rows", file=sys.stderr)
+    output.print_left_out(complaints)
     for file, one in zip(files, found, strict=True):
         if as_json:
             output.print_json({"file": file, **one._asdict(), "seconds": seconds})

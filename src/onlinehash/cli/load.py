@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple, TypeAlias
 
 from onlinehash.cli import output, parameters
 from onlinehash.cli.options import is_postgres
@@ -16,9 +18,13 @@ from onlinehash.live.storage import Storage
 from onlinehash.live.texts import with_texts
 from onlinehash.progress import progress_bar
 from onlinehash.streams.from_files import BLOCK_ROWS, read_tables
-from onlinehash.streams.items import ItemReader, Items, sliced
-from onlinehash.streams.tables import FilePosition, unread
-from onlinehash.streams.text_tables import STANDARD_INPUT
+from onlinehash.streams.items import ItemReader, Items, picked
+from onlinehash.streams.tables import FilePosition, Table, unread, valid
+from onlinehash.streams.text_tables import STANDARD_INPUT, BadRow
+from onlinehash.types import Id, Json
+
+#: Under which name an index keeps how far a file was read, and how far that is.
+Position: TypeAlias = tuple[str, dict[str, Json]]
 
 
 @dataclass(frozen=True)
@@ -34,17 +40,22 @@ class Options:
     embed: str | None
     format: str | None
     text_ids: bool = False
+    skip_bad: bool = False
 
 
 def load(options: Options, choices: parameters.Choices, as_json: bool) -> None:
     """Add the items of a file; those that an earlier run has added are passed over."""
     began = time.perf_counter()
     read = ItemReader(options.id, options.text, options.vector, options.text_ids or None)
-    tables = read_tables(options.file, options.format, BLOCK_ROWS)
+    refused = list[InvalidInput]()
+    bad_row = refused.append if options.skip_bad else None
+    tables = read_tables(options.file, options.format, BLOCK_ROWS, bad_row=bad_row)
     begin = next(tables, None)
     if begin is None:
         raise InvalidInput(f"{options.file} has no items.")
-    has_vectors = read(begin).X is not None  # before the index: a file that cannot be used makes no folder
+    # before the index: a file that cannot be used makes no folder
+    usable = begin if bad_row is None else valid(read, begin, lambda error: None, is_first=True)
+    has_vectors = read(usable).X is not None
     is_new = not is_postgres(options.target) and not Storage.exists(options.target)
     embed = parameters.load_embedder(options.embed or ("lexical" if is_new and not has_vectors else None))
     with parameters.open_index(options.target, options.schema, choices, embed=embed) as index, progress_bar() as show:
@@ -54,15 +65,66 @@ def load(options: Options, choices: parameters.Choices, as_json: bool) -> None:
             read.text_ids = index.ids_kind == "strings"
         source = None if options.file == STANDARD_INPUT else f"load {os.path.abspath(options.file)}"
         stored = FilePosition.of(None if source is None else index.positions.get(source))
-        before, rows = stored.rows, 0
+        added, bad = 0, list[InvalidInput]()
         for table, start, position in unread(chain([begin], tables), stored, "loaded"):
-            rows = position.rows
             if start < len(table):
-                with nullcontext() if source is None else index.reached(source, position.as_json()):
-                    _add(index, sliced(read(table), start))
-            show(table.share, f"{rows:,} items")
+                rest = table.at(range(start, len(table))) if start else table
+                if bad_row is not None:
+                    rest = valid(read, rest, bad_row, is_first=False)
+                at = None if source is None else (source, position.as_json())
+                added += _add_new(index, rest, read(rest), at, bad_row) if len(rest) else _add_none(index, at)
+                bad += refused
+            refused.clear()  # those among rows of an earlier run were told then
+            show(table.share, f"{position.rows:,} items")
         total = len(index)
-    _tell(options, rows - before, before, total, time.perf_counter() - began, as_json)
+    output.print_left_out(bad)
+    _tell(options, Loaded(added, stored.rows, total, len(bad)), time.perf_counter() - began, as_json)
+
+
+class Loaded(NamedTuple):
+    """Items added, rows that an earlier run read, items in the index now, and rows left out."""
+
+    added: int
+    before: int
+    items: int
+    bad: int
+
+
+def _add_new(index: VectorIndex, table: Table, items: Items, at: Position | None, bad_row: BadRow | None) -> int:
+    """Add items and keep the position with them; how many. A row whose id is taken is named, or left out."""
+    try:
+        with nullcontext() if at is None else index.reached(*at):
+            _add(index, items)
+    except InvalidInput:
+        ids = items.ids or []
+        taken = _taken(index, ids)  # only now: most files have none, and a database is asked for each
+        if not taken:
+            raise
+    else:
+        return len(items.payloads)
+    errors = [table.error(row, f"there is an item with the id {ids[row]!r} already") for row in taken]
+    if bad_row is None:
+        raise errors[0]
+    for error in errors:
+        bad_row(error)
+    rest = sorted(set(range(len(ids))) - set(taken))
+    return _add_new(index, table, picked(items, rest), at, bad_row) if rest else _add_none(index, at)
+
+
+def _add_none(index: VectorIndex, at: Position | None) -> int:
+    if at is not None:
+        index.put_position(*at)
+    return 0
+
+
+def _taken(index: VectorIndex, ids: Sequence[Id]) -> list[int]:
+    """The rows whose ids items of the index have, or earlier rows."""
+    seen, taken = set[Id](), list[int]()
+    for row, id in enumerate(ids):
+        if id in seen or id in index:
+            taken.append(row)
+        seen.add(id)
+    return taken
 
 
 def _add(index: VectorIndex, items: Items) -> None:
@@ -74,11 +136,15 @@ def _add(index: VectorIndex, items: Items) -> None:
     index.add_texts(items.texts, items.ids, items.payloads)
 
 
-def _tell(options: Options, n: int, before: int, total: int, seconds: float, as_json: bool) -> None:
+def _tell(options: Options, loaded: Loaded, seconds: float, as_json: bool) -> None:
     from onlinehash.consume.address import without_login
 
     if as_json:
-        output.print_json({"added": n, "before": before, "items": total, "seconds": seconds})
+        output.print_json({**loaded._asdict(), "seconds": seconds})
         return
-    earlier = f", {before:,} were there from an earlier run" if before else ""
-    print(f"{n:,} items added to {without_login(options.target)} in {seconds:.1f} s{earlier}; it has {total:,} now")
+    earlier = f", {loaded.before:,} were there from an earlier run" if loaded.before else ""
+    bad = f", {loaded.bad:,} rows left out" if loaded.bad else ""
+    print(
+        f"{loaded.added:,} items added to {without_login(options.target)} in {seconds:.1f} s{earlier}{bad}; it has "
+        f"{loaded.items:,} now"
+    )

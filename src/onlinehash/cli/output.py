@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import Console
 
+#: Rows that were left out of which is said why.
+MOST_LEFT_OUT = 10
+
 
 def print_json(document: object) -> None:
     """One document on a line of standard output."""
@@ -42,6 +45,14 @@ def complain(error: BaseException, message: str, exit_code: int, as_json: bool) 
 def warn(message: str, as_json: bool) -> None:
     """Print a warning to standard error."""
     _tell({"warning": message}, f"warning: {message}", as_json)
+
+
+def print_left_out(errors: Sequence[Exception]) -> None:
+    """Say on standard error why rows were left out; of many, only of the first."""
+    for error in errors[:MOST_LEFT_OUT]:
+        print(f"left out: {error}", file=sys.stderr)
+    if len(errors) > MOST_LEFT_OUT:
+        print(f"left out: {len(errors) - MOST_LEFT_OUT:,} more rows", file=sys.stderr)
 
 
 @contextmanager

@@ -25,7 +25,10 @@ SIZES = (1e7, 1e8, 1e9, 1e10)
 #: A card whose memory differs by more than this share from that of the card that was measured is another one.
 SAME_CARD = 0.1
 
-_LABELS = {"change": "while codes change"}
+#: The letters of large numbers, as the table writes them.
+_UNITS = {"b": 1e9, "m": 1e6, "k": 1e3}
+
+_LABELS = {"change": "while codes change", "find": "vectors for find"}
 
 
 @dataclass(frozen=True)
@@ -117,13 +120,15 @@ def _workload(wishes: Wishes, items: float) -> Workload:
 
 
 def _number(option: str, text: str) -> float:
-    """A whole number, which may be written as 1e9."""
+    """A whole number, which may be written as 1e9 or 1B."""
+    digits = text.strip().replace("_", "").replace(",", "")
+    unit = _UNITS.get(digits[-1:].lower())
     try:
-        value = float(text.replace("_", "").replace(",", ""))
+        value = float(digits) if unit is None else float(digits[:-1]) * unit
     except ValueError:
         value = math.nan
     if not (math.isfinite(value) and value >= 1 and value == int(value)):
-        raise InvalidInput(expected=f"a whole number such as 1000000 or 1e9 for --{option}", got=repr(text))
+        raise InvalidInput(expected=f"a whole number such as 1000000, 1e9 or 1B for --{option}", got=repr(text))
     return value
 
 
@@ -196,9 +201,9 @@ def _in_words(work: Workload) -> str:
 
 
 def _count(n: float) -> str:
-    for unit, name in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+    for name, unit in _UNITS.items():
         if n >= unit:
-            return f"{n / unit:g}{name}"
+            return f"{n / unit:g}{name if name == 'k' else name.upper()}"
     return f"{n:g}"
 
 

@@ -108,7 +108,7 @@ def _told_now_and_then(total: int) -> Iterator[Callable[[int], None]]:
         if done and now - last >= EVERY_SECONDS and not sys.stderr.isatty():
             last = now
             left = (now - start) / done * (total - done) / 60
-            print(f"{done} of {total} runs, about {left:.0f} minutes left", file=sys.stderr, flush=True)
+            print(f"{done} of {total} runs, about {left:.0f} min left", file=sys.stderr, flush=True)
 
     yield tell
 
@@ -190,7 +190,9 @@ def _warm_up(method: str, n_bits: int, path: str) -> None:
 
 
 @lru_cache(maxsize=2)
-def _split_data(path: str, cache: str, truth: str, split: tuple[int, int], vectors: str, neighbours: str) -> SplitData:
+def _split_data(
+    path: str, cache: str, truth: str, split: tuple[int, int], vectors: str, neighbours: str, inputs: int | None
+) -> SplitData:
     data = datasets.load(path)
 
     def radii(X: np.ndarray, share: float) -> np.ndarray:
@@ -205,4 +207,4 @@ def _split_data(path: str, cache: str, truth: str, split: tuple[int, int], vecto
             return found
         return np.asarray(np.load(file))
 
-    return SplitData(data, truth, split, radii, vectors, neighbours)
+    return SplitData(data, truth, split, radii, vectors, neighbours, inputs)

@@ -28,8 +28,16 @@ class Method:
     aliases: tuple[str, ...]
 
     def load(self) -> type[Learner]:
-        """Import the class."""
-        learner: type[Learner] = getattr(importlib.import_module(self.module), self.name)
+        """Import the class; what is wrong with one of another package is said."""
+        try:
+            learner: type[Learner] = getattr(importlib.import_module(self.module), self.name)
+        except (ImportError, AttributeError) as error:
+            if self.module.startswith("onlinehash."):
+                raise
+            raise UnknownMethod(
+                f"the method {self.name} cannot be imported from {self.module}: {error}; mend or uninstall the package "
+                "whose entry point names it."
+            ) from error
         return learner
 
     def is_of(self, cls: type) -> bool:

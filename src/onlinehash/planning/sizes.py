@@ -75,6 +75,11 @@ def vectors(n: float, work: Workload) -> float:
     return n * work.vector_bytes
 
 
+def vectors_for_find(n: float, work: Workload) -> float:
+    """Vectors of a disk as `find` keeps them in memory, unless told otherwise (`precision`): a byte a value."""
+    return n * work.dim
+
+
 def on_disk(n: float, work: Workload, costs: Costs) -> dict[str, float]:
     """The folder of a LiveIndex. A refresh writes all codes anew, into the log at first."""
     payload = work.payload + costs.disk.payload if work.payload else 0.0

@@ -59,21 +59,22 @@ class ItemReader:
                 f"{table.source}: the payload keeps the column {text} as `text`, and there is another column of this "
                 "name; rename that one."
             )
+        ids = None if id is None else self._ids(table, id)  # first: all rows decide on the kind of ids
         payloads = [_payload(table, row, {id, vector}, text) for row in range(len(table))]
         texts = None if text is None else _texts(table, text)
         return Items(
-            None if id is None else self._ids(table, id),
+            ids,
             None if vector is None else columns.vectors(table, vector),
             texts,
             payloads,
         )
 
     def _ids(self, table: Table, name: str) -> list[Id]:
-        found: list[Id] = columns.labels(table, name).tolist()
+        if table.format == "csv" and self.text_ids is None:
+            self.text_ids = not all(_is_whole(cell) for cell in table.columns[name] if cell.strip())
+        found: list[Id] = columns.ids(table, name)
         if table.format != "csv":
             return found
-        if self.text_ids is None:
-            self.text_ids = not all(map(_is_whole, found))
         if self.text_ids:
             return found
         for row, id in enumerate(found):
@@ -95,9 +96,15 @@ class ItemReader:
         return named.strip().lower()
 
 
-def sliced(items: Items, start: int) -> Items:
-    """Without the first of them."""
-    return Items(*(None if column is None else column[start:] for column in items))  # type: ignore[arg-type]
+def picked(items: Items, rows: list[int]) -> Items:
+    """Some of them."""
+    ids, X, texts, payloads = items
+    return Items(
+        None if ids is None else [ids[row] for row in rows],
+        None if X is None else X[rows],
+        None if texts is None else [texts[row] for row in rows],
+        [payloads[row] for row in rows],
+    )
 
 
 def _texts(table: Table, name: str) -> list[str]:

@@ -128,16 +128,16 @@ def _is_whole(value: object) -> bool:
 
 
 def _listed(table: Table, row: int, name: str) -> list[Any]:
-    value = table.columns[name][row]
-    if isinstance(value, str):
+    value = cell = table.columns[name][row]
+    if name == "clicked" and (cell is None or (isinstance(cell, str) and not cell.strip())):
+        return []
+    if isinstance(cell, str):
         try:
-            value = json.loads(value)
+            value = json.loads(cell)
         except ValueError:
             value = None
     if isinstance(value, np.ndarray):
         value = value.tolist()
-    if value is None and name == "clicked":
-        return []
     if not isinstance(value, list):
-        raise table.error(row, f"expected a list of ids for {name}")
+        raise table.error(row, f"expected a list of ids such as [4, 17] for {name}, got {str(cell)[:40]!r}")
     return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -124,6 +124,34 @@ def unread(tables: Iterator[Table], stored: FilePosition, what: str) -> Iterator
             f"{source} has {rows} rows, fewer than the {before} that were {what} from it; a new file needs another "
             "name."
         )
+
+
+def valid(
+    read: Callable[[Table], object], table: Table, bad_row: Callable[[InvalidInput], None], is_first: bool
+) -> Table:
+    """The rows that `read` takes; what is wrong with the others is told.
+
+    A file must not begin with those alone: it would be one of another kind.
+    """
+    try:
+        read(table)
+    except InvalidInput:
+        pass
+    else:
+        return table
+    good, wrong = [], []
+    for row in range(len(table)):
+        try:
+            read(table.at([row]))
+        except InvalidInput as error:
+            wrong.append(error)
+        else:
+            good.append(row)
+    if is_first and not good:
+        raise wrong[0]
+    for one in wrong:
+        bad_row(one)
+    return table.at(good)
 
 
 def _plain(value: object) -> Any:

@@ -35,7 +35,7 @@ def read_jsonl(path: str, size: int, bad_row: BadRow | None = None) -> Iterator[
 
 
 def read_csv(path: str, size: int, bad_row: BadRow | None = None) -> Iterator[Table]:
-    """A header line, then as many cells in every line; cells stay text."""
+    """A header line, then as many cells in every line, between commas, semicolons or tabs; cells stay text."""
     with _open(path) as text:
         rows = _csv_rows(text)
         number, header = next(rows, (0, []))
@@ -63,7 +63,8 @@ class _Text:
             try:
                 line = self._file.readline()
             except UnicodeDecodeError as error:
-                raise self.error(number, f"this line or one soon after is not UTF-8: {error}") from None
+                problem = f"this line or one soon after is not UTF-8: {error}; convert the file, such as with iconv"
+                raise self.error(number, problem) from None
             if not line:
                 return
             yield line
@@ -117,7 +118,9 @@ def _refuse(error: InvalidInput, bad_row: BadRow | None) -> None:
 
 
 def _csv_rows(text: _Text) -> Iterator[tuple[int, list[str]]]:
-    rows = csv.reader(text.lines(), strict=True)
+    lines = text.lines()
+    header = next(lines, "")
+    rows = csv.reader(itertools.chain([header], lines), delimiter=_delimiter(header), strict=True)
     while True:
         usual = csv.field_size_limit(LONGEST_CELL)  # of the whole program, so only while a row is read
         try:
@@ -130,6 +133,11 @@ def _csv_rows(text: _Text) -> Iterator[tuple[int, list[str]]]:
             return
         if cells:
             yield rows.line_num, cells
+
+
+def _delimiter(header: str) -> str:
+    """The comma, unless the header has none: spreadsheets write semicolons where the comma is the decimal sign."""
+    return next((sign for sign in ",;\t" if sign in header), ",")
 
 
 def _batches(rows: Iterator[tuple[int, Any]], size: int) -> Iterator[tuple[list[int], list[Any]]]:

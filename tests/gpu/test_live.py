@@ -189,6 +189,20 @@ def test_what_has_no_room_is_refused_before_anything_changes(full):
     assert_same(index, plain)
 
 
+def test_what_a_full_card_refuses_is_no_part_of_a_group(full, tmp_path):
+    with LiveIndex(learner(), refresh.by_hand(), path=tmp_path / "items", device="cuda") as index:
+        CHANGES[0](index)
+        with full(), index.group_commit():
+            index.add(["new"], X[:1])  # for which there is room
+            some = [f"more {i}" for i in range(50)]
+            for change in (lambda: index.update(["item 1"], X[:1]), lambda: index.add(some, X[:50])):
+                with pytest.raises(InvalidInput, match="makes a copy of them"):
+                    change()
+        assert "new" in index.ids
+        assert len(index) == 501
+        assert_searched_as_by_a_flat_index(index)
+
+
 def test_items_are_removed_from_a_full_card(full, tmp_path):
     """So many that positions would be counted anew, for which there is no room; by a writer and by its reader."""
     path, exact = tmp_path / "items", "float32"

@@ -205,7 +205,7 @@ class ItemTable:
 
     def encode(self, rows: np.ndarray) -> Encoded:
         """The codes of new vectors, before anything changes; zeros while there is no encoder."""
-        self._check_addition(len(rows))
+        self.check_addition(len(rows))
         if self.encoder is None:
             n_bits, n_models = self.view.n_bits, self.view.n_models
             planes = aligned_planes(len(rows), n_models * planes_per_model(n_bits))
@@ -214,7 +214,7 @@ class ItemTable:
             return Encoded(self.encoder.codes_of(rows), None)
         return Encoded(*self.margins.encode(self.encoder, rows))
 
-    def _check_addition(self, n: int) -> None:
+    def check_addition(self, n: int) -> None:
         """Refuse n more items, before anything changes, if a card may have no room for them."""
         if isinstance(self.view, GpuIndex):
             self.view.check_addition(n)
@@ -234,7 +234,7 @@ class ItemTable:
         if found.codes is not None or found.changed.ids:
             self.check_change(len(found.added.ids))
         else:
-            self._check_addition(len(found.added.ids))
+            self.check_addition(len(found.added.ids))
         self.check_removal()
 
     def contents(

@@ -19,13 +19,13 @@ TRIPLE = "aarch64-unknown-linux-gnu"
 SPILL = re.compile(r"\s(?:ldr|ldp|ldur|str|stp|stur|ld1|st1)\s+[{]?\s*[qv]\d+.*\[sp\b")
 
 
-def arm_kernels(cpus: list[str], cache: Path) -> dict[str, dict[str, str]]:
-    """For each of some processors of the AArch64 family, the assembly of the kernels that `scan_kernels` names.
+def arm_kernels(cpu: str, cache: Path) -> dict[str, str]:
+    """The assembly of the kernels that `scan_kernels` names, for a processor of the AArch64 family.
 
     `cache` is an empty directory: kernels that are not optimised must not be found by anybody else.
     """
     environment = os.environ | {"NUMBA_OPT": "0", "NUMBA_CACHE_DIR": str(cache)}
-    command = [sys.executable, "-m", "tests.assembly", *cpus]
+    command = [sys.executable, "-m", "tests.assembly", cpu]
     done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[1], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -148,5 +148,4 @@ class Loops:
 
 
 if __name__ == "__main__":
-    kernels = scan_kernels()
-    print(json.dumps({cpu: {name: compiled(code, cpu) for name, code in kernels.items()} for cpu in sys.argv[1:]}))
+    print(json.dumps({name: compiled(code, sys.argv[1]) for name, code in scan_kernels().items()}))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from onlinehash import Hits, LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, refresh
 from onlinehash.codes import Codes
@@ -38,6 +39,13 @@ WORLDS: dict[str, tuple[Callable[[], Learner], Callable[[], Policy | None]]] = {
     ),
     "HCOH": (lambda: HadamardHashing(n_bits=8, random_state=0), refresh.always),
 }
+
+
+#: Of stores and clients, which all do the same; `make long` tries them in every world.
+SOME_WORLDS = [
+    world if world in ("OH by hand", "MMOH", "HCOH") else pytest.param(world, marks=pytest.mark.long)
+    for world in WORLDS
+]
 
 
 def live_index(world: str) -> LiveIndex:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import tracemalloc
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from onlinehash import Codes, Encoder, OnlineHashing, RbfAnchors, load, save
@@ -282,6 +283,13 @@ def test_what_those_files_are_made_from_can_be_loaded(path: Path) -> None:
     for kind, content, cls in (("codes", codes_content(), Codes), ("encoder", encoder_content(), Encoder)):
         format.write(path, kind, content)
         assert isinstance(load(path), cls)
+
+
+def test_a_file_starts_no_more_processes_than_there_are_cores(path: Path) -> None:
+    union = FeatureUnion([("scale", StandardScaler())], n_jobs=1_000_000)
+    learner = OnlineHashing(8, features=union, random_state=0)
+    save(learner, path)
+    assert 1 <= load(path).features.n_jobs <= (os.cpu_count() or 1)
 
 
 def test_a_pipeline_with_a_cache_of_pickles_is_refused_before_it_is_saved(path: Path) -> None:

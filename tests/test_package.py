@@ -349,9 +349,26 @@ def test_a_process_that_is_stopped_is_not_waited_for_twice(
     assert not compiling.kernel.stats.cache_hits
 
 
-def test_a_kernel_that_is_compiled_is_free_for_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("argument", [2, None], ids=["compiled", "failed"])
+def test_a_kernel_that_was_compiled_or_could_not_be_is_free_for_others(
+    argument: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(kernels, "cache_folder", lambda: tmp_path)
     kernel = kernels.njit(cache=True)(_three_times)
-    assert kernel(2) == 6
+    if argument is None:
+        with pytest.raises(numba.TypingError):
+            kernel(argument)
+    else:
+        assert kernel(argument) == 6
     command = [sys.executable, "-S", "-c", HOLD, str(tmp_path / "compiling"), str(kernel._cache._byte)]
     assert subprocess.run(command, input="", capture_output=True, text=True, check=True).stdout == "locked\n"
+
+
+def test_a_number_written_in_a_call_needs_no_kernel_of_its_own() -> None:
+    @kernels.njit()
+    def both(i: int) -> int:
+        return _tripled(2) + _tripled(i) + _tripled(x=5)
+
+    _tripled = kernels.njit()(_three_times)
+    assert both(4) == 33
+    assert len(_tripled.signatures) == 1

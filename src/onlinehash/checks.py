@@ -142,11 +142,16 @@ MOST_UNPACKED, MOST_RATIO = 1 << 30, 100
 
 def unpacked(path: str | os.PathLike[str], packed: int, size: int) -> None:
     """Refuse a compressed file that would unpack to far more than it is: it was made to fill the memory."""
-    if size > max(MOST_UNPACKED, MOST_RATIO * packed):
+    if size > most_unpacked(packed):
         raise InvalidInput(
-            f"{path} has {packed} bytes and would unpack to {size}, more than {MOST_RATIO} times as many; if this is "
-            "meant, unpack it into a file that is not compressed, such as npy."
+            f"{path} has {packed} bytes and would unpack to {size} or more, over {MOST_RATIO} times as many; if this "
+            "is meant, unpack it into a file that is not compressed, such as npy."
         )
+
+
+def most_unpacked(packed: int) -> int:
+    """Bytes that a compressed file of so many may unpack to."""
+    return max(MOST_UNPACKED, MOST_RATIO * packed)
 
 
 def labels(y: object, n: int, several: bool = False) -> np.ndarray:

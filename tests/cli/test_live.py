@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,8 @@ import pandas
 import pytest
 
 from onlinehash import Hits, LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, load, refresh, save
-from onlinehash.errors import InvalidInput
+from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.live.storage import Storage
 from tests.cli.running import Data, done, refused
 
 DATA = Data.make(80)
@@ -265,3 +268,9 @@ def test_backups_that_are_refused(tmp_path: Path, path: Path) -> None:
     assert refused("backup", path, tmp_path / "file")[0] == 2
     assert (tmp_path / "file").read_text() == "mine"
     done("check", path)
+    with closing(sqlite3.connect(path / "items.db")) as connection, connection:
+        connection.execute("UPDATE rows SET vector = zeroblob(length(vector)) WHERE key = 3")
+    code, message = refused("backup", path, tmp_path / "of-damage")
+    assert code == FormatError.exit_code
+    assert "is damaged" in message
+    assert not Storage.exists(tmp_path / "of-damage")

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from functools import cache
 from typing import Any
 
 import pytest
@@ -13,12 +14,18 @@ from tests.support import CLOSELY, LEARNERS
 THEMES = (input_contract, numeric_contract, stream_contract, use_contract)
 CASES = [(check, name) for check in CONTRACT for name in CONTRACT[check] if (name, check.__name__) not in EXEMPT]
 
-#: Checks that take long, be it for compiling another precision: `make long` makes them on all learners, every other run
-#: on those it checks closely.
+#: Checks that take long, be it for compiling another precision, or that are about what all learners share:
+#: `make long` makes them on all learners, every other run on those it checks closely.
 LONG = {
+    "a_wrong_width_is_refused_and_changes_nothing",
     "another_process_with_other_threads_gives_the_same_bytes",
     "any_split_of_a_stream_gives_the_same_bytes",
+    "bad_pair_labels_are_refused_and_change_nothing",
+    "bad_parameters_are_refused",
+    "bad_single_vectors_are_refused_and_change_nothing",
     "bad_vectors_are_refused_and_change_nothing",
+    "bad_weights_are_refused_and_change_nothing",
+    "labels_are_required_and_checked",
     "long_batches_are_the_loop_too",
     "mapped_rows_at_the_boundary_get_the_same_bits_in_any_company",
     "precision_matters_only_at_the_boundary",
@@ -31,12 +38,17 @@ LONG = {
 }
 
 
+@cache
+def _takes_more(check: Check) -> bool:
+    """Whether `make long` asks more of it."""
+    return re.search(r"@given|\b(precisions|learners_at_every_stage|thorough)\(", inspect.getsource(check)) is not None
+
+
 def _case(check: Check, name: str) -> Any:
-    takes_more = r"@given|\b(precisions|learners_at_every_stage)\("
     marks = []
     if check.__name__ in LONG and name not in CLOSELY:
         marks = [pytest.mark.long]
-    elif re.search(takes_more, inspect.getsource(check)):
+    elif _takes_more(check):
         marks = [pytest.mark.thorough]
     return pytest.param(check, name, marks=marks, id=f"{check.__name__}-{name}")
 

@@ -114,6 +114,21 @@ def test_hdf5_does_not_read_other_files(tmp_path):
             datasets.load(tmp_path / f"{name}.hdf5")
 
 
+def test_a_mat_does_not_open_other_files(tmp_path):
+    """Not even to look at the shapes of what they hold."""
+    write_ann(tmp_path / "other.hdf5")
+    write_mat_73(tmp_path / "a.mat", gist=GIST)
+    with h5py.File(tmp_path / "a.mat", "r+") as file:
+        file["labels"] = h5py.ExternalLink(str(tmp_path / "other.hdf5"), "train")
+        file["nowhere"] = h5py.SoftLink("/missing")
+    (tmp_path / "other.hdf5").rename(tmp_path / "gone")
+    assert labelme.read_set(tmp_path / "a.mat").y is None
+    (tmp_path / "gone").rename(tmp_path / "other.hdf5")
+    assert labelme.read_set(tmp_path / "a.mat").y is None
+    with pytest.raises(InvalidInput, match=r"expected a matrix labels, got"):
+        labelme.read_set(tmp_path / "a.mat", "labels")
+
+
 def test_hdf5_of_a_huge_shape_is_one_sentence(tmp_path):
     with h5py.File(tmp_path / "huge.hdf5", "w") as file:
         file.create_dataset("train", (1 << 40, 1 << 10), "f4", chunks=(1, 1 << 10))

@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -29,11 +30,16 @@ from tests.experiments.made_up import made_up, named_sets
 FOUR = ("photo-tourism", "labelme", "gist1m", "cifar10")
 
 
+@cache
+def cells_of(plan_name, roles):
+    plan = read_plan(plan_name)
+    return list(cells(plan, named_sets(*(roles or plan.roles or FOUR))))
+
+
 def built(plan_name, looks, *roles, facts=None):
     """All cells of a plan; `looks(row)` gives what was measured: a number, a mapping, or a list of mappings."""
-    plan = read_plan(plan_name)
     rows = []
-    for cell in cells(plan, named_sets(*(roles or plan.roles or FOUR))):
+    for cell in cells_of(plan_name, roles):
         empty = Row(cell, Result(cell.setting, [], None, {}))
         found = looks(empty)
         found = found if isinstance(found, list | dict) else {"map": found}
@@ -157,8 +163,8 @@ def test_a_single_run_decides_nothing():
 
 def test_without_results_nothing_is_tested_and_the_command_is_told():
     found = judged(Rows([]))
-    assert len(found) == len(CLAIMS) == 37
-    assert len({claim.name for claim in CLAIMS}) == 37
+    assert len(found) == len(CLAIMS) == 38
+    assert len({claim.name for claim in CLAIMS}) == 38
     known = {plan.name for plan in plans(["all"])}
     for claim in found:
         assert claim.verdict == NOT_TESTED
@@ -668,16 +674,27 @@ def test_smallest_C(C, expected):
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [
-        (lambda r: 1 + 0.01 * r, IN_PART),  # never more, as d was not varied
-        (lambda r: 1 + 0.2 * (r == 32), IN_PART),  # uneven, but never faster
-        (lambda r: r * np.log(r), IN_PART),
-        (lambda r: r**2, NOT_CONFIRMED),
+        (lambda r: 1 + 0.01 * r, CONFIRMED),
+        (lambda r: 1 + 0.2 * (r == 32), CONFIRMED),  # uneven, but never faster
+        (lambda r: r * np.log(r), CONFIRMED),
+        (lambda r: r**2, NOT_CONFIRMED),  # only the three steps of the other part hold
     ],
 )
-def test_time_complexity(seconds, expected):
-    found = verdict("time-complexity", built("time-bits", lambda row: {"seconds": seconds(row.value)}))
+def test_time_complexity_in_bits(seconds, expected):
+    by_bits = built("time-bits", lambda row: {"seconds": seconds(row.value)})
+    found = verdict("time-complexity", by_bits, built("time-inputs", lambda row: {"seconds": 1 + row.value}))
     assert found.verdict == expected
-    assert f"in {6 if expected == IN_PART else 0} of 6 steps; d was not varied" in found.measured
+    assert f"no faster than r log r in {6 if expected == CONFIRMED else 0} of 6 steps" in found.measured
+    assert "no faster than d in 3 of 3 steps" in found.measured
+    assert verdict("time-complexity", by_bits).verdict == (IN_PART if expected == CONFIRMED else NOT_CONFIRMED)
+
+
+def test_time_complexity_in_inputs():
+    by_bits = built("time-bits", lambda row: {"seconds": 1 + row.value})
+    by_inputs = built("time-inputs", lambda row: {"seconds": row.value**1.5})
+    found = verdict("time-complexity", by_bits, by_inputs)
+    assert found.verdict == IN_PART
+    assert "no faster than d in 0 of 3 steps" in found.measured
 
 
 def test_time_complexity_of_noise():

@@ -60,6 +60,12 @@ def test_a_choice_is_for_those_who_have_the_parameter():
     assert all("choose" not in setting.conditions for setting in settings(plan, "OSH"))
 
 
+def test_another_length_where_something_else_varies():
+    plan = read_plan("margin").under(known_readings()["48-bits"])
+    assert {s.n_bits for s in settings(plan, "OH")} == {48}
+    assert plan.values == read_plan("margin").values
+
+
 def test_unknown_readings_are_refused():
     with pytest.raises(InvalidInput, match=r"expected a reading among raw, .* or all, got 'new'"):
         find_readings(["new"])
@@ -77,7 +83,7 @@ def test_vectors_and_neighbours_of_a_split():
     prepared = SplitData(data, "neighbours", (5, 1), neighbours="prepared")
     np.testing.assert_array_equal(prepared.rows, unit.rows)
     assert (prepared.similar(left, right) != similar).any()
-    assert as_conditions({"truth": "labels", "split": [3, 1]}) == ("labels", (3, 1), "unit", "raw")
+    assert as_conditions({"truth": "labels", "split": [3, 1]}) == ("labels", (3, 1), "unit", "raw", None)
 
 
 def test_a_parameter_is_chosen_by_pairs_held_out():

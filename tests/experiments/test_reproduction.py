@@ -14,7 +14,7 @@ from tests.experiments.made_up import made_up, named_sets
 NAMES = ("beta", "online", "time-bits")
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def found():
     sets = named_sets("photo-tourism", "gist1m", "labelled")
     return [(plan, made_up(plan, sets)) for plan in map(read_plan, NAMES)]
@@ -27,8 +27,12 @@ def written(folder, found, others=()):
     return page.read_text("utf-8")
 
 
-def test_everything_is_in_it(found, tmp_path):
-    text = written(tmp_path, found)
+@pytest.fixture(scope="module")
+def text(found, tmp_path_factory):
+    return written(tmp_path_factory.mktemp("report"), found)
+
+
+def test_everything_is_in_it(found, text):
     for plan, rows in found:
         assert f"## {plan.title}\n" in text
         assert plan.question in text
@@ -48,8 +52,7 @@ def test_everything_is_in_it(found, tmp_path):
     assert len({claim.verdict for claim in claims}) >= 3
 
 
-def test_stand_ins_are_named_as_such(found, tmp_path):
-    text = written(tmp_path, found)
+def test_stand_ins_are_named_as_such(text):
     assert "stand-ins" in text
     assert "| `photo_tourism_gist512` | Photo Tourism | 5,000 | 60 | 98,000 : 6,000 | 512 | labels | 10.0% |" in text
     assert "| `mnist` | itself |" in text
@@ -57,34 +60,32 @@ def test_stand_ins_are_named_as_such(found, tmp_path):
     assert "- `cifar10_deep512`:" not in text
 
 
-def test_the_same_results_give_the_same_bytes_and_others_do_not(found, tmp_path):
-    first = written(tmp_path / "a", found)
-    assert written(tmp_path / "b", found) == first
+def test_the_same_results_give_the_same_bytes_and_others_do_not(found, text, tmp_path):
+    assert written(tmp_path / "again", found) == text
     plan, rows = found[0]
     values = [dict(look, map=look["map"] + 0.1) for look in rows[0].result.checkpoints]
     changed = Row(rows[0].cell, replace(rows[0].result, checkpoints=values))
-    assert written(tmp_path / "c", [(plan, Rows([changed, *rows[1:]])), *found[1:]]) != first
+    assert written(tmp_path / "other", [(plan, Rows([changed, *rows[1:]])), *found[1:]]) != text
 
 
-def test_curves_are_shown_where_they_are_drawn(found, tmp_path):
-    assert "precision-recall.svg" not in written(tmp_path, found)
+def test_curves_are_shown_where_they_are_drawn(found, text, tmp_path):
+    assert "precision-recall.svg" not in text
     folder = tmp_path / "docs" / "figures" / "experiments"
     folder.mkdir(parents=True)
     (folder / "online-precision-recall.svg").write_text("<svg/>")
-    text = written(tmp_path, found)
-    assert "(figures/experiments/online-precision-recall.svg)" in text
-    assert "beta-precision-recall" not in text
+    drawn = written(tmp_path, found)
+    assert "(figures/experiments/online-precision-recall.svg)" in drawn
+    assert "beta-precision-recall" not in drawn
 
 
-def test_machines_are_told_where_results_know_them(found, tmp_path):
-    assert "Times were measured on" not in written(tmp_path, found)
+def test_machines_are_told_where_results_know_them(found, text, tmp_path):
+    assert "Times were measured on" not in text
     plan, rows = found[2]
     known = [
         Row(row.cell, replace(row.result, facts=row.result.facts | {"machine": f"a CPU of {2020 + row.seed % 2}"}))
         for row in rows
     ]
-    text = written(tmp_path, [(plan, Rows(known))])
-    assert "Times were measured on: a CPU of 2020; a CPU of 2021." in text
+    assert "Times were measured on: a CPU of 2020; a CPU of 2021." in written(tmp_path, [(plan, Rows(known))])
 
 
 def test_cells_of_tables_stay_cells(found, tmp_path):

@@ -47,6 +47,17 @@ def test_rows_are_centred_by_what_is_learned_from_and_of_unit_length():
     np.testing.assert_allclose(world.rows, expected, rtol=1e-5)
 
 
+def test_fewer_inputs():
+    whole, cut = (SplitData(DATA, "neighbours", (3, 1), inputs=inputs) for inputs in (5, 3))
+    uncut = SplitData(DATA, "labels", (3, 1)).rows
+    np.testing.assert_allclose(whole.rows @ whole.rows.T, uncut @ uncut.T, atol=1e-5)  # only rotated
+    assert cut.rows.shape[1] == cut.queries.shape[1] == 3
+    np.testing.assert_allclose(np.linalg.norm(cut.rows, axis=1), 1, rtol=1e-5)
+    assert (cut.truth.block(slice(None)) == whole.truth.block(slice(None))).all()  # of the vectors as they came
+    with pytest.raises(InvalidInput, match="at most 5 inputs"):
+        SplitData(DATA, "labels", (3, 1), inputs=6)
+
+
 def test_similar_by_neighbours_is_either_and_of_the_vectors_as_they_came():
     world = SplitData(DATA, "neighbours", (3, 1))
     slow = slow_similar(world._compared, 0.05)

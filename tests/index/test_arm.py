@@ -23,17 +23,12 @@ def _has_target() -> bool:
 pytestmark = pytest.mark.skipif(not _has_target(), reason="this llvmlite was built without AArch64")
 
 
-CPUS = ["neoverse-n1", "apple-m1", "generic"]
-
-
-@pytest.fixture(scope="module")
-def assembly(tmp_path_factory):
-    return arm_kernels(CPUS, tmp_path_factory.mktemp("cache"))
+CPUS = ["neoverse-n1", *(pytest.param(cpu, marks=pytest.mark.long) for cpu in ("apple-m1", "generic"))]
 
 
 @pytest.fixture(scope="module", params=CPUS)
-def kernels(request, assembly):
-    return {name: Loops(text) for name, text in assembly[request.param].items()}
+def kernels(request, tmp_path_factory):
+    return {name: Loops(text) for name, text in arm_kernels(request.param, tmp_path_factory.mktemp("cache")).items()}
 
 
 def count(lines: list[str], instruction: str) -> int:

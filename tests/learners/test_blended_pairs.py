@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 
 from onlinehash import BlendedPairHashing, SmoothPairHashing
 from onlinehash.learners.iterative_quantization import principal_directions, rotated_directions
+from onlinehash.learners.smooth_kernels import BLOCK, inferred
 from tests.learners.test_smooth_pairs import BITS, D, stream
 from tests.reference.blended_pairs import ReferenceBlendedPairs
 from tests.support import state_bytes, thorough
@@ -196,12 +199,115 @@ def test_a_point_is_the_same_on_either_side_of_a_pair() -> None:
     A[2:4], B[4:6] = A[0], A[0]
     A[1], B[7] = A[0], A[7]  # and a pair of one point twice, which is one pair
     learner = small(chunk_size=8).observe(points(64))
-    times, is_new = learner._repeats(np.concatenate([A, B]))
+    times, is_new, same = learner._repeats(np.concatenate([A, B]))
     np.testing.assert_array_equal(times, [6, 6, 6, 6, 6, 6, 1, 1])
+    np.testing.assert_array_equal(same, [0, 0, 0, 0, 4, 5, 6, 7, 8, 9, 10, 11, 0, 0, 14, 7])
     assert is_new.all()
-    times, is_new = learner._repeats(np.concatenate([B, A]))  # the same pairs the other way round
+    times, is_new, _ = learner._repeats(np.concatenate([B, A]))  # the same pairs the other way round
     np.testing.assert_array_equal(times, [6, 6, 6, 6, 6, 6, 1, 1])
     assert not is_new.any()
+
+
+# ------------------------------------------------------------------ what follows from marks
+
+
+def follows(pairs: str, weights: Sequence[float] | None = None, p: float = 0.01) -> dict[str, float]:
+    """What is inferred from pairs such as "a=b a!c", as text, with its weight; p is the share of similar pairs."""
+    parts = [re.fullmatch(r"(.)(=|!)(.)", pair) for pair in pairs.split()]
+    left, signs, right = zip(*(part.groups() for part in parts if part), strict=True)
+    points = [*left, *right]
+    same, similar = np.array([points.index(x) for x in points]), np.array(signs) == "="
+    given = np.ones(len(similar)) if weights is None else np.array(weights)
+    i, j, alike, weight = inferred(same, similar, given, p)
+    found = [("=" if s else "!").join(sorted((points[a], points[b]))) for a, b, s in zip(i, j, alike, strict=True)]
+    assert len(set(found)) == len(found)
+    return dict(zip(found, weight, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        ("q=a q=b", "a=b"),
+        ("q=a c!q", "a!c"),
+        ("q!a q!b", ""),
+        ("q=a q=b q!c", "a=b a!c b!c"),
+        ("a=b b=c c=d", "a=c a=d b=d"),  # through any number of points
+        ("a=b c=d a!c", "a!d b!c b!d"),
+        ("a=b c=d", ""),
+        ("a=b b=c a!c", ""),  # a contradiction
+        ("a=b b=c a!c a!d d=e", ""),  # says nothing of its own points, nor of others
+        ("q=a q=a", ""),
+    ],
+)
+def test_what_follows_from_pairs_with_a_common_point(pairs: str, expected: str) -> None:
+    assert set(follows(pairs)) == set(expected.split())
+
+
+def test_what_follows_weighs_no_more_than_what_was_said() -> None:
+    assert follows("q=a q=b q!c", [2.0, 0.5, 3.0]) == {"a=b": 0.5, "a!c": 2.0, "b!c": 0.5}
+    assert follows("q=a q=b q=c q!d", [2.0, 0.0, 2.0, 3.0]).keys() == {"a=c", "a!d", "c!d"}, "no weight says nothing"
+    assert follows("q=a q!c") == {"a!c": 0.0}, "similar pairs are at least the share p"
+    half = follows("q=a q=b q!c q!d", p=0.5)
+    assert half["a=b"] == pytest.approx(sum(half.values()) / 2)
+    many = follows(" ".join(f"q={x}" for x in "abcdefghij"))
+    assert len(many) == 45
+    assert sum(many.values()) == pytest.approx(10)
+
+
+def test_what_follows_is_found_in_blocks() -> None:
+    """However large a chunk is, time and memory for it grow as its pairs."""
+    n = 10 * BLOCK
+    same = np.concatenate([np.zeros(n, np.int64), np.arange(n, 2 * n)])
+    i, j, similar, weights = inferred(same, np.ones(n, np.bool_), np.ones(n), 0.5)
+    assert len(i) == 10 * BLOCK * (BLOCK - 1) // 2
+    assert (np.abs(i - j) < BLOCK).all()
+    assert similar.all()
+    assert weights.sum() == pytest.approx(n)
+
+
+def test_marks_on_results_teach_what_follows_from_them() -> None:
+    """Results of a query are near it. That two of them are similar, too, makes search better: mAP 0.351 at the
+    beginning, 0.525 here, 0.482 without inference, mean of three streams."""
+    X, y = clusters(3000, 10, 1.4, seed=1)
+    Q, z = clusters(500, 10, 1.4, seed=2)
+    scores = []
+    for seed in (1, 2, 3):
+        learner, without = (BlendedPairHashing(32, random_state=seed).observe(X) for _ in range(2))
+        without._infers = False
+        rng = np.random.default_rng(seed)
+        for _ in range(16):
+            i, j = shown(learner, X, 300, rng)
+            for one in (learner, without):
+                one.partial_fit_pairs(X[i], X[j], y[i] == y[j]).flush()
+        scores.append([one.score(Q, z) for one in (learner, without)])
+    inferring, plain = np.mean(scores, axis=0)
+    assert inferring > plain + 0.01
+
+
+def test_pairs_without_a_common_point_are_learned_as_ever() -> None:
+    A, B, similar = stream(320)
+    learner, without = small().observe(points(64)), small().observe(points(64))
+    without._infers = False
+    for one in (learner, without):
+        one.partial_fit_pairs(A, B, similar)
+    np.testing.assert_array_equal(learner._learning, without._learning)
+
+
+def test_a_state_from_before_inference_goes_on_without() -> None:
+    A, B, similar = stream(320)
+    A = A[np.arange(320) // 5]
+    old, new, without = (small().partial_fit_pairs(A[:160], B[:160], similar[:160]) for _ in range(3))
+    state = new.get_state()
+    del state["method"]["infers"]
+    old.set_state(state)
+    without._infers = False
+    for one in (old, new, without):
+        one.partial_fit_pairs(A[160:], B[160:], similar[160:])
+    assert state_bytes(old) == state_bytes(without)
+    assert state_bytes(old) != state_bytes(new)
+
+
+# ------------------------------------------------------------------ what the next pairs decide, further
 
 
 def test_similar_pairs_alone_are_evidence() -> None:

@@ -21,7 +21,7 @@ from onlinehash import (
 from onlinehash.stores.index import StoreIndex
 from tests.reference.kept_codes import ReferenceProjectedCodes, ReferenceSimilarity
 from tests.stores.memory_backend import MemoryBackend, Tables
-from tests.support import clusters, make, refused
+from tests.support import BOTH_PRECISIONS, clusters, make, refused
 
 NAMES = ("ProjectedCodesHashing", "SimilarityLearningHashing")
 N_FIRST, N_BITS, D = 40, 12, 9
@@ -148,7 +148,7 @@ def test_what_waits_for_the_first_points_is_learned_then(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", BOTH_PRECISIONS)
 def test_an_encoder_of_a_file_encodes_queries_alike(name: str, dtype: Any, tmp_path: Path) -> None:
     rows = X.astype(dtype)
     encoder = make(name, first_points=N_FIRST).fit(rows, Y).snapshot()

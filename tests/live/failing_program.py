@@ -2,10 +2,10 @@
 
     python -m tests.live.failing_program FOLDER STRIDE NAME...
 
-For each named call of an index, and each number of a file call that it makes (in steps of `STRIDE`), an index is
-copied, its call is made while the file call of that number fails, and what is left in memory and on the disk is
-compared with what the index was before the call and what it is after one that succeeds. A line is printed for each,
-and one for each contradiction, which begins with WRONG.
+For each named call of an index, and each number of a file call that it makes (in steps of `STRIDE`; each sync of `add`,
+too), an index is copied, its call is made while the file call of that number fails, and what is left in memory and on
+the disk is compared with what the index was before the call and what it is after one that succeeds. A line is printed
+for each, and one for each contradiction, which begins with WRONG.
 """
 
 from __future__ import annotations
@@ -127,11 +127,11 @@ class Case:
     def wrong(self, what: str) -> None:
         print(f"WRONG {self.name} {self.number} ({failed()}): {what}", flush=True)
 
-    def run(self) -> bool:
-        """Returns whether there was such a file call."""
+    def run(self, kinds: str) -> bool:
+        """Returns whether there was such a file call, of one of these kinds."""
         index = LiveIndex.open(self.path, refresh.by_hand())
         error: Exception | None = None
-        arm(self.path.parents[1], None, self.number, errno.EIO, KINDS)
+        arm(self.path.parents[1], None, self.number, errno.EIO, kinds)
         try:
             self.call(index)
         except Exception as found:
@@ -203,15 +203,16 @@ def main(folder: Path, stride: int, names: list[str]) -> None:
             before = everything(index)
             CALLS[name](index)
             after = everything(index)
-        for number in itertools.count(0, stride):
-            path = next(paths)
-            shutil.copytree(original, path)
-            signal.alarm(SECONDS)
-            happened = Case(name, number, path, before, after).run()
-            signal.alarm(0)
-            shutil.rmtree(path.parent)
-            if not happened:
-                break
+        for step, kinds in [(stride, KINDS)] if name != "add" or stride == 1 else [(stride, KINDS), (1, "s")]:
+            for number in itertools.count(0, step):
+                path = next(paths)
+                shutil.copytree(original, path)
+                signal.alarm(SECONDS)
+                happened = Case(name, number, path, before, after).run(kinds)
+                signal.alarm(0)
+                shutil.rmtree(path.parent)
+                if not happened:
+                    break
     print("done", flush=True)
 
 

@@ -23,7 +23,7 @@ from tests.live import crash_writer
 from tests.live.crash_writer import Call, new_learner, pairs_of, payloads, read_journal, vectors
 from tests.support import state_bytes, thorough
 
-N_KILLS = thorough(5, 50)  # of each of the four indexes
+N_KILLS = thorough(3, 50)  # of each of the four indexes
 AIMED_AT = ("open", "add", "update", "remove", "group", "refresh", "beside", "roll back", "close")
 
 

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from onlinehash import LegoLSH, LiveIndex, OnlineHashing, SmoothPairHashing, load, refresh, save
+from onlinehash import (
+    BlendedPairHashing,
+    LegoLSH,
+    LiveIndex,
+    MultiModelOnlineHashing,
+    OnlineHashing,
+    SmoothPairHashing,
+    load,
+    refresh,
+    save,
+)
 from onlinehash.cli.export import export as export_command
 from onlinehash.errors import Diverged, FormatError, InvalidInput
 from onlinehash.io import files, format
@@ -59,6 +70,40 @@ def test_lego_learns_the_same_at_every_scale() -> None:
     )
     assert as_bytes(plain.metric_) == as_bytes(small.metric_)
     assert plain.encode(X) == small.encode(X * np.float32(2.0**-60))
+
+
+@pytest.mark.parametrize("scale", [1e-45, 1e-40, 1e-30])
+@pytest.mark.parametrize("method", [OnlineHashing, MultiModelOnlineHashing, SmoothPairHashing, BlendedPairHashing])
+def test_tiny_items_with_the_largest_weight_leave_an_index_that_opens(
+    method: Any, scale: float, tmp_path: Path
+) -> None:
+    tiny = (X.astype(np.float64) * scale).astype(np.float32)
+    with LiveIndex(method(8, random_state=0), refresh.every(20), path=tmp_path / "items", background=False) as index:
+        index.add(range(60), tiny)
+        index.learn_pairs(tiny[:20], tiny[20:40], SIMILAR, [1e6] * 20)
+        index.learn_pairs(X[:20], X[20:40], SIMILAR)
+        index.refresh()
+        before, hits = as_bytes(index.learner.get_state()), index.search(X[0], 3).ids.tolist()
+    with LiveIndex.open(tmp_path / "items") as index:
+        assert as_bytes(index.learner.get_state()) == before
+        assert index.search(X[0], 3).ids.tolist() == hits
+        index.learn_pair(X[0], X[1], True)
+
+
+def test_heavy_pairs_before_many_honest_ones_leave_an_index_that_opens(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    many, likes = rng.standard_normal((2, 6_000, 4)).astype(np.float32), rng.random(6_000) < 0.5
+    with LiveIndex(SmoothPairHashing(8, random_state=0), path=tmp_path / "items", background=False) as index:
+        index.add(range(60), X)
+        for weight in (1e308, 1e308, 1e6, 1e6):
+            with suppress(InvalidInput):  # the larger ones are refused
+                index.learn_pair(X[0], X[1], False, weight)
+        index.learn_pairs(*many, likes)
+        before = as_bytes(index.learner.get_state())
+    with LiveIndex.open(tmp_path / "items") as index:
+        assert as_bytes(index.learner.get_state()) == before
+        index.refresh()
+        assert len(np.unique(index.codes.rows(), axis=0)) > 5
 
 
 @pytest.fixture
@@ -164,6 +209,28 @@ def test_a_damaged_learner_leaves_a_way_to_the_items(damaged: Path, tmp_path: Pa
     assert json.loads(capsys.readouterr().out) == {"output": str(tmp_path / "items.jsonl"), "items": 2, "damaged": []}
     lines = [json.loads(line) for line in (tmp_path / "items.jsonl").read_text().splitlines()]
     assert lines[0] == {"id": "a", "vector": X[0].tolist(), "payload": {"n": 1}}
+
+
+def test_a_damaged_encoder_leaves_a_way_to_the_items(tmp_path: Path) -> None:
+    """Whether its sum is right or not: no encoder is read."""
+    path = tmp_path / "items"
+    with LiveIndex(OnlineHashing(8, random_state=0), path=path) as index:
+        index.add(["a", "b"], X[:2], [{"n": 1}, None])
+    for with_sum in (True, False):
+        connection = sqlite3.connect(path / "items.db", isolation_level=None)
+        connection.text_factory = bytes
+        if with_sum:
+            state = State.read(connection, path)
+            ledger = Ledger(connection, state.totals)
+            ledger.put("encoders", 1, json.dumps({"n_pairs": 0}).encode(), format.to_bytes("encoder", {}))
+            state.write(connection)
+        else:
+            connection.execute("UPDATE encoders SET value = zeroblob(length(value))")
+        connection.close()
+        with pytest.raises(FormatError):
+            LiveIndex.open(path)
+        assert [(item.id, item.payload) for item in export(path)] == [("a", {"n": 1}), ("b", None)]
+        assert export_command(str(path), str(tmp_path / "items.jsonl"), True) == 0
 
 
 def test_a_damaged_vector_is_left_out_and_named(damaged: Path, tmp_path: Path, capsys: Any) -> None:

@@ -13,6 +13,7 @@ from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import Diverged, InvalidInput, OnlineHashError, StorageError, UnknownId
 from onlinehash.index.api import Capability
 from onlinehash.learners.base import Learner
+from onlinehash.learners.update import Updates
 from onlinehash.live.check import check
 from onlinehash.live.sqlite import receipts as receipts_table
 from onlinehash.live.sqlite.store import Store
@@ -40,21 +41,25 @@ def index(tmp_path: Path) -> Iterator[LiveIndex]:
 
 def change(index: LiveIndex, i: int) -> object:
     """One of many small changes, of which some are refused."""
-    X = vectors(3, i)
-    if i % 5 == 0:
+    X, turn = vectors(3, i), i // 7
+    if i % 7 == 0:
         return index.add(None, X[:1], [{"i": i}])
-    if i % 5 == 1:
-        return index.add([1000 + i // 10], X[:1])  # every second time it is there
-    if i % 5 == 2:
+    if i % 7 == 1:
+        return index.add([1000 + i // 14], X[:1])  # every second time it is there
+    if i % 7 == 2:
         return index.learn_pairs(X[:2], X[1:], [i % 2, 1 - i % 2])
-    if i % 5 == 3:
-        return index.learn_pair_by_id(i % 50, 3, True)  # not all of them are there
+    if i % 7 == 3:
+        return index.learn_pair_by_id(turn if turn % 2 else 500 + i, 3, True)  # not all of them are there
+    if i % 7 == 4:
+        return index.update([15 + turn], None if turn % 3 == 0 else X[:1], None if turn % 3 == 1 else [{"turn": turn}])
+    if i % 7 == 5:
+        return index.remove([25 + turn])
     return index.learn_pair(X[0], X[1], True)
 
 
-def attempted(index: LiveIndex, i: int) -> str:
+def attempted(index: LiveIndex, i: int) -> object:
     try:
-        return repr(change(index, i))
+        return change(index, i)
     except OnlineHashError as error:
         return str(error)
 
@@ -66,11 +71,12 @@ def contents(index: LiveIndex) -> tuple[object, ...]:
 
 def test_a_group_does_what_its_changes_do_one_by_one(index: LiveIndex, tmp_path: Path) -> None:
     with made(tmp_path / "single") as single:
-        expected = [attempted(single, i) for i in range(60)]
+        expected = [repr(attempted(single, i)) for i in range(60)]
         found: list[str] = []
         for begin in range(0, 60, 20):
             with index.group_commit():
-                found += [attempted(index, i) for i in range(begin, begin + 20)]
+                results = [attempted(index, i) for i in range(begin, begin + 20)]
+            found += map(repr, results)
         assert found == expected
         assert contents(index) == contents(single)
     assert any("exists" in text for text in expected)
@@ -80,6 +86,62 @@ def test_a_group_does_what_its_changes_do_one_by_one(index: LiveIndex, tmp_path:
     assert check(path).ok
     with LiveIndex.open(path) as again, LiveIndex.open(tmp_path / "single") as single:
         assert contents(again) == contents(single)
+
+
+def test_lessons_are_learned_together_or_when_somebody_looks(index: LiveIndex, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes, learn = list[int](), type(index.learner).learn_pairs
+
+    def learn_pairs(learner: Learner, A: np.ndarray, *given: object) -> object:
+        sizes.append(len(A))
+        return learn(learner, A, *given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(index.learner), "learn_pairs", learn_pairs)
+    with index.group_commit():
+        some = [index.learn_pairs(vectors(n, n), vectors(n, 9), [True] * n) for n in (1, 2, 3)]
+        assert sizes == []
+        assert len(some[1]) == 2
+        assert sizes == [6]
+        later = index.learn_pairs(vectors(1, 4), vectors(1, 5), [True])
+        assert index.learner.n_pairs_seen_ == 7
+        last = index.learn_pairs(vectors(1, 6), vectors(1, 7), [True])
+    assert sizes == [6, 1, 1]
+    assert [type(updates) for updates in (*some, later, last)] == [Updates] * 5
+    assert [len(updates) for updates in (*some, later, last)] == [1, 2, 3, 1, 1]
+
+    def fail() -> None:
+        with index.group_commit():
+            some.append(index.learn_pairs(vectors(1, 6), vectors(1, 7), [True]))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert "none of them" in str(refused(lambda: some[-1].loss))
+    assert index.learner.n_pairs_seen_ == 8
+
+
+def test_no_item_is_changed_twice_in_a_group(index: LiveIndex) -> None:
+    with index.group_commit():
+        (new,) = index.add(None, vectors(1, 1)).tolist()
+        index.update([1], vectors(1, 2))
+        index.update([2], payloads=[{"a": 1}])
+        index.remove([3, 4])
+        for call in (
+            lambda: index.update([new], vectors(1, 3)),
+            lambda: index.update([1], vectors(1, 3)),
+            lambda: index.remove([0, 2]),
+            lambda: index.remove([3]),
+            lambda: index.add([4], vectors(1, 3)),
+            lambda: index.learn_pair_by_id(0, 1, True),
+            lambda: index.vectors_of([3]),
+            lambda: index.payloads_of([2]),
+        ):
+            assert "was changed by this group" in str(refused(call))
+        index.remove([5])
+    assert [id in index for id in (new, 1, 2, 3, 4, 5)] == [True, True, True, False, False, False]
+    assert index.get(1).vector.tolist() == vectors(1, 2)[0].tolist()
+    assert index.get(2).payload == {"a": 1}
+    index.add([4], vectors(1, 3))
+    index.update([1], vectors(1, 3))
 
 
 def test_it_is_one_transaction_and_nobody_sees_it_before(index: LiveIndex) -> None:
@@ -213,8 +275,6 @@ def test_a_lesson_may_be_a_checkpoint(index: LiveIndex) -> None:
 def test_what_a_group_does_not_take(index: LiveIndex) -> None:
     with index.group_commit():
         for call in (
-            lambda: index.update([1], vectors(1, 1)),
-            lambda: index.remove([1]),
             index.refresh,
             index.roll_back,
             index.reload,

@@ -57,13 +57,13 @@ CALLS = {
     "learn": lambda index: index.learn_pair(X[0], X[1], True),
     "refresh": lambda index: index.refresh(),
 }
-STEPS = ((ItemTable, "add"), (ItemTable, "update"), (ItemTable, "remove"), (ItemTable, "publish"), (Storage, "learned"))
+STEPS = ((ItemTable, "change"), (ItemTable, "publish"), (Storage, "learned"))
 
 
 def interrupting(whole):
-    def step(*args):
+    def step(*args, **options):
         signal.raise_signal(signal.SIGINT)
-        return whole(*args)
+        return whole(*args, **options)
 
     return step
 

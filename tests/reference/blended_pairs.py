@@ -6,6 +6,7 @@ W₀ is given; that of the package is ITQ's, which has a slow version of its own
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import numpy as np
 
@@ -58,6 +59,14 @@ class ReferenceBlendedPairs:
             g = -rare / (1 + math.exp(8 * (c - 0.5))) if s else 1 / (1 + math.exp(-8 * (c - 0.1)))
             g *= w / (len(A) * (self.p * rare + 1 - self.p))
             G += g * (np.outer(a, fb * (1 - fa**2)) + np.outer(b, fa * (1 - fb**2)))
+        for start in range(0, len(A), 32):
+            rows = slice(start, start + 32)
+            for a, b, s, w in self.inferred(A[rows], B[rows], similar[rows], weights[rows], self.p):
+                fa, fb = np.tanh(a @ self.W), np.tanh(b @ self.W)
+                c = fa @ fb / r
+                g = -rare / (1 + math.exp(8 * (c - 0.5))) if s else 1 / (1 + math.exp(-8 * (c - 0.1)))
+                g *= w / (len(A) * (self.p * rare + 1 - self.p))
+                G += g * (np.outer(a, fb * (1 - fa**2)) + np.outer(b, fa * (1 - fb**2)))
         self.losses.append(mean_loss(self.W, A, B, similar, weights, self.p))
         self.n_since += len(A)
         self.n_chunks += 1
@@ -71,6 +80,33 @@ class ReferenceBlendedPairs:
             self.v[k] = 0.99**part * self.v[k] + (1 - 0.99**part) * np.linalg.norm(self.P @ G[:, k]) ** 2
             m, length = self.M[:, k] / (1 - 0.8**self.t), math.sqrt(self.v[k] / (1 - 0.99**self.t))
             self.W[:, k] = (self.W[:, k] - eta * self.P2 @ m / length) * (1 - 0.001 * eta)
+
+    @staticmethod
+    def inferred(A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float) -> list[tuple]:
+        """Pairs of points that nobody paired, but that follow: (a, b, similar, weight)."""
+        pairs = [(a.tobytes(), b.tobytes(), bool(s), w) for a, b, s, w in zip(A, B, similar, weights, strict=True) if w]
+        points = {x.tobytes(): x for x in [*A, *B]}
+        group = {x: {x} for x in points}
+        for a, b, s, _ in pairs:
+            if s:
+                for x in group[a] | group[b]:
+                    group[x] = group[a] | group[b]
+        apart = {
+            (frozenset(group[x]), frozenset(group[y])) for a, b, s, _ in pairs if not s for x, y in [(a, b), (b, a)]
+        }
+        known = {(x, y) for a, b, _, _ in pairs for x, y in [(a, b), (b, a)]}
+        least = {x: min((w for a, b, _, w in pairs if x in (a, b)), default=0) for x in points}
+        found = []
+        for x, y in combinations(points, 2):
+            g, h = frozenset(group[x]), frozenset(group[y])
+            if (x, y) in known or (g, g) in apart or (h, h) in apart:
+                continue
+            if g == h or (g, h) in apart:
+                found.append((points[x], points[y], g == h, min(least[x], least[y])))
+        share = min(1, len(A) / max(len(found), 1))
+        agree, differ = (sum(w for *_, s, w in found if s is kind) for kind in (True, False))
+        less = min(1, agree * (1 - p) / p / differ) if differ else 1  # similar ones are at least the share p
+        return [(a, b, s, share * w * (1 if s else less)) for a, b, s, w in found]
 
     @staticmethod
     def pairs_with(x: np.ndarray, A: np.ndarray, B: np.ndarray) -> int:

@@ -10,10 +10,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,6 +26,7 @@ from onlinehash import LiveIndex, OnlineHashing
 from onlinehash.index.api import VectorIndex
 from onlinehash.io import files
 from onlinehash.serve import server
+from onlinehash.serve.app import make_app
 from onlinehash.serve.pictures import Pixels
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Access, Limits
@@ -55,6 +58,34 @@ def served(index: VectorIndex | None = None, token: str | None = None, **limits:
     service = Service(small_index() if index is None else index, label="colour", limits=Limits(**limits))
     with server.background(service, Access(token=token)) as url:
         yield service, url
+
+
+@contextmanager
+def served_by_a_reader(path: Path, token: str | None = None) -> Iterator[tuple[Service, Service, str]]:
+    """A writer, a reader that forwards to it, both in threads, and where the reader is."""
+    with ExitStack() as stack:
+        private = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        place = str(Path(stack.enter_context(TemporaryDirectory())) / "writer")  # whose name must be short
+        private.bind(place)
+        private.listen()
+        public = stack.enter_context(server.listen("127.0.0.1", 0))
+        writer, access = Service(LiveIndex.open(path)), Access(token=token)
+        stack.enter_context(_running(server.make_server(make_app(writer, access), writer), private))
+        reader = Service(LiveIndex.open(path, read_only=True), read_only=True)
+        stack.enter_context(_running(server.make_server(make_app(reader, access, place), reader), public))
+        yield writer, reader, server.address(public)
+
+
+@contextmanager
+def _running(running: Any, listener: socket.socket) -> Iterator[None]:
+    thread = threading.Thread(target=running.run, args=([listener],), daemon=True)
+    thread.start()
+    try:
+        until(lambda: running.started)
+        yield
+    finally:
+        running.should_exit = True
+        thread.join()
 
 
 @contextmanager

@@ -47,6 +47,14 @@ def test_filters_beyond_the_limits_are_refused(route: str) -> None:
     assert "at most 10 values in all" in many_values.json()["message"]
 
 
+@pytest.mark.parametrize("route", ["/v1/search", "/v1/find"])
+def test_a_filter_has_64_fields_at_most_by_default(route: str) -> None:
+    with served() as (_, url):
+        allowed, refused = (post_json(url, route, QUERY | {"where": {f"f{i}": 1 for i in range(n)}}) for n in (64, 65))
+    assert (allowed.status_code, refused.status_code) == (200, 422)
+    assert "at most 64 fields, got 65" in refused.json()["message"]
+
+
 class Slow:
     """A first filter on a field takes as long as wanted: payloads are parsed one at a time, with pauses."""
 
@@ -145,6 +153,13 @@ def test_all_who_have_the_token_are_one_client_for_the_rate() -> None:
         assert client.get("/v1/stats", headers=known).status_code == 200  # whatever strangers at this address did
         friends = [client.get("/v1/stats", headers=known).status_code for _ in range(40)]
         assert set(friends) == {200, 429}
+
+
+def test_nobody_becomes_another_client_by_a_header() -> None:
+    names = ("X-Forwarded-For", "X-Real-IP", "Forwarded", CLIENT_HEADER.decode())
+    with served(rate=3.0) as (_, url), httpx.Client(base_url=url, timeout=SECONDS) as client:
+        others = [dict.fromkeys(names, f"for=192.0.2.{number}") for number in range(40)]
+        assert {client.get("/v1/stats", headers=headers).status_code for headers in others} == {200, 429}
 
 
 @pytest.mark.parametrize(

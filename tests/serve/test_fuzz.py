@@ -14,17 +14,9 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
-from schemathesis.checks import not_a_server_error
-from schemathesis.specs.openapi.checks import (
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-    status_code_conformance,
-)
 
 from onlinehash import png
 from onlinehash.io import format
@@ -45,15 +37,6 @@ OPERATIONS = [
     "POST /v1/learn/labelled", "POST /v1/refresh", "POST /v1/refresh/cancel", "POST /v1/rerank", "POST /v1/rollback",
     "POST /v1/search", "POST /v1/search/image", "POST /v1/teacher", "POST /v1/within",
 ]  # fmt: skip
-
-#: What is asked of every answer. Whether values that fit the schema are also accepted depends on what the index holds.
-CHECKS = [
-    not_a_server_error,
-    status_code_conformance,
-    content_type_conformance,
-    response_headers_conformance,
-    response_schema_conformance,
-]
 
 #: Examples for one operation, of those that should be accepted and of those that should not.
 N_EXAMPLES = thorough(6, 25)
@@ -81,9 +64,31 @@ BODIES: dict[str, type[shapes.Shape]] = {
 }
 MOST_BYTES = 100_000
 
-#: Pictures, and what is none.
-for kind in ("png", "jpeg", "webp"):
-    schemathesis.openapi.media_type(f"image/{kind}", st.just(png.written(np.eye(8, dtype=np.uint8))) | st.binary())
+
+@pytest.fixture(scope="module")
+def schemathesis() -> Any:
+    """The library, which takes a second to load and is therefore not loaded where these tests are left out."""
+    import schemathesis
+
+    for kind in ("png", "jpeg", "webp"):  # pictures, and what is none
+        schemathesis.openapi.media_type(f"image/{kind}", st.just(png.written(np.eye(8, dtype=np.uint8))) | st.binary())
+    return schemathesis
+
+
+@pytest.fixture(scope="module")
+def checks(schemathesis: Any) -> list[Any]:
+    """What is asked of every answer. Whether values that fit the schema are also accepted depends on what the index
+    holds."""
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.specs.openapi import checks
+
+    return [
+        not_a_server_error,
+        checks.status_code_conformance,
+        checks.content_type_conformance,
+        checks.response_headers_conformance,
+        checks.response_schema_conformance,
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +98,7 @@ def service_and_url() -> Iterator[tuple[Service, str]]:
 
 
 @pytest.fixture(scope="module")
-def schema(service_and_url: tuple[Service, str]) -> Any:
+def schema(schemathesis: Any, service_and_url: tuple[Service, str]) -> Any:
     return schemathesis.openapi.from_url(service_and_url[1] + "/openapi.json")
 
 
@@ -104,12 +109,14 @@ def test_every_operation_is_tried(schema: Any) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("label", OPERATIONS)
-def test_answers_are_those_of_the_document(schema: Any, service_and_url: tuple[Service, str], label: str) -> None:
+def test_answers_are_those_of_the_document(
+    schemathesis: Any, schema: Any, checks: list[Any], service_and_url: tuple[Service, str], label: str
+) -> None:
     method, path = label.split()
     operation = schema[path][method]
 
     def check(case: Any) -> None:
-        case.call_and_validate(checks=CHECKS, timeout=SECONDS)
+        case.call_and_validate(checks=checks, timeout=SECONDS)
 
     for mode in schemathesis.GenerationMode:
         strategy = operation.as_strategy(generation_mode=mode)
@@ -123,7 +130,7 @@ def test_answers_are_those_of_the_document(schema: Any, service_and_url: tuple[S
 
 
 @pytest.mark.parametrize("label", BODIES)
-def test_examples_are_accepted(label: str) -> None:
+def test_examples_are_accepted(schemathesis: Any, label: str) -> None:
     method, path = label.split()
     with served_with_all() as (_, url), httpx.Client(base_url=url, timeout=60) as client:
         schema = schemathesis.openapi.from_url(url + "/openapi.json")

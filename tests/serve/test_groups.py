@@ -11,16 +11,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from fastapi import FastAPI
 
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, StorageError, UnknownId
 from onlinehash.live.sqlite.store import Store
+from onlinehash.serve import server
 from onlinehash.serve import writer as module
 from onlinehash.serve.changes import Changes, Retry
 from onlinehash.serve.errors import KeyReused
+from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
 from onlinehash.serve.writer import Writer
-from tests.serve.services import SECONDS
+from tests.serve.services import SECONDS, post_json
 from tests.support import state_bytes
 
 WIDTH = 5
@@ -65,8 +68,12 @@ def outcome(future: Future[Any]) -> tuple[str, bool]:
 def submit(changes: Changes, i: int) -> Future[Any]:
     """Additions, lessons and updates, of which some are refused, some depend on others, and some come twice."""
     X, request = vectors(2, i % 50), Retry(f"key {i % 50}", f"digest {i % 50}") if i % 3 else None
+    if i % 7 == 6 and i % 4 == 0:
+        return changes.remove([20 + i % 3], request)  # some are gone already
     if i % 7 == 6:
         return changes.update([i % 9], X[:1], None, request)
+    if i % 7 == 2 and i % 4 == 1:
+        return changes.learn_by_id([i % 9], [3], [True], None, request)  # some were just updated
     if i % 7 == 5:
         return changes.learn_by_id([1000 + i // 7 * 7], [3], [True], None, request)  # some were added just before
     if i % 7 == 4:
@@ -126,7 +133,7 @@ def test_what_makes_the_learner_fail_is_found_out(tmp_path: Path, monkeypatch: p
 
         def failing(learner: Any, A: Any, *others: Any) -> Any:
             updates = learn(learner, A, *others)
-            if np.asarray(A)[0, 0] == 7:
+            if (np.asarray(A)[:, 0] == 7).any():
                 raise ZeroDivisionError
             return updates
 
@@ -175,6 +182,19 @@ def test_groups_are_bounded_and_others_stand_between_them() -> None:
     go.set()
     writer.close()
     assert sizes == [module.MOST_TOGETHER, 5, -1, 2, 2, 1, 1]
+
+
+def test_many_small_changes_do_not_pass_the_framework(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*given: Any) -> None:
+        raise AssertionError
+
+    X = vectors(2).tolist()
+    with server.background(Service(new_index(tmp_path / "index"))) as url:
+        monkeypatch.setattr(FastAPI, "__call__", fail)
+        assert post_json(url, "/v1/items", {"vectors": X}).status_code == 201
+        assert post_json(url, "/v1/learn", {"a": X[0], "b": X[1], "similar": True}).json()["n_pairs"] == 1
+        assert post_json(url, "/v1/items", {"vectors": [[1.0]]}).status_code == 422
+        assert post_json(url, "/v1/items/remove", {"ids": [30, 31]}).json()["n"] == 30
 
 
 def test_an_index_in_memory_is_changed_one_by_one() -> None:

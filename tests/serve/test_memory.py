@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
+import time
 import tracemalloc
 from contextlib import suppress
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 from onlinehash.errors import InvalidInput
+from onlinehash.serve import allocator, memory
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.bodies.from_json import from_json
 from onlinehash.serve.memory import SMALL
@@ -137,3 +141,30 @@ def test_bodies_share_the_memory_and_give_it_back() -> None:
 
         assert until(taken)
         assert taken()
+
+
+def test_the_memory_of_large_bodies_goes_back_to_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    trimmed: list[bool] = []
+    monkeypatch.setattr(memory, "TRIM_SECONDS", 0.2)
+    monkeypatch.setattr(allocator, "trim", lambda: trimmed.append(True))
+    small, large = {"vector": [0.5, 0.5]}, {"vector": [0.5, 0.5], "where": {"colour": "a" * 2 * SMALL}}
+    with served() as (_, url):
+        for _ in range(3):
+            assert post_json(url, "/v1/search", small).status_code == 200
+        time.sleep(0.4)
+        assert not trimmed
+        for _ in range(3):
+            assert post_json(url, "/v1/search", large).status_code == 200
+        until(lambda: trimmed)
+        assert len(trimmed) <= 3
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="another C library")
+def test_pages_between_what_stays_go_back_to_the_system() -> None:
+    pieces = [bytes(100_000) for _ in range(2000)]
+    before = psutil.Process().memory_info().rss
+    kept = pieces[::10]
+    del pieces
+    allocator.trim()
+    assert before - psutil.Process().memory_info().rss > 100e6
+    assert len(kept) == 200

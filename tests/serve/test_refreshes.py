@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from onlinehash import refresh
+from onlinehash.errors import StorageError
 from onlinehash.live.recode import Rehash
 from onlinehash.serve.service import Service
 from tests.serve.services import SECONDS, post_json, served, small_index, until
@@ -131,3 +132,25 @@ def test_who_waits_for_a_cancelled_refresh_is_told(monkeypatch: pytest.MonkeyPat
         assert "cancelled" in answered.json()["message"]
         slow.finish()
         assert slow_route.result(SECONDS).status_code == 200
+
+
+@pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize("when", ["begins", "ends"])
+def test_a_refresh_that_cannot_be_stored_counts_as_a_failure_of_the_disk(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, when: str, wait: bool
+) -> None:
+    def full(*_: object, **__: object) -> bool:
+        raise StorageError("the disk is full.")
+
+    with served(small_index(refresh=refresh.by_hand())) as (service, url):
+        status = lambda: httpx.get(f"{url}/v1/ready", timeout=SECONDS).json()["status"]  # noqa: E731
+        assert post_json(url, "/v1/learn", {"id_a": 3, "id_b": 4, "similar": False}).status_code == 200
+        with monkeypatch.context() as patch:
+            patch.setattr(*((service.index, "refresh", full) if when == "begins" else (Rehash, "compute", full)))
+            answered = post_json(url, "/v1/refresh", {"wait": wait})
+            assert answered.status_code == (507 if wait or when == "begins" else 200)
+            until(lambda: status() == "storage failing")
+        ours = [record.getMessage() for record in caplog.records if record.name == "onlinehash.service"]
+        assert ours == ["a change could not be stored"]
+        assert post_json(url, "/v1/refresh", {"wait": True}).status_code == 200
+        until(lambda: status() == "ready")

@@ -152,7 +152,13 @@ def test_headers_that_decide_who_may_come_in_are_sent_once(name: str, other_firs
         assert everything(service.index) == before
 
 
-@pytest.mark.parametrize("target", ["/v1/items/0/../1", "/v1/items/./1", "/v1/items/..", "/page/../v1/items/1", "*"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/v1/items/0/../1", "/v1/items/./1", "/v1/items/..", "/page/../v1/items/1", "*",
+        "/v1/items/0/%2e%2E/1", "/v1/items/0%2f..%2f1", "/v1/items/0%5C..\\1", "/v1/items/..;/1", "/v1%2fitems/1",
+    ],
+)  # fmt: skip
 def test_a_path_that_somebody_could_resolve_to_another_is_refused(target: str) -> None:
     with served() as (service, url), connected(url) as connection:
         before = everything(service.index)

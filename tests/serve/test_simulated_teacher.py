@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from onlinehash.errors import InvalidInput
+from onlinehash.serve import simulated_teacher
 from onlinehash.serve.simulated_teacher import LabelledPairs, SimulatedTeacher
 from tests.serve.labelled_service import SECONDS, held, serving
 
@@ -71,11 +72,35 @@ def test_one_item_makes_no_pair():
 # ------------------------------------------------------------------------------------------------ teaching
 
 
-def teacher_of(service, rate: float = 2000.0) -> SimulatedTeacher:
+def teacher_of(service, rate: float = 2000.0, started: bool = True) -> SimulatedTeacher:
     labels = [payload["kind"] for payload in service.index.payloads_of(service.index.ids)]
     service.simulate_teacher(service.index.ids, labels, seed=0, pairs_per_second=rate)
-    service.start()
+    if started:
+        service.start()
     return service.teacher
+
+
+class Clock:
+    """The teacher's clock, which only the test sets."""
+
+    now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def teach(self, teacher: SimulatedTeacher, seconds: float) -> None:
+        """Let a teacher whose thread was not started work for so long, and rest as long as it asks for."""
+        end = self.now + seconds
+        teacher.resume()
+        while self.now < end:
+            self.now += teacher._work()
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(simulated_teacher, "time", clock)
+    return clock
 
 
 def test_it_waits_to_be_started_then_teaches_until_paused():
@@ -110,30 +135,32 @@ def test_it_teaches_what_its_pairs_say():
 
 
 @pytest.mark.parametrize(("rate", "batch"), [(8.0, 1), (40.0, 2), (600.0, 30), (2000.0, 100)])
-def test_speed_is_steady(rate, batch):
-    """By its own clock: batches come at equal distances, however long a pair takes."""
+@pytest.mark.parametrize("effort", [0.0, 0.6])
+def test_speed_is_steady(clock, rate, batch, effort):
+    """Batches begin at equal distances, however much of that time the learner takes for one."""
     with serving() as service:
-        sizes = []
+        batches = []
         learn = service.changes.learn_by_id
-        service.changes.learn_by_id = lambda *pairs: sizes.append(len(pairs[0])) or learn(*pairs)
-        teacher = teacher_of(service, rate)
-        began = time.monotonic()
-        teacher.resume()
-        until(lambda: len(sizes) == 4)
-        took = time.monotonic() - began
+
+        def learning(*pairs):
+            batches.append((clock.now, len(pairs[0])))
+            clock.now += effort * batch / rate
+            return learn(*pairs)
+
+        service.changes.learn_by_id = learning
+        clock.teach(teacher_of(service, rate, started=False), 5.5 * batch / rate)
+        times, sizes = zip(*batches, strict=True)
         assert set(sizes) == {batch}
-        assert took >= 3 * batch / rate - 0.01  # never faster
+        assert np.diff(times) == pytest.approx(np.full(5, batch / rate))
 
 
-def test_a_change_of_speed_counts_at_once():
+def test_a_change_of_speed_counts_at_once(clock):
     with serving() as service:
         teacher = teacher_of(service, 0.01)
         teacher.resume()
         until(lambda: teacher.state()["n_pairs"] == 1)
-        began = time.monotonic()
         teacher.set_rate(1000)
-        until(lambda: teacher.state()["n_pairs"] > 100)
-        assert time.monotonic() - began < 10  # and not a hundred seconds
+        until(lambda: teacher.state()["n_pairs"] == 51)  # the next was due in a hundred seconds; the clock stands still
         assert ("teacher", {"running": True, "pairs_per_second": 1000.0, "n_pairs": 1}) in service.told
 
 
@@ -184,14 +211,13 @@ def test_it_stops_with_the_service():
         assert not teacher.state()["running"]
 
 
-def test_progress_is_told_once_a_second():
+def test_progress_is_told_once_a_second(clock):
     with serving() as service:
-        teacher = teacher_of(service)
-        teacher.resume()
-        until(lambda: len(service.told) >= 2)
-        told = [data for _, data in service.told]
-        assert told[0]["n_pairs"] <= 100
-        assert 500 <= told[1]["n_pairs"] <= 3000
+        times = []
+        service.events.send = lambda name, data: times.append(clock.now)
+        clock.teach(teacher_of(service, started=False), 5.0)
+        assert len(times) >= 5
+        assert all(1.0 <= pause < 1.1 for pause in np.diff(times))
 
 
 @pytest.mark.parametrize("rate", [0, -1, 2001, float("nan"), "fast"])

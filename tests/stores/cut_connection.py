@@ -12,7 +12,8 @@ class CutConnection:
     """Passes everything on between clients and a server, until a certain message of a client comes.
 
     Messages are counted from `arm` on, those of all connections together. What the server does with a
-    message whose answer is cut off is done when the client hears that the connection is gone.
+    message whose answer is cut off is done when the client hears that the connection is gone. `is_down` lets nobody
+    through, and cuts whoever is.
     """
 
     def __init__(self, port: int) -> None:
@@ -20,12 +21,25 @@ class CutConnection:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
         self._lock = threading.Lock()
+        self._is_down, self._pairs = False, list[_Pair]()
         self.arm(-1)
 
     def arm(self, number: int, answered: bool = False, word: bytes = b"") -> None:
         """Cut at this message from now on (-1: never) of those with a word: before it reaches the server, or after."""
         with self._lock:
             self._left, self._answered, self._word, self.is_cut = number, answered, word, False
+
+    @property
+    def is_down(self) -> bool:
+        return self._is_down
+
+    @is_down.setter
+    def is_down(self, value: bool) -> None:
+        with self._lock:
+            self._is_down, pairs = value, self._pairs
+            self._pairs = []
+        for pair in pairs if value else []:
+            pair.close()
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._accept, daemon=True).start()
@@ -40,6 +54,11 @@ class CutConnection:
                 client = self._listening.accept()[0]
                 server = socket.create_connection(("127.0.0.1", self._server))
                 pair = _Pair(client, server)
+                with self._lock:
+                    self._pairs.append(pair)
+                if self.is_down:
+                    pair.close()
+                    continue
                 threading.Thread(target=self._to_server, args=(pair,), daemon=True).start()
                 threading.Thread(target=pair.to_client, daemon=True).start()
 

@@ -11,7 +11,7 @@ import pytest
 
 from onlinehash import MilvusIndex
 from onlinehash.stores.milvus.engine import Engine
-from tests.programs import WORLDS
+from tests.programs import SOME_WORLDS, WORLDS
 from tests.stores.congruence import check, check_find
 from tests.support import thorough
 
@@ -28,7 +28,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", SOME_WORLDS)
 def test_the_same_program_has_the_same_results(world: str, file: Path) -> None:
     numbers = itertools.count()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,11 @@ import pytest
 
 import onlinehash
 from onlinehash import OnlineHashing, PostgresIndex, refresh, save
+from onlinehash.errors import FormatError
+from onlinehash.io import files, format
 from onlinehash.stores.postgres.migration import FORMAT
 from tests.cli.running import Data, done, refused
+from tests.cli.running import onlinehash as onlinehash_command
 from tests.serve.services import Process
 from tests.servers import PostgresServer
 from tests.stores.conftest import Home
@@ -184,3 +188,31 @@ def test_a_refresh_of_all_kinds_of_targets(stock_home: Home, model: Path, tmp_pa
         assert done("refresh", url, "--json").document["serial"] == kept.serial
     assert refused("refresh", tmp_path / "a", "--schema", "x")[0] == 2
     assert refused("refresh", "redis://somewhere")[0] == 2
+
+
+def test_a_damaged_learner_or_encoder_leaves_a_way_to_the_items(stock_home: Home, tmp_path: Path) -> None:
+    with PostgresIndex.create(stock_home.address, refresh=refresh.by_hand(), n_bits=16, **stock_home.options) as index:
+        index.add(["a", "b", "c"], DATA.X[:3], [{"n": 1}, None, None])
+        index.learn_pairs(DATA.A, DATA.B, DATA.similar)
+        learner = files.to_bytes(index.learner)
+    kind, content = format.from_bytes(learner, "learner")
+    content["state"]["method"]["W"][:] = np.nan
+    where, file = (stock_home.address, "--schema", stock_home.schema), tmp_path / "items.jsonl"
+    with psycopg.connect(stock_home.address, autocommit=True) as connection:
+        for name, value in (("learner", format.to_bytes(kind, content)), ("encoder", b"none")):
+            table = f'"{stock_home.schema}".blobs'
+            changed = connection.execute(f"UPDATE {table} SET value = %s WHERE name LIKE %s", (value, f"{name}/%"))
+            assert changed.rowcount
+        with pytest.raises(FormatError, match=r"not finite; restore a copy, or write the items to a file: onlinehash"):
+            PostgresIndex.open(stock_home.address, schema=stock_home.schema)
+        assert done("export", where[0], file, *where[1:], "--json").document == {
+            "output": str(file), "items": 3, "damaged": [],
+        }  # fmt: skip
+        lines = [json.loads(line) for line in file.read_text().splitlines()]
+        assert lines[0] == {"id": "a", "vector": DATA.X[0].tolist(), "payload": {"n": 1}}
+        assert [line["id"] for line in lines] == ["a", "b", "c"]
+        connection.execute(f'UPDATE "{stock_home.schema}".items SET vector = %s WHERE id = %s', (b"short", "b"))
+    told = onlinehash_command("export", where[0], file, *where[1:])
+    assert (told.code, len(file.read_text().splitlines())) == (FormatError.exit_code, 2)
+    assert "1 vectors were left out; the first is that of 'b'" in told.out
+    assert "--schema needs an address" in refused("export", tmp_path, file, "--schema", "x")[1]

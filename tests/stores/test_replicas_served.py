@@ -19,11 +19,12 @@ from onlinehash.learners.encoder import Encoder
 from onlinehash.serve import server
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
-from onlinehash.stores.postgres import migration, news, receipts
+from onlinehash.stores.postgres import connections, migration, news, receipts
 from onlinehash.stores.postgres.connections import connect
 from tests.serve.services import SECONDS, post_json, until
 from tests.servers import PostgresServer
 from tests.stores.conftest import Home
+from tests.stores.cut_connection import CutConnection
 from tests.stores.postgres_worker import vector_of, vectors_of
 from tests.support import thorough
 
@@ -41,9 +42,9 @@ def make(home: Home, ids: list[str] = FIRST) -> None:
 
 
 @contextmanager
-def served(home: Home, **limits: Any) -> Iterator[tuple[Service, str]]:
-    """A replica in a thread of this process."""
-    index = PostgresIndex.open(home.address, schema=home.schema, follow=True, background=True)
+def served(home: Home, address: str | None = None, **limits: Any) -> Iterator[tuple[Service, str]]:
+    """A replica in a thread of this process, which may reach its server in another way."""
+    index = PostgresIndex.open(address or home.address, schema=home.schema, follow=True, background=True)
     service = Service(index, limits=Limits(**limits))
     with server.background(service) as url:
         yield service, url
@@ -73,6 +74,47 @@ def brute_force(ids: list[str], encoder: Encoder, query: np.ndarray, k: int) -> 
     distances = differ.sum(axis=1)
     nearest = np.lexsort([np.arange(len(ids)), distances])[:k]
     return [ids[i] for i in nearest], distances[nearest].tolist()
+
+
+def test_what_needs_the_database_is_refused_at_once_while_it_is_down(
+    stock_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(stock_home)
+    monkeypatch.setattr(connections, "PATIENCE", 10 * SECONDS)  # for a connection, if there is a server
+    query = {"vector": vector_of("query").tolist(), "k": 3}
+    with CutConnection(stock_home.server.port) as way:
+        by_way = stock_home.address.replace(f":{stock_home.server.port}/", f":{way.port}/")
+        with served(stock_home, by_way) as (_, url):
+            expected = post(url, "/v1/find", query).json()
+            way.is_down = True
+            for _ in range(3):
+                for path, document in (
+                    ("/v1/find", query | {"payloads": True}),  # vectors may be here still
+                    ("/v1/items", {"vectors": [query["vector"]], "ids": ["new"]}),
+                    ("/v1/learn", {"id_a": FIRST[:1], "id_b": FIRST[1:2], "similar": [True]}),
+                ):
+                    refused = post(url, path, document)
+                    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1"), refused.text
+                    assert "PostgreSQL" in refused.text
+            assert post(url, "/v1/search", query).status_code == 200
+            way.is_down = False
+            until(lambda: post(url, "/v1/items", {"vectors": [query["vector"]], "ids": ["new"]}).status_code == 201)
+            found = post(url, "/v1/find", query).json()
+    assert found["ids"] == ["new", *expected["ids"][:2]]
+
+
+def test_quality_is_measured_over_a_database_too(stock_home: Home) -> None:
+    make(stock_home)
+    with served(stock_home) as (service, _), PostgresIndex.open(stock_home.address, schema=stock_home.schema) as other:
+        service.label = "label"
+        quality = service.measure_quality(vectors_of(FIRST[:5]), ["a", "b", "a", "b", "a"])
+        quality.start()
+        other.update(FIRST, payloads=[{"label": "ab"[i % 2]} for i in range(len(FIRST))])
+        other.learn_pairs_by_id(FIRST[:20], FIRST[20:40], [i % 2 == 0 for i in range(20)])
+        other.refresh()  # by another process: this one hears of it
+        measured = until(lambda: quality.latest is not None and quality.latest["n_pairs"] == 20 and quality.latest)
+    assert 0.3 < measured["map"] <= 1
+    assert measured["n_queries"] == 5
 
 
 # ------------------------------------------------------------------ two replicas

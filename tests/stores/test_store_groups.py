@@ -33,13 +33,17 @@ def new_index(is_atomic: bool = True) -> tuple[StoreIndex, Tables]:
 def attempted(index: StoreIndex, i: int) -> str:
     X = vectors(3, i)
     try:
-        if i % 4 == 0:
+        if i % 6 == 0:
             return repr(index.add(None, X[:1], [{"i": i}]))
-        if i % 4 == 1:
-            return repr(index.add([1000 + i // 8], X[:1]))  # every second time it is there
-        if i % 4 == 2:
+        if i % 6 == 1:
+            return repr(index.add([1000 + i // 12], X[:1]))  # every second time it is there
+        if i % 6 == 2:
             return repr(index.learn_pairs(X[:2], X[1:], [1, 0]))
-        return repr(index.learn_pair_by_id(i % 40, 3, True))  # not all of them are there
+        if i % 6 == 3:
+            return repr(index.update([10 + i // 6], None if i % 4 == 1 else X[:1], [{"i": i}]))
+        if i % 6 == 4:
+            return repr(index.remove([20 + i // 6]))
+        return repr(index.learn_pair_by_id(i % 8 if i % 12 == 5 else 99, 3, True))  # not all of them are there
     except OnlineHashError as error:
         return str(error)
 
@@ -92,8 +96,6 @@ def test_positions_and_what_a_group_does_not_take() -> None:
             with index.reached("topic", i):
                 index.learn_pair(*vectors(2, i), True)
         for call in (
-            lambda: index.update([1], vectors(1, 1)),
-            lambda: index.remove([1]),
             index.refresh,
             index.roll_back,
             index.cancel,

@@ -8,7 +8,8 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -269,6 +270,59 @@ def tables_pending(tables: Tables) -> Any:
     return MemoryBackend(tables).head().state["pending"]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_others_change_items_while_a_part_is_computed(seed: int) -> None:
+    tables = filled(23, seed)
+    index, other = (open_index(tables, batch_rows=3) for _ in range(2))
+    rng, n_changes = np.random.default_rng(seed), 0
+
+    def beside(name: str) -> None:
+        nonlocal n_changes
+        if name == "rows" and tables_pending(tables) and backend_of(index)._writer is None and n_changes < 12:
+            n_changes += 1
+            random_change(other, rng, n_changes)
+
+    backend_of(index).before_read = beside
+    index.refresh()
+    assert n_changes > 3
+    assert plain(other.encoder) == plain(index.newest)
+    assert law(index)
+    assert law(other)
+
+
+def test_workers_share_the_parts_of_a_refresh() -> None:
+    tables = filled(30)
+    one, two = (open_index(tables, batch_rows=3) for _ in range(2))
+    claims, steps = set[int](), 0
+
+    @contextmanager
+    def claimed(part: int) -> Iterator[bool]:
+        if part in claims:
+            yield False
+            return
+        claims.add(part)
+        yield True
+        claims.remove(part)
+
+    def between() -> None:
+        """Another worker joins while the first one is at its second part, and a third one at a part, for a while."""
+        nonlocal steps
+        steps += 1
+        if steps == 2:
+            claims.add(5)
+            threading.Timer(0.05, claims.remove, [5]).start()
+            two.refresh()
+
+    for index in (one, two):
+        backend_of(index).claimed = claimed  # type: ignore[method-assign]
+    backend_of(one).after_change = between
+    one.refresh()
+    assert steps == 2  # the other one did the rest
+    assert one.serial == two.serial == 3
+    assert law(one)
+    assert law(two)
+
+
 def test_a_refresh_beside_other_changes() -> None:
     tables = filled(50)
     index, other = open_index(tables, batch_rows=2), open_index(tables)
@@ -450,7 +504,6 @@ def test_a_refresh_that_failed_here_goes_on_with_the_next_change(is_atomic: bool
             index.refresh()
         backend_of(index).before_write = lambda name: None
         assert law(index)
-    index.put_position("x", 1)  # which asks no policy
     assert index.serial == 2
     index.update([3], None, [{"x": 1}])
     assert index.serial == 3

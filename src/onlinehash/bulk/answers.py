@@ -21,6 +21,7 @@ from onlinehash.bulk.folder import keeping, new_folder
 from onlinehash.bulk.parts import writing
 from onlinehash.errors import InvalidInput
 from onlinehash.io.atomic import replacing
+from onlinehash.streams.array_tables import check_archive
 
 QUESTION = "question.sha256"
 
@@ -77,6 +78,7 @@ def _read(path: Path, stamp: str) -> Answer | None:
             if archive.testzip() is not None:  # before NumPy believes what an array says of its size
                 return None
         with np.load(path, allow_pickle=False) as arrays:
+            check_archive(path, arrays)
             if arrays["stamp"].item() != stamp:
                 return None
             return tuple(arrays[f"arr_{at}"] for at in range(len(arrays.files) - 1))

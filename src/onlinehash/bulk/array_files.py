@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from onlinehash import checks
 from onlinehash.bulk.arrow_files import LABEL_NAMES, VECTOR_NAMES
 from onlinehash.bulk.partitions import BLOCK_BYTES, PARTITION_BYTES, Columns, Partition, Rows, rows_in
 from onlinehash.errors import FormatError, InvalidInput, MissingExtra
@@ -65,6 +67,8 @@ def npy_partitions(path: str, identity: str, first: int, columns: Columns, n_row
 def zarr_partitions(path: str, identity: str, first: int, columns: Columns, n_rows: int | None) -> Iterator[ZarrChunks]:
     """Whole chunks, small ones combined."""
     matrix, others = _zarr_arrays(path, columns)
+    for array in (matrix, *others.values()):
+        _check_unpacked(path, array)
     n, chunk = matrix.shape[0], _chunk_rows(matrix)
     for name, values in others.items():
         if values.shape != (n,):
@@ -74,6 +78,13 @@ def zarr_partitions(path: str, identity: str, first: int, columns: Columns, n_ro
     for start in range(0, n, size):
         stop = min(start + size, n)
         yield ZarrChunks(path, f"{identity}:{start}:{stop}", first + start, stop - start, columns, start)
+
+
+def _check_unpacked(path: str, array: Any) -> None:
+    """Refuse an array that would unpack to far more than its folder holds: chunks that lack are made up."""
+    packed = sum(file.stat().st_size for file in Path(path).rglob("*") if file.is_file())
+    shapes = (array.shape, array.chunks, getattr(array, "shards", None) or ())
+    checks.unpacked(path, packed, max(map(math.prod, shapes)) * array.dtype.itemsize)
 
 
 def zarr_columns(path: str, wanted: Columns) -> Columns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from onlinehash import checks
 from onlinehash.bulk.partitions import BLOCK_BYTES, PARTITION_BYTES, Columns, Partition, Rows, rows_in
 from onlinehash.errors import FormatError, InvalidInput, MissingExtra
-from onlinehash.streams.array_tables import from_arrow
+from onlinehash.io.arrow_messages import unpacked_size
+from onlinehash.streams.array_tables import from_arrow, open_parquet, rows_at_once
 
 VECTOR_NAMES = ("vector", "x")
 LABEL_NAMES = ("label", "y")
@@ -33,11 +36,10 @@ class ParquetGroups(Partition):
     groups: tuple[int, ...]
 
     def blocks(self) -> Iterator[Rows]:
-        from pyarrow import parquet
-
         at, names = self.first, [self.columns.vector, *self.columns.others.values()]
-        with _readable(self.path), parquet.ParquetFile(self.path) as file:
+        with _readable(self.path), open_parquet(self.path) as file:
             size = rows_in(BLOCK_BYTES, _vector_bytes(file.schema_arrow.field(self.columns.vector).type))
+            size = rows_at_once(self.path, size)
             for batch in file.iter_batches(size, list(self.groups), names, use_threads=False):
                 yield _rows(batch, self, at)
                 at += batch.num_rows
@@ -59,6 +61,7 @@ class IpcBatches(Partition):
             size = rows_in(BLOCK_BYTES, _vector_bytes(file.schema.field(self.columns.vector).type))
             for number in self.batches:
                 batch = file.get_batch(number)
+                batch.validate(full=True)  # which believes no offset in it; an array that leads out of itself aborts
                 for start in range(0, batch.num_rows, size):
                     block = batch.slice(start, size)
                     yield _rows(block, self, at)
@@ -69,9 +72,7 @@ def parquet_partitions(
     path: str, identity: str, first: int, columns: Columns, n_rows: int | None
 ) -> Iterator[ParquetGroups]:
     """Row groups, small ones combined."""
-    from pyarrow import parquet
-
-    with _readable(path), parquet.ParquetFile(path) as file:
+    with _readable(path), open_parquet(path) as file:
         vector_bytes = _vector_bytes(file.schema_arrow.field(columns.vector).type)
         sizes = [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)]
     for groups, start, stop in _together(sizes, n_rows or rows_in(PARTITION_BYTES, vector_bytes)):
@@ -83,6 +84,7 @@ def ipc_partitions(path: str, identity: str, first: int, columns: Columns, n_row
     import pyarrow
 
     with _readable(path), pyarrow.memory_map(path) as mapped:
+        checks.unpacked(path, mapped.size(), unpacked_size(memoryview(mapped.read_buffer()).cast("B")))
         schema = pyarrow.ipc.open_file(mapped).schema
         plain = [number for number, field in enumerate(schema) if not hasattr(field.type, "value_type")]
         # One column is enough to know the lengths of batches, which may be compressed.
@@ -99,8 +101,9 @@ def columns_of(path: str, format: str, wanted: Columns) -> Columns:
 
     Without a column of a default name, the only column that holds lists is that of the vectors.
     """
-    schema = _schema(path, format)
-    names = {name.lower(): name for name in reversed(schema.names)}
+    with _readable(path):
+        schema = _schema(path, format)
+        names = {name.lower(): name for name in reversed(schema.names)}
 
     def found(name: str | None, usual: Sequence[str]) -> str | None:
         if name and name.lower() not in names:
@@ -127,11 +130,10 @@ def _schema(path: str, format: str) -> Any:
     import pyarrow
     from pyarrow import parquet
 
-    with _readable(path):
-        if format == "parquet":
-            return parquet.read_schema(path)
-        with pyarrow.memory_map(path) as mapped:
-            return pyarrow.ipc.open_file(mapped).schema
+    if format == "parquet":
+        return parquet.read_schema(path)
+    with pyarrow.memory_map(path) as mapped:
+        return pyarrow.ipc.open_file(mapped).schema
 
 
 @contextmanager
@@ -140,7 +142,7 @@ def _readable(path: str) -> Iterator[None]:
 
     try:
         yield
-    except ArrowException as error:
+    except (ArrowException, OSError, UnicodeDecodeError, struct.error) as error:
         raise FormatError(f"{path} is not a readable Parquet or Arrow IPC file: {str(error).rstrip('.')}.") from None
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from onlinehash.codes import Codes
 from onlinehash.errors import FormatError, InvalidInput, StorageError
 from onlinehash.io.atomic import replacing
+from onlinehash.streams.array_tables import open_parquet
 
 KEY = b"onlinehash"
 
@@ -75,10 +76,9 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 def read_part(path: Path, stamp: Stamp) -> Part:
     """What is in a part, if it is the expected one, and undamaged."""
     import pyarrow
-    from pyarrow import parquet
 
     try:
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        with open_parquet(str(path), page_checksum_verification=True) as file:
             found = (file.schema_arrow.metadata or {}).get(KEY)
             if found is None or json.loads(found) != asdict(stamp):
                 raise FormatError(f"{path} belongs to another source or encoder; encode the source again.")

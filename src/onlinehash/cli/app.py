@@ -393,7 +393,9 @@ def export(
     path: Annotated[
         str,
         typer.Argument(
-            help="The folder of a live index, or with --to also an index that `index` saved.", show_default=False
+            help="The folder of a live index or the address of PostgreSQL; with --to a folder, or an index that "
+            "`index` saved.",
+            show_default=False,
         ),
     ],
     target: Annotated[
@@ -419,17 +421,20 @@ def export(
             show_default=False,
         ),
     ] = None,
+    schema: Schema = None,
     as_json: Json = False,
 ) -> int:
     """Write an index's codes for another store, or its vectors, even if the learner is damaged."""
     from onlinehash.cli import export
 
     if to is not None:
+        if schema is not None:
+            raise InvalidInput("--schema is for vectors, which are written without --to.")
         export.export_codes(path, target, to, name or "items", since, as_json)
         return 0
     if name is not None or since is not None:
         raise InvalidInput("--name and --since need --to STORE.")
-    return export.export(path, target, as_json)
+    return export.export(path, target, as_json, schema)
 
 
 @app.command()

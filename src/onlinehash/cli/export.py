@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 
 from onlinehash import export as exports
 from onlinehash.cli import output
+from onlinehash.cli.options import is_postgres
 from onlinehash.cli.search import opened
 from onlinehash.cli.target import check as check_target
-from onlinehash.errors import FormatError
+from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.io.atomic import replacing
-from onlinehash.live.export import export as items_of
+from onlinehash.live.export import Export
+from onlinehash.live.export import export as items_in_folder
 from onlinehash.progress import progress_bar
 
 
-def export(path: str, target: str, as_json: bool) -> int:
+def export(path: str, target: str, as_json: bool, schema: str | None = None) -> int:
     """Write a line of JSON for each item; returns the exit code, which says whether any was left out."""
     check_target(target)
     n, lost = 0, []
-    with progress_bar() as show_progress, replacing(target) as file:
-        for item in items_of(path):
+    with progress_bar() as show_progress, _items(path, schema) as items, replacing(target) as file:
+        for item in items:
             if item.vector is None:
                 lost.append(item.id)
                 continue
@@ -38,6 +42,21 @@ def export(path: str, target: str, as_json: bool) -> int:
                 [("damaged", f"{len(lost):,} vectors were left out; the first is that of {lost[0]!r}")]
             )
     return FormatError.exit_code if lost else 0
+
+
+@contextmanager
+def _items(path: str, schema: str | None) -> Iterator[Iterator[Export]]:
+    """The items of an index, which is not opened as one."""
+    if not is_postgres(path):
+        if schema is not None:
+            raise InvalidInput("--schema needs an address postgresql://....")
+        yield items_in_folder(path)
+        return
+    from onlinehash.stores.export import export as items_in_store
+    from onlinehash.stores.postgres.backend import PostgresBackend
+
+    with closing(PostgresBackend(path, schema or "onlinehash")) as backend:
+        yield items_in_store(backend)
 
 
 def export_codes(path: str, target: str, to: str, name: str, since: str | None, as_json: bool) -> None:

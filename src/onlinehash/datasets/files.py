@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,8 @@ from onlinehash.progress import progress_bar
 
 #: Vectors converted at a time.
 BLOCK_ROWS = 8192
+#: Bytes read and inflated at a time.
+BLOCK_BYTES = 1 << 16
 
 
 def size_of(path: Path) -> int:
@@ -31,6 +35,16 @@ def check_size(path: Path, expected: int, what: str) -> None:
             got=f"{size:,}",
             hint="download it again",
         )
+
+
+def inflated_size(pieces: Iterable[bytes], most: int) -> int:
+    """How many bytes zlib makes of these, which are not kept; the count stops soon after `most`."""
+    stream, size = zlib.decompressobj(), 0
+    for piece in pieces:
+        while piece and not stream.eof and size <= most:
+            size += len(stream.decompress(piece, BLOCK_BYTES))
+            piece = stream.unconsumed_tail
+    return size
 
 
 def as_float32(rows: np.ndarray, name: str) -> np.ndarray:

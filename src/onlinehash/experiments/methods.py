@@ -1,4 +1,4 @@
-"""Who can be compared: the learners of the registry, and two searches in float vectors that only experiments need."""
+"""Who can be compared: the learners of the registry, and what only experiments need: float vectors, OH by choice."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from functools import cache
 from typing import Any
 
 from onlinehash.experiments.adapter import ExactSearch, LinearAdapter
+from onlinehash.experiments.selection import OnlineHashingByChoice
 from onlinehash.learners import registry
 
-SEARCHES: dict[str, Any] = {cls.__name__: cls for cls in (ExactSearch, LinearAdapter)}
+OURS: dict[str, Any] = {cls.__name__: cls for cls in (ExactSearch, LinearAdapter, OnlineHashingByChoice)}
 
 
 @cache
 def find(name: str) -> Any:
     """The class of a name; kept, as the registry asks all installed packages each time."""
-    return SEARCHES.get(name) or registry.find(name)
+    return OURS.get(name) or registry.find(name)

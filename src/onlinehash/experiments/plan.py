@@ -103,7 +103,7 @@ class Plan:
     def under(self, reading: Reading) -> Plan:
         """The same under another reading of the paper."""
         values = tuple(reading.values) if reading.values and self.vary == "bits" else self.values
-        return replace(self, values=values, reading=reading)
+        return replace(self, values=values, bits=reading.bits or self.bits, reading=reading)
 
 
 @dataclass(frozen=True)

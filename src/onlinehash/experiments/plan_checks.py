@@ -54,6 +54,7 @@ CONDITIONS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "similar_share": (_share, "a number from 0 to 1"),
     "vectors": (_one_of("unit", "raw"), "unit or raw"),
     "neighbours": (_one_of("raw", "prepared"), "raw or prepared"),
+    "inputs": (_whole, "a whole number"),
     "distractors": (lambda value: isinstance(value, int | float) and value >= 0, "a number from 0 up"),
 }
 #: What a protocol cannot do without.

@@ -21,6 +21,7 @@ class Reading:
 
     title: a few words, over a column of the map of claims. why: what makes it fair.
     plans: which plans are run so. values: at which lengths, where a plan varies the bits; empty for the plan's own.
+    bits: the length where a plan varies something else; None for the plan's own.
     conditions, features, parameters: what changes, for whoever has it.
     instead: contestants by who stands in for them.
     choose: parameters and the values among which pairs that are held out decide.
@@ -31,6 +32,7 @@ class Reading:
     why: str
     plans: tuple[str, ...]
     values: tuple[int, ...] = ()
+    bits: int | None = None
     conditions: Conditions = field(default_factory=dict)
     features: Mapping[str, Any] = field(default_factory=dict)
     parameters: Parameters = field(default_factory=dict)

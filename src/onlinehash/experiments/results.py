@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from onlinehash import checks
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.experiments.settings import Setting, setting_of
 from onlinehash.io import atomic
@@ -104,10 +105,14 @@ class Store:
     def _read(self) -> Iterator[Result]:
         compact, lines = self.folder / COMPACT, self.folder / LINES
         if compact.exists():
+            packed, unpacking = compact.read_bytes(), lzma.LZMADecompressor()
             try:
-                text = lzma.decompress(compact.read_bytes())
-            except (lzma.LZMAError, EOFError) as error:
+                text = unpacking.decompress(packed, checks.most_unpacked(len(packed)) + 1)
+            except lzma.LZMAError as error:
                 raise FormatError(f"{compact} does not hold readable results: {error}; fetch the file again.") from None
+            checks.unpacked(compact, len(packed), len(text))
+            if not unpacking.eof:
+                raise FormatError(f"{compact} does not hold readable results: it ends too early; fetch the file again.")
             for line in text.splitlines():
                 yield _result(line, compact)
         if lines.exists():

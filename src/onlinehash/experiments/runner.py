@@ -190,7 +190,9 @@ def _warm_up(method: str, n_bits: int, path: str) -> None:
 
 
 @lru_cache(maxsize=2)
-def _split_data(path: str, cache: str, truth: str, split: tuple[int, int], vectors: str, neighbours: str) -> SplitData:
+def _split_data(
+    path: str, cache: str, truth: str, split: tuple[int, int], vectors: str, neighbours: str, inputs: int | None
+) -> SplitData:
     data = datasets.load(path)
 
     def radii(X: np.ndarray, share: float) -> np.ndarray:
@@ -205,4 +207,4 @@ def _split_data(path: str, cache: str, truth: str, split: tuple[int, int], vecto
             return found
         return np.asarray(np.load(file))
 
-    return SplitData(data, truth, split, radii, vectors, neighbours)
+    return SplitData(data, truth, split, radii, vectors, neighbours, inputs)

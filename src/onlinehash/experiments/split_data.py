@@ -34,6 +34,7 @@ class SplitData:
 
     rows, queries: prepared vectors. labels, query_labels: None where neighbours are what counts.
     vectors: "unit" or "raw", as methods get them. neighbours: "raw" or "prepared", of which vectors.
+    inputs: how many numbers a vector has after a fixed rotation, the rest being cut off; None for all of them.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class SplitData:
         radii: Radii | None = None,
         vectors: str = "unit",
         neighbours: str = "raw",
+        inputs: int | None = None,
     ) -> None:
         order = np.random.default_rng(0).permutation(len(data.X))
         n_queries = max(len(order) * split[1] // sum(split), min(LEAST_QUERIES, len(order) // LEAST_SHARE))
@@ -56,6 +58,8 @@ class SplitData:
         if vectors == "raw":
             self.rows, self.queries = np.asarray(rows, np.float32), np.asarray(queries, np.float32)
         self._is_unit = vectors == "unit"
+        if inputs is not None:
+            self.rows, self.queries = (_cut(X, inputs, self._is_unit) for X in (self.rows, self.queries))
         self._compared, self._compared_queries = unit if neighbours == "prepared" else (rows, queries)
         self.labels = self.query_labels = None
         if truth == "labels":
@@ -136,6 +140,16 @@ def unit_rows(X: np.ndarray) -> np.ndarray:
     return np.asarray(X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-12), np.float32)
 
 
+def _cut(X: np.ndarray, inputs: int, to_unit: bool) -> np.ndarray:
+    """The first numbers of each row after a rotation that is always the same: no number is worth more than others."""
+    d = X.shape[1]
+    if inputs > d:
+        raise InvalidInput(expected=f"at most {d} inputs, as a vector has", got=str(inputs))
+    rotation = np.linalg.qr(np.random.default_rng(2).standard_normal((d, d)))[0]
+    cut = (X @ rotation[:, :inputs]).astype(np.float32)
+    return unit_rows(cut) if to_unit else cut
+
+
 def _couples(candidates: np.ndarray, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Two different ones each."""
     if len(candidates) < 2:
@@ -145,7 +159,8 @@ def _couples(candidates: np.ndarray, n: int, rng: np.random.Generator) -> tuple[
     return candidates[left], candidates[right]
 
 
-def as_conditions(conditions: Conditions) -> tuple[str, tuple[int, int], str, str]:
+def as_conditions(conditions: Conditions) -> tuple[str, tuple[int, int], str, str, int | None]:
     """What of a setting's conditions decides the split, and what vectors are."""
     split = int(conditions["split"][0]), int(conditions["split"][1])
-    return conditions["truth"], split, conditions.get("vectors", "unit"), conditions.get("neighbours", "raw")
+    vectors, neighbours = conditions.get("vectors", "unit"), conditions.get("neighbours", "raw")
+    return conditions["truth"], split, vectors, neighbours, conditions.get("inputs")

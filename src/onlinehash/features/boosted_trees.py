@@ -9,6 +9,7 @@ from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.features.maps import FeatureMap
 from onlinehash.io.format import like
 from onlinehash.numeric.kernels import njit
+from onlinehash.numeric.views import read_only
 from onlinehash.types import State
 
 
@@ -73,7 +74,8 @@ class BoostedTrees:
             raise InvalidInput(expected=f"rows with {len(self.mean)} features for these trees", got=f"{Z.shape[1]}")
         out = np.empty((len(Z), self.n_outputs), X.dtype)
         centred = (Z - self.mean).astype(X.dtype)
-        _add_leaves(centred, self.feature, self.threshold.astype(X.dtype), self.value, self.depth, out)
+        feature, value = read_only(self.feature), read_only(self.value)
+        _add_leaves(centred, feature, self.threshold.astype(X.dtype), value, self.depth, out)
         return out
 
     def fork(self) -> BoostedTrees:

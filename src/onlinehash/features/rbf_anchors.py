@@ -16,6 +16,7 @@ from onlinehash.io.format import like, listed, real, whole
 from onlinehash.numeric.dots import aligned_zeros, dot_of_rows, row_dots
 from onlinehash.numeric.exponential import exp_of_nonpositive
 from onlinehash.numeric.kernels import njit
+from onlinehash.numeric.views import read_only
 from onlinehash.types import State
 
 #: width="auto" is the median distance among the anchors times this (docs/reference/learners.md has the experiment).
@@ -146,9 +147,9 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         for start in range(0, len(X), 1024):
             stop = min(start + 1024, len(X))
             shifted = aligned_zeros((stop - start, X.shape[1]), X.dtype)
-            norms = _shift_rows(X[start:stop], self._shift, self.normalize, shifted)
-            row_dots(self._rows, shifted, 0, stop - start, out[start:stop])
-            _kernel_values(out[start:stop], norms, self._norms, -0.5 / self.width_**2)
+            norms = _shift_rows(read_only(X[start:stop]), read_only(self._shift), self.normalize, shifted)
+            row_dots(read_only(self._rows), read_only(shifted), 0, stop - start, out[start:stop])
+            _kernel_values(out[start:stop], norms, read_only(self._norms), -0.5 / self.width_**2)
         return out
 
     def fork(self) -> RbfAnchors:
@@ -205,15 +206,16 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         """What the row kernels want: anchors less their mean (distances then do not cancel), padded, with norms."""
         padded = aligned_zeros(self.anchors_.shape, self.dtype_)
         zero = np.zeros(self.anchors_.shape[1])
-        _shift_rows(self.anchors_, zero, self.normalize, padded)
+        anchors = read_only(self.anchors_)
+        _shift_rows(anchors, read_only(zero), self.normalize, padded)
         self._shift = padded[:, : len(zero)].mean(axis=0, dtype=np.float64)
         self._rows = aligned_zeros(self.anchors_.shape, self.dtype_)
-        self._norms = _shift_rows(self.anchors_, self._shift, self.normalize, self._rows)
+        self._norms = _shift_rows(anchors, read_only(self._shift), self.normalize, self._rows)
 
     def _square_distances(self) -> np.ndarray:
         """Among the anchors, one of each pair."""
         products = np.empty((len(self._rows), len(self._rows)), self.dtype_)
-        row_dots(self._rows, self._rows, 0, len(self._rows), products)
+        row_dots(read_only(self._rows), read_only(self._rows), 0, len(self._rows), products)
         squares = self._norms[:, None] + self._norms - 2 * products
         upper: np.ndarray = np.maximum(squares[np.triu_indices(len(squares), 1)], 0.0)
         return upper

@@ -1164,11 +1164,12 @@ class VectorIndex(ABC):
         raise self._unsupported(Capability.RECEIPTS)
 
     def group_commit(self) -> AbstractContextManager[None]:
-        """Write the additions and lessons of this thread inside in one transaction, which costs little more than one.
+        """Write the changes of this thread inside in one transaction, which costs little more than one change.
 
-        They are checked and learned one after the other, as if each were committed by itself; one that is refused is
-        left out. Nobody else sees any of them before the block ends, and if it ends with an error, none is made. The
-        policy is asked once, afterwards. Updates, removals and refreshes are refused inside.
+        They are checked one after the other, and learned as if each were committed by itself; one that is refused is
+        left out. Nobody sees any of them before the block ends, this thread neither, and if it ends with an error, none
+        is made. The policy is asked once, afterwards. Inside, refreshes are refused, and so is to change an item, or to
+        learn from it, that was changed inside before.
 
         Returns
         -------

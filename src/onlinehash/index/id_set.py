@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -103,10 +104,15 @@ def _shown(keys: Keys, i: int) -> str:
 
 
 class PendingIds(IdSet):
-    """The ids of an index, and those of items that are about to be added to it."""
+    """The ids of an index whose items are about to change.
+
+    What is about to be added is there already, for other additions. What changes cannot be found: nobody can tell yet
+    what comes of it.
+    """
 
     def __init__(self, known: IdSet) -> None:
         self._known, self._pending = known, dict[Any, int]()
+        self._changing, self._leaving = set[Any](), set[Any]()
         self._next = known._next
 
     @property
@@ -132,3 +138,36 @@ class PendingIds(IdSet):
             after = int(ids.max()) + 1
             self._next = after if self._undecided else max(after, self._next)
         self._pending.update(zip(ids.tolist(), range(len(self._pending), len(self._pending) + len(ids)), strict=True))
+
+    def find(self, ids: ArrayLike, repeated: bool = False) -> np.ndarray:
+        found = super().find(ids, repeated)
+        self._check_steady(ids, self._pending, self._changing, self._leaving)
+        return found
+
+    def _checked(self, ids: ArrayLike, n: int) -> Keys:
+        self._check_steady(ids, self._leaving)
+        return super()._checked(ids, n)
+
+    def check_unchanged(self, ids: ArrayLike) -> None:
+        """Refuse ids of items that are about to change or to go."""
+        self._check_steady(ids, self._changing, self._leaving)
+
+    def _check_steady(self, ids: ArrayLike, *unsteady: Collection[Any]) -> None:
+        if any(unsteady):
+            found = [id for id in _values(ids) if any(id in some for some in unsteady)]
+            if found:
+                raise InvalidInput(f"item {checks.shown(found[0])} was changed by this group; commit the group first.")
+
+    def change(self, ids: ArrayLike) -> None:
+        """These items, which `find` found, will change."""
+        self._changing.update(_values(ids))
+
+    def leave(self, ids: ArrayLike) -> list[Any]:
+        """These items, which `find` found, will be removed; returns their ids as plain values."""
+        self._leaving.update(leaving := _values(ids))
+        return leaving
+
+
+def _values(ids: ArrayLike) -> list[Any]:
+    keys = arrays.given([ids] if isinstance(ids, str | int | np.integer) else ids)
+    return list(arrays.shown_at(keys, np.arange(arrays.count(keys))).tolist())

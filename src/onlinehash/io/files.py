@@ -317,6 +317,8 @@ def _scikit_learn(value: dict[str, Any]) -> Any:
     params = _unpack(value["params"])
     if params.get("memory") is not None:
         raise FormatError(f"{name} must not have memory, which would name a folder of pickles to trust.")
+    if type(n_jobs := params.get("n_jobs")) is int:  # as many processes would be started
+        params["n_jobs"] = min(n_jobs, os.cpu_count() or 1)
     transformer = cls(**params)
     for attribute, learned in _unpack(value["learned"]).items():
         # Set this way a parameter would not be checked, a method would be replaced, and `__dict__` would set them all.

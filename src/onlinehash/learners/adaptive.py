@@ -34,6 +34,7 @@ from onlinehash.learners.pair_kernels import load_unit_pair, scale_to_unit_lengt
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import add_row, aligned_zeros, row_dots
 from onlinehash.numeric.kernels import njit
+from onlinehash.numeric.order import order_of
 from onlinehash.types import RandomState
 
 
@@ -163,7 +164,9 @@ def _learn_pairs(
             continue
         chosen = wrong_bits(P, similar[t], math.ceil(excess - 1e-9))
         gradient_factors(P, similar[t], factors)
-        V[:] = W
+        for k in range(r):
+            for i in range(W.shape[1]):
+                V[k, i] = W[k, i]
         if orthogonality > 0.0:
             row_dots(W, W, 0, r, gram)
             for k in range(r):
@@ -179,7 +182,8 @@ def _learn_pairs(
             if not moved:
                 continue
             scale_to_unit_length(V, k)
-            W[k] = V[k]
+            for i in range(W.shape[1]):
+                W[k, i] = V[k, i]
             flips[t, k] = 1
             n_moved[t] += 1
         if n_moved[t] > 0:
@@ -189,11 +193,11 @@ def _learn_pairs(
 @njit(nogil=True, cache=True)
 def wrong_bits(P: np.ndarray, s: int, n: int) -> np.ndarray:
     """The n bits of largest margin among those that differ (similar pairs) or are equal (dissimilar ones)."""
-    margin = np.empty(P.shape[1])
+    cost = np.empty(P.shape[1])
     for k in range(P.shape[1]):
         is_wrong = ((P[0, k] >= 0) != (P[1, k] >= 0)) == (s > 0)
-        margin[k] = max(abs(P[0, k]), abs(P[1, k])) if is_wrong else -1.0
-    return np.argsort(-margin, kind="mergesort")[:n]
+        cost[k] = -max(abs(P[0, k]), abs(P[1, k])) if is_wrong else 1.0
+    return order_of(cost)[:n]
 
 
 @njit(nogil=True, cache=True)

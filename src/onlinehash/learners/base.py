@@ -384,7 +384,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             If the learner is owned, and its owner is not the one that is teaching it now.
         """
         owner = None if self._owner is None else self._owner()
-        if owner is not None and owner.learner is self and not owner.is_learning:
+        if owner is not None and not owner.is_learning and owner.learner is self:
             raise InvalidInput(f"{owner} owns this {type(self).__name__}; learn through the index, or close it.")
 
     # ------------------------------------------------------------------ the start
@@ -673,18 +673,8 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         A method whose kernel checks the values as they pass spares large batches a pass of their own, which costs as
         much as a fifth of the learning; where it meets one that is not finite, the blocks before are undone.
         """
-        self._check_takes("pairs")
-        dtype = self._dtype_so_far
-        frames, columns = (A, B), [list(X.columns) for X in (A, B) if hasattr(X, "columns")]
-        A, B = (checks.matrix(X, name, dtype) for X, name in zip(frames, names, strict=True))
-        if len(columns) == 2 and columns[0] != columns[1]:
-            raise InvalidInput(expected="A and B to have the same columns", got=f"{columns[0]} and {columns[1]}")
-        checks.same_length(names[1], len(B), len(A), names[0])
-        checks.width(B, A.shape[1], f"its partner {names[0]}", names[1])
-        s = checks.similarities(similar, len(A))
-        w = checks.weights(sample_weight, len(A), most_weight)
-        if A.dtype != B.dtype:
-            A, B = A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)
+        frames = (A, B)
+        A, B, s, w = self._aligned_pairs(A, B, similar, sample_weight, names, most_weight)
         unchecked = self._takes_raw_pairs and self.features is None and len(A) >= MANY_PAIRS
         if unchecked and isinstance(self.random_state, np.random.Generator | np.random.RandomState):
             unchecked = hasattr(self, "n_features_in_")  # what is drawn from a generator cannot be put back
@@ -705,6 +695,53 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                     raise
                 yield updates
         self._look_for_outliers(A)
+
+    def check_pairs(
+        self, A: VectorLike, B: VectorLike, similar: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Check pairs without learning them: unless `may_refuse`, what passes can be learned, now or later.
+
+        Parameters
+        ----------
+        A, B, similar, sample_weight
+            As in `partial_fit_pairs`.
+
+        Returns
+        -------
+        tuple of ndarray
+            The four as arrays: vectors of this learner's type, +1 or -1, and weights.
+
+        Raises
+        ------
+        InvalidInput
+            If values or shapes do not fit.
+        """
+        A, B, s, w = self._aligned_pairs(A, B, similar, sample_weight, ("A", "B"), checks.MOST_WEIGHT)
+        self._check_rows_fit(A)
+        return checks.finite(A, "A"), checks.finite(B, "B"), s, w
+
+    def _aligned_pairs(
+        self,
+        A: VectorLike,
+        B: VectorLike,
+        similar: ArrayLike,
+        sample_weight: ArrayLike | None,
+        names: tuple[str, str],
+        most_weight: float,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Pairs as arrays of the same length and type, of which only the values are not checked."""
+        self._check_takes("pairs")
+        frames, columns = (A, B), [list(X.columns) for X in (A, B) if hasattr(X, "columns")]
+        A, B = (checks.matrix(X, name, self._dtype_so_far) for X, name in zip(frames, names, strict=True))
+        if len(columns) == 2 and columns[0] != columns[1]:
+            raise InvalidInput(expected="A and B to have the same columns", got=f"{columns[0]} and {columns[1]}")
+        checks.same_length(names[1], len(B), len(A), names[0])
+        checks.width(B, A.shape[1], f"its partner {names[0]}", names[1])
+        s = checks.similarities(similar, len(A))
+        w = checks.weights(sample_weight, len(A), most_weight)
+        if A.dtype != B.dtype:
+            A, B = A.astype(np.float64, copy=False), B.astype(np.float64, copy=False)
+        return A, B, s, w
 
     def _enter_pairs(
         self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, step: Step | None = None
@@ -1075,6 +1112,11 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             )
 
     # ------------------------------------------------------------------ undo: a refused call changes nothing
+
+    @property
+    def may_refuse(self) -> bool:
+        """Whether learning may refuse what passed all checks: the first rows, and what a feature map cannot take."""
+        return not hasattr(self, "n_features_in_") or self._map_may_refuse
 
     @property
     def _map_may_refuse(self) -> bool:

@@ -14,6 +14,11 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
   evidence, older pairs being forgotten. So it begins in the middle, and needs evidence to leave it.
 - *Marks on results* come many to a query. Pairs that share a point count together as one question, none if the chunk
   before had the point, and their step is shorter.
+- *Inference*: what is shown is near the query, so marks on it never say that far points are similar. But two results
+  that are similar to the same query are similar to each other, though they may be far apart, and one of them and a
+  result that is dissimilar are dissimilar. These pairs are learned, too, with at most the weight of those that were
+  marked, and at least as large a share of similar ones. They are no question for α, and pairs without a common point
+  infer nothing.
 """
 
 from __future__ import annotations
@@ -27,9 +32,11 @@ from onlinehash.learners.buffer import Buffer, Rows
 from onlinehash.learners.damping import Damping
 from onlinehash.learners.iterative_quantization import rotated_directions
 from onlinehash.learners.smooth_kernels import (
+    add_pulls,
     blend_of,
     count_distances,
     enter_gradient,
+    inferred,
     keys_of,
     note_repeats,
     pulls,
@@ -127,6 +134,7 @@ class BlendedPairHashing(SmoothPairHashing):
         self._points: Buffer | None = self._room()
         self._pattern = np.modf(np.arange(1, n_inputs + 1) * GOLDEN)[0]
         self._begun_with = 0
+        self._infers = True  # files from before there was inference go on without
         self._start_from(self._learning)
 
     def _room(self) -> Buffer:
@@ -237,7 +245,7 @@ class BlendedPairHashing(SmoothPairHashing):
         self._follow(X, weights, similar)
         if self._directions_at != looked_at:
             self._along = self._damping.along(self._momentum)
-        times, is_new = self._repeats(X)
+        times, is_new, same = self._repeats(X)
         learned, shown = X @ self._learning, None
         if self._n_learned <= MANY_PAIRS or self._n_chunks % LOOKED_AT == 0:
             first = X @ self._first
@@ -248,19 +256,22 @@ class BlendedPairHashing(SmoothPairHashing):
         rare = math.sqrt((1 - p) / p)
         weights = weights / (len(weights) * (p * rare + 1 - p))
         loss = pulls(F, similar, weights, rare, AGREE, DIFFER, SHARPNESS, pull)
+        if self._infers and times.max() > 1:
+            add_pulls(F, *inferred(same, similar, weights, p), rare, AGREE, DIFFER, SHARPNESS, pull)
         self._n_chunks += 1
         self._surprise.enter(loss, len(similar))
         self._advance(X.T @ pull, (1 / np.sqrt(times)).sum() / self.chunk_size)
         return shown
 
-    def _repeats(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """How many pairs share a point with each, and which have none in common with the chunk learned before."""
+    def _repeats(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """How many pairs share a point with each, which have none in common with the chunk learned before, and the
+        first row of each point."""
         n = len(X) // 2
-        keys, times, is_new = np.empty((2, n)), np.empty(n), np.empty(n, np.bool_)
+        keys, times, is_new, same = np.empty((2, n)), np.empty(n), np.empty(n, np.bool_), np.empty(2 * n, np.int64)
         keys_of(X, self._pattern, keys.reshape(-1))
-        note_repeats(keys, self._keys, times, is_new)
+        note_repeats(keys, self._keys, times, is_new, same)
         self._keys[:, :n], self._keys[:, n:] = keys, NO_KEY
-        return times, is_new
+        return times, is_new, same
 
     def _ask(self, first: np.ndarray, learned: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
         """Distances of codes under each α enter the histograms, in which older pairs of the same kind fade."""
@@ -319,6 +330,7 @@ class BlendedPairHashing(SmoothPairHashing):
             "distances": self._distances,
             "keys": self._keys,
             "n_whole": self._n_whole,
+            "infers": int(self._infers),
             "begun_with": self._begun_with,
             "points": None if self._points is None else self._points.get_state(),
         }
@@ -329,6 +341,7 @@ class BlendedPairHashing(SmoothPairHashing):
         self._distances = like(state["distances"], self._distances, "distances", 0)
         self._along = like(state["along"], self._along, "along")
         self._keys = like(state["keys"], self._keys, "keys")
+        self._infers = bool(whole(state.get("infers", 0), "infers", 0, 1))
         self._n_whole, self._begun_with = real(state["n_whole"], "n_whole", 0), whole(state["begun_with"], "begun_with")
         if state["points"] is None:
             self._points = None

@@ -11,6 +11,7 @@ import numpy as np
 
 from onlinehash.numeric.exponential import exp_of_nonpositive
 from onlinehash.numeric.kernels import njit
+from onlinehash.numeric.order import order_of
 
 #: Values that a feature is told apart in.
 N_BINS = 32
@@ -88,14 +89,14 @@ def boost(
 @njit(nogil=True, cache=True)
 def _trim(weights: np.ndarray, rows: np.ndarray) -> int:
     """Write down the rows of all but the least weights; how many they are."""
-    ascending = np.sort(weights)
+    ascending = order_of(weights)
     total = 0.0
-    for w in ascending:
-        total += w
+    for i in ascending:
+        total += weights[i]
     least, passed = 0.0, 0.0
-    for w in ascending:
-        passed += w
-        least = w
+    for i in ascending:
+        least = weights[i]
+        passed += least
         if passed > TRIMMED * total:
             break
     n_kept = 0
@@ -134,13 +135,22 @@ def _grow(
         if left < n_nodes:
             small, large = (left, right) if middle - start <= stop - middle else (right, left)
             _sum_bins(bins, rows[starts[small] : stops[small]], offered, weights, z, sums[small])
-            sums[large] = sums[node] - sums[small]
+            _subtract(sums, large, node, small)
     for leaf in range(n_nodes + 1):
         total, towards = 0.0, 0.0
         for p in range(starts[n_nodes + leaf], stops[n_nodes + leaf]):
             total += weights[rows[p]]
             towards += weights[rows[p]] * z[rows[p]]
         value[leaf] = towards / total if total > 0 else 0.0
+
+
+@njit(nogil=True, cache=True)
+def _subtract(sums: np.ndarray, target: int, whole: int, part: int) -> None:
+    """sums[target] = sums[whole] - sums[part]"""
+    for k in range(sums.shape[1]):
+        for b in range(sums.shape[2]):
+            for i in range(sums.shape[3]):
+                sums[target, k, b, i] = sums[whole, k, b, i] - sums[part, k, b, i]
 
 
 @njit(nogil=True, cache=True)
@@ -188,5 +198,6 @@ def _part(bins: np.ndarray, rows: np.ndarray, room: np.ndarray, feature: int, cu
         else:
             room[n_right] = i
             n_right += 1
-    rows[n_left:] = room[:n_right]
+    for i in range(n_right):
+        rows[n_left + i] = room[i]
     return n_left

@@ -7,6 +7,7 @@ import numpy as np
 from onlinehash.learners.label_kernels import Trace, load_unit_point, move_row, note_move, tanh_and_slope
 from onlinehash.numeric.dots import row_dots
 from onlinehash.numeric.kernels import njit
+from onlinehash.numeric.order import order_of
 
 
 @njit(nogil=True, cache=True)
@@ -36,7 +37,7 @@ def find_target(members: np.ndarray, codewords: np.ndarray, salt: int, target: n
             keys[k] = _mix(mixed + np.uint64(k))
         odd = np.float64(_mix(~mixed) & np.uint64(1))
         n_positive = min(max((excess + n_zeros + odd) // 2.0, 0.0), n_zeros)
-        for k in np.argsort(keys):
+        for k in order_of(keys):
             if target[k] == 0.0:
                 target[k] = 1.0 if n_positive > 0.0 else -1.0
                 n_positive -= 1.0

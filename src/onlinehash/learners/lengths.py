@@ -24,6 +24,8 @@ from onlinehash.features.centring import are_small
 from onlinehash.io import format
 from onlinehash.io.format import like
 from onlinehash.numeric.kernels import njit
+from onlinehash.numeric.order import order_of
+from onlinehash.numeric.views import read_only
 
 #: A vector may be so many times as long as the median: a mean of 2,000 points moves by a twentieth of a typical length
 #: then, and lengths of ordinary data, such as counts of words, stay below.
@@ -70,13 +72,13 @@ class Lengths:
     def enter(self, *sides: np.ndarray) -> tuple[np.ndarray, ...]:
         """Rows of one matrix, or pairs of rows of two: as they are, or copies of which some rows are scaled down."""
         scales = np.empty((len(sides[0]), len(sides)))
-        if not _enter(sides[0], sides[-1], self._first, self._values, self._counts, scales):
+        if not _enter(read_only(sides[0]), read_only(sides[-1]), self._first, self._values, self._counts, scales):
             return sides
         return tuple(scaled(side, scales[:, i]) for i, side in enumerate(sides))
 
     def shortened(self, row: np.ndarray) -> np.ndarray:
         """A vector that entered, if it was too long as is known now, scaled down."""
-        length = float(_length(row[None], 0))
+        length = float(_length(read_only(row[None]), 0))
         return row if length <= MOST * self._values[0] else row * row.dtype.type(self._values[0] / length)
 
     def takes(self, a: np.ndarray, b: np.ndarray) -> bool:
@@ -86,7 +88,7 @@ class Lengths:
     def enter_all(self, X: np.ndarray) -> np.ndarray:
         """All rows there will be, at once; `enter` may follow."""
         lengths = np.empty(len(X))
-        _lengths_of(X, lengths)
+        _lengths_of(read_only(X), lengths)
         some = lengths[lengths > 0]
         self._values[0] = np.median(some) if len(some) else 0.0
         most = MOST * self._values[0] if len(some) else np.inf
@@ -138,8 +140,12 @@ def _lengths_of(X: np.ndarray, lengths: np.ndarray) -> None:
 @njit(nogil=True, cache=True)
 def _median(lengths: np.ndarray) -> float:
     """The lower median of those that are not zero; 0 of too few."""
-    some = np.sort(lengths[lengths > 0])
-    return some[(len(some) - 1) // 2] if len(some) >= LEAST else 0.0
+    some, n = np.empty(len(lengths)), 0
+    for length in lengths:
+        if length > 0:
+            some[n] = length
+            n += 1
+    return some[order_of(some[:n])[(n - 1) // 2]] if n >= LEAST else 0.0
 
 
 @njit(nogil=True, cache=True)

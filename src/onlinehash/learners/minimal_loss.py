@@ -28,6 +28,7 @@ from onlinehash.learners.pair_kernels import load_unit_pair, scale_to_unit_lengt
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import add_row, aligned_zeros, dot_of_rows, row_dots
 from onlinehash.numeric.kernels import njit
+from onlinehash.numeric.order import order_of
 from onlinehash.types import RandomState
 
 
@@ -185,14 +186,14 @@ def adjusted_codes(P: np.ndarray, of_distance: np.ndarray, g: np.ndarray) -> Non
     distance m the best therefore differ in the m bits that gain most by it.
     """
     r = P.shape[1]
-    gain = np.empty(r)
+    cost = np.empty(r)  # of a difference
     for k in range(r):
         a, b = np.float64(P[0, k]), np.float64(P[1, k])
-        gain[k] = abs(a - b) - abs(a + b)
-    order = np.argsort(-gain, kind="mergesort")
+        cost[k] = abs(a + b) - abs(a - b)
+    order = order_of(cost)
     m, best, total = 0, of_distance[0], 0.0
     for n in range(1, r + 1):
-        total += gain[order[n - 1]]
+        total -= cost[order[n - 1]]
         if of_distance[n] + total > best:
             m, best = n, of_distance[n] + total
     for n in range(r):

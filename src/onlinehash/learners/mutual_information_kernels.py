@@ -95,7 +95,8 @@ def enter(sample: Sample, key: float, x: np.ndarray, members: np.ndarray) -> Non
     last = np.argmax(sample.keys)
     if key < sample.keys[last]:
         sample.keys[last] = key
-        sample.points[last] = x[0]
+        for i in range(x.shape[1]):
+            sample.points[last, i] = x[0, i]
         sample.members[last] = -1
         for j in range(members.shape[0]):
             if members[j] >= 0:

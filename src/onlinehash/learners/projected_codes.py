@@ -163,7 +163,8 @@ def _learn(
     for n in range(Z.shape[0]):
         if targets[n, 0] == 0 or not load_unit_point(Z, n, x):
             continue
-        t[0, :r] = targets[n]
+        for k in range(r):
+            t[0, k] = targets[n, k]
         row_dots(Q, x, 0, 1, u)
         row_dots(P, t, 0, 1, v)
         moved = False

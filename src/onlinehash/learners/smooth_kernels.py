@@ -11,10 +11,14 @@ import math
 import numpy as np
 
 from onlinehash.numeric.kernels import njit
+from onlinehash.numeric.order import order_of
 
 #: How `blend_of` weighs evidence: what it takes all of it times; the share of dissimilar pairs among those that similar
 #: ones should precede; and a share that is as good as none.
 TRUST, OF_DIFFER, SURELY = 0.4, 0.2, 0.01
+
+#: Pairs from which others are inferred together: time and memory grow with its square.
+BLOCK = 32
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})  # a row is summed alike wherever it stands
@@ -74,6 +78,35 @@ def pulls(
 
 
 @njit(nogil=True, cache=True)
+def add_pulls(
+    F: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
+    similar: np.ndarray,
+    weights: np.ndarray,
+    rare: float,
+    agree: float,
+    differ: float,
+    sharpness: float,
+    pull: np.ndarray,
+) -> None:
+    """What `pulls` would find for pairs of these rows of F is added to `pull`."""
+    r = F.shape[1]
+    for t in range(left.shape[0]):
+        i, j = left[t], right[t]
+        c = 0.0
+        for k in range(r):
+            c += F[i, k] * F[j, k]
+        c /= r
+        wrong = sharpness * (agree - c if similar[t] else c - differ)
+        slope = F.dtype.type(weights[t] * (-rare if similar[t] else 1.0) / (1.0 + math.exp(-wrong)))
+        for k in range(r):
+            a, b = F[i, k], F[j, k]
+            pull[i, k] += slope * b * (1 - a * a)
+            pull[j, k] += slope * a * (1 - b * b)
+
+
+@njit(nogil=True, cache=True)
 def spread_pulls(F: np.ndarray, slopes: np.ndarray, pull: np.ndarray) -> None:
     """`pull` as in `pulls`, where the slope of each pair is known, in the precision of F throughout."""
     n, one = slopes.shape[0], F.dtype.type(1)
@@ -125,14 +158,16 @@ def keys_of(X: np.ndarray, pattern: np.ndarray, keys: np.ndarray) -> None:
 
 
 @njit(nogil=True, cache=True)
-def note_repeats(keys: np.ndarray, before: np.ndarray, times: np.ndarray, is_new: np.ndarray) -> None:
+def note_repeats(keys: np.ndarray, before: np.ndarray, times: np.ndarray, is_new: np.ndarray, same: np.ndarray) -> None:
     """How many pairs of the chunk have a pair's point a, or its b if they are more; and is neither in those before?
 
-    `keys` and `before` are `(2, n)`: points a, points b. A point is the same on either side of a pair.
+    `keys` and `before` are `(2, n)`: points a, points b. A point is the same on either side of a pair. `same` is the
+    first row of each point, where rows are first the points a, then the points b.
     """
     times[:], is_new[:] = 1, True
     n, all_keys = keys.shape[1], keys.ravel()
-    earlier, order = np.sort(before.ravel()), np.argsort(all_keys)
+    earlier, order = before.ravel(), order_of(all_keys)
+    earlier_order, place = order_of(earlier), 0
     start = 0
     for stop in range(1, order.shape[0] + 1):  # order[start:stop] are of one key
         key = all_keys[order[start]]
@@ -141,12 +176,96 @@ def note_repeats(keys: np.ndarray, before: np.ndarray, times: np.ndarray, is_new
         n_pairs = stop - start
         for i in order[start:stop]:
             n_pairs -= i < n and all_keys[n + i] == key  # both points of this pair: it was counted twice
-        place = np.searchsorted(earlier, key)
-        was_there = place < earlier.shape[0] and earlier[place] == key
+        same[order[start:stop]] = order[start]
+        while place < earlier.shape[0] and earlier[earlier_order[place]] < key:
+            place += 1
+        was_there = place < earlier.shape[0] and earlier[earlier_order[place]] == key
         for i in order[start:stop]:
             times[i % n] = max(times[i % n], n_pairs)
             is_new[i % n] &= not was_there
         start = stop
+
+
+@njit(nogil=True, cache=True)
+def inferred(
+    same: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs that follow from those of a chunk: their rows, whether they are similar, and their weights.
+
+    `same` is that of `note_repeats`. Points that similar pairs connect are similar; where one of them is dissimilar to
+    another point, all of them are. A group of similar points in which two are called dissimilar says nothing. What is
+    inferred weighs as the least pair of its points; but all of it no more than as many pairs as the chunk has, and of
+    this, similar pairs are at least the share p. Chunks are taken in blocks of at most `BLOCK` pairs.
+    """
+    n = similar.shape[0]
+    place = np.full(2 * n, -1)  # of a point in its block
+    rows, here = np.empty(2 * BLOCK, np.int64), np.empty(2 * BLOCK, np.int64)
+    left, right = np.empty(0, np.int64), np.empty(0, np.int64)
+    is_similar, of_pair = np.empty(0, np.bool_), np.empty(0)
+    for start in range(0, n, BLOCK):
+        m = min(BLOCK, n - start)
+        for i in range(2 * m):
+            rows[i] = start + i if i < m else n + start + i - m
+            point = same[rows[i]]
+            if place[point] < 0:
+                place[point] = i
+            here[i] = place[point]
+        place[same[rows[: 2 * m]]] = -1
+        pairs = slice(start, start + m)
+        i, j, alike, weight = _inferred(here[: 2 * m], similar[pairs], weights[pairs], p)
+        left, right = np.append(left, rows[i]), np.append(right, rows[j])
+        is_similar, of_pair = np.append(is_similar, alike), np.append(of_pair, weight)
+    return left, right, is_similar, of_pair
+
+
+@njit(nogil=True, cache=True)
+def _inferred(
+    same: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """`inferred`, of one block."""
+    n = similar.shape[0]
+    groups = same.copy()  # a row leads to itself or to an earlier one
+    for t in range(n):
+        if similar[t] and weights[t] > 0:
+            a, b = _root(groups, t), _root(groups, n + t)
+            groups[max(a, b)] = min(a, b)
+    least = np.full(2 * n, np.inf)  # weight of the pairs of a point
+    is_known = np.zeros((2 * n, 2 * n), np.bool_)  # of two points
+    differ = np.zeros((2 * n, 2 * n), np.bool_)  # two groups
+    for i in range(2 * n):
+        groups[i] = groups[groups[i]]
+    for t in range(n):
+        if weights[t] > 0:
+            a, b = same[t], same[n + t]
+            least[a], least[b] = min(least[a], weights[t]), min(least[b], weights[t])
+            is_known[a, b] = is_known[b, a] = True
+            if not similar[t]:
+                differ[groups[a], groups[b]] = differ[groups[b], groups[a]] = True
+    left, right = np.empty(2 * n * n, np.int64), np.empty(2 * n * n, np.int64)
+    total = 0
+    for i in range(2 * n):
+        g = groups[i]
+        if same[i] != i or differ[g, g]:
+            continue
+        for j in range(i):
+            h = groups[j]
+            if same[j] == j and (g == h or (differ[g, h] and not differ[h, h])) and not is_known[i, j]:
+                left[total], right[total] = i, j
+                total += 1
+    left, right = left[:total], right[:total]
+    alike = groups[left] == groups[right]
+    of_pair = min(1.0, n / max(total, 1)) * np.minimum(least[left], least[right])
+    most = of_pair[alike].sum() * (1 - p) / p  # weight of dissimilar pairs
+    if of_pair[~alike].sum() > most:
+        of_pair[~alike] *= most / of_pair[~alike].sum()
+    return left, right, alike, of_pair
+
+
+@njit(nogil=True, cache=True)
+def _root(groups: np.ndarray, i: int) -> int:
+    while groups[i] != i:
+        i = groups[i]
+    return i
 
 
 @njit(nogil=True, cache=True)

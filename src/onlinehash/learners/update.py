@@ -69,7 +69,7 @@ class Updates:
     moved: np.ndarray
     pending: np.ndarray
     replayed: dict[int, np.ndarray] = field(default_factory=dict, kw_only=True)
-    per_model: bool = field(default=False, kw_only=True)
+    per_model: bool = field(default_factory=bool, kw_only=True)
 
     @classmethod
     def empty(cls, n: int, n_models: int, n_columns: int, per_model: bool = False) -> Updates:
@@ -99,6 +99,12 @@ class Updates:
 
     def __len__(self) -> int:
         return len(self.loss)
+
+    def part(self, start: int, stop: int) -> Updates:
+        """The updates of some of the pairs, as if those alone had been a batch."""
+        some = Updates(self.n_models, *(array[start:stop].copy() for array in self._arrays()), per_model=self.per_model)
+        some.replayed.update({t - start: bits for t, bits in self.replayed.items() if start <= t < stop})
+        return some
 
     def view(self, rows: slice) -> Updates:
         """Some rows, sharing memory."""

@@ -397,10 +397,12 @@ class LiveIndex(LearnerIndex):
         return [Item(*item) for item in zip(names, vectors, payloads, strict=True)]
 
     def _take(self, ids: ArrayLike) -> np.ndarray:
+        self._check_unchanged(ids)
         rows = self._table.take(ids)
         return rows if len(rows) else np.empty((0, self._vector_kind.n_features), self._vector_kind.dtype)
 
     def payloads_of(self, ids: Sequence[Id]) -> list[Payload | None]:
+        self._check_unchanged(ids)
         with self._gate:
             index, payloads = self._table.view.items.ids, self._table.payloads
             return [payloads.at(int(index.find([id])[0])) if id in self._table.view else None for id in ids]
@@ -480,7 +482,7 @@ class LiveIndex(LearnerIndex):
 
     def found(self, queries: Vectors, k: int = 10, where: Where | None = None) -> tuple[Hits, Encoder]:
         self._before_reading()
-        metric = self._learner.pair_metric_
+        metric = self.learner.pair_metric_
         if metric is None:  # before the first vector
             raise no_codes(self._learner)
         rows, is_one = to_find(queries, k, self._vector_kind)
@@ -529,6 +531,7 @@ class LiveIndex(LearnerIndex):
 
     @property
     def learner(self) -> Learner:
+        self._settle_group()
         return self._learner
 
     # ------------------------------------------------------------------------------------------------ transactions
@@ -582,13 +585,14 @@ class LiveIndex(LearnerIndex):
                         group.commit()
                 except BaseException as error:
                     self._group = None
+                    group.undo()
                     if group.is_begun:
                         self._recover(is_searchable=not group.is_written or isinstance(error, StorageError))
                     raise
                 finally:
                     self._group = None
             self._count_epoch()
-            self._refresher.items_changed(group.n_added)
+            self._refresher.items_changed(group.n_changed)
             self._follow()
 
     def _recover(self, is_searchable: bool = False) -> None:
@@ -605,7 +609,7 @@ class LiveIndex(LearnerIndex):
     def _stored_receipt(self, key: str) -> Stored | None:
         if self._storage is None:
             return self._receipts.get(key)
-        group = self._group if self.is_learning else None
+        group = self._own_group()
         return (group and group.receipt(key)) or self._storage.store.receipt(key)
 
     @property

@@ -203,11 +203,29 @@ class LearnerIndex(VectorIndex):
             A = np.repeat(vector, len(B), axis=0)
             return self.learn_pairs(A, B, several(similar, len(B)), several(sample_weight, len(B)))
 
+    # ------------------------------------------------------------------------------------------------ groups
+
+    def _own_group(self) -> Group | None:
+        """What this thread does inside `group_commit`."""
+        return self._group if self.is_learning else None
+
+    def _settle_group(self) -> None:
+        """Teach the learner what this thread has told it inside `group_commit`, before it is looked at."""
+        group = self._own_group()
+        if group is not None:
+            group.settle()
+
+    def _check_unchanged(self, ids: ArrayLike) -> None:
+        """Refuse to read, inside `group_commit`, items that are not as they were and not yet as they will be."""
+        group = self._own_group()
+        if group is not None:
+            group.ids.check_unchanged(ids)
+
     # ------------------------------------------------------------------------------------------------ refreshing
 
     def _check_no_group(self, call: str) -> None:
         """Refuse what this thread cannot do inside `group_commit`: a refresh that it waited for would wait for it."""
-        if self._group is not None and self.is_learning:
+        if self._own_group() is not None:
             raise not_in_a_group(call)
 
     def refresh(self, wait: bool = True) -> Refresh | None:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from onlinehash import checks
-from onlinehash.errors import FormatError, InvalidInput, OnlineHashError
+from onlinehash.errors import FormatError, InvalidInput, OnlineHashError, ServiceUnavailable
 from onlinehash.features.maps import same_parameters
 from onlinehash.index.api import Version
 from onlinehash.io import files, format
@@ -142,7 +142,7 @@ class Storage:
     def versions(self, encoders: Encoders) -> list[Version]:
         """Encoders out of a store."""
         name = f"encoder in {self.store.path}"
-        with self._naming_a_way_out():
+        with naming_a_way_out(self.store.path):
             return [
                 Version(
                     serial,
@@ -156,22 +156,11 @@ class Storage:
         """The learner, after everything it was taught."""
         name = f"learner in {self.store.path}"
         blob, events = stored
-        with self._naming_a_way_out():
+        with naming_a_way_out(self.store.path):
             learner = expect(files.from_bytes(blob, name), Learner, name).keep_metric()
             self._note_checkpoint(learner, blob)
             replay(learner, events)
         return learner
-
-    @contextmanager
-    def _naming_a_way_out(self) -> Iterator[None]:
-        """Add to errors about the learner how to get at the items without it."""
-        try:
-            yield
-        except OnlineHashError as error:
-            problem = str(error).rstrip(".")
-            raise FormatError(
-                f"{problem}; restore a copy, or write the items to a file: onlinehash export {self.store.path} FILE."
-            ) from error
 
     def check_same(self, learner: Learner) -> None:
         """Raise unless a learner has the parameters of the stored one, and has learned nothing."""
@@ -305,6 +294,20 @@ def replay(learner: Learner, events: Iterable[dict[str, Any]]) -> None:
             raise FormatError(
                 expected="points, pairs, labels or a flush in a learner's log", got=checks.shown(event["what"])
             )
+
+
+@contextmanager
+def naming_a_way_out(where: str | Path) -> Iterator[None]:
+    """Add to errors about the learner of an index how to get at the items without it."""
+    try:
+        yield
+    except ServiceUnavailable:  # which says nothing about the learner
+        raise
+    except OnlineHashError as error:
+        problem = str(error).rstrip(".")
+        raise FormatError(
+            f"{problem}; restore a copy, or write the items to a file: onlinehash export {where} FILE."
+        ) from error
 
 
 def expect(thing: object, kind: type[T], name: str) -> T:

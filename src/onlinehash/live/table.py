@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -50,6 +51,24 @@ def class_of(kind: str, device: str | None) -> type[Index]:
 
 class Moved(Exception):
     """Positions were renumbered; whoever holds some must start over."""
+
+
+class Added(NamedTuple):
+    """New items."""
+
+    ids: np.ndarray
+    rows: np.ndarray
+    texts: list[str | None]
+    encoded: Encoded
+
+
+class Changed(NamedTuple):
+    """Other vectors with their codes, other payloads, or both, of known items."""
+
+    positions: np.ndarray
+    rows: np.ndarray | None
+    texts: list[str | None] | None
+    encoded: Encoded | None
 
 
 class ItemTable:
@@ -220,59 +239,56 @@ class ItemTable:
         payloads = [self.payloads.text(position) for position in positions.tolist()] if texts is None else texts
         return ids, vectors, payloads
 
-    def add(self, ids: np.ndarray, rows: np.ndarray, texts: list[str | None], encoded: Encoded) -> None:
-        """Add new items."""
-        codes, marks = encoded
+    def change(self, added: Added | None = None, changed: Sequence[Changed] = (), removed: Any = None) -> None:
+        """Add items, replace contents of others and remove the ids of yet others, published in one step.
+
+        Once a quarter of the positions is dead, all are renumbered.
+        """
         with self.gate:
-            if isinstance(self.vectors, MemoryVectors):
-                self.vectors.append(rows)
-            if self.margins is not None and marks is not None:
-                self.margins.append(marks)
-            self.payloads.append(texts)
             fork = self.view.fork()
-            fork.add(codes, ids)
-            self.view = self._with_tables(fork)
+            if added is not None:
+                self._add(fork, added)
+            for some in changed:
+                self._put(fork, some)
+            if removed is not None:
+                fork.bury(removed)
+                if fork.wants_compaction and self._rehash is None:
+                    self._compact(fork)
+            if added is not None:
+                fork = self._with_tables(fork)
+            self.view = fork
+
+    def _add(self, fork: Index, added: Added) -> None:
+        codes, marks = added.encoded
+        if isinstance(self.vectors, MemoryVectors):
+            self.vectors.append(added.rows)
+        if self.margins is not None and marks is not None:
+            self.margins.append(marks)
+        self.payloads.append(added.texts)
+        fork.add(codes, added.ids)
 
     def _with_tables(self, index: Index) -> Index:
         """The same index, with tables where it has become so large that they are worth it."""
         wants = self._kind == "auto" and isinstance(index, FlatIndex) and len(index) >= MANY_ITEMS
         return MultiIndex.of(index) if wants else index
 
-    def update(
-        self,
-        positions: np.ndarray,
-        rows: np.ndarray | None,
-        texts: list[str | None] | None,
-        encoded: Encoded | None,
-    ) -> None:
-        """Replace vectors or payloads, or both, of known items."""
+    def _put(self, fork: Index, changed: Changed) -> None:
+        positions, rows, texts, encoded = changed
         codes, marks = (None, None) if encoded is None else encoded
-        with self.gate:
-            fork = self.view.fork()
-            if codes is not None:
-                fork.put(positions, codes)
-            if texts is not None:
-                self.payloads.put(positions, texts)
-            if rows is None:
-                return
-            if isinstance(self.vectors, MemoryVectors):
-                self.vectors.put(positions, rows)
-            if self._cache is not None:
-                self._cache.update(positions, rows)
-            if self.margins is not None and marks is not None:
-                self.margins.put(positions, marks)
-            if self._rehash is not None:
-                self._rehash.note(positions)
-            self.view = fork
-
-    def remove(self, ids: Any) -> None:
-        """Remove known items; once a quarter of the positions is dead, all are renumbered."""
-        with self.gate:
-            fork = self.view.fork()
-            fork.bury(ids)
-            if fork.wants_compaction and self._rehash is None:
-                self._compact(fork)
-            self.view = fork
+        if codes is not None:
+            fork.put(positions, codes)
+        if texts is not None:
+            self.payloads.put(positions, texts)
+        if rows is None:
+            return
+        if isinstance(self.vectors, MemoryVectors):
+            self.vectors.put(positions, rows)
+        if self._cache is not None:
+            self._cache.update(positions, rows)
+        if self.margins is not None and marks is not None:
+            self.margins.put(positions, marks)
+        if self._rehash is not None:
+            self._rehash.note(positions)
 
     def _compact(self, fork: Index) -> None:
         """Renumber all positions."""

@@ -24,7 +24,7 @@ from onlinehash.live.queries import VectorKind, listed, rows_of
 from onlinehash.live.reservoir import Reservoir
 from onlinehash.live.sqlite import Store
 from onlinehash.live.storage import Storage
-from onlinehash.live.table import Encoded, ItemTable
+from onlinehash.live.table import Added, Changed, Encoded, ItemTable
 from onlinehash.streams.from_labels import key_of
 
 #: Errors of refused calls, raised before anything changes.
@@ -59,7 +59,7 @@ class Transaction(ABC, Generic[E]):
         names = self.ids.new(listed(ids), len(rows))
         texts = Payloads.checked(payloads, len(rows))
         encoded = self._encode(rows)
-        self.learner.observe(rows)
+        self._observe(rows)
         self._insert(names, rows, texts, encoded)
         return names
 
@@ -74,8 +74,8 @@ class Transaction(ABC, Generic[E]):
         if rows is not None:
             checks.same_length("ids", len(positions), len(rows), "X")
             encoded = self._encode(rows)
-            self.learner.observe(rows)
-        self._replace(positions, rows, texts, encoded)
+            self._observe(rows)
+        self._replace(ids, positions, rows, texts, encoded)
 
     def remove(self, ids: Any) -> None:
         """Remove known items."""
@@ -122,12 +122,18 @@ class Transaction(ABC, Generic[E]):
     def _encode(self, rows: np.ndarray) -> E:
         """New vectors, encoded with the present encoder."""
 
+    def _observe(self, rows: np.ndarray) -> None:
+        """Let the learner see new vectors."""
+        self.learner.observe(rows)
+
     @abstractmethod
     def _insert(self, names: np.ndarray, rows: np.ndarray, texts: Texts, encoded: E) -> None:
         """Write new items, which the learner has observed."""
 
     @abstractmethod
-    def _replace(self, positions: np.ndarray, rows: np.ndarray | None, texts: Texts | None, encoded: E | None) -> None:
+    def _replace(
+        self, names: Any, positions: np.ndarray, rows: np.ndarray | None, texts: Texts | None, encoded: E | None
+    ) -> None:
         """Write other contents of items; the learner has observed the rows, if there are any."""
 
     @abstractmethod
@@ -172,24 +178,29 @@ class LiveTransaction(Transaction[Encoded]):
         return self._table.encode(rows)
 
     def _insert(self, names: np.ndarray, rows: np.ndarray, texts: Texts, encoded: Encoded) -> None:
-        with self._written(_observed(rows), names) as store:
+        with self._written(observed(rows), names) as store:
             if store is not None:
                 store.add(names.tolist(), rows, texts)
                 store.put_codes(np.arange(len(store) - len(rows), len(store)), encoded.codes.rows())
-        self._table.add(names, rows, texts, encoded)
+        self._table.change(Added(names, rows, texts, encoded))
         self.n_changed = len(rows)
 
     def _replace(
-        self, positions: np.ndarray, rows: np.ndarray | None, texts: Texts | None, encoded: Encoded | None
+        self,
+        names: Any,
+        positions: np.ndarray,
+        rows: np.ndarray | None,
+        texts: Texts | None,
+        encoded: Encoded | None,
     ) -> None:
         with ExitStack() as held:
-            with self._written(None if rows is None else _observed(rows)) as store:
+            with self._written(None if rows is None else observed(rows)) as store:
                 if store is not None:
                     store.update(positions, *self._table.contents(positions, rows, texts))
                     if encoded is not None:
                         store.put_codes(positions, encoded.codes.rows())
                 held.enter_context(self._table.gate)  # nobody may see what is on the disk before the rest has changed
-            self._table.update(positions, rows, texts, encoded)
+            self._table.change(changed=[Changed(positions, rows, texts, encoded)])
         self.n_changed = len(positions)
 
     def _delete(self, names: Any, positions: np.ndarray) -> None:
@@ -199,7 +210,7 @@ class LiveTransaction(Transaction[Encoded]):
                 if store is not None:
                     store.remove(positions)
                 held.enter_context(self._table.gate)  # as above
-            self._table.remove(names)
+            self._table.change(removed=names)
         self.n_changed = len(positions)
 
     def write(self, event: Event | None, outcome: Any = None) -> None:
@@ -232,5 +243,6 @@ class LiveTransaction(Transaction[Encoded]):
             self.attachment.settle(in_memory=self._storage is None)
 
 
-def _observed(rows: np.ndarray) -> Event:
+def observed(rows: np.ndarray) -> Event:
+    """What the log has about new vectors."""
     return {"what": "points", "X": rows}

@@ -216,7 +216,9 @@ _one_tile, _one_pair, _one_one = (_make_tile(1, points, gather=True) for points 
 def row_dots(W: np.ndarray, X: np.ndarray, first: int, stop: int, out: np.ndarray) -> None:
     """out[p, k] = W[k] . X[p] for first <= p < stop and every row k of W; all C-contiguous, rows padded."""
     whole = W.shape[0] - W.shape[0] % TILE
-    rest = np.arange(whole, W.shape[0])
+    rest = np.empty(W.shape[0] - whole, np.int64)
+    for i in range(rest.shape[0]):
+        rest[i] = whole + i
     for start in range(first, stop, POINTS):  # few enough points to stay in the nearest cache while W passes by
         end = min(start + POINTS, stop)
         for k in range(0, whole, TILE):

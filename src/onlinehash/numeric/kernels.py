@@ -12,6 +12,9 @@ but not that another file changed from which the kernel was compiled.
 
 Processes that start together need the same kernels. One of them compiles a kernel, and the others wait for it instead
 of doing the same work beside it.
+
+Compiling is most of the time of a first call, so a kernel is compiled once for `f(X, 0)` and `f(X, i)`: Numba would
+compile another one for each integer that is written in a call from another kernel.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import types
 
 import onlinehash
 
@@ -47,6 +51,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Functio
     def compiled(function: Function) -> Function:
         # No kernel is handed to C as a pointer, so wrappers for that need not be compiled.
         kernel: Any = numba.njit(**options | {"no_cfunc_wrapper": True})(function)
+        kernel.get_call_template = _without_literals(kernel.get_call_template)
         if cache and (folder := cache_folder()):
             with _setting:  # modules may be imported by several threads at once
                 chosen, config.CACHE_DIR = config.CACHE_DIR, str(folder)  # read by the next line, and never later
@@ -55,6 +60,7 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Functio
                     kernel._cache = _SharedCache(
                         kernel._cache, folder, f"{function.__module__}.{function.__qualname__}"
                     )
+                    kernel.compile = kernel._cache.unlocking(kernel.compile)
                 finally:
                     config.CACHE_DIR = chosen
         return cast(Function, kernel)
@@ -62,12 +68,22 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Function], Functio
     return compiled
 
 
+def _without_literals(get_call_template: Callable[..., Any]) -> Callable[..., Any]:
+    """What another kernel calls, for the types of its arguments without the values that are known."""
+
+    def get(args: Any, kws: Any) -> Any:
+        plain = {name: types.unliteral(one) for name, one in kws.items()} if kws else kws
+        return get_call_template(tuple(map(types.unliteral, args)), plain)
+
+    return get
+
+
 class _SharedCache:
     """Numba's cache of a kernel, in which one process at a time compiles.
 
-    From the moment a kernel is not found until it is saved, the process holds a lock, which the system takes back if
-    the process ends. There is one file of locks, with a byte for each kernel. A kernel is locked before those it calls,
-    so two processes never wait for each other.
+    From the moment a kernel is not found until it is saved, or cannot be compiled, the process holds a lock, which the
+    system takes back if the process ends. There is one file of locks, with a byte for each kernel. A kernel is locked
+    before those it calls, so two processes never wait for each other.
     """
 
     patience = 60.0  # seconds to wait for a process that may have been stopped; after them nobody is waited for again
@@ -94,6 +110,18 @@ class _SharedCache:
             self._cache.save_overload(signature, compiled)
         finally:
             self._unlock()
+
+    def unlocking(self, compile: Callable[..., Any]) -> Callable[..., Any]:
+        """The same, but if it fails, others may try."""
+
+        def compile_or_unlock(signature: Any) -> Any:
+            try:
+                return compile(signature)
+            except BaseException:
+                self._unlock()
+                raise
+
+        return compile_or_unlock
 
     def _lock(self) -> None:
         until = time.monotonic() + _SharedCache.patience

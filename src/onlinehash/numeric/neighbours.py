@@ -15,6 +15,8 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.numeric.kernels import njit
+from onlinehash.numeric.order import order_of
+from onlinehash.numeric.views import read_only
 
 #: Distances held at once, in float32; memory beyond it is a centred float32 copy of the base.
 BLOCK_DISTANCES = 2**24
@@ -42,7 +44,7 @@ def nearest_positions(X: np.ndarray, base: np.ndarray, k: int) -> np.ndarray:
 def squared_distances(X: np.ndarray, base: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """Of each row of X to the rows of the base at its positions, `(n, k)`, as they are compared here."""
     out = np.empty(positions.shape)
-    _squared_distances(X, base, positions, out)
+    _squared_distances(read_only(X), read_only(base), positions, out)
     return out
 
 
@@ -54,7 +56,7 @@ def distances_of_kth(X: np.ndarray, rows: np.ndarray, k: int) -> np.ndarray:
 
 def pair_distances(X: np.ndarray, first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Of rows first[t] and second[t] of X, as they are compared here."""
-    distances: np.ndarray = np.sqrt(_pair_distances(X, first, second))
+    distances: np.ndarray = np.sqrt(_pair_distances(read_only(X), first, second))
     return distances
 
 
@@ -93,7 +95,8 @@ def _search(X: np.ndarray, base: np.ndarray, k: int, own: np.ndarray | None, out
         if own is not None:
             near[np.arange(len(near)), own[rows]] = np.inf
         guesses = np.array([np.partition(row, k - 1)[k - 1] for row in near])
-        _settle(X[rows], base, near, guesses, square, squares, k, kth[rows], out[rows])
+        _settle(read_only(X[rows]), read_only(base), near, guesses, square, squares, k, kth[rows], out[rows])
+        out[rows].sort(axis=1)
     return kth
 
 
@@ -149,7 +152,7 @@ def _settle(
         exact = np.empty(n_doubtful)
         for i in range(n_doubtful):
             exact[i] = _squared_distance(X[q], base[doubtful[i]])
-        order = np.argsort(exact, kind="mergesort")  # stable: ties stay in the order of the base
+        order = order_of(exact)  # ties stay in the order of the base
         kth[q] = exact[order[k - n_near - 1]]
         if out.shape[1] > 0:
             at = 0
@@ -160,7 +163,6 @@ def _settle(
                 if near[q, j] + relative * (own + squares[j]) + absolute < surely_above:
                     out[q, at] = j
                     at += 1
-            out[q].sort()
 
 
 @njit(nogil=True, cache=True)

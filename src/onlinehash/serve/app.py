@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager, suppress
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import Route
@@ -27,6 +28,8 @@ from onlinehash.serve.writer_proxy import WriterProxy
 
 #: Seconds between two events of one kind, and how many of these make a second.
 TICK, TICKS = 0.1, 10
+#: Where many clients send small changes. The framework around a route takes longer than such a change.
+HOT_CHANGES = ("/v1/items", "/v1/items/remove", "/v1/learn", "/v1/learn/clicks")
 
 
 def make_app(service: Service, access: Access | None = None, writer: str | None = None) -> ASGIApp:
@@ -53,13 +56,14 @@ def make_app(service: Service, access: Access | None = None, writer: str | None 
     app = FastAPI(lifespan=lifespan, docs_url=None, redoc_url=None, redirect_slashes=False)
     hot = search.hot_routes(service)
     app.router.routes.extend(hot)
-    for router in (
+    routers = [
         search.routes(service),
         learning.routes(service),
         model.routes(service, metrics),
         page.routes(),
         items.routes(service),
-    ):
+    ]
+    for router in routers:
         app.include_router(router)
     app.openapi = functools.cache(lambda: openapi.document(app))  # type: ignore[method-assign]
     app.add_exception_handler(OnlineHashError, _refuse)
@@ -68,8 +72,17 @@ def make_app(service: Service, access: Access | None = None, writer: str | None 
     app.add_exception_handler(HTTPException, _refuse_request)
     inner: ASGIApp = AtLeast(app, service)
     if service.read_only:
-        inner = WriterProxy(inner, writer, service.limits)
+        inner = WriterProxy(inner, writer, service.limits, lambda: service.readiness()[1] == 200)
+    else:
+        hot += _without_framework(routers, HOT_CHANGES)
     return Middleware(inner, hot, service, access or Access(), metrics)
+
+
+def _without_framework(routers: Iterable[APIRouter], paths: Collection[str]) -> list[Route]:
+    """Routes for POST whose functions take the request alone, as plain Starlette routes."""
+    found = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
+    hot = [route for route in found if route.path in paths and route.methods == {"POST"}]
+    return [Route(route.path, route.endpoint, methods=["POST"]) for route in hot]
 
 
 async def _send_events(service: Service, metrics: Metrics) -> None:

@@ -41,13 +41,21 @@ class Done(NamedTuple, Generic[T]):
     """The outcome of a change.
 
     `replayed` says whether it is that of an earlier request with the same key. `n_waiting` and `n_ranking` are, right
-    after the change, the pairs that wait for their chunk to fill and those that `find` has learned from.
+    after the change and those that were committed with it, the pairs that wait for their chunk to fill and those that
+    `find` has learned from.
     """
 
     outcome: T
+    replayed: bool
+    n_waiting: int
+    n_ranking: int
+
+
+class Attempt(NamedTuple, Generic[T]):
+    """A change that was made, or was found to be made already."""
+
+    outcome: T
     replayed: bool = False
-    n_waiting: int = 0
-    n_ranking: int = 0
 
 
 class Receipts:
@@ -142,7 +150,7 @@ class Changes:
         return self._writer.submit(lambda: self._make(change), n_bytes)
 
     def _submit_to_group(self, change: Change[T], n_bytes: int) -> Future[Done[T]]:
-        """Queue an addition or a lesson, which may be committed together with others."""
+        """Queue a change of items or a lesson, which may be committed together with others."""
         return self._writer.submit_to(self._make_all, change, n_bytes)
 
     # ------------------------------------------------------------------------------------------------ making them
@@ -150,33 +158,34 @@ class Changes:
     def _make(self, change: Change[T]) -> Done[T]:
         """Make one change in a transaction of its own."""
         with self.disk.watched():
-            done = self._attempt(change)
-        self._finish(change, done)
-        return done
+            attempt = self._attempt(change)
+        return self._finished([change], [attempt])[0]
 
     def _make_all(self, changes: Sequence[Change[Any]]) -> list[Done[Any] | BaseException]:
         """Make changes in their order, in as few transactions as possible.
 
-        What is refused or fails in a group is made alone, after what was before it: so it gets its own error, or is
-        made after all if it needed something of the group.
+        What is refused in a group is made alone, after what was before it: so it gets its own error, or is made after
+        all if it needed something of the group. If a group fails, nobody knows yet why, and all of it is made alone.
         """
         results: list[Done[Any] | BaseException] = []
         while len(results) < len(changes):
             left = changes[len(results) :]
-            made = self._make_group(left)
+            made, n_alone = self._make_group(left)
             results += made
-            if len(made) < len(left):
-                try:
-                    results.append(self._make(left[len(made)]))
-                except BaseException as error:
-                    results.append(error)
+            results += map(self._make_alone, left[len(made) : len(made) + n_alone])
         return results
 
-    def _make_group(self, changes: Sequence[Change[Any]]) -> Sequence[Done[Any] | BaseException]:
-        """Make the first changes in one transaction, up to one that must be made alone."""
+    def _make_alone(self, change: Change[Any]) -> Done[Any] | BaseException:
+        try:
+            return self._make(change)
+        except BaseException as error:
+            return error
+
+    def _make_group(self, changes: Sequence[Change[Any]]) -> tuple[Sequence[Done[Any] | BaseException], int]:
+        """Make the first changes in one transaction; returns what came of them, and how many must follow alone."""
         if len(changes) == 1 or not self._has_groups or self._index.encoder is None:  # the first item brings codes
-            return []
-        made: list[Done[Any]] = []
+            return [], 1
+        made: list[Attempt[Any]] = []
         keys: set[str] = set()
         try:
             with self._index.group_commit():
@@ -190,25 +199,23 @@ class Changes:
                     keys |= set() if change.request is None else {change.request.key}
         except StorageError as error:
             self.disk.has_failed(error)
-            return [error] * max(1, len(made))
+            return [error] * max(1, len(made)), 0
         except Exception:
-            return []  # none of them was made
-        for change, done in zip(changes, made, strict=False):
-            self._finish(change, done)
+            return [], max(1, len(made))
         if made:
             self.disk.has_worked()
-        return made
+        return self._finished(changes, made), min(1, len(changes) - len(made))
 
-    def _attempt(self, change: Change[T]) -> Done[T]:
+    def _attempt(self, change: Change[T]) -> Attempt[T]:
         """Make a change, unless it was made already; inside a group it is not committed yet."""
         request = change.request
         if request is None:
-            return self._done(change.work(self._index))
+            return Attempt(change.work(self._index))
         receipt = self._receipts.receipt(request.key)
         if receipt is None:
             try:
                 with self._receipts.once(request):
-                    return self._done(change.work(self._index))
+                    return Attempt(change.work(self._index))
             except MadeAlready:  # by another process, since the look above
                 receipt = self._receipts.receipt(request.key)
                 if receipt is None:
@@ -218,17 +225,17 @@ class Changes:
                 f"Idempotency-Key {request.key!r} was already used for a different request; use a new key "
                 "for each request, and reuse it only for retries."
             )
-        return self._done(receipt.outcome, True)
+        return Attempt(receipt.outcome, True)
 
-    def _done(self, outcome: T, replayed: bool = False) -> Done[T]:
+    def _finished(self, changes: Sequence[Change[T]], attempts: Sequence[Attempt[T]]) -> list[Done[T]]:
+        """The first changes are committed."""
         learner = self._index.learner
-        return Done(outcome, replayed, pairs_waiting(learner), ranking_pairs(learner))
-
-    def _finish(self, change: Change[T], done: Done[T]) -> None:
-        """A change is committed."""
-        if not done.replayed:
-            self._receipts.committed(change.request, done.outcome)
-            change.tell(done.outcome)
+        counts = pairs_waiting(learner), ranking_pairs(learner)
+        for change, (outcome, replayed) in zip(changes, attempts, strict=False):
+            if not replayed:
+                self._receipts.committed(change.request, outcome)
+                change.tell(outcome)
+        return [Done(*attempt, *counts) for attempt in attempts]
 
     # ------------------------------------------------------------------------------------------------ changes
 
@@ -268,7 +275,7 @@ class Changes:
             for observer in self.observers:
                 observer.updated(ids, X)
 
-        return self._submit(Change(change, tell, request), n_bytes)
+        return self._submit_to_group(Change(change, tell, request), n_bytes)
 
     def remove(self, ids: ArrayLike, request: Retry | None = None, n_bytes: int = 0) -> Future[Done[None]]:
         """Remove items."""
@@ -278,7 +285,7 @@ class Changes:
             for observer in self.observers:
                 observer.removed(ids)
 
-        return self._submit(Change(lambda index: index.remove(ids), tell, request), n_bytes)
+        return self._submit_to_group(Change(lambda index: index.remove(ids), tell, request), n_bytes)
 
     def learn(
         self,

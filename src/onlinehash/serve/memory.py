@@ -7,13 +7,19 @@ request is answered. Small bodies are not counted; those of all connections toge
 
 from __future__ import annotations
 
+import asyncio
+
 from starlette.types import Message, Receive, Scope
 
+from onlinehash.serve import allocator
 from onlinehash.serve.errors import TooLarge, Unavailable
 from onlinehash.serve.settings import Limits
 
 #: Bytes of a body that is small.
 SMALL = 1 << 18
+
+#: Seconds after a body that was not small until its memory goes back to the system, with that of others meanwhile.
+TRIM_SECONDS = 10.0
 
 #: Bytes that a value of a list, an object and a list take at most in Python, for a few bytes of JSON; and what a
 #: character may take where a string has one beyond ASCII.
@@ -25,6 +31,7 @@ class Memory:
 
     def __init__(self, limits: Limits) -> None:
         self.limits, self.n_bytes = limits, 0
+        self._trim: asyncio.TimerHandle | None = None
 
     def of_request(self, scope: Scope, length: int | None) -> Body | None:
         """The account of a request whose body has this length, or None if it is chunked; None for a small body."""
@@ -35,6 +42,16 @@ class Memory:
         if length is not None:
             body.check_room(length)
         return body
+
+    def release(self, n_bytes: int) -> None:
+        """The body of a request is not needed any more."""
+        self.n_bytes -= n_bytes
+        if n_bytes > SMALL and self._trim is None:
+            self._trim = asyncio.get_running_loop().call_later(TRIM_SECONDS, self._give_back)
+
+    def _give_back(self) -> None:
+        self._trim = None
+        asyncio.get_running_loop().run_in_executor(None, allocator.trim)
 
 
 class Body:
@@ -82,5 +99,5 @@ class Body:
 
     def end(self) -> None:
         """Release the memory."""
-        self._memory.n_bytes -= self._taken
+        self._memory.release(self._taken)
         self._taken = 0

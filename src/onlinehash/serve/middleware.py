@@ -40,8 +40,10 @@ MOST_CLIENTS = 10_000
 ONCE = (b"host", b"authorization", b"origin", b"content-length")
 
 _HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
-#: A proxy may resolve such parts of a path, and then forward a request for another resource.
-_DOTS = re.compile(rb"/\.\.?(?:/|$)")
+#: A proxy may resolve such parts of a path, encoded or not, and then forward a request for another resource.
+_DOTS = re.compile(r"[/\\]\.\.?(?:[/\\;]|$)")
+#: Only the id of an item may have a slash that is no separator.
+_ITEMS, _ENCODED_SLASH = b"/v1/items/", re.compile(rb"%2f", re.IGNORECASE)
 
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -199,8 +201,10 @@ def _refuse_ambiguous(scope: Scope) -> None:
         twice = max(names, key=names.count).decode().title()
         raise errors.BadRequest(f"the header {twice} was sent more than once; send it once.")
     target = scope.get("raw_path", b"").partition(b"?")[0]
-    if not target.startswith(b"/") or _DOTS.search(target):
+    if not target.startswith(b"/") or _DOTS.search(scope["path"]):
         raise errors.BadRequest("the path must begin with / and have no . or .. between slashes; send it resolved.")
+    if not target.startswith(_ITEMS) and _ENCODED_SLASH.search(target):
+        raise errors.BadRequest("only the id of an item may have an encoded slash; send the path with plain ones.")
 
 
 @lru_cache(64)

@@ -161,5 +161,9 @@ class QualityMonitor(BackgroundObserver):
         self._forget(ids)
 
     def refreshed(self) -> None:
-        """Measure again."""
+        """Measure again; with labels that other processes may have changed, of which nobody tells."""
+        if self._index.supports(Capability.RELOAD):
+            with self._lock:
+                self._changes += 1
+                self._labels.clear()
         self._wake()

@@ -8,10 +8,14 @@ came meanwhile join.
 from __future__ import annotations
 
 import asyncio
-from typing import NamedTuple
+from collections.abc import Coroutine
+from typing import Any, NamedTuple
 
+from onlinehash.errors import StorageError
 from onlinehash.index.api import RefreshJob, VectorIndex
 from onlinehash.live.refresher import version_of
+from onlinehash.serve import logs
+from onlinehash.serve.changes import DiskHealth
 from onlinehash.serve.errors import Unavailable
 from onlinehash.serve.writer import Writer
 
@@ -31,9 +35,10 @@ class _Running(NamedTuple):
 class Refreshes:
     """The refreshes of one service; only the writer's thread begins them."""
 
-    def __init__(self, index: VectorIndex, writer: Writer) -> None:
-        self._index, self._writer = index, writer
+    def __init__(self, index: VectorIndex, writer: Writer, disk: DiskHealth) -> None:
+        self._index, self._writer, self._disk = index, writer, disk
         self._running: _Running | None = None
+        self._watched: RefreshJob | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def wait(self) -> None:
@@ -54,9 +59,12 @@ class Refreshes:
         """Begin a refresh, or queue one after that which is running; return at once."""
         needed, running = await self._joined()
         if running is not None and running.stage < needed:
-            task = asyncio.create_task(self._follow())
-            self._tasks.add(task)  # an event loop keeps only a weak reference
-            task.add_done_callback(self._tasks.discard)
+            self._start(self._follow())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)  # an event loop keeps only a weak reference
+        task.add_done_callback(self._tasks.discard)
 
     async def _follow(self) -> None:
         try:
@@ -64,14 +72,34 @@ class Refreshes:
         except Exception:  # nobody waits for it, and the next refresh reports what is wrong
             return
 
+    async def _watch(self, job: RefreshJob) -> None:
+        """Note whether the new codes could be stored; somebody else may wait for them, or nobody."""
+        while not job.done:
+            await asyncio.sleep(PAUSE)
+        try:
+            if job.wait():
+                self._disk.has_worked()
+        except StorageError as error:
+            self._disk.has_failed(error)
+        except Exception:
+            logs.service.exception("a refresh failed")
+
     async def _joined(self) -> tuple[Stage, _Running | None]:
         """The learner's stage, and the running refresh; if there is none, a new one."""
-        return await asyncio.wrap_future(self._writer.submit(self._join))
+        stage, running = await asyncio.wrap_future(self._writer.submit(self._join))
+        if running is not None and running.job is not self._watched:
+            self._watched = running.job
+            self._start(self._watch(running.job))
+        return stage, running
 
     def _join(self) -> tuple[Stage, _Running | None]:
         learner, running = self._index.learner, self._running
         stage = version_of(learner), int(getattr(learner, "n_pairs_seen_", 0))
         if running is None or running.job.done:
-            job = self._index.refresh(wait=False)
+            try:
+                job = self._index.refresh(wait=False)
+            except StorageError as error:
+                self._disk.has_failed(error)
+                raise
             running = self._running = None if job is None else _Running(job, stage)
         return stage, running

@@ -67,7 +67,8 @@ class Service:
         self.index, self.limits = index, limits or Limits()
         self.label, self.pictures, self.read_only, self.demo = label, pictures, read_only, demo
         self.events, self.writer, self.reads = Events(self.limits), Writer(self.limits), Reads(self.limits)
-        self.changes, self.refreshes = Changes(index, self.writer), Refreshes(index, self.writer)
+        self.changes = Changes(index, self.writer)
+        self.refreshes = Refreshes(index, self.writer, self.changes.disk)
         self.quality: QualityMonitor | None = None
         self.comparison: MethodComparison | None = None
         self.teacher: SimulatedTeacher | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 
 import httpx
@@ -14,9 +15,11 @@ from onlinehash.serve.middleware import ADDED
 from onlinehash.serve.requests import CLIENT_HEADER, body_of, client_of
 from onlinehash.serve.settings import Limits
 
+READY = "/v1/ready"
+
 #: POST requests that a reader answers itself, and GET requests that only the writer can answer.
 READS = {"/v1/find", "/v1/search", "/v1/within", "/v1/rerank", "/v1/search/image", "/v1/codes", "/v1/items/get"}
-OF_THE_WRITER = {"/events", "/v1/teacher", "/v1/compare", "/v1/stats", "/v1/about"}
+OF_THE_WRITER = {"/events", "/v1/teacher", "/v1/compare", "/v1/stats", "/v1/about", READY}
 
 #: Headers that concern one connection, and headers that the reader's own middleware and server add.
 _OF_CONNECTIONS = {b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"te", b"trailer", b"expect"}
@@ -27,10 +30,13 @@ _FORWARDED = SimpleNamespace(path="forwarded")
 
 
 class WriterProxy:
-    """ASGI middleware: requests that only the writer can answer go to the writer's socket."""
+    """ASGI middleware: requests that only the writer can answer go to the writer's socket.
 
-    def __init__(self, app: ASGIApp, socket: str | None, limits: Limits) -> None:
-        self._app, self._socket, self._limits = app, socket, limits
+    A reader that is ready asks whether its writer is, too, as clients send it changes; `is_ready` tells of the reader.
+    """
+
+    def __init__(self, app: ASGIApp, socket: str | None, limits: Limits, is_ready: Callable[[], bool]) -> None:
+        self._app, self._socket, self._limits, self._is_ready = app, socket, limits, is_ready
         transport = None if socket is None else httpx.AsyncHTTPTransport(uds=socket, limits=httpx.Limits())
         # The writer answers a change when it is on the disk, after all changes that were queued before it.
         self._client = httpx.AsyncClient(
@@ -38,7 +44,11 @@ class WriterProxy:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or not _is_for_the_writer(scope["method"], scope["path"], self._socket is None):
+        if scope["type"] == "lifespan":
+            async with self._client:
+                await self._app(scope, receive, send)
+            return
+        if scope["type"] != "http" or not self._is_for_the_writer(scope["method"], scope["path"]):
             await self._app(scope, receive, send)
             return
         if self._socket is None:
@@ -51,6 +61,11 @@ class WriterProxy:
             await response(scope, receive, send)
         finally:
             await answered.aclose()  # also if the client disconnects before the first chunk
+
+    def _is_for_the_writer(self, method: str, path: str) -> bool:
+        if method not in ("GET", "HEAD", "OPTIONS"):
+            return path not in READS
+        return self._socket is not None and path in OF_THE_WRITER and (path != READY or self._is_ready())
 
     async def _answered(self, request: Request) -> httpx.Response:
         # The raw path, because an id in it may contain an encoded question mark.
@@ -65,12 +80,6 @@ class WriterProxy:
             return await self._client.send(asked, stream=True)
         except httpx.TransportError:
             raise Unavailable("the writer process did not answer; retry with the same Idempotency-Key.") from None
-
-
-def _is_for_the_writer(method: str, path: str, alone: bool) -> bool:
-    if method in ("GET", "HEAD", "OPTIONS"):
-        return not alone and path in OF_THE_WRITER
-    return path not in READS
 
 
 def _passed_on(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -184,6 +184,14 @@ class Backend(ABC):
         before its head was put is rewound before the next one begins.
         """
 
+    @contextmanager
+    def claimed(self, part: int) -> Iterator[bool]:
+        """Whether this part of a refresh is this worker's, until the block or its process ends.
+
+        Claims only spare work: where a database cannot tell, a part may be computed twice, and is written once.
+        """
+        yield True
+
     @abstractmethod
     def head(self) -> Head:
         """The head as it is now."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -49,7 +50,7 @@ from onlinehash.stores.backend import Backend
 from onlinehash.stores.ids import ids_of
 from onlinehash.stores.manifest import Moment, Pending, State
 from onlinehash.stores.reader import Gone, Reader, matrix_of
-from onlinehash.stores.recode import Batch, Task
+from onlinehash.stores.recode import Recoded, Recoder, Task
 from onlinehash.stores.replica import Followed, Ranking, Replica
 from onlinehash.stores.search import Search
 from onlinehash.stores.shared_learner import SharedLearner
@@ -59,6 +60,8 @@ from onlinehash.types import Json
 
 #: Seconds without progress after which the worker of a refresh is presumed dead.
 PATIENCE = 30.0
+#: Seconds between two looks at a refresh whose last parts others are at.
+PAUSE = 0.05
 #: Up to this many items, a sample is drawn by rank.
 MANY_ITEMS = 1 << 16
 #: Dead rows are deleted once there are more than this many, and more than this fraction of the items.
@@ -106,7 +109,7 @@ class StoreIndex(LearnerIndex):
 
     #: To replace a code takes 0.2 to 0.5 ms, however many of its bits changed, so this is cheap for few items only.
     bits_at_once = 2_000
-    batch_rows = 8192  #: Places of items that a refresh recodes in one change.
+    batch_rows = 8192  #: Places of items that a refresh recodes in one change: a part of it.
 
     # ------------------------------------------------------------------------------------------------ opening
 
@@ -208,6 +211,8 @@ class StoreIndex(LearnerIndex):
         return [Item(ids[i], vector, payloads[i]) for i, vector in zip(whose.tolist(), vectors, strict=True)]
 
     def _take(self, ids: ArrayLike) -> np.ndarray:
+        self._check_unchanged(ids)
+
         def take(moment: Moment) -> np.ndarray:
             places = self._reader.ids_at(moment).find(ids, repeated=True)
             rows, whose = self._reader.rows_at(moment, places, vectors=True)
@@ -218,6 +223,7 @@ class StoreIndex(LearnerIndex):
 
     def payloads_of(self, ids: Sequence[Id]) -> list[Payload | None]:
         asked = list(ids)
+        self._check_unchanged(asked)
 
         def look(moment: Moment) -> list[Payload | None]:
             places = self._places(moment, asked)
@@ -356,6 +362,7 @@ class StoreIndex(LearnerIndex):
         def find_all(moment: Moment, finder_of: Callable[[Filter | None], Finder]) -> tuple[Hits, Encoder] | None:
             if self._shared.is_behind(moment.state) and not has_caught_up:
                 return None
+            self._settle_group()
             metric, state = self._shared.learner.pair_metric_, moment.state
             if metric is None:  # before the first vector
                 raise no_codes(self._shared.learner)
@@ -495,6 +502,7 @@ class StoreIndex(LearnerIndex):
                 self._catch_up()
             elif not self._reader.is_pinned:  # without waiting for a change that is going on
                 self._learn_along(self._replica.current.moment)
+        self._settle_group()
         return self._shared.learner
 
     def _catch_up(self) -> None:
@@ -539,6 +547,9 @@ class StoreIndex(LearnerIndex):
                 try:
                     yield
                     group.commit()
+                except BaseException:
+                    group.undo()
+                    raise
                 finally:
                     self._group, draft.is_taught = None, group.is_begun
             if draft.is_put:
@@ -598,7 +609,7 @@ class StoreIndex(LearnerIndex):
     def _stored_receipt(self, key: str) -> tuple[str, bytes] | None:
         if not self.supports(Capability.RECEIPTS):
             raise self._unsupported(Capability.RECEIPTS)
-        group = self._group if self.is_learning else None
+        group = self._own_group()
         return (group and group.receipt(key)) or self._reader.backend.receipt(key)
 
     @property
@@ -669,32 +680,76 @@ class StoreIndex(LearnerIndex):
         return self._refresher.launch(lambda stop: self._run(task, stop), wait)
 
     def _run(self, task: Task, stop: Callable[[], bool]) -> bool:
-        """One batch after the other, until the new codes are there; False if it was cancelled, here or elsewhere."""
-        worker, encoder = secrets.token_hex(8), None
+        """One part after the other, until the new codes are there; False if it was cancelled, here or elsewhere."""
+        worker = secrets.token_hex(8)
         try:
-            while True:
-                with self._lock:
-                    if stop():
+            recoder, state = self._take_up(task, worker)
+            while recoder is not None and recoder.is_under_way(state):
+                if stop():
+                    with self._lock:
                         self._rewind(worker)
-                        return False
-                    with self._one_change() as draft:
-                        if encoder is None:
-                            version = task.version or newest_version(self)  # only now nobody else can teach the learner
-                            encoder = recode.take_up(draft, self._reader, task, version, worker)
-                        pending = draft.state.pending
-                        if pending is None or pending.worker != worker:
-                            return False
-                        batch = Batch(draft, self._reader, encoder, self.batch_rows)
-                        is_finished = batch.write(pending, task.attachment)
-                    if is_finished:
-                        self._has_codes = True
-                        if task.attachment is not None:
-                            task.attachment.settle(in_memory=False)
-                        self._clear_away(draft.after.state)
-                        return True
+                    return False
+                state = self._work(recoder, task)
+            if recoder is None or not recoder.is_over(state):
+                return False
+            self._has_codes = True
+            if task.attachment is not None and not task.attachment.is_used:  # another worker wrote the last part
+                with self._lock, self._one_change() as draft:
+                    task.attachment.record(None, draft)
+                    draft.put()
+                task.attachment.settle(in_memory=False)
+            with self._lock:
+                self._clear_away(state)
+            return True
         except BaseException:
             self._left.add(worker)
             raise
+
+    def _take_up(self, task: Task, worker: str) -> tuple[Recoder | None, State]:
+        """Begin or join a refresh; who begins it writes the first part at once, which may be all there is."""
+        with self._lock, self._one_change() as draft:
+            version = task.version or newest_version(self)  # only now nobody else can teach the learner
+            if not recode.take_up(draft, self._reader, task, version, worker, self.batch_rows):
+                return None, draft.before.state
+            recoder, pending = Recoder(self._reader, draft.before, version), draft.state.pending
+            assert pending is not None
+            has_begun = pending.worker == worker and not task.resumed
+            recoder.write(draft, recoder.part(draft.before, pending, 0) if has_begun else None, task.attachment)
+        return recoder, self._after_part(recoder, task, draft)
+
+    def _work(self, recoder: Recoder, task: Task) -> State:
+        """Compute and write a part that nobody else is at; wait for those who are at the last ones."""
+        state, backend = self._reader.fresh().state, self._reader.backend
+        if not recoder.is_under_way(state):
+            return state
+        pending = state.pending
+        assert pending is not None
+        parts = list(pending.unwritten(state.next_place))
+        with ExitStack() as held:
+            part = next((part for part in parts if _is_claimed(held, backend, part)), None)
+            if parts and part is None:
+                if not self._is_left(pending):
+                    time.sleep(PAUSE)
+                    return state
+                part = parts[0]  # whoever has claimed it does nothing
+            if part is None:
+                return self._write_part(recoder, None, task)
+            moment = self._reader.fresh()  # which whoever had claimed it before may have changed
+            if not recoder.is_to_do(moment.state, part):
+                return moment.state
+            return self._write_part(recoder, recoder.part(moment, pending, part), task)
+
+    def _write_part(self, recoder: Recoder, recoded: Recoded | None, task: Task) -> State:
+        with self._lock, self._one_change() as draft:
+            if not recoder.is_under_way(draft.state):
+                return draft.before.state
+            recoder.write(draft, recoded, task.attachment)
+        return self._after_part(recoder, task, draft)
+
+    def _after_part(self, recoder: Recoder, task: Task, draft: Draft) -> State:
+        if task.attachment is not None and recoder.is_over(draft.after.state):
+            task.attachment.settle(in_memory=False)
+        return draft.after.state
 
     def _rewind(self, worker: str | None = None) -> None:
         """Cancel the refresh in progress; if a worker is given, only that worker's."""
@@ -767,6 +822,15 @@ class StoreIndex(LearnerIndex):
 
     def __reduce__(self) -> Any:
         raise InvalidInput(f"cannot copy or pickle a {type(self).__name__}: open it again where it is needed.")
+
+
+def _is_claimed(held: ExitStack, backend: Backend, part: int) -> bool:
+    """Claim a part of a refresh, until `held` ends."""
+    with ExitStack() as claim:
+        if not claim.enter_context(backend.claimed(part)):
+            return False
+        held.push(claim.pop_all())
+    return True
 
 
 def _object(text: str | None) -> Payload | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -46,25 +47,50 @@ class Log(NamedTuple):
         return [f"event/{number}" for number in range(self.first if first is None else first, self.next)]
 
 
+#: Places that a refresh recoded at a time before its parts had a size of their own.
+OLD_SIZE = 8192
+
 _NOT_TAUGHT, _NOT_REFRESHED = Log(), Counters()
 
 
 @dataclass(frozen=True)
 class Pending:
-    """A refresh that is under way: what it leads to, who works on it, and how far it is."""
+    """A refresh that is under way: what it leads to, who began it or took it up, and how far it is.
+
+    Places are cut into parts of equal size, numbered from 0, which several workers may write in any order.
+    """
 
     to: Kept
     pause: bool
     worker: str
     n: int  #: Items when it began.
+    size: int  #: Places of a part.
     done: int = -1  #: Places up to this one have new codes.
-    redo: tuple[int, ...] = ()  #: Those of them that were changed afterwards.
+    ahead: tuple[int, ...] = ()  #: Parts beyond it that have new codes.
+    redo: tuple[int, ...] = ()  #: Places with new codes that were changed afterwards.
     flipped: int = 0  #: Bits that differ.
     replaced: int = 0  #: Codes that differ.
 
     def again(self) -> Pending:
         """From the beginning."""
-        return Pending(self.to, self.pause, self.worker, self.n)
+        return Pending(self.to, self.pause, self.worker, self.n, self.size)
+
+    def has_passed(self, places: np.ndarray) -> np.ndarray:
+        """Which places are in parts that are written."""
+        return (places <= self.done) | np.isin(places // self.size, self.ahead)
+
+    def unwritten(self, next_place: int) -> Iterator[int]:
+        """The parts that are not written yet."""
+        parts = range((self.done + 1) // self.size, -(-next_place // self.size))
+        return (part for part in parts if part not in self.ahead)
+
+    def written(self, part: int) -> Pending:
+        """One more part is."""
+        done, ahead = self.done, {*self.ahead, part}
+        while (done + 1) // self.size in ahead:
+            ahead.remove((done + 1) // self.size)
+            done += self.size
+        return replace(self, done=done, ahead=tuple(sorted(ahead)))
 
 
 @dataclass(frozen=True)
@@ -119,7 +145,9 @@ class State:
                 "litter": tuple(values["litter"]),
             }
             if pending is not None:
-                values["pending"] = Pending(**pending | {"to": Kept(*pending["to"]), "redo": tuple(pending["redo"])})
+                pending = {"size": OLD_SIZE, "ahead": ()} | pending
+                lists = {name: tuple(pending[name]) for name in ("ahead", "redo")}
+                values["pending"] = Pending(**pending | {"to": Kept(*pending["to"])} | lists)
             return cls(**values)
         except (KeyError, TypeError, ValueError) as error:
             raise FormatError(

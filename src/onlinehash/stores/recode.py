@@ -1,7 +1,8 @@
-"""A refresh of an index in a database: in batches, each a change of its own, so that others wait for one at most.
+"""A refresh of an index in a database: in parts, each written by a change of its own, so that others wait for one.
 
-A refresh writes codes that are born in the next era, which nobody reads yet. How far it is stands in the head: who
-finds one that its worker has left goes on where that stopped. Its last batch begins the new era.
+A refresh writes codes that are born in the next era, which nobody reads yet. How far it is stands in the head, so that
+any number of workers may take part: each claims a part, computes its codes beside all changes, and writes them. What a
+worker had claimed when it died is claimed by another. The last part begins the new era.
 """
 
 from __future__ import annotations
@@ -13,12 +14,11 @@ import numpy as np
 
 from onlinehash.codes import Codes
 from onlinehash.index.api import Counters, Version
-from onlinehash.learners.encoder import Encoder
 from onlinehash.live.attachments import Attachment
 from onlinehash.live.refresher import VERSIONS_KEPT
 from onlinehash.live.storage import read_back
 from onlinehash.stores.backend import Coded
-from onlinehash.stores.manifest import Kept, Pending
+from onlinehash.stores.manifest import Kept, Moment, Pending, State
 from onlinehash.stores.reader import Reader
 from onlinehash.stores.transaction import Draft
 
@@ -33,40 +33,107 @@ class Task(NamedTuple):
     attachment: Attachment | None = None
 
 
-def take_up(draft: Draft, reader: Reader, task: Task, version: Version, worker: str) -> Encoder:
-    """Begin a refresh to a version, or continue one to the same version; any other is cancelled."""
+def take_up(draft: Draft, reader: Reader, task: Task, version: Version, worker: str, size: int) -> bool:
+    """Begin a refresh to a version, or join one to the same version; any other is cancelled.
+
+    Returns whether this worker is to work on it.
+    """
     pending, state = draft.state.pending, draft.state
-    kept, encoder = Kept(version.serial, version.n_pairs, version.encoder.version), version.encoder
+    kept, encoder = kept_as(version), version.encoder
     if pending is not None and pending.to == kept and not task.by_policy:
-        draft.state = replace(state, pending=replace(pending, pause=task.pause, worker=worker))
-        return encoder
+        who = worker if task.resumed else pending.worker
+        draft.state = replace(state, pending=replace(pending, pause=task.pause, worker=who))
+        return True
     if task.resumed or (task.by_policy and pending is not None):
-        return encoder  # another process was faster
+        return False  # another process was faster
     if pending is not None:
         draft.change.rewind(draft.before.epoch)
         draft.state = replace(state, litter=(*state.litter, *_unused(draft)))
     if kept not in state.versions:
         draft.put_blob(kept.blob, read_back(encoder))
     reader.hold(kept, encoder)
-    draft.state = replace(draft.state, pending=Pending(kept, task.pause, worker, state.n))
-    return encoder
+    draft.state = replace(draft.state, pending=Pending(kept, task.pause, worker, state.n, size))
+    return True
 
 
-class Batch:
-    """One batch of a refresh: the next so many items, with the codes of another encoder."""
+def kept_as(version: Version) -> Kept:
+    """How a version is called in the head."""
+    return Kept(version.serial, version.n_pairs, version.encoder.version)
 
-    def __init__(self, draft: Draft, reader: Reader, new: Encoder, batch_rows: int) -> None:
-        self._draft, self._backend, self._new, self._n = draft, reader.backend, new, batch_rows
-        self._old = reader.encoder_at(draft.before)
-        self._columns = np.arange(new.n_columns) if self._old is None else new.changed_bits(self._old)
 
-    def write(self, pending: Pending, attachment: Attachment | None) -> bool:
-        """Write it. Returns whether it was the last, which begins the new era."""
-        draft, is_last = self._draft, True
-        if len(self._columns):
-            pending, is_last = self._advance(pending)
-        if not is_last:
-            draft.state = replace(draft.state, pending=pending)
+class Recoded(NamedTuple):
+    """New codes of a part, or of some places, as of a state: those that differ from the old ones."""
+
+    places: np.ndarray
+    ids: list[str]
+    codes: np.ndarray
+    flipped: int
+    part: int
+    state: State
+
+    def holds(self, state: State, stop: int) -> bool:
+        """Whether nothing has changed since up to a place."""
+        then = self.state
+        if state.changed == then.changed:
+            return True
+        n_removed, n_removed_then = (each.next_place - each.n for each in (state, then))
+        return (state.n_updates, n_removed) == (then.n_updates, n_removed_then) and stop <= then.next_place
+
+
+class Recoder:
+    """What a worker does in a refresh. Codes are computed beside all changes, and written in one."""
+
+    def __init__(self, reader: Reader, before: Moment, version: Version) -> None:
+        self._backend, self._new, self.to = reader.backend, version.encoder, kept_as(version)
+        self._old, self._serial = reader.encoder_at(before), before.state.serial
+        every = np.arange(self._new.n_columns)
+        self._columns = every if self._old is None else self._new.changed_bits(self._old)
+
+    def is_under_way(self, state: State) -> bool:
+        """Whether this refresh has neither ended nor been given up."""
+        return state.pending is not None and state.pending.to == self.to and state.serial == self._serial
+
+    def is_to_do(self, state: State, part: int) -> bool:
+        """Whether it is under way, and this part of it is not written."""
+        return (
+            self.is_under_way(state) and state.pending is not None and part in state.pending.unwritten(state.next_place)
+        )
+
+    def is_over(self, state: State) -> bool:
+        """Whether it has ended, by whomever."""
+        return state.serial == self.to.serial and not self.is_under_way(state)
+
+    def part(self, moment: Moment, pending: Pending, part: int) -> Recoded | None:
+        """The new codes of a part; none if there is nothing to compute."""
+        if not len(self._columns):
+            return None
+        first = part * pending.size
+        return self._recoded(moment, self._backend.coded(moment.epoch, first, first + pending.size), part)
+
+    def _recoded(self, moment: Moment, page: Coded, part: int) -> Recoded:
+        state, layout = moment.state, self._backend.layout
+        if len(page.places) == 0:
+            return Recoded(page.places, [], page.codes, 0, part, state)
+        codes = Codes.from_rows(page.codes, layout.n_bits, layout.n_models)
+        X = np.frombuffer(page.vectors, state.dtype).reshape(len(codes), state.n_features)
+        found = self._new.recode(codes, X, self._columns).rows()
+        differ = np.flatnonzero((found != page.codes).any(axis=1) | (self._old is None))
+        places = page.places[differ]
+        ids = self._backend.rows(moment.epoch, places).ids if len(places) else []
+        return Recoded(places, ids, found[differ], int(np.bitwise_count(found ^ page.codes).sum()), part, state)
+
+    def write(self, draft: Draft, recoded: Recoded | None, attachment: Attachment | None) -> bool:
+        """Write a part, and when all are, what was changed meanwhile. Returns whether that begins the new era."""
+        pending = draft.state.pending
+        assert pending is not None
+        are_all = not len(self._columns)
+        if not are_all:
+            pending = self._with_part(draft, pending, recoded)
+            are_all = pending.done + 1 >= draft.state.next_place
+            if pending.redo and (are_all or len(pending.redo) >= pending.size):
+                pending = self._again(draft, pending)
+        draft.state = replace(draft.state, pending=pending)
+        if not are_all or pending.redo:
             draft.put()
             return False
         work = (0, 0, 0, 0)
@@ -78,39 +145,36 @@ class Batch:
         draft.put(draft.before.next_era)
         return True
 
-    def _advance(self, pending: Pending) -> tuple[Pending, bool]:
-        """The next items, and when there are no more, or many of them, those that were changed meanwhile."""
-        epoch, is_last = self._draft.before.epoch, False
-        if len(pending.redo) < self._n:
-            first, stop = pending.done + 1, pending.done + 1 + self._n
-            pending = replace(self._recode(pending, self._backend.coded(epoch, first, stop)), done=stop - 1)
-            is_last = stop >= self._draft.state.next_place
-        if pending.redo and (is_last or len(pending.redo) >= self._n):
-            some, redo = pending.redo[: self._n], pending.redo[self._n :]
-            rows = self._backend.rows(epoch, np.array(some, np.int64), vectors=True, codes=True)
-            again = self._recode(pending, Coded(rows.places, b"".join(rows.vectors), rows.codes))
-            pending = replace(pending, redo=redo, replaced=again.replaced)  # its bits were counted the first time
-        return pending, is_last and not pending.redo
-
-    def _recode(self, pending: Pending, page: Coded) -> Pending:
-        """New codes for some items, born in the next era; what did not change stays as it is."""
-        if len(page.places) == 0:
+    def _with_part(self, draft: Draft, pending: Pending, recoded: Recoded | None) -> Pending:
+        """Write a part, unless another worker did; if anything has changed in it, compute it again."""
+        if recoded is None or recoded.part not in pending.unwritten(draft.state.next_place):
             return pending
-        draft, layout = self._draft, self._backend.layout
-        codes = Codes.from_rows(page.codes, layout.n_bits, layout.n_models)
-        X = np.frombuffer(page.vectors, draft.state.dtype).reshape(len(codes), draft.state.n_features)
-        found = self._new.recode(codes, X, self._columns).rows()
-        differ = np.flatnonzero((found != page.codes).any(axis=1) | (self._old is None))
-        places, era = page.places[differ], draft.before.next_era
-        if len(places):
-            ids = self._backend.rows(draft.before.epoch, places).ids
-            draft.change.end_codes(era, places)
-            draft.change.add_codes(era, places, ids, found[differ])
+        if not recoded.holds(draft.state, (recoded.part + 1) * pending.size):
+            now = self.part(draft.before, pending, recoded.part)
+            assert now is not None
+            recoded = now
+        self._put(draft, recoded)
         return replace(
-            pending,
-            flipped=pending.flipped + int(np.bitwise_count(found ^ page.codes).sum()),
-            replaced=pending.replaced + len(places),
+            pending.written(recoded.part),
+            flipped=pending.flipped + recoded.flipped,
+            replaced=pending.replaced + len(recoded.places),
         )
+
+    def _again(self, draft: Draft, pending: Pending) -> Pending:
+        """Recode some of what was changed after it was recoded; its bits were counted the first time."""
+        some, redo = pending.redo[: pending.size], pending.redo[pending.size :]
+        rows = self._backend.rows(draft.before.epoch, np.array(some, np.int64), vectors=True, codes=True)
+        page = Coded(rows.places, b"".join(rows.vectors), rows.codes)
+        recoded = self._recoded(draft.before, page, -1)
+        self._put(draft, recoded)
+        return replace(pending, redo=redo, replaced=pending.replaced + len(recoded.places))
+
+    def _put(self, draft: Draft, recoded: Recoded) -> None:
+        """Codes that are born in the next era; what did not change stays as it is."""
+        if len(recoded.places):
+            era = draft.before.next_era
+            draft.change.end_codes(era, recoded.places)
+            draft.change.add_codes(era, recoded.places, recoded.ids, recoded.codes)
 
 
 def give_up(draft: Draft) -> None:

@@ -10,7 +10,7 @@ from onlinehash.errors import FormatError
 from onlinehash.io import files, format
 from onlinehash.learners.base import Learner
 from onlinehash.live.refresher import Refresher
-from onlinehash.live.storage import expect, read_back, replay, wants_checkpoint
+from onlinehash.live.storage import expect, naming_a_way_out, read_back, replay, wants_checkpoint
 from onlinehash.stores.manifest import Log, State
 from onlinehash.stores.reader import ATTEMPTS, Gone, Reader
 from onlinehash.stores.transaction import Draft
@@ -44,11 +44,16 @@ class SharedLearner:
         """Replay what other processes taught."""
         for attempt in range(ATTEMPTS):
             state = (self._reader.fresh() if attempt else self._reader.now).state
-            with suppress(Gone):  # others have written a checkpoint a moment ago
+            with suppress(Gone), naming_a_way_out(self._address):  # others have written a checkpoint a moment ago
                 self._learn_until(state.log)
                 self._count_changes(state)
                 return
-        raise FormatError(f"parts of the learner in {self._reader.backend.address} are missing; restore a backup.")
+        with naming_a_way_out(self._address):
+            raise FormatError(f"parts of the learner in {self._address} are missing.")
+
+    @property
+    def _address(self) -> str:
+        return self._reader.backend.address
 
     def _learn_until(self, log: Log) -> None:
         known, self._lessons = self._lessons, UNKNOWN
@@ -60,7 +65,7 @@ class SharedLearner:
         else:
             events = self._reader.contents(log.lessons(known))
         for event in events:
-            lesson = format.from_bytes(event, f"a lesson in {self._reader.backend.address}")[1]
+            lesson = format.from_bytes(event, f"a lesson in {self._address}")[1]
             replay(self.learner, [lesson])
             if lesson["what"] == "pairs":
                 self._refresher.pairs.append(lesson["A"], lesson["B"], lesson["similar"])
@@ -68,7 +73,7 @@ class SharedLearner:
 
     def _read_back(self, blob: bytes) -> None:
         """Take over the state of a checkpoint."""
-        name = f"learner in {self._reader.backend.address}"
+        name = f"learner in {self._address}"
         stored = expect(files.from_bytes(blob, name), Learner, name).keep_metric()
         if self._learner is None:
             self._learner = stored

@@ -13,11 +13,11 @@ import numpy as np
 from onlinehash.codes import Codes
 from onlinehash.learners.base import Learner
 from onlinehash.live.attachments import Attachment
-from onlinehash.live.group import Group, Items
+from onlinehash.live.group import Group, Written
 from onlinehash.live.queries import VectorKind
 from onlinehash.live.receipts import made_already
 from onlinehash.live.reservoir import Reservoir
-from onlinehash.live.transaction import Event, Texts, Transaction
+from onlinehash.live.transaction import Event, Texts, Transaction, observed
 from onlinehash.stores.backend import Backend, Change, Head
 from onlinehash.stores.ids import StoredIds, texts_of
 from onlinehash.stores.manifest import Moment, State
@@ -64,6 +64,7 @@ class Draft:
             n=state.n + len(ids),
             changed=state.changed + len(ids),
         )
+        self._redo(places)  # in a part that was written when it had fewer places
 
     def update(
         self, places: np.ndarray, rows: np.ndarray | None, payloads: list[str | None] | None, codes: Codes | None
@@ -94,7 +95,7 @@ class Draft:
         """Let a refresh in progress recode these again, if it has passed them."""
         pending = self.state.pending
         if pending is not None:
-            passed = places[places <= pending.done].tolist()
+            passed = places[pending.has_passed(places)].tolist()
             redo = tuple(sorted({*pending.redo, *passed}))
             self.state = replace(self.state, pending=replace(pending, redo=redo))
 
@@ -162,13 +163,13 @@ class StoreTransaction(Transaction[Codes | None]):
         return None if encoder is None else encoder.codes_of(rows)
 
     def _insert(self, names: np.ndarray, rows: np.ndarray, texts: Texts, encoded: Codes | None) -> None:
-        with self._written({"what": "points", "X": rows}, names) as draft:
+        with self._written(observed(rows), names) as draft:
             draft.add(names, rows, texts, encoded)
 
     def _replace(
-        self, positions: np.ndarray, rows: np.ndarray | None, texts: Texts | None, encoded: Codes | None
+        self, names: Any, positions: np.ndarray, rows: np.ndarray | None, texts: Texts | None, encoded: Codes | None
     ) -> None:
-        with self._written(None if rows is None else {"what": "points", "X": rows}) as draft:
+        with self._written(None if rows is None else observed(rows)) as draft:
             draft.update(positions, rows, texts, encoded)
 
     def _delete(self, names: Any, positions: np.ndarray) -> None:
@@ -201,11 +202,18 @@ class StoreGroup(Group):
         super().__init__(learner, pairs, draft.ids)
         self._reader, self._draft, self._log = reader, draft, log
 
-    def _write(self, items: Items | None, events: Sequence[Event], attached: Sequence[Attachment]) -> None:
-        draft = self._draft
-        if items is not None:
-            encoder = self._reader.encoder_at(draft.before)
-            draft.add(*items, None if encoder is None else encoder.codes_of(items.rows))
+    def _write(self, items: Written, events: Sequence[Event], attached: Sequence[Attachment]) -> None:
+        draft, encoder = self._draft, self._reader.encoder_at(self._draft.before)
+
+        def codes_of(rows: np.ndarray | None) -> Codes | None:
+            return None if encoder is None or rows is None else encoder.codes_of(rows)
+
+        if items.added is not None:
+            draft.add(*items.added, codes_of(items.added.rows))
+        for some in items.replaced:
+            draft.update(*some, codes_of(some.rows))
+        if len(items.removed):
+            draft.remove(items.removed)
         if events:
             self._log(draft, *events)
         for attachment in attached:

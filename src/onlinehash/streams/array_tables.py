@@ -15,6 +15,7 @@ from numpy.lib.npyio import NpzFile
 from onlinehash import checks
 from onlinehash.arraylike import is_numeric, matrix_of
 from onlinehash.errors import InvalidInput, MissingExtra, OnlineHashError
+from onlinehash.streams import parquet_footer
 from onlinehash.streams.tables import Table, lower_names, plain_names
 
 #: What an npz may hold; other arrays in it are left alone.
@@ -73,33 +74,67 @@ def read_parquet(path: str, size: int) -> Iterator[Table]:
     """Record batches; a column of lists of numbers becomes a matrix."""
     try:
         import pyarrow
-        from pyarrow import parquet
     except ImportError:
         raise MissingExtra("reading parquet", "pyarrow", "parquet") from None
     try:
-        with parquet.ParquetFile(path) as file:
+        with open_parquet(path) as file:
             names = lower_names(file.schema_arrow.names, path)
             written = dict(zip(names, plain_names(file.schema_arrow.names), strict=True))
-            _check_groups(path, file.metadata)
             done, total = 0, file.metadata.num_rows
-            for batch in file.iter_batches(size):
+            for batch in file.iter_batches(rows_at_once(path, size)):
                 columns = dict(zip(names, map(from_arrow, batch.columns), strict=True))
                 numbers = range(done, done + batch.num_rows)
                 done += batch.num_rows
                 yield Table(path, "parquet", "row", numbers, columns, done / total, written)
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InvalidInput(f"{path} is not a readable parquet file: {str(error).rstrip('.')}.") from None
 
 
-def _check_groups(path: str, metadata: Any) -> None:
-    """Refuse a group of rows, of which batches are made, that would unpack to far more than the file is.
+def open_parquet(path: str, **options: Any) -> Any:
+    """A parquet file that is open, unless it would unpack to far more than it is.
 
     A value that repeats takes next to no room in a file, compressed or not, so values are counted.
     """
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        columns = [group.column(number) for number in range(group.num_columns)]
-        size = sum(max(8 * column.num_values, column.total_uncompressed_size) for column in columns)
-        checks.unpacked(path, os.path.getsize(path), size)
+    from pyarrow import parquet
+
+    file = parquet.ParquetFile(path, **options)
+    try:
+        widths = [max(8, file.schema.column(number).length) for number in range(file.metadata.num_columns)]
+        values = sum(max(widths[chunk.number] * chunk.n_values, chunk.n_bytes) for chunk in parquet_footer.chunks(path))
+        rows = 8 * file.metadata.num_rows * sum(_numbers_in(field.type) for field in file.schema_arrow)
+        checks.unpacked(path, os.path.getsize(path), max(values, rows))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def rows_at_once(path: str, size: int) -> int:
+    """`size`, or fewer rows where a long text that a parquet file holds once may stand in each of so many."""
+    most = checks.most_unpacked(os.path.getsize(path))
+    for chunk in parquet_footer.chunks(path):
+        if chunk.is_text and min(size, chunk.n_values) * chunk.n_bytes > most:
+            # Texts that begin as others do are not listed.
+            longest = chunk.n_bytes if chunk.has_prefixes else _longest_listed(path, chunk.group, chunk.path)
+            size = min(size, max(1, most // max(1, longest)))
+    return size
+
+
+def _longest_listed(path: str, group: int, name: str) -> int:
+    """The length of the longest text that a part of a column lists once, to be named by number; 0 if it has no list."""
+    from pyarrow import compute, parquet
+
+    with parquet.ParquetFile(path, read_dictionary=[name]) as file:
+        batch = next(file.iter_batches(1, [group], [name]), None)
+    array = None if batch is None else batch.column(0)
+    while array is not None and not hasattr(array, "dictionary"):
+        array = array.field(0) if hasattr(array, "field") else array.values if hasattr(array, "values") else None
+    return 0 if array is None else compute.max(compute.binary_length(array.dictionary)).as_py() or 0
+
+
+def _numbers_in(kind: Any) -> int:
+    """How many numbers a row of lists of fixed length has, which are there even where the file has no list."""
+    return kind.list_size * _numbers_in(kind.value_type) if hasattr(kind, "list_size") else 1
 
 
 def from_arrow(array: Any) -> Any:

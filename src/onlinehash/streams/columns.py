@@ -15,6 +15,8 @@ from onlinehash.streams.tables import Table
 SIMILAR = ("true", "1", "+1", "1.0", "similar")
 DISSIMILAR = ("false", "-1", "-1.0", "0", "0.0", "dissimilar")
 MEANINGS = dict.fromkeys(SIMILAR, True) | dict.fromkeys(DISSIMILAR, False)
+#: Characters of a label: an array of texts has room for the longest in every row.
+LONGEST_LABEL = 1000
 #: The numbers for dissimilar, of which a file has one.
 NUMBERS = {"-1": -1, "-1.0": -1, "0": 0, "0.0": 0}
 
@@ -100,7 +102,17 @@ def weights(table: Table) -> np.ndarray | None:
 
 def labels(table: Table, name: str) -> np.ndarray:
     """A column of labels: numbers, bools or text."""
-    return np.array(_each(table, table.columns[name], _storable_label, f"a number of 64 bits or a text as {name}"))
+    found = ids(table, name)
+    for row, label in enumerate(found):
+        if isinstance(label, str) and len(label) > LONGEST_LABEL:
+            raise table.error(row, f"expected at most {LONGEST_LABEL} characters as {name}, got {len(label)}")
+    return np.array(found)
+
+
+def ids(table: Table, name: str) -> list[Any]:
+    """A column of ids, all numbers or, where one is a text, all texts."""
+    found = _each(table, table.columns[name], _storable_label, f"a number of 64 bits or a text as {name}")
+    return list(map(str, found)) if any(isinstance(id, str) for id in found) else np.array(found).tolist()
 
 
 def identities(table: Table, name: str) -> list[str]:

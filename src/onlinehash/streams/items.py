@@ -72,7 +72,7 @@ class ItemReader:
     def _ids(self, table: Table, name: str) -> list[Id]:
         if table.format == "csv" and self.text_ids is None:
             self.text_ids = not all(_is_whole(cell) for cell in table.columns[name] if cell.strip())
-        found: list[Id] = columns.labels(table, name).tolist()
+        found: list[Id] = columns.ids(table, name)
         if table.format != "csv":
             return found
         if self.text_ids:

@@ -220,6 +220,15 @@ CLAIMS = (
         gap_grows("online", "MMOH", RIVALS, ("cifar10",)),
     ),
     Claim(
+        "least-margin",
+        "Flipping the bits of least margin suits the passive-aggressive step.",
+        "Introduction, changes over the conference version",
+        AT_EVERY_LENGTH + " Compared with as many wrong bits at random, and with those of largest margin; similar "
+        "pairs leave no choice, as all their wrong bits flip.",
+        ("selection",),
+        above("selection", "OH", ("OH, random bits", "OH, largest margins")),
+    ),
+    Claim(
         "oh-klsh",
         "OH beats KLSH on all sets at all lengths.",
         "Comparison to Batch Mode Methods",

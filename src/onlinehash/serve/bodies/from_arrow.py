@@ -14,6 +14,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput, MissingExtra
+from onlinehash.io.arrow_messages import is_compressed
 from onlinehash.io.json_names import refuse_repeated
 from onlinehash.serve.bodies.from_format import TEXTS
 from onlinehash.serve.bodies.shapes import Shape
@@ -22,8 +23,6 @@ from onlinehash.serve.settings import Limits
 
 #: Record batches of one stream.
 MOST_BATCHES = 1024
-#: Slots of flatbuffer tables: the header of a message, the compression of a record batch.
-_HEADER, _COMPRESSION = 2, 3
 
 
 def from_arrow(shape: type[Shape], data: bytes, limits: Limits) -> dict[str, Any]:
@@ -53,7 +52,7 @@ def _batches(pa: Any, shape: type[Shape], data: bytes, limits: Limits) -> list[A
                 got=f"an Arrow message of type {message.type}",
                 hint="decode dictionaries before sending",
             )
-        if _is_compressed(message.metadata):
+        if is_compressed(message.metadata.to_pybytes()):
             raise InvalidInput("compressed Arrow buffers are not supported; write the stream without compression.")
         if len(batches) == MOST_BATCHES:
             raise TooLarge(f"the Arrow stream has more than {MOST_BATCHES} record batches; combine them.")
@@ -106,24 +105,6 @@ def _may_be(pa: Any, name: str, type: Any, is_vectors: bool, limits: Limits) -> 
 
 def _is_number(pa: Any, type: Any) -> bool:
     return bool(pa.types.is_integer(type) or pa.types.is_floating(type) or pa.types.is_boolean(type))
-
-
-def _is_compressed(metadata: Any) -> bool:
-    """Whether a record batch's flatbuffer has the table that describes compression."""
-    data = metadata.to_pybytes()
-    message = struct.unpack_from("<I", data)[0]
-    at = _slot(data, message, _HEADER)
-    batch = at + struct.unpack_from("<I", data, at)[0]
-    return _slot(data, batch, _COMPRESSION) != 0
-
-
-def _slot(data: bytes, table: int, number: int) -> int:
-    """Where a field of a flatbuffer's table lies, 0 if it is not there."""
-    names = table - struct.unpack_from("<i", data, table)[0]
-    if 4 + 2 * number >= struct.unpack_from("<H", data, names)[0]:
-        return 0
-    offset = int(struct.unpack_from("<H", data, names + 4 + 2 * number)[0])
-    return table + offset if offset else 0
 
 
 def _column(pa: Any, name: str, pieces: list[Any]) -> Any:

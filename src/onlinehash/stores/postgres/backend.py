@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from copy import copy
 from operator import itemgetter
 from typing import Any
@@ -38,7 +38,7 @@ class PostgresBackend(Backend):
     def __init__(self, address: str, schema: str, search: str | None = None) -> None:
         self.schema = connections.checked_schema(schema)
         self.address, self._address = connections.shown(address), address
-        self._pool = connections.pool(address)
+        self._connections = connections.Lender(address)
         self._connection: Connection | None = None  # that of a snapshot
         try:
             with self._reading() as connection:
@@ -58,7 +58,7 @@ class PostgresBackend(Backend):
         if self._connection is not None:
             yield self._connection
             return
-        with told(self.address), self._pool.connection() as connection:
+        with told(self.address), self._connections.lent() as connection:
             yield connection
 
     @contextmanager
@@ -100,9 +100,22 @@ class PostgresBackend(Backend):
                 connection.execute("ROLLBACK AND CHAIN")
         raise ServiceUnavailable(f"the servers of {self.address} were busy {_TRIES} times; try again.")
 
+    @contextmanager
+    def claimed(self, part: int) -> Iterator[bool]:
+        call, key = "_advisory_lock(hashtext(%s), %s)", (f"onlinehash refresh {self.schema}", part % 2**31)
+        with self._reading() as connection:  # whose end, when the process dies, ends the claim
+            found = connection.execute(f"SELECT pg_try{call}", key).fetchone()
+            is_ours = found is not None and bool(found[0])
+            try:
+                yield is_ours
+            finally:
+                if is_ours:
+                    with suppress(psycopg.OperationalError):
+                        connection.execute(f"SELECT pg{call.replace('lock', 'unlock')}", key)
+
     def _note(self) -> None:
         """On a connection of its own, so that it stays whatever comes of the change."""
-        with self._pool.connection() as connection:
+        with self._connections.lent() as connection:
             connection.execute(f"INSERT INTO {self._name('unfinished')} DEFAULT VALUES ON CONFLICT DO NOTHING")
 
     # ------------------------------------------------------------------------------------------------ reading
@@ -245,7 +258,7 @@ class PostgresBackend(Backend):
             return receipts.find(connection, self.schema, key)
 
     def close(self) -> None:
-        self._pool.close()
+        self._connections.close()
 
 
 def _head(row: tuple[Any, ...] | None) -> Head:

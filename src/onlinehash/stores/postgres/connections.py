@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import psycopg
 from psycopg import conninfo
-from psycopg_pool import ConnectionPool
+from psycopg_pool import ConnectionPool, PoolTimeout
 
 from onlinehash import checks
-from onlinehash.errors import InvalidInput
+from onlinehash.errors import InvalidInput, ServiceUnavailable
 from onlinehash.stores.postgres.errors import told
 
 # What the pool says of each attempt to connect stays out of terminals, unless somebody has asked for logs.
@@ -23,6 +24,10 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 #: Connections of one index at most, and how many seconds to wait for one.
 MOST, PATIENCE = 8, 20
+#: For how many seconds a server that was found to be down is not looked for again.
+DOWN_SECONDS = 2
+#: Seconds to wait for a connection before one looks whether there is a server at all; and if there was none just now.
+_SOON, _AT_ONCE = 0.25, 0.01
 #: A schema's name: one that SQL takes as it is, between quotes.
 _NAME = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 #: A client whose machine vanished holds its locks for a minute, and one that hangs for ten, not for hours.
@@ -62,28 +67,64 @@ def checked_schema(schema: Any) -> str:
     return schema
 
 
-def connect(address: str) -> Connection:
+def connect(address: str, **settings: Any) -> Connection:
     """One connection, whose errors say why there is none; each statement is a transaction unless one is begun."""
     with told(shown(address)):
-        return psycopg.connect(address, autocommit=True, **_settings(address))
+        return psycopg.connect(address, autocommit=True, **_settings(address) | settings)
 
 
-def pool(address: str) -> ConnectionPool[Connection]:
-    """Connections that are looked at before they are lent, and replaced where their server died meanwhile."""
-    connect(address).close()  # a pool only tells that it waited in vain
-    made = ConnectionPool(
-        address,
-        kwargs={"autocommit": True} | _settings(address),
-        min_size=1,
-        max_size=MOST,
-        timeout=PATIENCE,
-        check=ConnectionPool.check_connection,
-        configure=_configure,
-        open=False,
-        name="onlinehash",
-    )
-    made.open()
-    return made
+class Lender:
+    """A pool of connections: they are looked at before they are lent, and replaced if their server died meanwhile.
+
+    While all are lent one waits for one, for long. If there is none because the server is down, that is told at once.
+    """
+
+    def __init__(self, address: str) -> None:
+        connect(address).close()  # a pool only tells that it waited in vain
+        self._address, self._down, self._down_until = address, "", 0.0
+        self._pool: ConnectionPool[Connection] = ConnectionPool(
+            address,
+            kwargs={"autocommit": True} | _settings(address),
+            min_size=1,
+            max_size=MOST,
+            reconnect_timeout=DOWN_SECONDS,  # then the next one who asks lets it connect again
+            check=ConnectionPool.check_connection,
+            configure=_configure,
+            open=False,
+            name="onlinehash",
+        )
+        self._pool.open()
+
+    @contextmanager
+    def lent(self) -> Iterator[Connection]:
+        """A connection; errors are those of `psycopg`, unless there is none."""
+        with ExitStack() as held:
+            yield self._taken(held)
+
+    def _taken(self, held: ExitStack) -> Connection:
+        until = time.monotonic() + PATIENCE
+        while True:
+            is_down = time.monotonic() < self._down_until
+            try:
+                return held.enter_context(self._pool.connection(_AT_ONCE if is_down else _SOON))
+            except PoolTimeout:
+                if time.monotonic() > until:
+                    raise
+                self._check_server()
+
+    def _check_server(self) -> None:
+        """Raise if nobody can connect, which is then known for a while."""
+        if time.monotonic() < self._down_until:
+            raise ServiceUnavailable(self._down)
+        try:
+            connect(self._address, connect_timeout=DOWN_SECONDS).close()
+        except ServiceUnavailable as error:
+            self._down, self._down_until = str(error), time.monotonic() + DOWN_SECONDS
+            raise
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._pool.close()
 
 
 def _settings(address: str) -> dict[str, Any]:

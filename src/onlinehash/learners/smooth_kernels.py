@@ -212,8 +212,8 @@ def inferred(
             here[i] = place[point]
         place[same[rows[: 2 * m]]] = -1
         pairs = slice(start, start + m)
-        i, j, alike, weight = _inferred(here[: 2 * m], similar[pairs], weights[pairs], p)
-        left, right = np.append(left, rows[i]), np.append(right, rows[j])
+        a, b, alike, weight = _inferred(here[: 2 * m], similar[pairs], weights[pairs], p)
+        left, right = np.append(left, rows[a]), np.append(right, rows[b])
         is_similar, of_pair = np.append(is_similar, alike), np.append(of_pair, weight)
     return left, right, is_similar, of_pair
 

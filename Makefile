@@ -19,7 +19,7 @@ test: .venv/.dev
 long: .venv/.dev
 	ONLINEHASH_LONG=1 $(TESTS) -m 'long or thorough or hypothesis'
 
-# Changes bodies, filters and folders at random, for so many seconds each: `make fuzz SECONDS=3600` for an hour.
+# Changes bodies, filters, folders and files of vectors at random, for so many seconds each: `make fuzz SECONDS=3600` for an hour.
 SECONDS ?= 60
 fuzz: .venv/.dev
 	ONLINEHASH_FUZZ_SECONDS=$(SECONDS) $(TESTS) -m '' -rP tests/fuzz
@@ -132,7 +132,8 @@ servers:
 # tests brings pytest-asyncio, which has to be told to run coroutines.
 frameworks: .venv-frameworks/.dev
 	ONLINEHASH_FRAMEWORKS=1 OPENBLAS_NUM_THREADS=1 .venv-frameworks/bin/pytest -o asyncio_mode=auto \
-	    -o asyncio_default_fixture_loop_scope=function tests/integrations tests/export tests/test_arraylike.py
+	    -o asyncio_default_fixture_loop_scope=function tests/integrations tests/export tests/test_arraylike.py \
+	    tests/gpu/test_compiled.py
 
 # Checks that the tree can be released and prints the commands that do it; with TAG=v1.2.3, that this tag can be published.
 release: .venv/.dev
@@ -165,7 +166,7 @@ format: .venv/.dev
 	.venv-frameworks/bin/python -m pip install --quiet --upgrade pip
 	.venv-frameworks/bin/python -m pip install --quiet \
 	    --editable '.[serve,duckdb,qdrant,sqlite-vec,lancedb,langchain,llama-index,haystack]' \
-	    langchain-tests polars datasets pandas pytest hypothesis
+	    langchain-tests polars datasets pandas pytest hypothesis "nvidia-cuda-nvrtc>=13; sys_platform == 'linux'"
 	touch $@
 
 # Kernels are compiled from several files, and Numba's cache notices a change in only one of them.

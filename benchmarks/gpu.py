@@ -8,7 +8,7 @@ limit* that of single bits on tensor cores where each sum is looked at. A whole 
 the host to the answer there. Up to `--on-host` bytes of codes, whole calls go through `GpuIndex` too; more are made on
 the card. The first, the middle and the last query of each batch are compared with a search that counts all distances
 and, where there is a `GpuIndex`, with `FlatIndex`. Codes are uniform, in clusters (4,096 of them, a bit in sixteen
-flipped) or duplicates (1,000 different codes), the latter two in any order.
+flipped), duplicates (1,000 different codes), both in any order, or all equal.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ K = 10
 
 #: Codes or values that are made on the card at once, in bytes.
 CHUNK_BYTES = 1 << 28
+
+#: Codes that those of each kind are made from.
+CENTRES = {"clusters": 4096, "duplicates": 1000, "equal": 1}
 
 #: How fast units of the card are when they do nothing else: each thread has sixteen results on their way.
 LIMITS = r"""
@@ -122,7 +125,7 @@ def main() -> None:
         f"{'index ms':>8} {'found':>7}"
     )
     tables = [(n, bits, "uniform") for bits in args.bits for n in (args.sizes if bits == 64 else args.other_sizes)]
-    tables += [(n, 64, kind) for kind in ("clusters", "duplicates") for n in args.unlike_sizes]
+    tables += [(n, 64, kind) for kind in CENTRES for n in args.unlike_sizes]
     for n, bits, kind in tables:
         batches = args.batches if (bits, kind) == (64, "uniform") else args.other_batches
         for row in measured(int(n), bits, kind, batches, limits, args.on_host):
@@ -287,7 +290,7 @@ def kernels_alone(card: CardCodes, words: np.ndarray, n: int) -> dict[str, float
         if name == "few ms" and len(words) > 16:
             times[name] = None  # it would only be slower
             continue
-        run = partial(kernel, card._words, None, n, work.queries, work.bounds, work.limits, work.found, work.keys)
+        run = partial(kernel, card._words, None, n, work.queries, work.bounds, work.found, work.keys)
         times[name] = kernel_ms(run, zero, 7 if n < 5e8 else 3)
     return times | {"found": float(work.found.mean())}
 
@@ -297,7 +300,7 @@ def drawn(rng: Any, n: int, bits: int, kind: str) -> Any:
     shape = (n, bits // 8)
     if kind == "uniform":
         return rng.integers(0, 256, shape, np.uint8)
-    centres = cupy.random.default_rng(2).integers(0, 256, (4096 if kind == "clusters" else 1000, shape[1]), np.uint8)
+    centres = cupy.random.default_rng(2).integers(0, 256, (CENTRES[kind], shape[1]), np.uint8)
     rows = centres[rng.integers(0, len(centres), n)]
     if kind == "clusters":
         first, *others = (rng.integers(0, 256, shape, np.uint8) for _ in range(4))

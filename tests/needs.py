@@ -25,7 +25,12 @@ def missing(what: str, remedy: str = "`make servers` installs it") -> NoReturn:
 def optional(module: str) -> None:
     """A test that needs a library too large for the dev dependencies is skipped; `make frameworks` runs it."""
     if find_spec(module) is None:
-        reason = f"there is no {module} here; `make frameworks` installs it and runs these tests"
-        if os.environ.get("ONLINEHASH_FRAMEWORKS"):
-            pytest.fail(reason)
-        pytest.skip(reason, allow_module_level=True)
+        lacking(module)
+
+
+def lacking(library: str) -> NoReturn:
+    """The same, once it is known that the library is not there."""
+    reason = f"there is no {library} here; `make frameworks` installs it and runs these tests"
+    if os.environ.get("ONLINEHASH_FRAMEWORKS"):
+        pytest.fail(reason)
+    pytest.skip(reason, allow_module_level=True)

@@ -21,8 +21,12 @@ from typing import Any, Protocol
 from unittest import mock
 
 import numpy as np
+import pyarrow
+from pyarrow import parquet
+from scipy.io import savemat
 
-from onlinehash import LiveIndex, OnlineHashing, refresh
+from onlinehash import LiveIndex, OnlineHashing, bulk, refresh
+from onlinehash.datasets import labelme
 from onlinehash.errors import FormatError, OnlineHashError
 from onlinehash.io import format
 from onlinehash.live.check import check
@@ -30,6 +34,7 @@ from onlinehash.live.sqlite import segments
 from onlinehash.live.sqlite.checksums import record_sum, summed_columns
 from onlinehash.live.sqlite.schema import COLUMNS
 from onlinehash.serve.bodies import shapes
+from onlinehash.streams.from_files import read_tables
 from tests.serve.hostile import NUMBERS, outcome
 
 INTEGERS = [-1, 0, 1, 2, 7, 255, 2**31, 2**40, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), 2**64, 10**30]
@@ -327,4 +332,53 @@ def _summed(connection: sqlite3.Connection, table: str) -> list[int]:
     return [number, total % 2**64]
 
 
-TARGETS: dict[str, Callable[[], Target]] = {"bodies": Bodies, "filters": Filters, "folders": Folders}
+class Tables:
+    """Files of vectors in formats that other libraries read: a line with the ending of the name, then the bytes."""
+
+    def __init__(self) -> None:
+        self._folder = Path(tempfile.mkdtemp())
+        atexit.register(shutil.rmtree, self._folder)
+
+    def seeds(self) -> list[bytes]:
+        vectors = np.arange(60, dtype=np.float32).reshape(20, 3)
+        lists = pyarrow.array(vectors.tolist(), pyarrow.list_(pyarrow.float32()))
+        fixed = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), 3)
+        table = pyarrow.table(
+            {"vector": lists, "x": fixed, "id": [f"id{i}" for i in range(20)], "label": ["a", "b"] * 10}
+        )
+        found = []
+        for compression in ("none", "zstd"):
+            parquet.write_table(table, self._folder / "seed", row_group_size=8, compression=compression)
+            found.append(b".parquet\n" + (self._folder / "seed").read_bytes())
+            options = pyarrow.ipc.IpcWriteOptions(compression=None if compression == "none" else compression)
+            with pyarrow.ipc.new_file(self._folder / "seed", table.schema, options=options) as file:
+                file.write_table(table, 8)
+            found.append(b".arrow\n" + (self._folder / "seed").read_bytes())
+            savemat(self._folder / "seed.mat", {"x": vectors, "y": [[1.0] * 20]}, do_compression=compression == "zstd")
+            found.append(b".mat\n" + (self._folder / "seed.mat").read_bytes())
+        np.savez_compressed(self._folder / "seed.npz", X=vectors, y=np.arange(20))
+        return [*found, b".npz\n" + (self._folder / "seed.npz").read_bytes()]
+
+    def changed(self, case: bytes, rng: np.random.Generator) -> bytes:
+        ending, _, data = case.partition(b"\n")
+        return ending + b"\n" + changed_bytes(data, rng)
+
+    def run(self, case: bytes) -> str:
+        ending, _, data = case.partition(b"\n")
+        path = self._folder / f"case{ending.decode()}"
+        path.write_bytes(data)
+        return f"{ending.decode()} {in_words(self._read(path))}"
+
+    def _read(self, path: Path) -> Any:
+        try:
+            if path.suffix == ".mat":
+                return labelme.read_set(path)
+            found = None if path.suffix == ".arrow" else list(read_tables(path))
+            if path.suffix != ".npz":
+                return [list(partition.blocks()) for partition in bulk.open_source(path).partitions]
+            return found
+        except OnlineHashError as error:
+            return error
+
+
+TARGETS: dict[str, Callable[[], Target]] = {"bodies": Bodies, "filters": Filters, "folders": Folders, "tables": Tables}

@@ -1,4 +1,4 @@
-"""Bodies, filters and folders, changed at random: refused with an error of ours, or good for use.
+"""Bodies, filters, folders and files of vectors, changed at random: refused with an error of ours, or good for use.
 
 `make fuzz SECONDS=3600` goes on for an hour with each of them. What it finds is kept in `corpus` and tried every day.
 """

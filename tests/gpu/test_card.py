@@ -10,6 +10,7 @@ import pytest
 
 from onlinehash.errors import NotReady
 from onlinehash.gpu.card import load_cupy
+from onlinehash.gpu.encoding import check_precision
 
 
 def fake_cupy(capability: str = "90", **fails: Exception) -> Any:
@@ -42,6 +43,18 @@ def test_one_sentence_says_what_is_missing(cupy: Any, words: str, monkeypatch: p
     pattern = words.replace("[", r"\[").replace("]", r"\]")
     with pytest.raises(NotReady, match=rf"^encoding needs {pattern}$"):
         load_cupy("encoding")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["CUPY_TF32", "NVIDIA_TF32_OVERRIDE", "CUBLAS_EMULATE_SINGLE_PRECISION", "CUBLAS_EMULATE_DOUBLE_PRECISION"],
+)
+def test_products_that_round_before_they_multiply_are_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "0")
+    check_precision()
+    monkeypatch.setenv(name, "1")
+    with pytest.raises(NotReady, match=f"need products in full precision; unset {name}"):
+        check_precision()
 
 
 def test_nothing_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:

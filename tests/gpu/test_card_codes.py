@@ -6,19 +6,23 @@ Without a card the twins run in the place of the kernels, so that all around the
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+from onlinehash import FlatIndex, GpuIndex, OnlineHashing
 from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.gpu import codes as gpu_codes
 from onlinehash.gpu.card import Card, load_cupy
 from onlinehash.gpu.codes import CardCodes
 from onlinehash.gpu.encoding import CardSigns
-from onlinehash.gpu.kernels import Kernels
-from onlinehash.gpu.shape import GROUP, PICKED, POSITION_BITS, Shape
+from onlinehash.gpu.kernels import Kernels, fetch
+from onlinehash.gpu.shape import GROUP, NO_LIMIT, PICKED, POSITION_BITS, Bounds, Shape
 from onlinehash.gpu.twins import Twins
 
 #: (models, bytes of each): 16 to 512 bits, and several models; the last is too long for tensor cores.
@@ -57,6 +61,8 @@ def make_rows(kind: str, n: int, shape: Shape, rng: np.random.Generator) -> np.n
     width = shape.models * shape.per_model
     if kind == "duplicates":
         return rng.integers(0, 256, (7, width), np.uint8)[rng.integers(0, 7, n)]
+    if kind == "runs":  # the same codes side by side
+        return np.repeat(rng.integers(0, 256, (5, width), np.uint8), -(-n // 5), axis=0)[:n]
     if kind == "equal":
         return np.tile(rng.integers(0, 256, width, np.uint8), (n, 1))
     if kind == "ties":  # few bits set: few distances
@@ -125,6 +131,37 @@ def test_search_equals_brute_force(runs: Any, kind: str, models: int, per_model:
         for q, keys in enumerate(card.within(words[:n_queries], radius)):
             inside = expected[q][expected[q] >> np.uint64(POSITION_BITS) <= radius]
             np.testing.assert_array_equal(keys, inside)
+
+
+@pytest.mark.parametrize("runs", RUNS)
+@pytest.mark.parametrize(("kind", "room"), [("duplicates", 512), ("equal", 512), ("runs", 3000)])
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_one_pass_finds_the_first_of_many_ties(
+    runs: Any, kind: str, room: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing but a sample is counted. A run of equal codes may begin a whole step before the sample sees it."""
+    monkeypatch.setattr(gpu_codes, "ROOM", room)
+    rng, shape = np.random.default_rng(13), Shape(1, 8)
+    rows = make_rows(kind, 20_000, shape, rng)
+    card, living = card_codes(runs, shape, rows), rng.random(len(rows)) < share
+    card.set_alive(masks_of(living))
+    monkeypatch.setattr(CardCodes, "_nearest_exactly", lambda *given: pytest.fail("all distances were counted"))
+    for n_queries in (1, 2, 20):
+        queries = rows[rng.integers(0, len(rows), n_queries)]
+        got = card.nearest(shape.words_of(queries), 10)
+        np.testing.assert_array_equal(got, [all_keys(rows, query, shape, living)[:10] for query in queries])
+
+
+@pytest.mark.parametrize("runs", RUNS)
+def test_of_ties_that_are_sorted_only_the_first_leave_the_card(runs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_codes, "MOST_KEPT", 10**6)
+    rng, shape, sizes = np.random.default_rng(14), Shape(1, 8), []
+    rows = make_rows("equal", 5000, shape, rng)
+    card, fetched = card_codes(runs, shape, rows), CardCodes._fetched
+    monkeypatch.setattr(CardCodes, "_fetched", lambda self, array: sizes.append(array.size) or fetched(self, array))
+    queries = card._xp.asarray(shape.words_of(rows[:3]))
+    np.testing.assert_array_equal(card._nearest_exactly(queries, 20, None), [np.arange(20)] * 3)
+    assert max(sizes) == 3 * (shape.farthest + 1)
 
 
 @pytest.mark.parametrize("runs", RUNS)
@@ -272,6 +309,112 @@ def test_a_card_that_turns_out_to_be_full_refuses(monkeypatch: pytest.MonkeyPatc
                     work()
 
 
+@pytest.mark.parametrize("work", ["nearest", "within", "histograms", "mask"])
+def test_recordings_make_room(work: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once: what then has no room is refused."""
+    shape, runs = Shape(1, 8), on_fake_card(Twins)
+    rows = make_rows("uniform", 300, shape, np.random.default_rng(15))
+    card, queries, masks = card_codes(runs, shape, rows), shape.words_of(rows[:2]), masks_of(np.ones(300, np.bool_))
+    do = {
+        "nearest": lambda: card.nearest(queries, 5),
+        "within": lambda: card.within(queries, 5)[0],
+        "histograms": lambda: card.histograms(queries, masks[None], np.zeros(2, np.int64))[0],
+        "mask": lambda: card.mask(masks),
+    }[work]
+    expected, kept = do(), {(1, 5): object()}
+    asarray = np.asarray
+
+    class Full:
+        """NumPy without room while there are recordings, or for ever."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(np, name)
+
+        def asarray(self, *given: Any) -> Any:
+            if card._recordings or is_full:
+                raise MemoryError
+            return asarray(*given)
+
+    monkeypatch.setattr(card, "_xp", Full())
+    monkeypatch.setattr(CardCodes, "_fetched", lambda self, array: array)
+    monkeypatch.setattr(CardCodes, "_replayed", lambda self, *given: None)
+    monkeypatch.setattr(CardCodes, "_is_asked_again", lambda self, *given: False)
+    card._recordings, is_full = dict(kept), False
+    np.testing.assert_array_equal(do(), expected)
+    assert not card._recordings
+    card._recordings, is_full = dict(kept), True
+    with pytest.raises(InvalidInput, match=r"^the card has no room for .* of this full card are free"):
+        do()
+
+
+def test_codes_are_used_on_the_card_that_they_are_on() -> None:
+    """Also by threads that use another one."""
+    present = threading.local()
+
+    class OnCardOne(Twins):
+        @contextmanager
+        def here(self) -> Iterator[None]:
+            before, present.card = getattr(present, "card", 0), 1
+            yield
+            present.card = before
+
+    def checked(name: str) -> Any:
+        method = getattr(Twins, name)
+
+        def called(self: Twins, *given: Any, **named: Any) -> Any:
+            assert present.card == 1
+            names.add(name)
+            return method(self, *given, **named)
+
+        return called
+
+    names: set[str] = set()
+    for name in ("pack", "count", "keep", "pick", "signs"):
+        setattr(OnCardOne, name, checked(name))
+    rng = np.random.default_rng(16)
+    X = rng.standard_normal((2000, 8)).astype(np.float32)
+    X[1000:] = X[0]
+    encoder = OnlineHashing(n_bits=24, random_state=0).observe(X).snapshot()
+
+    class IndexOnCardOne(GpuIndex):
+        def _make_runs(self, shape: Shape) -> Any:
+            return OnCardOne(shape)
+
+    def use() -> None:
+        index, flat = (kind(encoder.encode(X), encoder=encoder) for kind in (IndexOnCardOne, FlatIndex))
+        for one in (index, flat):
+            one.remove([3])
+            one.add(encoder.encode(X[:70]))
+            one.update([5], encoder.encode(X[6:7]))
+        fork = index.fork()
+        for k in (5, 1500):
+            np.testing.assert_array_equal(fork.search(X[:3], k).ids, flat.search(X[:3], k).ids)
+        np.testing.assert_array_equal(fork.within(X[0], 3).ids, flat.within(X[0], 3).ids)
+        assert fork.planes_by(encoder, [(0, X)], lambda: False) is not None
+        words = index._card.shape.words_of(encoder.encode(X[:1]).rows())
+        index._card.histograms(words, masks_of(np.ones(2070, np.bool_))[None], np.zeros(1, np.int64))
+        assert getattr(present, "card", 0) == 0
+
+    with ThreadPoolExecutor(1) as other:
+        other.submit(use).result()
+    assert names == {"pack", "count", "keep", "pick", "signs"}
+
+
+@needs_card
+def test_the_recordings_used_last_stay() -> None:
+    shape = Shape(1, 8)
+    rows = make_rows("uniform", 2000, shape, np.random.default_rng(17))
+    card, words = card_codes(Kernels, shape, rows), shape.words_of(rows[:3])
+    for k in (1, 2, 3, 4, 1, 5, 1, 6):
+        card.nearest(words[:1], k)
+    assert list(card._recordings) == [(1, 4), (1, 5), (1, 1), (1, 6)]
+    card.nearest(words, 2)
+    assert (3, 2) not in card._recordings
+    card.nearest(words[:1], 6)
+    card.nearest(words, 2)
+    assert list(card._recordings)[-1] == (3, 2)
+
+
 def test_codes_too_long_for_the_counters_of_a_block_are_refused() -> None:
     assert CardCodes(Twins(Shape(1, 764))).n == 0
     with pytest.raises(InvalidInput, match=r"^a card counts at most 6,112 bits for a distance, got codes of 6120 bits"):
@@ -337,6 +480,50 @@ def test_recorded_while_threads_that_multiplied_come_and_go() -> None:
     assert not failures
 
 
+def on(xp: Any, given: Any) -> Any:
+    """Arrays on a card."""
+    if isinstance(given, Bounds):
+        return Bounds(*(on(xp, array) for array in given))
+    return xp.asarray(given) if isinstance(given, np.ndarray) else given
+
+
+def bounds_of(bounds: np.ndarray, limits: np.ndarray, is_split: bool) -> Bounds:
+    """With what `limit` says of limits, or without."""
+    if not is_split:
+        return Bounds(bounds, limits)
+    is_limited = limits != NO_LIMIT
+    last = -(-limits[is_limited].max() // GROUP) * GROUP
+    return Bounds(bounds, limits, np.array([last]), (bounds - is_limited).astype(np.int32))
+
+
+@needs_card
+@pytest.mark.parametrize("kind", ["clusters", "duplicates", "ties", "equal", "runs"])
+@pytest.mark.parametrize(("models", "per_model"), SHAPES)
+def test_the_kernels_that_bound_equal_their_twins(models: int, per_model: int, kind: str) -> None:
+    """Counts, bounds and limits, where few and where many are at the distance of a bound."""
+    rng, shape = np.random.default_rng(11), Shape(models, per_model)
+    kernels, twins, n, n_queries = Kernels(shape), Twins(shape), 20_011, 9
+    xp, rows = kernels.xp, make_rows(kind, n, shape, rng)
+    card = card_codes(Kernels, shape, rows)
+    words, alive = card._words.get(), np.zeros(2 * shape.n_groups(n), np.uint64)
+    alive[: -(-n // 64)] = masks_of(rng.random(n) < 0.8)
+    queries, limited = shape.words_of(rows[rng.integers(0, n, n_queries)]), 0
+    for step, wanted, spare in ((1, 40, 60), (3, 2, 4), (3, 40, 1), (7, 3, 9), (1, 10**6, 4)):
+        results = []
+        for runs, own, mask, host in ((twins, words, alive, np), (kernels, card._words, xp.asarray(alive), xp)):
+            codes, asked = (own, mask, n, step), host.asarray(queries)
+            counts, ended = host.zeros((n_queries, shape.farthest + 1), np.uint64), host.zeros(n_queries, np.uint32)
+            narrow, wide = host.zeros((2, n_queries), np.int32), host.zeros(n_queries + 1, np.int64)
+            bounds = Bounds(narrow[0], wide[1:], wide[:1], narrow[1])
+            runs.count(*codes, asked, counts, wanted, bounds.bounds, ended)
+            runs.limit(*codes, asked, counts, wanted, spare, bounds)
+            results.append([fetch(array) for array in (counts, *bounds)])
+        for ours, theirs in zip(*results, strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+        limited += np.count_nonzero(results[0][2] != NO_LIMIT)
+    assert limited or kind in ("clusters", "ties")
+
+
 @needs_card
 @pytest.mark.parametrize(("models", "per_model"), SHAPES)
 def test_each_kernel_equals_its_twin(models: int, per_model: int) -> None:
@@ -359,7 +546,7 @@ def test_each_kernel_equals_its_twin(models: int, per_model: int) -> None:
     def both(name: str, *arguments: Any) -> list[list[np.ndarray]]:
         """Call both with copies of the arrays; what they hold afterwards."""
         host = [a.copy() if isinstance(a, np.ndarray) else a for a in arguments]
-        card = [xp.asarray(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        card = [on(xp, a) for a in arguments]
         result = getattr(twins, name)(words, alive, n, *host)
         on_the_card = getattr(kernels, name)(on_card, xp.asarray(alive), n, *card)
         fetched = [a.get() if hasattr(a, "get") else a for a in card]
@@ -367,27 +554,24 @@ def test_each_kernel_equals_its_twin(models: int, per_model: int) -> None:
             host, fetched = [*host, result], [*fetched, on_the_card.get()]
         return [host, fetched]
 
-    for step in (1, 3):
-        counts, bounds = np.zeros((n_queries, shape.farthest + 1), np.uint64), np.zeros(n_queries, np.int32)
-        ended = np.zeros(2 * n_queries, np.uint32)
-        host, card = both("count", step, queries, counts, 40, bounds, ended)
-        np.testing.assert_array_equal(card[2], host[2])
-        np.testing.assert_array_equal(card[4], host[4])
-    bounds = host[4]
+    counts, bounds = np.zeros((n_queries, shape.farthest + 1), np.uint64), np.zeros(n_queries, np.int32)
+    twins.count(words, alive, n, 1, queries, counts, 40, bounds)
     host, card = both("tally", 2, queries[:1], int(bounds[0]))
     np.testing.assert_array_equal(card[-1], host[-1])
     limits = rng.integers(0, n, n_queries)
+    limits[::5] = NO_LIMIT
     for name in ("keep_few", "keep_many"):
         if name == "keep_many" and not kernels.most_tiles:
             continue
         arrays = (np.zeros(n_queries, np.uint64), np.full((n_queries, n), 2**64 - 1, np.uint64))
-        host, card = both(name, queries, bounds, limits, *arrays)
-        np.testing.assert_array_equal(card[3], host[3])
-        np.testing.assert_array_equal(np.sort(card[4], axis=1), np.sort(host[4], axis=1))
+        for is_split in (False, True):
+            host, card = both(name, queries, bounds_of(bounds, limits, is_split), *arrays)
+            np.testing.assert_array_equal(card[2], host[2])
+            np.testing.assert_array_equal(np.sort(card[3], axis=1), np.sort(host[3], axis=1))
     # Lists of few distances: more lie at that of the k-th than are sorted at once. One has more than there is room for.
     distances, positions = rng.integers(0, 4, (4, 9000)), np.argsort(rng.random((4, 9000)), axis=1) << 25
     tied = (distances << POSITION_BITS | positions).astype(np.uint64)
-    for found, keys in ((host[3], host[4]), (np.array([9000, 8999, 5, 9001], np.uint64), tied)):
+    for found, keys in ((host[2], host[3]), (np.array([9000, 8999, 5, 9001], np.uint64), tied)):
         for k in (1, 10, 300, 2048, 2049):
             out, picked = np.zeros((len(found), k), np.uint64), np.full(len(found), 9, np.uint64)
             card_out, card_picked = xp.asarray(out), xp.asarray(picked)

@@ -8,6 +8,7 @@ import pytest
 from onlinehash import Codes, FlatIndex, OnlineHashing, load, save
 from onlinehash.errors import InvalidInput, MissingExtra, NotReady
 from onlinehash.gpu import codes as gpu_codes
+from onlinehash.gpu.codes import CardCodes
 from onlinehash.gpu.kernels import Kernels
 from onlinehash.gpu.twins import Twins
 from onlinehash.index.gpu import GpuIndex
@@ -209,6 +210,28 @@ def test_dead_positions_stay_where_the_card_has_no_room_for_two_copies(kind, mon
         one.remove([0])
     assert newer.items.n_dead == 0
     assert_same(newer, flat, queries)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_card_cannot_forget_stays(kind, monkeypatch):
+    """The first removal needs a mask on the card."""
+    runs = on_fake_card(Twins if kind is TwinIndex else Kernels)
+    monkeypatch.setattr(kind, "_make_runs", lambda self, shape: runs(shape))
+    rng = np.random.default_rng(9)
+    codes, queries = Codes.from_bits(draw(rng, 300, 64)), draw(rng, 4, 64)
+    index, flat = kind(codes), FlatIndex(codes)
+
+    def fail(*given):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CardCodes, "_patch", fail)
+        with pytest.raises(MemoryError):
+            index.remove([7, 70])
+    assert_same(index, flat, queries)
+    for one in (index, flat):
+        one.remove([7, 70])
+    assert_same(index, flat, queries)
 
 
 @pytest.mark.skipif(has_card(), reason="there is a card")

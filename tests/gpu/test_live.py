@@ -176,7 +176,10 @@ def test_what_has_no_room_is_refused_before_anything_changes(full):
     for one in (index, plain):
         CHANGES[0](one)
     with full():
-        for change in (lambda: index.add(["new"], X[:1]), lambda: index.update(["item 1"], X[:1])):
+        for one in (index, plain):
+            one.add(["behind the others"], X[:1])  # for which there is room already
+        some = [f"more {i}" for i in range(50)]
+        for change in (lambda: index.add(some, X[:50]), lambda: index.update(["item 1"], X[:1])):
             with pytest.raises(InvalidInput, match=r"makes a copy of them, takes .* GB of this full card are free"):
                 change()
         assert_same(index, plain)
@@ -184,6 +187,20 @@ def test_what_has_no_room_is_refused_before_anything_changes(full):
         teach(one, 30, 3)
         one.refresh()
     assert_same(index, plain)
+
+
+def test_what_a_full_card_refuses_is_no_part_of_a_group(full, tmp_path):
+    with LiveIndex(learner(), refresh.by_hand(), path=tmp_path / "items", device="cuda") as index:
+        CHANGES[0](index)
+        with full(), index.group_commit():
+            index.add(["new"], X[:1])  # for which there is room
+            some = [f"more {i}" for i in range(50)]
+            for change in (lambda: index.update(["item 1"], X[:1]), lambda: index.add(some, X[:50])):
+                with pytest.raises(InvalidInput, match="makes a copy of them"):
+                    change()
+        assert "new" in index.ids
+        assert len(index) == 501
+        assert_searched_as_by_a_flat_index(index)
 
 
 def test_items_are_removed_from_a_full_card(full, tmp_path):
@@ -227,7 +244,7 @@ def test_a_card_that_fills_up_halfway_through_a_change(full, is_durable, tmp_pat
     """What is on the disk, or what is published, is what holds afterwards."""
     index = LiveIndex(learner(), refresh.by_hand(), path=tmp_path / "items" if is_durable else None, device="cuda")
     CHANGES[0](index)
-    monkeypatch.setattr(GpuIndex, "check_room", lambda self, n: None)
+    monkeypatch.setattr(GpuIndex, "check_addition", lambda self, n: None)
     with full(), pytest.raises(InvalidInput, match="GB of this full card are free"):
         index.add([f"item {i}" for i in range(500, 900)], X[500:])
     if is_durable:

@@ -126,7 +126,7 @@ def until(holds: Callable[[], Any], seconds: float = SECONDS) -> Any:
 class Process:
     """`onlinehash serve` in a process of its own, with the readers it starts."""
 
-    def __init__(self, *arguments: object, log: Path, token: str | None = None, seconds: float = 60) -> None:
+    def __init__(self, *arguments: object, log: Path, token: str | None = None, seconds: float = 180) -> None:
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         environment.pop("ONLINEHASH_TOKEN", None)
         if token is not None:

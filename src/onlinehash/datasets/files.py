@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -37,14 +37,13 @@ def check_size(path: Path, expected: int, what: str) -> None:
         )
 
 
-def inflated_size(pieces: Iterable[bytes], most: int) -> int:
-    """How many bytes zlib makes of these, which are not kept; the count stops soon after `most`."""
-    stream, size = zlib.decompressobj(), 0
+def inflated(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """What zlib makes of these, block by block; who has seen enough need not take the rest."""
+    stream = zlib.decompressobj()
     for piece in pieces:
-        while piece and not stream.eof and size <= most:
-            size += len(stream.decompress(piece, BLOCK_BYTES))
+        while piece and not stream.eof:
+            yield stream.decompress(piece, BLOCK_BYTES)
             piece = stream.unconsumed_tail
-    return size
 
 
 def as_float32(rows: np.ndarray, name: str) -> np.ndarray:

@@ -30,8 +30,13 @@ BLOCK_BYTES = 512 << 20
 #: One bit in so many may be in doubt before a block is left to the CPU, and so many bits of a small block.
 DOUBTFUL_SHARE, LEAST_DOUBTS = 8, 1 << 16
 
-#: Settings under which cuBLAS rounds values before it multiplies them.
-_LOOSE = ("CUPY_TF32", "CUBLAS_EMULATE_SINGLE_PRECISION", "NVIDIA_TF32_OVERRIDE")
+#: Settings, of CuPy and of cuBLAS, under which cuBLAS rounds values before it multiplies them.
+_LOOSE = (
+    "CUPY_TF32",
+    "NVIDIA_TF32_OVERRIDE",
+    "CUBLAS_EMULATE_SINGLE_PRECISION",
+    "CUBLAS_EMULATE_DOUBLE_PRECISION",
+)
 
 
 def check_precision() -> None:
@@ -209,5 +214,9 @@ class CardSigns:
 @cache
 def module_of(char: str) -> Any:
     """The kernels of `vectors.cu` for a precision, by its character in NumPy."""
-    real = {"f": "float", "d": "double"}[char]
-    return load_cupy().RawModule(code=source("vectors.cu"), options=("-std=c++17", f"-DREAL={real}"))
+    return load_cupy().RawModule(code=source("vectors.cu"), options=options(char))
+
+
+def options(char: str) -> tuple[str, ...]:
+    """What the compiler is told of a precision."""
+    return "-std=c++17", "-DREAL=" + {"f": "float", "d": "double"}[char]

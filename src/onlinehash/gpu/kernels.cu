@@ -24,6 +24,12 @@ typedef unsigned long long u64;
 // A list that `pick` sorts within a block is at most so long.
 #define PICKED 2048
 
+// Where more than so many times the codes that are needed lie at a bound, the bound gets a limit.
+#define CROWD 4
+
+// A limit that no position reaches.
+#define NO_LIMIT 0x7fffffffffffffffll
+
 struct Kept {
     const u64 *alive;  // a bit for each position, or null where all are alive
     long long n;       // positions
@@ -115,7 +121,8 @@ extern "C" __global__ void pack(const unsigned char *planes, const long long *bl
 // counts[query][distance] of the living codes in every step-th group. Where `bounds` is given, the last block that ends
 // writes each query's bound: the least distance at which `wanted` codes or more were counted. Where `masks` are given,
 // hits[query][distance] counts those whose bit is set in masks[which[query]], each of `stride` words.
-// Grid: (parts of the groups, queries).
+// Grid: (parts of the groups, queries), with as many parts as the card holds at a time: for the counters of a block to
+// overflow, each would have to look at 2^32 codes, all of them together at terabytes.
 extern "C" __global__ void count(const u32 *words, const u64 *alive, long long n, long long n_groups, long long step,
                                  const u32 *queries, u64 *counts, u64 wanted, int *bounds, u32 *ended, const u64 *masks,
                                  const int *which, long long stride, u64 *hits) {
@@ -172,6 +179,65 @@ extern "C" __global__ void count(const u32 *words, const u64 *alive, long long n
     if (lane == 0) bounds[blockIdx.y] = FARTHEST;
 }
 
+// Where more than CROWD times as many codes lie at the very distance of a query's bound as are needed (what is wanted
+// of them, or `spare` if that is more), limits[query] is the position of a group before which there are about as many
+// as needed, by what `count` has counted in every step-th group, each of which stands for those up to the next. `past`,
+// 0 at first, becomes the last limit, and beyond[query] what is the bound past a limit. Not part of `count`, which it
+// would slow down by a seventh. Grid: queries.
+extern "C" __global__ void limit(const u32 *words, const u64 *alive, long long n, long long n_groups, long long step,
+                                 const u32 *queries, const u64 *counts, u64 wanted, u64 spare, const int *bounds,
+                                 long long *limits, long long *past, int *beyond) {
+    __shared__ u32 tied[32];
+    int lane = threadIdx.x % 32, bound = bounds[blockIdx.x];
+    counts += (long long)blockIdx.x * BINS;
+    u64 before = 0, there = counts[bound];
+    for (int i = lane; i < bound; i += 32) before += counts[i];
+    for (int far = 16; far; far /= 2) before += __shfl_xor_sync(~0u, before, far);
+    u64 needed = max(wanted - min(wanted, before), spare);
+    if (there <= CROWD * needed) {
+        if (threadIdx.x == 0) limits[blockIdx.x] = NO_LIMIT, beyond[blockIdx.x] = bound;
+        return;
+    }
+    u32 query[1][ROW];
+    for (int w = 0; w < ROW; w++) query[0][w] = queries[blockIdx.x * ROW + w];
+    before = 0;
+    for (long long start = 0; start < n_groups; start += 32 * step) {
+#pragma unroll 4
+        for (int i = threadIdx.x / 32; i < 32; i += WARPS) {
+            long long g = start + i * step, position = g * GROUP + 4 * lane;
+            u32 sum = 0;
+            if (g < n_groups) {
+                uint4 d;
+                distances<1>(group_at(words, g, lane), query, &d);
+                sum += d.x == bound && is_alive(alive, n, position);
+                sum += d.y == bound && is_alive(alive, n, position + 1);
+                sum += d.z == bound && is_alive(alive, n, position + 2);
+                sum += d.w == bound && is_alive(alive, n, position + 3);
+            }
+            sum = __reduce_add_sync(~0u, sum);
+            if (lane == 0) tied[i] = sum;
+        }
+        __syncthreads();
+        u32 own = tied[lane], sum = own;
+        for (int far = 1; far < 32; far *= 2) {
+            u32 other = __shfl_up_sync(~0u, sum, far);
+            if (lane >= far) sum += other;
+        }
+        u32 enough = __ballot_sync(~0u, before + sum >= needed);
+        if (enough) {
+            int i = __ffs(enough) - 1;
+            own = __shfl_sync(~0u, own, i), sum = __shfl_sync(~0u, sum, i);
+            u64 left = needed - (before + sum - own);
+            long long position = (start + i * step + (long long)((step * left + own - 1) / own)) * GROUP;
+            if (threadIdx.x == 0)
+                limits[blockIdx.x] = position, beyond[blockIdx.x] = bound - 1, atomicMax(past, position);
+            return;
+        }
+        before += __shfl_sync(~0u, sum, 31);
+        __syncthreads();
+    }
+}
+
 // tallies[chunk] = how many living codes of a chunk of groups lie at exactly this distance. Grid: chunks.
 extern "C" __global__ void tally(const u32 *words, const u64 *alive, long long n, long long n_groups, int per_chunk,
                                  const u32 *queries, int wanted, u32 *tallies) {
@@ -204,15 +270,15 @@ extern "C" __global__ void tally(const u32 *words, const u64 *alive, long long n
 template <int QUERIES>
 __device__ __forceinline__ void look(const u32 *words, long long n_groups, const u32 *queries, const Kept &to) {
     int lane = threadIdx.x % 32;
+    long long start = ((long long)blockIdx.x * WARPS + threadIdx.x / 32) * AHEAD;
     int bounds[QUERIES];
     u32 own[QUERIES][ROW];
 #pragma unroll
     for (int q = 0; q < QUERIES; q++) {
-        bounds[q] = to.bounds[q];
+        bounds[q] = to.bounds[q] - (start * GROUP >= to.limits[q]);  // past its limit, what is at the bound is not kept
 #pragma unroll
         for (int w = 0; w < ROW; w++) own[q][w] = queries[q * ROW + w];
     }
-    long long start = ((long long)blockIdx.x * WARPS + threadIdx.x / 32) * AHEAD;
     uint4 d[AHEAD][QUERIES];
 #pragma unroll
     for (int a = 0; a < AHEAD; a++) {
@@ -289,6 +355,10 @@ __device__ __forceinline__ int word_of(int step, int part) { return SHORT ? part
 __device__ __noinline__ void collect(const Kept &to, const u32 *words, const u32 *queries, int n_queries,
                                      long long first, u32 met) {
     int lane = threadIdx.x % 32;
+    bool is_dense = __reduce_add_sync(~0u, __popc(met)) > n_queries;  // all pairs take less then, a code a thread
+    for (int query = is_dense ? 0 : n_queries; query < n_queries; query++)
+        keep(to, query, distance(words, first + lane, queries + query * ROW), first + lane);
+    if (is_dense) met = 0;
     for (int bit = 0; bit < 8; bit++)
         for (u32 threads = __ballot_sync(~0u, met >> bit & 1); threads; threads &= threads - 1) {
             int thread = __ffs(threads) - 1;
@@ -298,15 +368,22 @@ __device__ __noinline__ void collect(const Kept &to, const u32 *words, const u32
         }
 }
 
+// Grid: (parts of the groups, queries in parts of 16 TILES) or, where `past` and `beyond` are given, two such grids:
+// for the groups before the last limit, and for those past it.
 extern "C" __global__ void __launch_bounds__(256, BLOCKS_EACH)
     many(const u32 *__restrict__ words, const u64 *alive, long long n, long long n_groups,
          const u32 *__restrict__ queries, int n_queries, const int *bounds, const long long *limits, u64 *found,
-         u64 *keys, u64 room) {
+         u64 *keys, u64 room, const long long *past, const int *beyond) {
     int lane = threadIdx.x % 32, row = lane / 4, part = lane % 4;
     int first = blockIdx.y * (16 * TILES);  // the queries of this block
     queries += (long long)first * ROW;
     n_queries = min(n_queries - first, 16 * TILES);
     Kept to = {alive, n, bounds + first, limits + first, found + first, keys + first * room, room};
+    long long g = (long long)blockIdx.x * WARPS + threadIdx.x / 32, end = n_groups;
+    const int *within = bounds + first;
+    if (past && *past) end = min(n_groups, *past / GROUP);
+    if (blockIdx.z) g += end, end = n_groups, within = beyond + first;
+    if (g >= end) return;
     u32 inverted = part < 2 ? ~0u : 0;
     u32 q[TILES][MODELS][STEPS][QUERY_REGISTERS];
     int start[TILES][4];
@@ -316,7 +393,7 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS_EACH)
         for (int half = 0; half < 2; half++) {  // a thread holds words of queries `row` and `row` + 8 of a tile
             int query = 16 * tile + 8 * half + row;
             for (int i = 0; i < 2; i++)  // read twice: of values known to be equal the compiler would keep only one
-                start[tile][2 * half + i] = query < n_queries ? -1 - *(volatile const int *)(to.bounds + query) : 0;
+                start[tile][2 * half + i] = query < n_queries ? -1 - *(volatile const int *)(within + query) : 0;
 #pragma unroll
             for (int model = 0; model < MODELS; model++) {
 #pragma unroll
@@ -334,7 +411,7 @@ extern "C" __global__ void __launch_bounds__(256, BLOCKS_EACH)
             }
         }
     }
-    for (long long g = (long long)blockIdx.x * WARPS + threadIdx.x / 32; g < n_groups; g += (long long)gridDim.x * WARPS) {
+    for (; g < end; g += (long long)gridDim.x * WARPS) {
         if (alive != nullptr && (alive[2 * g] | alive[2 * g + 1]) == 0) continue;
         const uint4 *group = group_at(words, g, row);
 #pragma unroll 1

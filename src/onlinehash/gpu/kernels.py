@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from onlinehash.gpu.card import Card, describe, load_cupy
-from onlinehash.gpu.shape import Relevant, Shape
+from onlinehash.gpu.shape import Bounds, Relevant, Shape
 
 if TYPE_CHECKING:
     from onlinehash.gpu.encoding import SignKernels
@@ -34,8 +35,13 @@ class Kernels:
         self.shape = shape
         device = self.xp.cuda.Device()
         self._device, self._processors = device.id, device.attributes["MultiProcessorCount"]
-        self.most_tiles = _most_tiles(shape)
+        self.most_tiles = most_tiles(shape)
         self._functions: dict[tuple[str, int, int], tuple[Any, int]] = {}
+
+    def here(self) -> AbstractContextManager[Any]:
+        """Within it, this thread uses the card that these kernels were made on."""
+        device: AbstractContextManager[Any] = self.xp.cuda.Device(self._device)
+        return device
 
     def card(self) -> Card:
         """The card as it is now."""
@@ -93,6 +99,23 @@ class Kernels:
                 ),
             )
 
+    def limit(
+        self,
+        words: Any,
+        alive: Any | None,
+        n: int,
+        step: int,
+        queries: Any,
+        counts: Any,
+        wanted: int,
+        spare: int,
+        bounds: Bounds,
+    ) -> None:
+        """Limits, and what goes with them, for bounds that `count` made."""
+        codes = (words, pointer(alive), np.int64(n), np.int64(self.shape.n_groups(n)), np.int64(step))
+        asked = (queries, counts, np.uint64(wanted), np.uint64(spare), *bounds)
+        self._launch("limit", len(queries), 0, THREADS, (*codes, *asked))
+
     def tally(self, words: Any, alive: Any | None, n: int, per_chunk: int, query: Any, distance: int) -> Any:
         """How many living codes of each chunk of groups lie at this distance of the query."""
         n_groups = self.shape.n_groups(n)
@@ -101,18 +124,16 @@ class Kernels:
         self._launch("tally", len(tallies), 0, THREADS, (*arguments, np.int32(distance), tallies))
         return tallies
 
-    def keep(
-        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Any, limits: Any, found: Any, keys: Any
-    ) -> None:
+    def keep(self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Bounds, found: Any, keys: Any) -> None:
         """found[query] and keys[query] of what is within each query's bound and limit, in any order."""
         few = FEW_QUERIES if self.shape.row > 1 else FEW_SHORT_QUERIES
         if len(queries) > few and self.most_tiles:
-            self.keep_many(words, alive, n, queries, bounds, limits, found, keys)
+            self.keep_many(words, alive, n, queries, bounds, found, keys)
         else:
-            self.keep_few(words, alive, n, queries, bounds, limits, found, keys)
+            self.keep_few(words, alive, n, queries, bounds, found, keys)
 
     def keep_few(
-        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Any, limits: Any, found: Any, keys: Any
+        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Bounds, found: Any, keys: Any
     ) -> None:
         """By counting bits pair by pair."""
         n_groups, room = self.shape.n_groups(n), keys.shape[1]
@@ -121,20 +142,22 @@ class Kernels:
             size = min(4, 1 << (len(queries) - start).bit_length() - 1)
             rows = slice(start, start + size)
             codes = (words, pointer(alive), np.int64(n), np.int64(n_groups))
-            asked = (queries[rows], bounds[rows], limits[rows], found[rows], keys[rows], np.uint64(room))
+            asked = (queries[rows], bounds.bounds[rows], bounds.limits[rows], found[rows], keys[rows], np.uint64(room))
             self._launch(f"few_{size}", -(-n_groups // (WARPS * _ahead(self.shape))), 0, THREADS, (*codes, *asked))
             start += size
 
     def keep_many(
-        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Any, limits: Any, found: Any, keys: Any
+        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Bounds, found: Any, keys: Any
     ) -> None:
         """By tensor cores, up to 128 queries in each pass over the codes."""
         n_groups, room, sixteens = self.shape.n_groups(n), keys.shape[1], -(-len(queries) // 16)
         passes = -(-sixteens // self.most_tiles)
         tiles = -(-sixteens // passes)
         codes = (words, pointer(alive), np.int64(n), np.int64(n_groups))
-        asked = (queries, np.int32(len(queries)), bounds, limits, found, keys, np.uint64(room))
-        self._launch("many", -(-n_groups // WARPS), passes, THREADS, (*codes, *asked), tiles)
+        asked = (queries, np.int32(len(queries)), bounds.bounds, bounds.limits, found, keys, np.uint64(room))
+        ends = (pointer(bounds.past), pointer(bounds.beyond))
+        sides = 1 if bounds.past is None else 2
+        self._launch("many", -(-n_groups // WARPS), passes, THREADS, (*codes, *asked, *ends), tiles, sides)
 
     def pick(self, found: Any, keys: Any, k: int, out: Any, picked: Any) -> None:
         """out[query] = the k least keys of each query, in order, where picked[query] is not 0."""
@@ -142,10 +165,17 @@ class Kernels:
         self._launch("pick", len(found), 0, SORTING_THREADS, arguments)
 
     def _launch(
-        self, name: str, parts: int, turns: int, threads: int, arguments: tuple[Any, ...], tiles: int = 0
+        self,
+        name: str,
+        parts: int,
+        turns: int,
+        threads: int,
+        arguments: tuple[Any, ...],
+        tiles: int = 0,
+        sides: int = 1,
     ) -> None:
-        """A grid of (parts, turns), with no more parts than the card holds at a time, as its blocks go round; a kernel
-        with 0 turns wants all its parts."""
+        """A grid of (parts, turns, sides), with no more parts than the card holds at a time, as its blocks go round; a
+        kernel with 0 turns wants all its parts."""
         found = self._functions.get((name, threads, tiles))
         if found is None:
             function = _module(self._device, self.shape, tiles).get_function(name)
@@ -153,11 +183,11 @@ class Kernels:
             found = function, self._processors * occupancy(function.kernel.ptr, threads, 0)
             self._functions[name, threads, tiles] = found
         function, held = found
-        grid = (min(parts, held), turns) if turns else (parts,)
+        grid = (min(parts, held), turns, sides) if turns else (parts,)
         function(grid, (threads,), arguments)
 
 
-def _most_tiles(shape: Shape) -> int:
+def most_tiles(shape: Shape) -> int:
     """Sixteens of queries that `many` takes at a time; 0 where codes are too long for the registers."""
     products = shape.models * (1 if shape.words <= 2 else -(-shape.words // 4))
     quarters = {1: 4, 2: 2}.get(products, 1)
@@ -169,14 +199,18 @@ def _ahead(shape: Shape) -> int:
     return max(1, 4 // shape.row)
 
 
-@cache
-def _module(device: int, shape: Shape, tiles: int) -> Any:
-    """The kernels compiled for a shape; CuPy keeps what it compiled on the disk."""
+def options(shape: Shape, tiles: int = 0) -> tuple[str, ...]:
+    """What the compiler is told of a shape and, for `many`, of how many sixteens of queries there are."""
     values = {"WORDS": shape.words, "MODELS": shape.models, "AHEAD": _ahead(shape)} | (
         {"TILES": tiles} if tiles else {}
     )
-    options = ("-std=c++17", *(f"-D{name}={value}" for name, value in values.items()))
-    return load_cupy().RawModule(code=source("kernels.cu"), options=options)
+    return ("-std=c++17", *(f"-D{name}={value}" for name, value in values.items()))
+
+
+@cache
+def _module(device: int, shape: Shape, tiles: int) -> Any:
+    """The kernels compiled for a shape; CuPy keeps what it compiled on the disk."""
+    return load_cupy().RawModule(code=source("kernels.cu"), options=options(shape, tiles))
 
 
 @cache

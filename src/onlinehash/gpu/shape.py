@@ -16,6 +16,12 @@ SEARCH_BYTES = 512 << 20
 #: The longest list that `pick` takes, as in `kernels.cu`.
 PICKED = 2048
 
+#: Where more than so many times the codes that are needed lie at a bound, the bound gets a limit, as in `kernels.cu`.
+CROWD = 4
+
+#: A limit that no position reaches.
+NO_LIMIT = np.iinfo(np.int64).max
+
 #: Positions take the lower 48 bits of a key, distances the rest.
 POSITION_BITS = 48
 _POSITIONS = np.uint64((1 << POSITION_BITS) - 1)
@@ -74,6 +80,19 @@ def distances_of(keys: np.ndarray) -> np.ndarray:
 def positions_of(keys: np.ndarray) -> np.ndarray:
     """The positions in keys."""
     return (keys & _POSITIONS).astype(np.int64)
+
+
+class Bounds(NamedTuple):
+    """Up to which distance each query keeps codes, and before which position those at that very distance.
+
+    `past` is the position past all limits that there are, 0 if there are none, and `beyond` the bounds that hold there.
+    Both are None where limits do not come from `limit`. Arrays are int32 (bounds, beyond) and int64.
+    """
+
+    bounds: Any
+    limits: Any
+    past: Any = None
+    beyond: Any = None
 
 
 class Relevant(NamedTuple):

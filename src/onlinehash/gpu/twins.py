@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
 
 from onlinehash.gpu.card import Card
 from onlinehash.gpu.encoding import SignsTwin
-from onlinehash.gpu.shape import GROUP, PICKED, POSITION_BITS, Relevant, Shape
+from onlinehash.gpu.shape import CROWD, GROUP, NO_LIMIT, PICKED, POSITION_BITS, Bounds, Relevant, Shape
 
 
 class Twins:
@@ -17,6 +18,10 @@ class Twins:
     def __init__(self, shape: Shape) -> None:
         self.xp: Any = np
         self.shape = shape
+
+    def here(self) -> AbstractContextManager[Any]:
+        """Nothing: there is one memory."""
+        return nullcontext()
 
     def card(self) -> Card | None:
         """None: the memory is the host's."""
@@ -61,19 +66,44 @@ class Twins:
             if bounds is not None:
                 bounds[q] = min(np.searchsorted(np.cumsum(counts[q]), np.uint64(wanted)), self.shape.farthest)
 
+    def limit(
+        self,
+        words: Any,
+        alive: Any | None,
+        n: int,
+        step: int,
+        queries: Any,
+        counts: Any,
+        wanted: int,
+        spare: int,
+        bounds: Bounds,
+    ) -> None:
+        n_groups, living = self.shape.n_groups(n), self._living(alive, n)
+        for q, bound in enumerate(bounds.bounds.tolist()):
+            before, there = int(counts[q, :bound].sum()), int(counts[q, bound])
+            needed = max(wanted - before, spare)
+            bounds.limits[q], bounds.beyond[q] = NO_LIMIT, bound
+            if there > CROWD * needed:
+                at_bound = living & (self._distances(words[:n_groups], queries[q]) == bound)
+                tied = at_bound.reshape(n_groups, GROUP).sum(axis=1)[::step]
+                group = int(np.searchsorted(np.cumsum(tied), needed))
+                left = needed - int(tied[:group].sum())
+                bounds.limits[q] = (group * step + -(-step * left // int(tied[group]))) * GROUP
+                bounds.beyond[q] = bound - 1
+                bounds.past[0] = max(bounds.past[0], bounds.limits[q])
+
     def tally(self, words: Any, alive: Any | None, n: int, per_chunk: int, query: Any, distance: int) -> Any:
         n_groups = self.shape.n_groups(n)
         there = (self._distances(words[:n_groups], query) == distance) & self._living(alive, n)
         return np.add.reduceat(there.reshape(n_groups, GROUP).sum(axis=1), np.arange(0, n_groups, per_chunk))
 
-    def keep(
-        self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Any, limits: Any, found: Any, keys: Any
-    ) -> None:
+    def keep(self, words: Any, alive: Any | None, n: int, queries: Any, bounds: Bounds, found: Any, keys: Any) -> None:
         n_groups, room = self.shape.n_groups(n), keys.shape[1]
         living, positions = self._living(alive, n), np.arange(n_groups * GROUP)
         for q in range(len(queries)):
             distances = self._distances(words[:n_groups], queries[q])
-            near = (distances < bounds[q]) | ((distances == bounds[q]) & (positions < limits[q]))
+            bound, limit = bounds.bounds[q], bounds.limits[q]
+            near = (distances < bound) | ((distances == bound) & (positions < limit))
             at = np.flatnonzero(near & living)[::-1]  # in any order: one that the search must not rely on
             found[q] = len(at)
             key = distances[at].astype(np.uint64) << np.uint64(POSITION_BITS) | at.astype(np.uint64)

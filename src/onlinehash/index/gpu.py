@@ -33,7 +33,8 @@ class GpuIndex(Index):
     """All codes on a CUDA card, scanned there; the answers are those of a `FlatIndex`, ties included.
 
     The items stay in the memory of the host too (or in a file that is mapped), and the card follows every change. Codes
-    that the card has no room for are refused. `n_jobs` has no effect on a card.
+    that the card has no room for are refused. `n_jobs` has no effect on a card. The card is CuPy's current device in
+    the thread that makes the index; other threads search it there, whatever their current device is.
 
     Examples
     --------
@@ -89,10 +90,21 @@ class GpuIndex(Index):
         super().replace(codes, encoder)
 
     def bury(self, ids: ArrayLike) -> None:
-        self._note_alive(np.unique(self._items.remove(ids) // 64))  # codes stay where they are
+        positions = self._items.ids.find(ids)
+        if len(positions):
+            self._card.bury(positions, self._items.alive)  # codes stay where they are
+        self._items.remove(ids)
 
-    def check_room(self, n: int) -> None:
-        """Refuse n more items, or changes of so many, if the card may have no room for the fork that they go to."""
+    def follow(self, newer: Index, positions: np.ndarray, codes: Codes) -> None:
+        self._card.reserve(newer.items.n_positions)
+        super().follow(newer, positions, codes)
+
+    def check_addition(self, n: int) -> None:
+        """Refuse n more items if the card may have no room for them: behind the others, or in a larger copy."""
+        self._card.check_growth(self._items.n_positions + n)
+
+    def check_change(self, n: int) -> None:
+        """Refuse changes of items, and n more of them, if the card may have no room for the copy that they go to."""
         self._card.check_copy(self._items.n_positions + n)
 
     def check_removal(self) -> None:
@@ -135,7 +147,7 @@ class GpuIndex(Index):
         """
         n = self._items.n_positions
         planes = aligned_planes(n, self._items.planes.shape[1])
-        with self._card.refusing(f"the encoding of {n:,} vectors"):
+        with self._card.here(), self._card.refusing(f"the encoding of {n:,} vectors"):
             kernels = self._card.signs()
             signs = encoder.card_signs(kernels)
             for first, some in _together(blocks, n):

@@ -265,6 +265,18 @@ class LiveGroup(Group):
         super().__init__(learner, pairs, table.view.items.ids)
         self._table, self._storage, self.is_written = table, storage, False
 
+    def update(self, ids: Any, X: Any, payloads: Any) -> None:
+        if X is not None:
+            self._table.check_change(self._n_added)
+        super().update(ids, X, payloads)
+
+    def _encode(self, rows: np.ndarray) -> None:
+        self._table.check_addition(self._n_added + len(rows))
+
+    @property
+    def _n_added(self) -> int:
+        return sum(len(items.names) for items in self._added)
+
     def _delete(self, names: Any, positions: np.ndarray) -> None:
         self._table.check_removal()
         super()._delete(names, positions)

@@ -205,7 +205,7 @@ class ItemTable:
 
     def encode(self, rows: np.ndarray) -> Encoded:
         """The codes of new vectors, before anything changes; zeros while there is no encoder."""
-        self._check_room(len(rows))
+        self.check_addition(len(rows))
         if self.encoder is None:
             n_bits, n_models = self.view.n_bits, self.view.n_models
             planes = aligned_planes(len(rows), n_models * planes_per_model(n_bits))
@@ -214,10 +214,15 @@ class ItemTable:
             return Encoded(self.encoder.codes_of(rows), None)
         return Encoded(*self.margins.encode(self.encoder, rows))
 
-    def _check_room(self, n: int) -> None:
-        """Refuse n more items, or changes of so many, before anything changes, if a card may have no room for them."""
+    def check_addition(self, n: int) -> None:
+        """Refuse n more items, before anything changes, if a card may have no room for them."""
         if isinstance(self.view, GpuIndex):
-            self.view.check_room(n)
+            self.view.check_addition(n)
+
+    def check_change(self, n: int = 0) -> None:
+        """Refuse changes of items, and n more of them, before anything changes, if a card may have no room for that."""
+        if isinstance(self.view, GpuIndex):
+            self.view.check_change(n)
 
     def check_removal(self) -> None:
         """Refuse a removal, before anything changes, if a card may have no room for it."""
@@ -226,8 +231,10 @@ class ItemTable:
 
     def check_difference(self, found: Difference) -> None:
         """Refuse to follow another process, before anything changes, if a card may have no room for that."""
-        if found.codes is not None or found.changed.ids or found.added.ids:
-            self._check_room(len(found.added.ids))
+        if found.codes is not None or found.changed.ids:
+            self.check_change(len(found.added.ids))
+        else:
+            self.check_addition(len(found.added.ids))
         self.check_removal()
 
     def contents(

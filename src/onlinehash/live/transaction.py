@@ -174,6 +174,11 @@ class LiveTransaction(Transaction[Encoded]):
     def ids(self) -> IdSet:
         return self._table.view.items.ids
 
+    def update(self, ids: Any, X: Any, payloads: Any) -> None:
+        if X is not None:
+            self._table.check_change()
+        super().update(ids, X, payloads)
+
     def _encode(self, rows: np.ndarray) -> Encoded:
         return self._table.encode(rows)
 

@@ -142,11 +142,15 @@ class Multi(Flat):
         return times.probe(n, self.work, self.costs, together=False)
 
 
-class LiveByCodes(Multi):
-    """`LiveIndex` on a disk: vectors there; codes, tables, ids and payloads in memory. Searched by its codes alone."""
+@dataclass(frozen=True)
+class Live(Multi):
+    """`LiveIndex` on a disk: vectors there; codes, tables, ids and payloads in memory."""
+
+    finds: bool = True  #: Whether it is searched by `find`, which keeps the vectors that it compared: in the end all.
 
     def memory(self, n: float) -> Parts:
-        return super().memory(n) | _live(n, self.work, self.costs)
+        kept = {"find": sizes.vectors_for_find(n, self.work)} if self.finds else {}
+        return super().memory(n) | _live(n, self.work, self.costs) | kept
 
     def disk(self, n: float) -> Parts:
         return sizes.on_disk(n, self.work, self.costs)
@@ -157,13 +161,6 @@ class LiveByCodes(Multi):
     def refresh(self, n: float, columns: int, machine: Machine) -> float | None:
         cached = sizes.vectors(n, self.work) + sum(self.memory(n).values()) < machine.memory
         return times.refresh(n, columns, self.work, self.costs, cached)
-
-
-class Live(LiveByCodes):
-    """The same, searched by `find`, which keeps the vectors that it has compared: in the end all of them."""
-
-    def memory(self, n: float) -> Parts:
-        return super().memory(n) | {"find": sizes.vectors_for_find(n, self.work)}
 
 
 class LiveInMemory(Multi):
@@ -243,7 +240,7 @@ def designs(store: str, work: Workload, costs: Costs, has_card: bool = False) ->
         Flat("FlatIndex", work, costs),
         *([Gpu("GpuIndex", work, costs)] if has_card else []),
         Multi("MultiIndex", work, costs, MOST_ITEMS),
-        LiveByCodes("LiveIndex, codes only", work, costs, MOST_ITEMS),
+        Live("LiveIndex, codes only", work, costs, MOST_ITEMS, finds=False),
         Live("LiveIndex", work, costs, MOST_ITEMS),
         LiveInMemory("LiveIndex in memory", work, costs, MOST_ITEMS),
     ]

@@ -64,6 +64,7 @@ def test_another_length_where_something_else_varies():
     plan = read_plan("margin").under(known_readings()["48-bits"])
     assert {s.n_bits for s in settings(plan, "OH")} == {48}
     assert plan.values == read_plan("margin").values
+    assert {s.n_bits for s in settings(plan.under(OURS), "OH")} == {64}
 
 
 def test_unknown_readings_are_refused():

@@ -103,7 +103,7 @@ class Plan:
     def under(self, reading: Reading) -> Plan:
         """The same under another reading of the paper."""
         values = tuple(reading.values) if reading.values and self.vary == "bits" else self.values
-        return replace(self, values=values, bits=reading.bits or self.bits, reading=reading)
+        return replace(self, values=values, reading=reading)
 
 
 @dataclass(frozen=True)
@@ -203,7 +203,7 @@ def _setting(plan: Plan, data: NamedSet, who: Contestant, value: Value, seed: in
     features = None
     if who.kernel is not None:
         features = {"n_anchors": who.kernel, "width": WIDTH, "normalize": True, **plan.reading.features}
-    n_bits = plan.bits
+    n_bits = plan.reading.bits or plan.bits
     room, _, name = plan.vary.rpartition(".")
     if plan.vary == "bits":
         n_bits = cast(int, value)  # `check` has seen to that

@@ -410,7 +410,7 @@ class CardCodes:
     def _within(self, asked: np.ndarray, radius: int, alive: Any | None) -> list[np.ndarray]:
         xp, n_queries = self._xp, len(asked)
         queries = xp.asarray(asked)
-        found, keys = xp.zeros(n_queries, np.uint64), xp.empty((n_queries, ROOM), np.uint64)
+        found, keys = xp.zeros(n_queries, np.uint64), xp.zeros((n_queries, ROOM), np.uint64)
         bounds, limits = xp.full(n_queries, radius, np.int32), xp.full(n_queries, NO_LIMIT, np.int64)
         self._runs.keep(self._words, alive, self.n, queries, Bounds(bounds, limits), found, keys)
         numbers = self._fetched(found).astype(np.int64)

@@ -134,6 +134,38 @@ def test_a_long_text_that_parquet_holds_once_is_read_in_small_blocks(kind: str, 
     assert most < 3 * FEW
 
 
+def varint(number: int, n_bytes: int = 0) -> bytes:
+    """A number as Thrift writes it, filled up with bytes that say nothing."""
+    left, found = 2 * number, []
+    while left > 127 or len(found) < n_bytes - 1:
+        found.append(left & 127 | 128)
+        left >>= 7
+    return bytes([*found, left])
+
+
+def test_parquet_that_states_false_sizes(tmp_path: Path) -> None:
+    """Its end says that it holds ten values of ten bytes; its one page unpacks to eight million."""
+    path = write_parquet(
+        tmp_path / "bomb.parquet", {"x": np.zeros(1_000_000)}, use_dictionary=False, data_page_size=1 << 30
+    )
+    data, column = path.read_bytes(), parquet.ParquetFile(path).metadata.row_group(0).column(0)
+    for stated in (column.num_values, column.total_uncompressed_size):
+        said = varint(stated)
+        assert said in data
+        data = data.replace(said, varint(10, len(said)))
+    path.write_bytes(data)
+    assert parquet.ParquetFile(path).metadata.row_group(0).column(0).total_uncompressed_size == 10
+    with pytest.raises(InvalidInput, match=r"would unpack to 80\d{5} or more"):
+        list(read_tables(path))
+
+
+def test_parquet_of_a_row_that_repeats_a_long_text(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "bomb.parquet", {"text": [["b"], [LONG] * 1000]})
+    assert path.stat().st_size < 2000
+    with pytest.raises(InvalidInput, match="would unpack to 20000000 or more"):
+        list(read_tables(path))
+
+
 def test_a_damaged_parquet_file_is_refused(tmp_path: Path) -> None:
     """Wherever the damage is: pyarrow ends the whole process where what is said about columns is wrong."""
     columns = {"x": [[1.0, 2.0]] * 40, "text": ["a", "b"] * 20, "label": list(range(40))}

@@ -13,7 +13,7 @@ from numpy.lib.npyio import NpzFile
 from onlinehash import checks
 from onlinehash.arraylike import is_numeric, matrix_of
 from onlinehash.errors import InvalidInput, MissingExtra, OnlineHashError
-from onlinehash.streams import parquet_footer
+from onlinehash.streams import parquet_chunks
 from onlinehash.streams.tables import Table, lower_names, plain_names
 
 #: What an npz may hold; other arrays in it are left alone.
@@ -98,7 +98,7 @@ def open_parquet(path: str, **options: Any) -> Any:
     file = parquet.ParquetFile(path, **options)
     try:
         widths = [max(8, file.schema.column(number).length) for number in range(file.metadata.num_columns)]
-        values = sum(max(widths[chunk.number] * chunk.n_values, chunk.n_bytes) for chunk in parquet_footer.chunks(path))
+        values = sum(max(widths[chunk.number] * chunk.n_values, chunk.n_bytes) for chunk in parquet_chunks.chunks(path))
         rows = 8 * file.metadata.num_rows * sum(_numbers_in(field.type) for field in file.schema_arrow)
         checks.unpacked(path, os.path.getsize(path), max(values, rows))
     except BaseException:
@@ -110,10 +110,13 @@ def open_parquet(path: str, **options: Any) -> Any:
 def rows_at_once(path: str, size: int) -> int:
     """`size`, or fewer rows where a long text that a parquet file holds once may stand in each of so many."""
     most = checks.most_unpacked(os.path.getsize(path))
-    for chunk in parquet_footer.chunks(path):
+    for chunk in parquet_chunks.chunks(path):
         if chunk.is_text and min(size, chunk.n_values) * chunk.n_bytes > most:
             # Texts that begin as others do are not listed.
             longest = chunk.n_bytes if chunk.has_prefixes else _longest_listed(path, chunk.group, chunk.path)
+            if not chunk.has_prefixes:  # a row may have all values but one of each other row
+                in_a_row = max(1, chunk.n_values - chunk.n_rows + 1)
+                checks.unpacked(path, os.path.getsize(path), in_a_row * longest)
             size = min(size, max(1, most // max(1, longest)))
     return size
 

@@ -33,8 +33,8 @@ from http_server import service as serving
 from onlinehash import LSH, LiveIndex
 from onlinehash.errors import OnlineHashError
 
-#: Seconds after which a filter is given up.
-PATIENCE = 30
+#: Seconds after which a filter is given up, and those in which the service gives back the memory of large bodies.
+PATIENCE, REST = 30, 12
 
 
 class TooLong(BaseException):
@@ -234,27 +234,27 @@ def fill(port: int, n: int) -> None:
 
 
 def memory(options: argparse.Namespace) -> list[dict[str, Any]]:
-    """A service under honest and abusive clients by turns, whose items stay as many: its memory over time."""
+    """A service under honest and abusive clients by turns, whose items stay as many: its memory at rest, over time."""
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory(dir=options.folder) as root, serving(Path(root) / "index") as served:
         fill(served.port, int(options.n))
         begin, first = time.monotonic(), 10**7
-        for kind in itertools.cycle(KINDS):
-            abusive = get_context("spawn").Process(target=abuse, args=(kind, served.port, options.seconds))
-            abusive.start()
-            took = honest(served.port, options.seconds, first)
-            abusive.join()
-            added = [first + i for i in range(5, 6 * len(took["add"]), 6)]
-            status, said = asked(served.port, "POST", "/v1/items/remove", {"ids": added})
-            assert status == 200, said
-            first += 10**6
-            rows.append({"minutes": (time.monotonic() - begin) / 60, "bytes": served.resident_bytes(), "after": kind})
-            print(f"{rows[-1]['minutes']:6.1f} min {rows[-1]['bytes'] / 1e6:8.0f} MB  after {kind}", flush=True)
-            if rows[-1]["minutes"] >= options.minutes:
-                break
-    once = rows[len(KINDS) - 1 :] or rows  # every kind has come once
+        while not rows or rows[-1]["minutes"] < options.minutes:
+            for kind in KINDS:
+                abusive = get_context("spawn").Process(target=abuse, args=(kind, served.port, options.seconds))
+                abusive.start()
+                took = honest(served.port, options.seconds, first)
+                abusive.join()
+                added = [first + i for i in range(5, 6 * len(took["add"]), 6)]
+                status, said = asked(served.port, "POST", "/v1/items/remove", {"ids": added})
+                assert status == 200, said
+                first += 10**6
+            time.sleep(REST)
+            rows.append({"minutes": (time.monotonic() - begin) / 60, "bytes": served.resident_bytes()})
+            print(f"{rows[-1]['minutes']:6.1f} min {rows[-1]['bytes'] / 1e6:8.0f} MB", flush=True)
     print(
-        f"after every kind has come once {once[0]['bytes'] / 1e6:.0f} MB, at the end {once[-1]['bytes'] / 1e6:.0f} MB"
+        f"after every kind has come once {rows[0]['bytes'] / 1e6:.0f} MB, {rows[-1]['minutes']:.0f} minutes later "
+        f"{rows[-1]['bytes'] / rows[0]['bytes']:.2f} of it"
     )
     return rows
 

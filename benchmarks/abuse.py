@@ -28,13 +28,14 @@ from typing import Any
 import common
 import numpy as np
 from http_client import HOST, request
+from http_server import Served
 from http_server import service as serving
 
 from onlinehash import LSH, LiveIndex
 from onlinehash.errors import OnlineHashError
 
 #: Seconds after which a filter is given up, and those in which the service gives back the memory of large bodies.
-PATIENCE, REST = 30, 12
+PATIENCE, REST = 30, 25
 
 
 class TooLong(BaseException):
@@ -233,6 +234,15 @@ def fill(port: int, n: int) -> None:
         assert status == 201, said
 
 
+def at_rest(served: Served) -> int:
+    """The least memory that a service has while nobody asks; it gives back that of large bodies some seconds later."""
+    least = served.resident_bytes()
+    for _ in range(REST):
+        time.sleep(1)
+        least = min(least, served.resident_bytes())
+    return least
+
+
 def memory(options: argparse.Namespace) -> list[dict[str, Any]]:
     """A service under honest and abusive clients by turns, whose items stay as many: its memory at rest, over time."""
     rows: list[dict[str, Any]] = []
@@ -249,8 +259,7 @@ def memory(options: argparse.Namespace) -> list[dict[str, Any]]:
                 status, said = asked(served.port, "POST", "/v1/items/remove", {"ids": added})
                 assert status == 200, said
                 first += 10**6
-            time.sleep(REST)
-            rows.append({"minutes": (time.monotonic() - begin) / 60, "bytes": served.resident_bytes()})
+            rows.append({"bytes": at_rest(served), "minutes": (time.monotonic() - begin) / 60})
             print(f"{rows[-1]['minutes']:6.1f} min {rows[-1]['bytes'] / 1e6:8.0f} MB", flush=True)
     print(
         f"after every kind has come once {rows[0]['bytes'] / 1e6:.0f} MB, {rows[-1]['minutes']:.0f} minutes later "

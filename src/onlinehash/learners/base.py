@@ -460,7 +460,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     @classmethod
     @cache
     def _parameter_names(cls) -> tuple[str, ...]:
-        """Those of the constructor: scikit-learn asks for its signature at every call, which takes a tenth of a start."""
+        """Those of the constructor; scikit-learn inspects its signature at every call, a tenth of a start."""
         return tuple(cls._get_param_names())
 
     def _given_parameters(self) -> dict[str, Any]:

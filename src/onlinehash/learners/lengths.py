@@ -154,7 +154,7 @@ def _median(lengths: np.ndarray) -> float:
 
 @njit(nogil=True, cache=True)
 def _followed(median: float, length: float) -> float:
-    """The median after a vector. A factor is chosen, not a branch taken: nobody can predict which side a length is on."""
+    """The median after a vector. It chooses a factor, not a branch, as no CPU can predict on which side a length is."""
     factor = STEP if length > median else (1 / STEP if length > 0 else 1.0)
     return median * factor if median > 0 else length
 
@@ -163,7 +163,7 @@ def _followed(median: float, length: float) -> float:
 def _enter(
     A: np.ndarray, B: np.ndarray, first: np.ndarray, values: np.ndarray, counts: np.ndarray, scales: np.ndarray
 ) -> bool:
-    """Rows of A, or of A and B by turns, enter; `scales` is what each has to be multiplied by, 1 unless True is returned."""
+    """Rows of A, or of A and B by turns, enter; `scales` is what to multiply each by. Returns whether one is not 1."""
     n_sides, before, median = scales.shape[1], counts[1], values[0]
     for n in range(scales.shape[0]):  # a loop of its own, so that no row waits for what became of the one before
         scales[n, 0] = _length(A, n)

@@ -32,7 +32,6 @@ from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import aligned_zeros
 from onlinehash.types import Init, RandomState
 
-
 #: For the kernel: nothing to refine, no lengths to follow.
 NOTHING = np.zeros(0)
 
@@ -156,13 +155,19 @@ class OnlineHashing(LinearLearner):
     def _enter_pairs(
         self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, step: Step | None = None
     ) -> Updates:
-        # Where nobody else needs rows without outliers, the kernel looks for these: to read all rows twice costs a tenth.
+        # If nobody else needs rows without outliers, the kernel looks for these: reading all rows twice costs a tenth.
         if step is None and self._map is None and self._metric is None and not self._lengths.is_new:
             return self._pass_pairs(A, B, s, w, self._learn_with_outliers)
         return super()._enter_pairs(A, B, s, w, step)
 
     def _learn_with_outliers(
-        self, learn: LearnPairs, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates
+        self,
+        learn: LearnPairs,
+        A: np.ndarray,
+        B: np.ndarray,
+        similar: np.ndarray,
+        weights: np.ndarray,
+        updates: Updates,
     ) -> None:
         """Learn pairs that have not entered `_lengths` yet; where the kernel stops, one is scaled down, or refused."""
         start, n = 0, len(A)

@@ -20,6 +20,9 @@ from onlinehash.learners.registry import RECOMMENDED
 #: What typer raises for a command line that it cannot understand; it has no public name for the base class.
 USAGE_ERROR = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
 
+#: What the demo says at its end.
+OFFER = "Search and teach it yourself, in a browser: {0} serve --demo; or texts: {0} serve --demo text"
+
 app = typer.Typer(name="onlinehash", rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 app.add_typer(experiment_app.app, name="experiment")
 app.add_typer(postgres_app.app, name="postgres")
@@ -635,9 +638,11 @@ def demo(
     if as_json:
         output.print_json({"report": report, "seed": seed, "results": results})
         return
-    from onlinehash.cli import offer
-
-    offer.page()
+    print(OFFER.format(sys.argv[0]), flush=True)
+    if sys.stdin.isatty() and sys.stdout.isatty() and typer.confirm("Serve it now?", default=True):
+        code = run(["serve", "--demo"])
+        if code:
+            raise typer.Exit(code)
 
 
 def main() -> NoReturn:

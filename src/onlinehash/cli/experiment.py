@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from onlinehash.cli import output
-from onlinehash.cli.experiment_app import RESULTS as DEFAULT_RESULTS
 from onlinehash.errors import InvalidInput
+from onlinehash.experiments import RESULTS, runner, sources, verification
 from onlinehash.experiments import plan as planning
-from onlinehash.experiments import runner, sources, verification
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.readings import OURS, Reading, find_readings, known_readings
 from onlinehash.experiments.results import Store, existing
@@ -83,7 +82,7 @@ def run(
             output.warn(f"{label}{f' and {n - 1} more' if n > 1 else ''}: {message}", as_json)
     if not tally.failures:
         flags = "".join(f" --method {method!r}" for method in others)
-        flags += "" if results == DEFAULT_RESULTS else f" --results {results}"
+        flags += "" if results == RESULTS else f" --results {results}"
         print(f"next: onlinehash experiment figure {' '.join(names)}{flags}")
     return 1 if tally.failures else 0
 

@@ -7,9 +7,7 @@ from typing import Annotated
 import typer
 
 from onlinehash.cli.help import RepeatedArgument
-
-#: Where runs go, and where those that are kept with the project are.
-RESULTS, KEPT = "experiments", "docs/results"
+from onlinehash.experiments import KEPT, RESULTS
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 

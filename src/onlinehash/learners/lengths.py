@@ -16,7 +16,6 @@ Each vector is looked at in its turn, so that a batch learns what a loop over it
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from onlinehash.numeric.dots import dot_of_rows
 from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.order import order_of
 from onlinehash.numeric.views import read_only
+from onlinehash.types import State
 
 #: A vector may be so many times as long as the median: a mean of 2,000 points moves by a twentieth of a typical length
 #: then, and lengths of ordinary data, such as counts of words, stay below.
@@ -103,10 +103,10 @@ class Lengths:
             else X
         )
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {"first": self._first, "values": self._values, "counts": self._counts}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         self._first = like(state["first"], self._first, "lengths.first", 0)
         self._values = like(state["values"], self._values, "lengths.values", 0)
         self._counts = like(state["counts"], self._counts, "lengths.counts", 0, format.MOST)

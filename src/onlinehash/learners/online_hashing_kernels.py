@@ -216,7 +216,7 @@ def learn_some_models(
                     trace.n_moved[t] += trace.flips[t, k] != 0
                 some_row_dots(W, flipped, X, q + 2, n_rows, P)
         if stopped:
-            return stop
+            return int(stop)
     return -1
 
 

@@ -127,7 +127,7 @@ def learn(
         ),
     ] = None,
     skip_weight: Annotated[
-        float, typer.Option(min=0, help="With --clicks: what an item counts that was passed over.")
+        float, typer.Option(min=0, help="With --clicks: the weight of an item that was passed over.")
     ] = 0.5,
     position_bias: Annotated[
         float, typer.Option(min=0, max=10, help="With --clicks: how fast attention falls along the list.")
@@ -552,7 +552,7 @@ def load(
         ),
     ] = None,
     text_ids: Annotated[
-        bool, typer.Option("--text-ids", help="Ids of a csv are texts, also where they look like numbers.")
+        bool, typer.Option("--text-ids", help="Take ids of a csv as text, even if they look like numbers.")
     ] = False,
     skip_bad: Annotated[
         bool,
@@ -568,7 +568,7 @@ def load(
     format: Format = None,
     as_json: Json = False,
 ) -> None:
-    """Add items of a file to an index; a run that was interrupted is repeated, and goes on."""
+    """Add the items of a file to an index; repeat the command to resume an interrupted run."""
     from onlinehash.cli import load, parameters
 
     options = load.Options(file, target, schema, id, text, vector, embed, format, text_ids, skip_bad)

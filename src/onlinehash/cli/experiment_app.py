@@ -30,7 +30,7 @@ Others = Annotated[
     typer.Option(
         "--method",
         metavar="NAME",
-        help="A method that takes part besides: yours, by its entry point.",
+        help="A method to add to the comparison: yours, by its entry point.",
         show_default=False,
     ),
 ]
@@ -60,11 +60,11 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Another reading of the paper under which to run them, or all of these.",
+            help="Run them under this reading of the paper instead, or under all.",
             show_default=False,
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small and soon, for a first look.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run a smaller, faster version for a first look.")] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions.", show_default="the plan's")] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes at work.", show_default="one for each CPU")
@@ -72,7 +72,7 @@ def run(
     again: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="A contestant that is run again, though its results are there.", show_default=False
+            metavar="NAME", help="A method to run again even if its results exist.", show_default=False
         ),
     ] = None,
     results: Results = RESULTS,
@@ -147,7 +147,7 @@ def report(
 @app.command()
 def verify(
     cells: Annotated[int, typer.Option(min=1, help="How many runs to repeat.")] = 3,
-    seed: Annotated[int, typer.Option(help="Which ones: the seed that draws them.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed that draws the runs to repeat.")] = 0,
     data: Data = None,
     results: Kept = KEPT,
     as_json: Json = False,

@@ -71,9 +71,7 @@ def run(
     ] = None,
     again: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME", help="A method to run again even if its results exist.", show_default=False
-        ),
+        typer.Option(metavar="NAME", help="A method to run again even if its results exist.", show_default=False),
     ] = None,
     results: Results = RESULTS,
     as_json: Json = False,

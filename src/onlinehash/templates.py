@@ -9,9 +9,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
 
-def rendered(
-    package: str, name: str, filters: Mapping[str, Callable[[str], Markup]] | None = None, **values: object
-) -> str:
+def rendered(package: str, name: str, filters: Mapping[str, Callable[..., str]] | None = None, **values: object) -> str:
     """A template that lies in a package, with these values, and with the look that all pages share as `look`."""
     environment = Environment(
         loader=FunctionLoader(lambda name: files(package).joinpath(name).read_text(encoding="utf-8")),

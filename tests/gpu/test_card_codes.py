@@ -18,10 +18,10 @@ import pytest
 from onlinehash import FlatIndex, GpuIndex, OnlineHashing
 from onlinehash.errors import InvalidInput, OnlineHashError
 from onlinehash.gpu import codes as gpu_codes
-from onlinehash.gpu.card import Card, load_cupy
+from onlinehash.gpu.card import Card, fetch, load_cupy
 from onlinehash.gpu.codes import CardCodes
 from onlinehash.gpu.encoding import CardSigns
-from onlinehash.gpu.kernels import Kernels, fetch
+from onlinehash.gpu.kernels import Kernels
 from onlinehash.gpu.shape import GROUP, NO_LIMIT, PICKED, POSITION_BITS, Bounds, Shape
 from onlinehash.gpu.twins import Twins
 

@@ -10,6 +10,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 from onlinehash import LSH, LegoLSH, OnlineHashing, RbfAnchors, load, save
+from onlinehash.errors import InvalidInput
 from onlinehash.io import format
 from tests.support import LEARNERS, go_on, make, precisions, quietly, state_bytes
 
@@ -79,6 +80,31 @@ def test_a_batch_learns_what_a_loop_does(at: int) -> None:
         for row in rows:
             quietly(one_by_one.observe, row[None])
         assert state_bytes(points) == state_bytes(one_by_one)
+
+
+@pytest.mark.parametrize("name", ["OnlineHashing", "MultiModelOnlineHashing"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [1, 7, 16, 21])
+def test_a_kernel_that_looks_for_outliers_itself_scales_down_the_same(name: str, dtype: Any, width: int) -> None:
+    """It does so unless a step comes from outside, or a metric learns along: then they are scaled down before."""
+    rng = np.random.default_rng(width)
+    A, B = rng.standard_normal((2, 1200, width)).astype(dtype)
+    rows, similar = rng.choice(1200, 40, replace=False), rng.random(1200) < 0.4
+    A[rows[:25]] *= 1e5
+    B[rows[15:]] *= 1e9  # in ten pairs, both
+    A[[600, 601, 1199]] *= 1e7
+    itself, before, beside = (make(name, random_state=0) for _ in range(3))
+    quietly(itself.partial_fit_pairs, A, B, similar)
+    quietly(list, before.learn_pairs_by(lambda learn, *pairs: learn(*pairs), A, B, similar))
+    quietly(beside.keep_metric().partial_fit_pairs, A, B, similar)
+    assert itself.n_outliers_ >= 40
+    assert state_bytes(itself) == state_bytes(before)
+    assert np.array_equal(itself.projection_, beside.projection_)
+    kept = state_bytes(itself)
+    A[1100, 0] = np.nan
+    with pytest.raises(InvalidInput, match="row 1100"):
+        itself.partial_fit_pairs(A, B, similar)
+    assert state_bytes(itself) == kept
 
 
 @pytest.mark.parametrize("similar_share", [None, 0.5])

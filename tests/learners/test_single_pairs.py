@@ -9,7 +9,7 @@ import pytest
 
 from onlinehash import OnlineHashing
 from onlinehash.errors import InvalidInput
-from onlinehash.features.centring import are_small
+from onlinehash.learners.lengths import Lengths
 from tests.support import LEARNERS, state_bytes
 
 NAMES = (
@@ -109,15 +109,16 @@ def test_a_parameter_that_was_changed_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_small_vectors_have_finite_sums_of_squares(dtype: Any) -> None:
+def test_vectors_whose_squares_could_overflow_do_not_go_the_short_way(dtype: Any) -> None:
     edge = np.sqrt(np.finfo(dtype).max / D)
-    ones = np.ones(D, dtype)
-    assert are_small(ones, ones)
-    assert are_small(ones * dtype(0.999 * edge), ones)
-    assert np.isfinite(np.sum((ones * dtype(0.999 * edge)) ** 2))
+    lengths, ones = Lengths(), np.ones(D, dtype)
+    lengths.enter(np.full((N, D), 0.5 * edge, dtype))  # so that none of the following is an outlier
+    assert lengths.takes(ones, np.eye(1, D, dtype=dtype)[0] * dtype(0.999 * edge))
     for wrong in (1.001 * edge, -1.001 * edge, np.inf, np.nan):
         for place in (0, D - 1):
             x = ones.copy()
             x[place] = wrong
-            assert not are_small(x, ones)
-            assert not are_small(ones, x)
+            before = lengths.median
+            assert not lengths.takes(x, ones)
+            assert not lengths.takes(ones, x)
+            assert lengths.median == before

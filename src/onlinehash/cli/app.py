@@ -20,6 +20,9 @@ from onlinehash.learners.registry import RECOMMENDED
 #: What typer raises for a command line that it cannot understand; it has no public name for the base class.
 USAGE_ERROR = cast(type[typer.BadParameter], typer.BadParameter.__bases__[0])
 
+#: What the demo says at its end.
+OFFER = "Search and teach it yourself, in a browser: {0} serve --demo; or texts: {0} serve --demo text"
+
 app = typer.Typer(name="onlinehash", rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]})
 app.add_typer(experiment_app.app, name="experiment")
 app.add_typer(postgres_app.app, name="postgres")
@@ -124,7 +127,7 @@ def learn(
         ),
     ] = None,
     skip_weight: Annotated[
-        float, typer.Option(min=0, help="With --clicks: what an item counts that was passed over.")
+        float, typer.Option(min=0, help="With --clicks: the weight of an item that was passed over.")
     ] = 0.5,
     position_bias: Annotated[
         float, typer.Option(min=0, max=10, help="With --clicks: how fast attention falls along the list.")
@@ -549,7 +552,7 @@ def load(
         ),
     ] = None,
     text_ids: Annotated[
-        bool, typer.Option("--text-ids", help="Ids of a csv are texts, also where they look like numbers.")
+        bool, typer.Option("--text-ids", help="Take ids of a csv as text, even if they look like numbers.")
     ] = False,
     skip_bad: Annotated[
         bool,
@@ -565,7 +568,7 @@ def load(
     format: Format = None,
     as_json: Json = False,
 ) -> None:
-    """Add items of a file to an index; a run that was interrupted is repeated, and goes on."""
+    """Add the items of a file to an index; repeat the command to resume an interrupted run."""
     from onlinehash.cli import load, parameters
 
     options = load.Options(file, target, schema, id, text, vector, embed, format, text_ids, skip_bad)
@@ -635,9 +638,11 @@ def demo(
     if as_json:
         output.print_json({"report": report, "seed": seed, "results": results})
         return
-    from onlinehash.cli import offer
-
-    offer.page()
+    print(OFFER.format(sys.argv[0]), flush=True)
+    if sys.stdin.isatty() and sys.stdout.isatty() and typer.confirm("Serve it now?", default=True):
+        code = run(["serve", "--demo"])
+        if code:
+            raise typer.Exit(code)
 
 
 def main() -> NoReturn:

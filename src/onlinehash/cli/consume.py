@@ -104,7 +104,7 @@ def _announce(source: str, target: str, port: int | None, as_json: bool) -> None
 
 
 def _shown(show: Callable[[float | None, str], None]) -> Callable[[Tally], None]:
-    """Tell the progress, with the pairs of the last second or so."""
+    """Print progress, with the rate of the last second."""
     rate, then, pairs = 0.0, time.monotonic(), 0
 
     def tell(tally: Tally) -> None:

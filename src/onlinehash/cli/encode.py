@@ -58,7 +58,7 @@ def encode_on(
     format: str | None,
     as_json: bool,
 ) -> None:
-    """Codes of files of any size, part by part on an engine, to a folder; what is there already is not made again."""
+    """Encode files of any size part by part on an engine, to a folder; parts that exist are kept."""
     from onlinehash import bulk
 
     if as_bits or format is not None:

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from onlinehash.cli import output
-from onlinehash.cli.experiment_app import RESULTS as DEFAULT_RESULTS
 from onlinehash.errors import InvalidInput
+from onlinehash.experiments import RESULTS, runner, sources, verification
 from onlinehash.experiments import plan as planning
-from onlinehash.experiments import runner, sources, verification
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.readings import OURS, Reading, find_readings, known_readings
 from onlinehash.experiments.results import Store, existing
@@ -28,7 +27,7 @@ ELSEWHERE = ("feedback-random", "feedback-shown", "feedback-clicks", "feedback-n
 
 
 def show_plans(as_json: bool) -> None:
-    """All plans, with what they ask."""
+    """Print all plans and the question that each answers."""
     known = planning.plans(["all"])
     if as_json:
         output.print_json([planning.as_document(plan) for plan in known])
@@ -48,7 +47,7 @@ def run(
     results: str,
     as_json: bool,
 ) -> int:
-    """Run what is not done; 1 if a run failed."""
+    """Run what is not done yet; returns 1 if a run failed."""
     chosen = _under(planning.plans(names), find_readings(readings)) if readings else planning.plans(names)
     if quick:
         chosen = [plan.made_quick() for plan in chosen]
@@ -83,13 +82,13 @@ def run(
             output.warn(f"{label}{f' and {n - 1} more' if n > 1 else ''}: {message}", as_json)
     if not tally.failures:
         flags = "".join(f" --method {method!r}" for method in others)
-        flags += "" if results == DEFAULT_RESULTS else f" --results {results}"
+        flags += "" if results == RESULTS else f" --results {results}"
         print(f"next: onlinehash experiment figure {' '.join(names)}{flags}")
     return 1 if tally.failures else 0
 
 
 def _under(plans: Sequence[Plan], readings: Sequence[Reading]) -> list[Plan]:
-    """Each plan under each of the readings that it is run under."""
+    """Each plan under each of the readings that apply to it."""
     found = [plan.under(reading) for reading in readings for plan in plans if plan.name in reading.plans]
     if not found:
         known = ", ".join(f"{reading.name} ({' '.join(reading.plans)})" for reading in readings)
@@ -104,7 +103,7 @@ def _why_not(plan: Plan) -> str:
 
 
 def figure(names: Sequence[str], others: Sequence[str], results: str, folder: str, as_json: bool) -> None:
-    """Draw what is there, and write the page that shows it all."""
+    """Draw the figures of existing results, and write the page that shows them."""
     from onlinehash.experiments import claims, figures, page
 
     found = in_full_or_quick(planning.plans(names), existing(results), others)
@@ -122,7 +121,7 @@ def figure(names: Sequence[str], others: Sequence[str], results: str, folder: st
 def table(
     names: Sequence[str], others: Sequence[str], measure: str | None, markdown: bool, results: str, as_json: bool
 ) -> None:
-    """Print the tables of what is there."""
+    """Print tables of existing results."""
     from onlinehash.experiments import tables
 
     chosen = planning.plans(names)
@@ -161,7 +160,7 @@ def report(results: str, page: str, folder: str, as_json: bool) -> None:
 
 
 def keep(results: str, folder: str, as_json: bool) -> None:
-    """Results in compact form, added to those that the folder holds already."""
+    """Add results, in compact form, to those in the folder."""
     path = Store(folder).keep(existing(results))
     size = path.stat().st_size
     if as_json:
@@ -171,7 +170,7 @@ def keep(results: str, folder: str, as_json: bool) -> None:
 
 
 def verify(n_cells: int, seed: int, data: Sequence[str], results: str, as_json: bool) -> int:
-    """Run some kept cells again; 1 if one does not agree."""
+    """Repeat some kept runs; returns 1 if one does not agree."""
     store = existing(results)
     at_hand = {named.fingerprint: named.path for named in sources.find_sets([*data, *sources.EVERYBODYS])}
     known = [plan for plan in planning.plans(["all"]) if not plan.alone]

@@ -7,9 +7,7 @@ from typing import Annotated
 import typer
 
 from onlinehash.cli.help import RepeatedArgument
-
-#: Where runs go, and where those that are kept with the project are.
-RESULTS, KEPT = "experiments", "docs/results"
+from onlinehash.experiments import KEPT, RESULTS
 
 app = typer.Typer(rich_markup_mode=None, no_args_is_help=True)
 
@@ -32,7 +30,7 @@ Others = Annotated[
     typer.Option(
         "--method",
         metavar="NAME",
-        help="A method that takes part besides: yours, by its entry point.",
+        help="A method to add to the comparison: yours, by its entry point.",
         show_default=False,
     ),
 ]
@@ -62,20 +60,18 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME",
-            help="Another reading of the paper under which to run them, or all of these.",
+            help="Run them under this reading of the paper instead, or under all.",
             show_default=False,
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small and soon, for a first look.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Run a smaller, faster version for a first look.")] = False,
     seeds: Annotated[int | None, typer.Option(min=1, help="Repetitions.", show_default="the plan's")] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes at work.", show_default="one for each CPU")
     ] = None,
     again: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME", help="A contestant that is run again, though its results are there.", show_default=False
-        ),
+        typer.Option(metavar="NAME", help="A method to run again even if its results exist.", show_default=False),
     ] = None,
     results: Results = RESULTS,
     as_json: Json = False,
@@ -149,7 +145,7 @@ def report(
 @app.command()
 def verify(
     cells: Annotated[int, typer.Option(min=1, help="How many runs to repeat.")] = 3,
-    seed: Annotated[int, typer.Option(help="Which ones: the seed that draws them.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed that draws the runs to repeat.")] = 0,
     data: Data = None,
     results: Kept = KEPT,
     as_json: Json = False,

@@ -1,4 +1,4 @@
-"""Help without words of Python."""
+"""Help texts without Python's type names."""
 
 from __future__ import annotations
 

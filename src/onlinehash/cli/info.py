@@ -61,7 +61,7 @@ def _unfit(got: str, path: str) -> InvalidInput:
 
 
 def first_functions(learner: Learner) -> Learner:
-    """The learner as it began: with its features and mean, and the hash functions it drew first (LSH's)."""
+    """The learner with its features and mean, but with the hash functions it drew first (those of LSH)."""
     state = learner.get_state()
     params = learner.get_params(deep=False)
     plain = {"features": None, "centre": "none", "random_state": state["seed"]}

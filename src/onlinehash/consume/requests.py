@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from onlinehash.index.api import VectorIndex
+
 
 class Request(ABC):
     """One of them."""
@@ -20,17 +22,17 @@ class Request(ABC):
     is_pair: ClassVar[bool] = False
 
     @property
-    def fits(self) -> tuple[Any, ...]:
+    def fits(self) -> tuple[object, ...]:
         """Requests with equal values can share a call."""
         return (type(self),)
 
     @classmethod
     @abstractmethod
-    def make(cls, index: Any, requests: Sequence[Self]) -> None:
+    def make(cls, index: VectorIndex, requests: Sequence[Self]) -> None:
         """Apply requests that fit together, in one call."""
 
 
-def _shape(vector: np.ndarray | None) -> tuple[Any, ...] | None:
+def _shape(vector: np.ndarray | None) -> tuple[object, ...] | None:
     return None if vector is None else (vector.dtype, len(vector))
 
 
@@ -46,11 +48,11 @@ class Pair(Request):
     is_pair = True
 
     @property
-    def fits(self) -> tuple[Any, ...]:
+    def fits(self) -> tuple[object, ...]:
         return type(self), _shape(self.a), _shape(self.b)
 
     @classmethod
-    def make(cls, index: Any, requests: Sequence[Self]) -> None:
+    def make(cls, index: VectorIndex, requests: Sequence[Self]) -> None:
         A, B = (np.stack([getattr(request, name) for request in requests]) for name in "ab")
         index.learn_pairs(A, B, [r.similar for r in requests], [r.weight for r in requests])
 
@@ -67,7 +69,7 @@ class PairById(Request):
     is_pair = True
 
     @classmethod
-    def make(cls, index: Any, requests: Sequence[Self]) -> None:
+    def make(cls, index: VectorIndex, requests: Sequence[Self]) -> None:
         a, b = ([getattr(request, name) for request in requests] for name in ("id_a", "id_b"))
         index.learn_pairs_by_id(a, b, [r.similar for r in requests], [r.weight for r in requests])
 
@@ -82,11 +84,11 @@ class Addition(Request):
     what = "an item"
 
     @property
-    def fits(self) -> tuple[Any, ...]:
+    def fits(self) -> tuple[object, ...]:
         return type(self), _shape(self.vector), self.id is None
 
     @classmethod
-    def make(cls, index: Any, requests: Sequence[Self]) -> None:
+    def make(cls, index: VectorIndex, requests: Sequence[Self]) -> None:
         ids = None if requests[0].id is None else [r.id for r in requests]
         index.add(ids, np.stack([r.vector for r in requests]), [r.payload for r in requests])
 
@@ -102,11 +104,11 @@ class Change(Request):
     what = "an update"
 
     @property
-    def fits(self) -> tuple[Any, ...]:
+    def fits(self) -> tuple[object, ...]:
         return type(self), _shape(self.vector), self.has_payload
 
     @classmethod
-    def make(cls, index: Any, requests: Sequence[Self]) -> None:
+    def make(cls, index: VectorIndex, requests: Sequence[Self]) -> None:
         rows = None if requests[0].vector is None else np.stack([r.vector for r in requests if r.vector is not None])
         payloads = [r.payload for r in requests] if requests[0].has_payload else None
         index.update([r.id for r in requests], rows, payloads)
@@ -120,5 +122,5 @@ class Removal(Request):
     what = "a removal"
 
     @classmethod
-    def make(cls, index: Any, requests: Sequence[Self]) -> None:
+    def make(cls, index: VectorIndex, requests: Sequence[Self]) -> None:
         index.remove([r.id for r in requests])

@@ -37,7 +37,7 @@ class ReadOtherwise:
     judged: Sequence[Judged]
 
     def verdict(self, claim: Judged) -> str:
-        """On one of the claims; nothing for one that it does not touch."""
+        """The verdict on a claim under this reading; empty if the reading does not affect it."""
         return next((one.verdict for one in self.judged if one.name == claim.name), "")
 
 

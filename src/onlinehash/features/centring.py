@@ -154,16 +154,6 @@ def is_finite(Z: np.ndarray, n: int, bound: float) -> bool:
 
 
 @njit(nogil=True, cache=True)
-def are_small(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether two vectors are finite, with no value so large that a sum of squares could overflow."""
-    bound = a.dtype.type(np.sqrt(np.finfo(a.dtype).max / a.shape[0]))
-    small = True
-    for i in range(a.shape[0]):
-        small &= (abs(a[i]) <= bound) & (abs(b[i]) <= bound)
-    return small
-
-
-@njit(nogil=True, cache=True)
 def centre_pair(
     A: np.ndarray,
     B: np.ndarray,

@@ -1,4 +1,4 @@
-"""Whether there is a card, and what it has."""
+"""Whether there is a card, what it has, and what all modules with kernels need."""
 
 from __future__ import annotations
 
@@ -6,12 +6,18 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from importlib import resources
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from onlinehash.errors import InvalidInput, InvalidParameter, MissingExtra, NotReady
 
 #: Held while the steps of a search are recorded, and by what waits for all that the card does, which would spoil that.
 RECORDING = threading.Lock()
+
+#: Threads of a block.
+THREADS = 256
 
 #: The oldest cards whose tensor cores count bits (Ampere).
 OLDEST = (8, 0)
@@ -113,3 +119,19 @@ def _refusal(card: Card, what: str) -> InvalidInput:
         f"{what} {card.free / 1e9:,.2f} GB of the {card.memory / 1e9:,.2f} GB of this {card.name} are free; "
         "use fewer items or the CPU."
     )
+
+
+def source(name: str) -> str:
+    """The text of a file of kernels."""
+    return resources.files("onlinehash.gpu").joinpath(name).read_text("utf-8")
+
+
+def fetch(array: Any, out: np.ndarray | None = None) -> np.ndarray:
+    """An array of a card's, or of a twin's, on the host; in the place of another, if that is given."""
+    if isinstance(array, np.ndarray):
+        if out is None:
+            return array
+        out[...] = array
+        return out
+    fetched: np.ndarray = array.get(out=out)
+    return fetched

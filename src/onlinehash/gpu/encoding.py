@@ -17,9 +17,8 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.codes.layout import LANES
 from onlinehash.errors import NotReady
-from onlinehash.gpu.card import Card, begin_products, load_cupy
+from onlinehash.gpu.card import THREADS, Card, begin_products, fetch, load_cupy, source
 from onlinehash.gpu.card import describe as describe_card
-from onlinehash.gpu.kernels import THREADS, fetch, source
 from onlinehash.gpu.upload import to_card
 from onlinehash.numeric.signs import DOUBLE_EPS, canonical_dot, describe, smallest_norm
 from onlinehash.numeric.views import read_only

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from functools import cache
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from onlinehash.gpu.card import Card, describe, load_cupy
+from onlinehash.gpu.card import THREADS, Card, describe, load_cupy, source
+from onlinehash.gpu.encoding import SignKernels
 from onlinehash.gpu.shape import Bounds, Relevant, Shape
 
-if TYPE_CHECKING:
-    from onlinehash.gpu.encoding import SignKernels
-
-#: Threads of a block, and of the block that sorts a query's list.
-THREADS, SORTING_THREADS = 256, 1024
+#: Threads of the block that sorts a query's list.
+SORTING_THREADS = 1024
 WARPS = THREADS // 32
 
 #: Registers for the words of codes and queries in `many`, and the most sixteens of queries that it takes together.
@@ -49,8 +46,6 @@ class Kernels:
 
     def signs(self) -> SignKernels:
         """The kernels that encode."""
-        from onlinehash.gpu.encoding import SignKernels  # which needs this module
-
         return SignKernels()
 
     def pack(self, planes: Any, blocks: Any | None, first: int, per_model: int, words: Any) -> None:
@@ -214,22 +209,6 @@ def _module(device: int, shape: Shape, tiles: int) -> Any:
 
 
 @cache
-def source(name: str) -> str:
-    """The text of a file of kernels."""
-    return resources.files("onlinehash.gpu").joinpath(name).read_text("utf-8")
-
-
-def fetch(array: Any, out: np.ndarray | None = None) -> np.ndarray:
-    """An array of a card's, or of a twin's, on the host; in the place of another, if that is given."""
-    if isinstance(array, np.ndarray):
-        if out is None:
-            return array
-        out[...] = array
-        return out
-    fetched: np.ndarray = array.get(out=out)
-    return fetched
-
-
 def pointer(array: Any | None) -> Any:
     """An array as an argument of a kernel; null where there is none."""
     return np.uint64(0) if array is None else array

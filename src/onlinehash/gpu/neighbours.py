@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from onlinehash.gpu.card import Card, begin_products, check_room, describe, load_cupy, refusing
+from onlinehash.gpu.card import THREADS, Card, begin_products, check_room, describe, fetch, load_cupy, refusing
 from onlinehash.gpu.encoding import check_precision, module_of
-from onlinehash.gpu.kernels import THREADS, fetch
 from onlinehash.gpu.upload import to_card
 from onlinehash.numeric import neighbours
 

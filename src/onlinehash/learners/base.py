@@ -27,7 +27,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -52,7 +52,7 @@ from onlinehash.features import (
 from onlinehash.io import format
 from onlinehash.io.format import like
 from onlinehash.learners.encoder import Encoder
-from onlinehash.learners.lengths import MOST, N_FIRST, Lengths
+from onlinehash.learners.lengths import MOST, N_FIRST, Lengths, typical_length
 from onlinehash.learners.pair_metric import PairMetric
 from onlinehash.learners.update import Update, Updates
 from onlinehash.numeric.dots import pad_rows
@@ -412,7 +412,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """Initialise everything except the hash functions, for rows of this width and dtype."""
         self._parameters = {
             name: clone(value) if hasattr(value, "get_params") else value  # estimators can be changed from outside
-            for name, value in self.get_params(deep=False).items()
+            for name, value in self._given_parameters().items()
         }
         self.n_features_in_ = rows.shape[1]
         self.dtype_ = rows.dtype
@@ -457,6 +457,16 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     def _dtype_so_far(self) -> np.dtype | None:
         return getattr(self, "dtype_", None)
 
+    @classmethod
+    @cache
+    def _parameter_names(cls) -> tuple[str, ...]:
+        """Those of the constructor; scikit-learn inspects its signature at every call, a tenth of a start."""
+        return tuple(cls._get_param_names())
+
+    def _given_parameters(self) -> dict[str, Any]:
+        """`get_params(deep=False)`, without the delay."""
+        return {name: getattr(self, name) for name in self._parameter_names()}
+
     def _check_parameters(self, rows: np.ndarray) -> None:
         rules = {
             "n_bits": checks.integer(1, 4096),
@@ -471,7 +481,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
                 ),
             ),
         }
-        params = self.get_params(deep=False)
+        params = self._given_parameters()
         checks.parameters(type(self).__name__, params, {k: rules[k] for k in rules if k in params})
         checks.parameters(type(self).__name__, params, self._rules())  # which may depend on the common ones
         feature_map = make_map(self.features, rows.dtype)
@@ -895,7 +905,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
 
     def _unfitted(self) -> Self:
         """A new learner with the same parameters."""
-        fresh = type(self)(**self.get_params(deep=False))
+        fresh = type(self)(**self._given_parameters())
         if self._keeps_metric:  # no attribute of its own otherwise
             fresh._keeps_metric = True
         return fresh
@@ -1100,8 +1110,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self._tell_of_outliers()
         if self._told_of_outliers or not self.is_ready or self._map is not None:
             return
-        some = rows[:: max(1, len(rows) // SAMPLE_OF_OUTLIERS)].astype(np.float64)
-        typical = float(np.median(np.linalg.norm(some, axis=1)))
+        typical = typical_length(plain(rows[:: max(1, len(rows) // SAMPLE_OF_OUTLIERS)]))
         ratio = float(np.linalg.norm(self.mean_)) / typical if typical else 0.0
         if ratio > FAR_AWAY:
             self._told_of_outliers = True

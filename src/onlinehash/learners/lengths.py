@@ -16,16 +16,16 @@ Each vector is looked at in its turn, so that a batch learns what a loop over it
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from onlinehash.features.centring import are_small
 from onlinehash.io import format
 from onlinehash.io.format import like
+from onlinehash.numeric.dots import dot_of_rows
 from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.order import order_of
 from onlinehash.numeric.views import read_only
+from onlinehash.types import State
 
 #: A vector may be so many times as long as the median: a mean of 2,000 points moves by a twentieth of a typical length
 #: then, and lengths of ordinary data, such as counts of words, stay below.
@@ -49,6 +49,11 @@ class Lengths:
     @property
     def median(self) -> float:
         return float(self._values[0])
+
+    @property
+    def values(self) -> np.ndarray:
+        """What `pair_enters` follows, for kernels that let pairs enter themselves; not a copy."""
+        return self._values
 
     @property
     def is_new(self) -> bool:
@@ -83,12 +88,11 @@ class Lengths:
 
     def takes(self, a: np.ndarray, b: np.ndarray) -> bool:
         """Enter one pair, if there is nothing to refuse or to scale down in it; otherwise nothing happens."""
-        return bool(_takes(a, b, self._values, self._counts))
+        return bool(self._counts[0] == N_FIRST and pair_enters(a[None], b[None], 0, self._values))
 
     def enter_all(self, X: np.ndarray) -> np.ndarray:
         """All rows there will be, at once; `enter` may follow."""
-        lengths = np.empty(len(X))
-        _lengths_of(read_only(X), lengths)
+        lengths = _lengths_of(read_only(X))
         some = lengths[lengths > 0]
         self._values[0] = np.median(some) if len(some) else 0.0
         most = MOST * self._values[0] if len(some) else np.inf
@@ -99,13 +103,18 @@ class Lengths:
             else X
         )
 
-    def get_state(self) -> dict[str, Any]:
+    def get_state(self) -> State:
         return {"first": self._first, "values": self._values, "counts": self._counts}
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def set_state(self, state: State) -> None:
         self._first = like(state["first"], self._first, "lengths.first", 0)
         self._values = like(state["values"], self._values, "lengths.values", 0)
         self._counts = like(state["counts"], self._counts, "lengths.counts", 0, format.MOST)
+
+
+def typical_length(X: np.ndarray) -> float:
+    """The median of the lengths of rows; the upper one of two."""
+    return float(np.sort(_lengths_of(read_only(X)))[len(X) // 2])
 
 
 def scaled(X: np.ndarray, scales: np.ndarray) -> np.ndarray:
@@ -117,24 +126,19 @@ def scaled(X: np.ndarray, scales: np.ndarray) -> np.ndarray:
 
 @njit(nogil=True, cache=True)
 def _length(X: np.ndarray, n: int) -> float:
-    """The length of row n; four sums, so that an addition need not wait for the one before."""
-    whole = X.shape[1] // 4 * 4
-    s0 = s1 = s2 = s3 = 0.0
-    for i in range(0, whole, 4):
-        x0, x1, x2, x3 = float(X[n, i]), float(X[n, i + 1]), float(X[n, i + 2]), float(X[n, i + 3])
-        s0 += x0 * x0
-        s1 += x1 * x1
-        s2 += x2 * x2
-        s3 += x3 * x3
-    for i in range(whole, X.shape[1]):
-        s0 += float(X[n, i]) * float(X[n, i])
-    return math.sqrt((s0 + s1) + (s2 + s3))
+    """The length of row n, which need not be padded."""
+    square = dot_of_rows(X, n, n)  # of all values but those after the last whole vector register
+    for i in range(X.shape[1] - X.shape[1] % (64 // X.itemsize), X.shape[1]):
+        square += np.float64(X[n, i]) * np.float64(X[n, i])
+    return math.sqrt(square)
 
 
 @njit(nogil=True, cache=True)
-def _lengths_of(X: np.ndarray, lengths: np.ndarray) -> None:
+def _lengths_of(X: np.ndarray) -> np.ndarray:
+    lengths = np.empty(X.shape[0])
     for n in range(X.shape[0]):
         lengths[n] = _length(X, n)
+    return lengths
 
 
 @njit(nogil=True, cache=True)
@@ -149,55 +153,51 @@ def _median(lengths: np.ndarray) -> float:
 
 
 @njit(nogil=True, cache=True)
-def _follow(length: float, values: np.ndarray) -> None:
-    if values[0] == 0:
-        values[0] = length
-    elif length > values[0]:
-        values[0] *= STEP
-    elif length > 0:
-        values[0] /= STEP
-
-
-@njit(nogil=True, cache=True)
-def _enter_length(length: float, first: np.ndarray, values: np.ndarray, counts: np.ndarray) -> float:
-    """What a vector of this length, now that it enters, has to be multiplied by."""
-    is_new = counts[0] < N_FIRST
-    if is_new:
-        first[counts[0]] = length
-        counts[0] += 1
-        values[0] = _median(first[: counts[0]])
-    else:
-        _follow(length, values)
-    if 0 < MOST * values[0] < length < np.inf:  # what is not finite is refused where it is learned
-        counts[1] += 1
-        return float(values[0] / length)
-    if is_new:
-        values[1] = max(values[1], length)
-    return 1.0
+def _followed(median: float, length: float) -> float:
+    """The median after a vector. It chooses a factor, not a branch, as no CPU can predict on which side a length is."""
+    factor = STEP if length > median else (1 / STEP if length > 0 else 1.0)
+    return median * factor if median > 0 else length
 
 
 @njit(nogil=True, cache=True)
 def _enter(
     A: np.ndarray, B: np.ndarray, first: np.ndarray, values: np.ndarray, counts: np.ndarray, scales: np.ndarray
 ) -> bool:
-    """Rows of A, or of A and B by turns, enter; returns whether one of `scales` is not 1."""
-    before = counts[1]
+    """Rows of A, or of A and B by turns, enter; `scales` is what to multiply each by. Returns whether one is not 1."""
+    n_sides, before, median = scales.shape[1], counts[1], values[0]
+    for n in range(scales.shape[0]):  # a loop of its own, so that no row waits for what became of the one before
+        scales[n, 0] = _length(A, n)
+        if n_sides == 2:
+            scales[n, 1] = _length(B, n)
     for n in range(scales.shape[0]):
-        scales[n, 0] = _enter_length(_length(A, n), first, values, counts)
-        if scales.shape[1] == 2:
-            scales[n, 1] = _enter_length(_length(B, n), first, values, counts)
+        for side in range(n_sides):
+            length, scales[n, side] = scales[n, side], 1.0
+            is_new = counts[0] < N_FIRST
+            if is_new:
+                first[counts[0]] = length
+                counts[0] += 1
+                median = _median(first[: counts[0]])
+            else:
+                median = _followed(median, length)
+            if 0 < MOST * median < length < np.inf:  # what is not finite is refused where it is learned
+                counts[1] += 1
+                scales[n, side] = median / length
+            elif is_new:
+                values[1] = max(values[1], length)
+    values[0] = median
     return bool(counts[1] > before)
 
 
 @njit(nogil=True, cache=True)
-def _takes(a: np.ndarray, b: np.ndarray, values: np.ndarray, counts: np.ndarray) -> bool:
-    if counts[0] < N_FIRST or not are_small(a, b):
-        return False
-    before = values[0]
-    for x in (a, b):
-        length = _length(x.reshape(1, -1), 0)
-        _follow(length, values)
-        if 0 < MOST * values[0] < length:
-            values[0] = before
+def pair_enters(A: np.ndarray, B: np.ndarray, t: int, values: np.ndarray) -> bool:
+    """Rows t enter after the first vectors, if both are finite and not too long; otherwise nothing happens.
+
+    A row longer than `bound`, whose sum of squares might overflow, is left to those who look closer.
+    """
+    median, bound = values[0], math.sqrt(np.finfo(A.dtype).max / A.shape[1])
+    for length in (_length(A, t), _length(B, t)):
+        median = _followed(median, length)
+        if not length <= bound or 0 < MOST * median < length:
             return False
+    values[0] = median
     return True

@@ -26,11 +26,14 @@ from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.features import Transformer
 from onlinehash.features.centring import MODES, Centring, Medians
 from onlinehash.learners import online_hashing_kernels as kernels
-from onlinehash.learners.base import Traits
+from onlinehash.learners.base import LearnPairs, Step, Traits
 from onlinehash.learners.linear import LinearLearner
 from onlinehash.learners.update import Updates
 from onlinehash.numeric.dots import aligned_zeros
 from onlinehash.types import Init, RandomState
+
+#: For the kernel: nothing to refine, no lengths to follow.
+NOTHING = np.zeros(0)
 
 
 class Model(NamedTuple):
@@ -149,8 +152,40 @@ class OnlineHashing(LinearLearner):
         """
         return Model(self._W, self._centring, self._medians)
 
+    def _enter_pairs(
+        self, A: np.ndarray, B: np.ndarray, s: np.ndarray, w: np.ndarray, step: Step | None = None
+    ) -> Updates:
+        # If nobody else needs rows without outliers, the kernel looks for these: reading all rows twice costs a tenth.
+        if step is None and self._map is None and self._metric is None and not self._lengths.is_new:
+            return self._pass_pairs(A, B, s, w, self._learn_with_outliers)
+        return super()._enter_pairs(A, B, s, w, step)
+
+    def _learn_with_outliers(
+        self,
+        learn: LearnPairs,
+        A: np.ndarray,
+        B: np.ndarray,
+        similar: np.ndarray,
+        weights: np.ndarray,
+        updates: Updates,
+    ) -> None:
+        """Learn pairs that have not entered `_lengths` yet; where the kernel stops, one is scaled down, or refused."""
+        start, n = 0, len(A)
+        while start < n:
+            rest = slice(start, n)
+            pairs = A[rest], B[rest], similar[rest], weights[rest], updates.view(rest)
+            stopped_at = self._run(*pairs, NOTHING, self._lengths.values)
+            if stopped_at < 0:
+                return
+            start += stopped_at + 1
+            one = slice(start - 1, start)
+            _, (a, b) = self._without_outliers(A[one], B[one])
+            learn(a, b, similar[one], weights[one], updates.view(one))
+
     def _learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray, updates: Updates) -> None:
-        self._run(A, B, similar, weights, updates, np.zeros(0))
+        stopped_at = self._run(A, B, similar, weights, updates, NOTHING, NOTHING)
+        if stopped_at >= 0:
+            raise InvalidInput(expected="finite values", got=f"others in pair {stopped_at}")
 
     def _run(
         self,
@@ -160,10 +195,11 @@ class OnlineHashing(LinearLearner):
         weights: np.ndarray,
         updates: Updates,
         refined: np.ndarray,
-    ) -> None:
+        lengths: np.ndarray,
+    ) -> int:
         W, centring, medians = self.model()
         distance = dissimilar_distance(self.dissimilar_ratio, self.n_bits)
-        stopped_at = kernels.learn_pairs(
+        return kernels.learn_pairs(
             W,
             self._ahead,
             A,
@@ -173,10 +209,9 @@ class OnlineHashing(LinearLearner):
             *(self._n_models, self.similar_radius, distance, self.n_rounds),
             *(centring.total, centring.count, centring.limit, centring.mean),
             *(self.centre == "median", medians.values, medians.spreads, medians.count),
-            *(updates.loss, updates.step, updates.capped, updates.flips, updates.n_moved, updates.moved, refined),
+            *(updates.loss, updates.step, updates.capped, updates.flips, updates.n_moved, updates.moved),
+            *(refined, lengths),
         )
-        if stopped_at >= 0:
-            raise InvalidInput(expected="finite values", got=f"others in pair {stopped_at}")
 
     def refined_loss(self, a: VectorLike, b: VectorLike, similar: bool | int, sample_weight: float = 1.0) -> float:
         """The paper's refinement of its prediction loss for a pair; nothing is learned.
@@ -205,7 +240,7 @@ class OnlineHashing(LinearLearner):
         s, w = checks.similarities(similar, 1), checks.weights(sample_weight, 1)
         refined = np.zeros(1)
         trial = copy.deepcopy(self)
-        trial._run(Z[:1], Z[1:], s, w, Updates.empty(1, self._n_models, self._n_columns), refined)
+        trial._run(Z[:1], Z[1:], s, w, Updates.empty(1, self._n_models, self._n_columns), refined, NOTHING)
         return float(refined[0])
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from onlinehash.features.centring import centre_pair, is_finite, track_medians
+from onlinehash.learners.lengths import pair_enters
 from onlinehash.numeric.atomics import load_acquired, store_released, yield_core
 from onlinehash.numeric.dots import add_row, dot_of_rows, row_dots, some_row_dots
 from onlinehash.numeric.kernels import njit
@@ -107,11 +108,12 @@ def learn_pairs(
     n_moved: np.ndarray,
     moved: np.ndarray,
     refined: np.ndarray,
+    lengths: np.ndarray,
 ) -> int:
     """Algorithm 1 over pairs (row t of A with row t of B), all models being here; returns as `learn_some_models`.
 
     After C come the fields of `Rule`, `Mean`, `Thresholds` and `Trace`, one by one: to hand over the tuples takes as
-    long as to learn a pair.
+    long as to learn a pair. `lengths` as in `learn_some_models`.
     """
     nothing = np.empty(0, np.int64)
     return learn_some_models(
@@ -126,6 +128,7 @@ def learn_pairs(
         Thresholds(follow, medians, spreads, tracked),
         Trace(loss, step, capped, flips, n_moved, moved, refined),
         Crew(1, 0, 0, nothing, nothing, np.empty((0, 0))),
+        lengths,
     )
 
 
@@ -142,13 +145,15 @@ def learn_some_models(
     medians: Thresholds,
     trace: Trace,
     crew: Crew,
+    lengths: np.ndarray,
 ) -> int:
     """Algorithm 1 for the models that are this process's, one or several, W and `medians` being theirs.
 
     A few pairs are centred into X and projected at once, because W then passes through the cache once for all of
     them. A step changes few rows of W; those are projected again for the pairs that follow. As every dot product is
-    its own, this is bit for bit the loop that projects each pair when its turn comes. Returns the pair at which a
-    value that is not finite stopped it, or -1; STOPPED where another process is gone.
+    its own, this is bit for bit the loop that projects each pair when its turn comes. `lengths` are those that pairs
+    have to enter (`pair_enters`), or empty where they have. Returns the pair that stopped it, as it has a value that is
+    not finite or could not enter, or -1; STOPPED where another process is gone.
     """
     n_models, alpha, b = rule.n_models, rule.alpha, rule.b
     r = W.shape[0] // n_models
@@ -161,13 +166,19 @@ def learn_some_models(
     base = np.empty((n_kept, W.shape[1]), W.dtype)  # rows as they were, where a pair takes several rounds
     for start in range(0, similar.shape[0], PAIRS_AHEAD):
         stop = min(start + PAIRS_AHEAD, similar.shape[0])
-        n_rows = 2 * (stop - start)
+        stopped = False
         for t in range(start, stop):
-            if not (is_finite(A, t, bound) and is_finite(B, t, bound)):
-                return t
+            if lengths.shape[0] > 0:
+                stopped = not pair_enters(A, B, t, lengths)
+            else:
+                stopped = not (is_finite(A, t, bound) and is_finite(B, t, bound))
+            if stopped:
+                stop = t
+                break
             q = 2 * (t - start)
             moved = centre_pair(A, B, t, centre.total, centre.seen, centre.limit, centre.mean, rounded, X, q)
             trace.moved[t] = moved or medians.follow
+        n_rows = 2 * (stop - start)
         row_dots(W, X, 0, n_rows, P)
         for t in range(start, stop):
             s, q = similar[t], 2 * (t - start)
@@ -204,6 +215,8 @@ def learn_some_models(
                 for k in flipped:
                     trace.n_moved[t] += trace.flips[t, k] != 0
                 some_row_dots(W, flipped, X, q + 2, n_rows, P)
+        if stopped:
+            return int(stop)
     return -1
 
 

@@ -21,7 +21,7 @@ class Attachment(ABC):
     def __init__(self, call: str) -> None:
         self.call, self.is_used = call, False
 
-    def record(self, outcome: Any, store: Any | None) -> None:
+    def record(self, outcome: object, store: Any | None) -> None:
         """Take the outcome of the change and, inside its transaction, write it to the store, if there is one."""
         self.prepare(outcome)
         if store is not None:
@@ -33,7 +33,7 @@ class Attachment(ABC):
             self.keep()
         self.is_used = True
 
-    def prepare(self, outcome: Any) -> None:  # noqa: B027, most do not depend on it
+    def prepare(self, outcome: object) -> None:  # noqa: B027, most do not depend on it
         """Take the outcome of the change, before it is committed."""
 
     @abstractmethod

@@ -13,7 +13,9 @@ from itertools import groupby
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from onlinehash.arraylike import VectorLike
 from onlinehash.errors import InvalidInput
 from onlinehash.index.id_set import IdSet, PendingIds
 from onlinehash.learners.base import Learner
@@ -192,7 +194,7 @@ class Group(Transaction[None]):
                 lesson.updates.become(updates.part(start, stop))
             start = stop
 
-    def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any) -> Updates:
+    def learn_pairs(self, A: VectorLike, B: VectorLike, similar: ArrayLike, sample_weight: ArrayLike | None) -> Updates:
         if self.learner.may_refuse or hasattr(A, "columns") or hasattr(B, "columns"):  # whose names are checked too
             self.settle()
             return super().learn_pairs(A, B, similar, sample_weight)
@@ -203,7 +205,7 @@ class Group(Transaction[None]):
         self.write(event, updates)
         return updates
 
-    def learn_labelled(self, X: Any, y: Any) -> None:
+    def learn_labelled(self, X: VectorLike, y: ArrayLike | None) -> None:
         self.settle()
         super().learn_labelled(X, y)
 

@@ -65,7 +65,7 @@ class Once(Attachment):
         """What is stored under the key, once the change is made."""
         return self._digest, self._value
 
-    def prepare(self, outcome: Any) -> None:
+    def prepare(self, outcome: object) -> None:
         self._value = bytes_of(outcome)
 
     def write(self, store: Any) -> None:

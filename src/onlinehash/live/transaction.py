@@ -12,8 +12,10 @@ from contextlib import ExitStack, contextmanager
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from onlinehash import checks
+from onlinehash.arraylike import VectorLike
 from onlinehash.errors import InvalidInput, NotReady, UnknownId
 from onlinehash.index.id_set import IdSet
 from onlinehash.learners.base import Learner
@@ -84,16 +86,16 @@ class Transaction(ABC, Generic[E]):
 
     # ------------------------------------------------------------------------------------------------ learning
 
-    def learn_pairs(self, A: Any, B: Any, similar: Any, sample_weight: Any) -> Updates:
+    def learn_pairs(self, A: VectorLike, B: VectorLike, similar: ArrayLike, sample_weight: ArrayLike | None) -> Updates:
         """Teach pairs of vectors."""
         updates = self.learner.learn_pairs(A, B, similar, sample_weight)
-        A, B = (checks.matrix(X, dtype=self.learner.dtype_) for X in (A, B))
-        s, w = checks.similarities(similar, len(A)), checks.weights(sample_weight, len(A))
-        self.write({"what": "pairs", "A": A, "B": B, "similar": s, "weight": w}, updates)
-        self._pairs.append(A, B, s)
+        rows = [checks.matrix(X, dtype=self.learner.dtype_) for X in (A, B)]
+        s, w = checks.similarities(similar, len(rows[0])), checks.weights(sample_weight, len(rows[0]))
+        self.write({"what": "pairs", "A": rows[0], "B": rows[1], "similar": s, "weight": w}, updates)
+        self._pairs.append(*rows, s)
         return updates
 
-    def learn_labelled(self, X: Any, y: Any) -> None:
+    def learn_labelled(self, X: VectorLike, y: ArrayLike | None) -> None:
         """Teach points with labels."""
         self.learner.partial_fit(X, y)
         rows = checks.matrix(X, dtype=self.learner.dtype_)

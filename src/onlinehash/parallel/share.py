@@ -110,6 +110,7 @@ def learn_block(board: SharedArrays, split: Split, me: int, block: Block, told_t
         kernels.Thresholds(block.follows_medians, board["medians"][columns], board["spreads"][columns], seen),
         kernels.Trace(np.zeros(n), step, capped, flips, n_moved, moved, np.zeros(0)),
         kernels.Crew(split.n_processes, me, split.first(me), board["said"], told_to_stop, losses),
+        np.zeros(0),
     )
     return Done(stopped_at, total, count, mean, seen)
 

@@ -1,4 +1,4 @@
-"""Times and operations, as verdicts tell them, and whether a cost is a straight line."""
+"""Times and operations as verdicts report them, and whether a cost grows linearly."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def flops(rows: Rows) -> float:
 
 
 def flops_told(rows: Rows) -> str:
-    """In thousands a pair, or nothing."""
+    """Thousands of operations per pair, as text; empty if they are not counted."""
     known = flops(rows)
     return "" if math.isnan(known) else f" [{known / 1e3:,.0f} kflop]"
 

@@ -33,7 +33,7 @@ class Course:
 
     @property
     def share(self) -> Level:
-        """Of what the change took, how much was won back?"""
+        """The share of the loss in mAP that was recovered."""
         return (self.end - self.after).times(1 / (self.before.mean - self.after.mean))
 
     @property

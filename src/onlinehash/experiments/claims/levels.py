@@ -44,12 +44,12 @@ class Level:
         return f"{self.mean:.3f} ± {self.spread:.3f}"
 
     def __sub__(self, other: Level) -> Level:
-        """The difference of two means, with its standard error (in the place of a spread, too)."""
+        """The difference of two means, with its standard error (also as its spread)."""
         error = math.hypot(self.error, other.error)
         return Level(self.mean - other.mean, error, error, self.freedom + other.freedom)
 
     def times(self, factor: float) -> Level:
-        """So many times as large, and its errors with it."""
+        """Scaled by a factor, errors included."""
         return Level(self.mean * factor, self.spread * factor, self.error * factor, self.freedom)
 
     @property
@@ -62,7 +62,7 @@ class Level:
         return abs(self.mean) <= limit or (self.sign == 0 and self.error <= limit)
 
     def above(self, other: Level) -> bool:
-        """Higher by more than the 95 % interval?"""
+        """Whether it is higher by more than the 95 % interval."""
         return (self - other).sign > 0
 
     def near(self, other: Level, share: float) -> bool:
@@ -70,7 +70,7 @@ class Level:
         return (self - other).is_small(share * max(abs(self.mean), abs(other.mean)))
 
     def at_most(self, other: Level) -> bool:
-        """Not higher: lower, or little apart?"""
+        """Whether it is not higher: lower, or close."""
         return not self.above(other) and (self.mean <= other.mean or self.near(other, LITTLE))
 
 
@@ -112,7 +112,7 @@ class Grid:
         return Grid(values, lacking)
 
     def __str__(self) -> str:
-        """How many, to be told after "at 3 of"."""
+        """The number of values in words, as in "at 3 of 5 lengths"."""
         return f"{len(self.values)} lengths" + (f", {len(self.lacking)} not run" if self.lacking else "")
 
 
@@ -126,7 +126,7 @@ def grid_of(rows: Rows, *lines: str) -> Grid:
 
 
 def title(role: str) -> str:
-    """How a set is called in a verdict: by what it stands for."""
+    """The name of a set in a verdict: what it stands for."""
     return roles()[role].title
 
 

@@ -32,7 +32,7 @@ class Verdict:
             object.__setattr__(self, "n", 1)
 
     def headed(self, name: str) -> Verdict:
-        """The same, with a name before the numbers."""
+        """The same verdict with a name before its numbers."""
         return replace(self, measured=f"{name}: {self.measured}")
 
 
@@ -70,7 +70,7 @@ class Judged:
 
 
 def judge(claim: Claim, rows: Rows) -> Judged:
-    """Where results are missing, what makes them is told instead."""
+    """The verdict; where results are missing, it names the command that makes them."""
     try:
         found = claim.judge(rows)
     except Missing as missing:
@@ -85,12 +85,12 @@ def word(holds: bool, in_part: bool = False) -> str:
 
 
 def at_most_in_part(verdict: str, is_lacking: bool = True) -> str:
-    """Keeps a word from "confirmed", where something was not run."""
+    """Lower "confirmed" to "in part" where something was not run."""
     return IN_PART if is_lacking and verdict == CONFIRMED else verdict
 
 
 def by_count(right: float, n: int) -> str:
-    """All of them, at least half, or fewer."""
+    """The verdict when this many comparisons hold: all, at least half, or fewer."""
     return word(right == n, 2 * right >= n)
 
 

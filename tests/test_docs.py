@@ -19,7 +19,8 @@ from tests.servers import PostgresServer
 ROOT = Path(__file__).parent.parent
 WRITTEN = [page for page in sorted((ROOT / "docs").rglob("*.md")) if "generated" not in page.parts]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *WRITTEN]
-LEARNERS = (ROOT / "docs" / "reference" / "learners.md").read_text()
+LEARNERS = "\n".join(page.read_text() for page in sorted((ROOT / "docs" / "reference" / "learners").glob("*.md")))
+LEARNERS_TABLE = (ROOT / "docs" / "reference" / "learners" / "index.md").read_text()
 LIVE_INDEX = (ROOT / "docs" / "explanation" / "live-index.md").read_text()
 TEXT = "\n".join(page.read_text() for page in PAGES)
 
@@ -127,7 +128,8 @@ def test_every_policy_is_on_the_page_of_the_live_index():
 @pytest.mark.parametrize("method", registry.METHODS, ids=lambda m: m.name)
 def test_every_learner_and_parameter_is_documented(method):
     cls = method.load()
-    assert re.search(rf"^### .*\b{method.name}\b", LEARNERS, flags=re.MULTILINE)
+    assert re.search(rf"^# .*\b{method.name}\b", LEARNERS, flags=re.MULTILINE)
+    assert re.search(rf"^\| \[{method.name}\]", LEARNERS_TABLE, flags=re.MULTILINE)
     parameters = list(inspect.signature(cls).parameters)
     assert not [name for name in parameters if not re.search(rf"\b{name}\b", inspect.getdoc(cls))]
     assert not [name for name in parameters if f"`{name}`" not in LEARNERS]

@@ -25,6 +25,8 @@ LIVE_INDEX = (ROOT / "docs" / "explanation" / "live-index.md").read_text()
 TEXT = "\n".join(page.read_text() for page in PAGES)
 
 
+#: Pages whose examples start processes, or a database's engine.
+STARTING = ("bulk.md", "milvus.md", "parallel.md")
 #: Where a page has PostgreSQL; the tests start one elsewhere.
 POSTGRES = "127.0.0.1:5432"
 
@@ -37,9 +39,9 @@ def blocks(page: Path) -> list[tuple[str, str | None]]:
 
 
 def runnable(page: Path) -> object:
-    """A page to be run; the one on scale-out starts processes and a database."""
+    """A page to be run; those that start processes or a database engine are for `make long`."""
     name = page.relative_to(ROOT).as_posix()
-    return pytest.param(page, id=name, marks=[pytest.mark.long] if page.name == "scale-out.md" else [])
+    return pytest.param(page, id=name, marks=[pytest.mark.long] if page.name in STARTING else [])
 
 
 @pytest.fixture(scope="module")

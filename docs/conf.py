@@ -27,6 +27,8 @@ version = release = onlinehash.__version__
 
 #: The most rows of a table of results that is shown as it is.
 LONG_TABLE = 14
+#: Cells with more characters than this hold words, and get room for them.
+WORDY = 40
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["results"]
@@ -147,6 +149,13 @@ def fold(app, doctree, name):
         parent.insert(place, nodes.raw("", summary, format="html"))
 
 
+def mark_words(app, doctree, name):
+    """Mark the cells of tables that hold sentences, so that a narrow screen does not squeeze them."""
+    for cell in doctree.findall(nodes.entry):
+        if len(cell.astext()) > WORDY:
+            cell["classes"].append("words")
+
+
 def in_order(below: dict[str, list[str]], name: str):
     """A page and those below it, as a reader meets them."""
     yield name
@@ -175,6 +184,7 @@ def setup(app):
     app.connect("autodoc-process-docstring", docstrings.convert, priority=100)  # before napoleon reads the sections
     app.connect("autodoc-process-signature", name_arrays)
     app.connect("doctree-resolved", fold)
+    app.connect("doctree-resolved", mark_words)
     app.connect("source-read", point_to_script_pages)
     app.connect("source-read", list_scripts)
     app.connect("source-read", offer_notebook)

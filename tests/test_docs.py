@@ -138,6 +138,14 @@ def test_every_learner_and_parameter_is_documented(method):
     assert not [name for name in parameters if f"`{name}`" not in LEARNERS]
 
 
+def test_pages_are_of_readable_length():
+    """Words outside code and tables; the claims are a list of 38 to look up in, and have a map."""
+    for page in WRITTEN:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        n_words = sum(len(line.split()) for line in text.split("\n") if not line.startswith("|"))
+        assert n_words < 3000 or page.parts[-2:] == ("reproduce", "claims.md"), f"{page.name} has {n_words} words"
+
+
 def test_links_between_pages_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text()):

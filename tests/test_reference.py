@@ -161,3 +161,12 @@ def test_long_tables_of_results_are_folded() -> None:
         f"<details><summary>The table: {long} rows</summary> table bullet_list </details>"
     )
     assert folded("set contestant", long - 1) == folded("status when", long) == "table bullet_list"
+
+
+def test_cells_with_sentences_get_room() -> None:
+    doctree, row = new_document("page"), nodes.row()
+    for text in ("0.123", "word " * conf.WORDY):
+        row += nodes.entry("", nodes.paragraph("", text))
+    doctree += row
+    conf.mark_words(None, doctree, "page")
+    assert [cell["classes"] for cell in doctree.findall(nodes.entry)] == [[], ["words"]]

@@ -163,10 +163,15 @@ def test_long_tables_of_results_are_folded() -> None:
     assert folded("set contestant", long - 1) == folded("status when", long) == "table bullet_list"
 
 
-def test_cells_with_sentences_get_room() -> None:
-    doctree, row = new_document("page"), nodes.row()
-    for text in ("0.123", "word " * conf.WORDY):
-        row += nodes.entry("", nodes.paragraph("", text))
-    doctree += row
-    conf.mark_words(None, doctree, "page")
-    assert [cell["classes"] for cell in doctree.findall(nodes.entry)] == [[], ["words"]]
+def test_wide_tables_and_lines_are_set_smaller() -> None:
+    doctree = new_document("page")
+    for n_columns in (conf.COLUMNS, conf.COLUMNS + 1):
+        table = nodes.table()
+        texts = ["word " * conf.WORDY, *["0.123"] * (n_columns - 1)]
+        table += nodes.row("", *(nodes.entry("", nodes.paragraph("", text)) for text in texts))
+        doctree += table
+    doctree += [nodes.literal_block("", "short"), nodes.literal_block("", "short\n" + "x" * (conf.LINE + 1))]
+    conf.mark_sizes(None, doctree, "page")
+    assert [table["classes"] for table in doctree.findall(nodes.table)] == [[], ["many"]]
+    assert [cell["classes"] for cell in doctree.findall(nodes.entry)][:2] == [["words"], []]
+    assert [block["classes"] for block in doctree.findall(nodes.literal_block)] == [[], ["wide"]]

@@ -78,8 +78,8 @@ def draw(claims: Sequence[Judged], others: Sequence[ReadOtherwise], folder: str 
     axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0, size[0]), ylim=(size[1], 0))  # in inches, from the top
     axes.set_axis_off()
     for j, title in enumerate(columns):
-        lines = "\n".join(textwrap.wrap(title, TITLE_WIDTH))
-        axes.text(LEFT + (j + 0.35) * COLUMN, TOP - 0.06, lines, rotation=50, rotation_mode="anchor", fontsize=9)
+        heading = "\n".join(textwrap.wrap(title, TITLE_WIDTH))
+        axes.text(LEFT + (j + 0.35) * COLUMN, TOP - 0.06, heading, rotation=50, rotation_mode="anchor", fontsize=9)
     y = TOP
     for claim, lines, height in zip(claims, words, heights, strict=True):
         axes.text(0.05, y + height / 2, "\n".join(lines), va="center", fontsize=9)

@@ -104,7 +104,7 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/parallel_learning.py models
 	$(BIN)/python benchmarks/plan.py --n 1e7 --live 1e5
 
-# What tests of the page, of docs/reference/http.md, of docs/how-to/scale-out.md and of power failures need beside Python: a browser, curl,
+# What tests of the page, of docs/reference/http.md, of docs/how-to/streams.md and of power failures need beside Python: a browser, curl,
 # PostgreSQL, Redis and a C compiler. Only what is missing is installed, by Homebrew or apt, one by one, as not every system has a package of each name
 # (Ubuntu has no chromium). Where one cannot be installed, its tests are skipped, and say so.
 servers:

@@ -1,4 +1,4 @@
-"""Every method on the same stream: the table of docs/reference/learners.md, on data sets of your own.
+"""Every method on the same stream: the table of docs/reference/learners/compared.md, on data sets of your own.
 
     python benchmarks/methods.py mnist.npz cifar10_deep512.npz --results results.jsonl
 

@@ -1,4 +1,4 @@
-"""The quality tables of docs/reference/learners.md, on data sets of your own.
+"""The quality tables of docs/reference/learners/features.md and wrong-feedback.md, on data sets of your own.
 
     python benchmarks/quality.py mnist.npz ...
 

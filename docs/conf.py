@@ -27,6 +27,10 @@ version = release = onlinehash.__version__
 
 #: The most rows of a table of results that is shown as it is.
 LONG_TABLE = 14
+#: Cells with more characters than this hold words, and get room for them.
+WORDY = 40
+#: Tables with more columns, and printed lines with more characters, are set in smaller type.
+COLUMNS, LINE = 7, 92
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["results"]
@@ -147,6 +151,19 @@ def fold(app, doctree, name):
         parent.insert(place, nodes.raw("", summary, format="html"))
 
 
+def mark_sizes(app, doctree, name):
+    """Mark what the style sheet sets otherwise: cells with sentences, tables of many columns, long printed lines."""
+    for cell in doctree.findall(nodes.entry):
+        if len(cell.astext()) > WORDY:
+            cell["classes"].append("words")
+    for table in doctree.findall(nodes.table):
+        if len([*next(table.findall(nodes.row)).findall(nodes.entry)]) > COLUMNS:
+            table["classes"].append("many")
+    for block in doctree.findall(nodes.literal_block):
+        if max(map(len, block.astext().split("\n"))) > LINE:
+            block["classes"].append("wide")
+
+
 def in_order(below: dict[str, list[str]], name: str):
     """A page and those below it, as a reader meets them."""
     yield name
@@ -175,6 +192,7 @@ def setup(app):
     app.connect("autodoc-process-docstring", docstrings.convert, priority=100)  # before napoleon reads the sections
     app.connect("autodoc-process-signature", name_arrays)
     app.connect("doctree-resolved", fold)
+    app.connect("doctree-resolved", mark_sizes)
     app.connect("source-read", point_to_script_pages)
     app.connect("source-read", list_scripts)
     app.connect("source-read", offer_notebook)

@@ -292,7 +292,7 @@ def metrics_page(text: str) -> str:
     rows = (f"| `{name}` | {kind} | {cell(words)} |" for name, (kind, words) in metric_families(text).items())
     return (
         "# Metrics\n\n`GET /metrics` answers in Prometheus's text format. With several processes, each answers for all"
-        " of them. `onlinehash consume` has [metrics of its own](../../how-to/scale-out.md#metrics).\n\n"
+        " of them. `onlinehash consume` has [metrics of its own](../../how-to/streams.md#metrics).\n\n"
         "| metric | kind | |\n| --- | --- | --- |\n" + "\n".join(rows) + "\n"
     )
 

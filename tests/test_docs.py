@@ -19,11 +19,15 @@ from tests.servers import PostgresServer
 ROOT = Path(__file__).parent.parent
 WRITTEN = [page for page in sorted((ROOT / "docs").rglob("*.md")) if "generated" not in page.parts]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *WRITTEN]
-LEARNERS = (ROOT / "docs" / "reference" / "learners.md").read_text()
-LIVE_INDEX = (ROOT / "docs" / "explanation" / "live-index.md").read_text()
+LEARNERS = "\n".join(page.read_text() for page in sorted((ROOT / "docs" / "reference" / "learners").glob("*.md")))
+LEARNERS_TABLE = (ROOT / "docs" / "reference" / "learners" / "index.md").read_text()
+LIVE_INDEX = (ROOT / "docs" / "reference" / "live-index.md").read_text()
+POLICIES = (ROOT / "docs" / "explanation" / "live-index.md").read_text()
 TEXT = "\n".join(page.read_text() for page in PAGES)
 
 
+#: Pages whose examples start processes, or a database's engine.
+STARTING = ("bulk.md", "milvus.md", "parallel.md")
 #: Where a page has PostgreSQL; the tests start one elsewhere.
 POSTGRES = "127.0.0.1:5432"
 
@@ -36,9 +40,9 @@ def blocks(page: Path) -> list[tuple[str, str | None]]:
 
 
 def runnable(page: Path) -> object:
-    """A page to be run; the one on scale-out starts processes and a database."""
+    """A page to be run; those that start processes or a database engine are for `make long`."""
     name = page.relative_to(ROOT).as_posix()
-    return pytest.param(page, id=name, marks=[pytest.mark.long] if page.name == "scale-out.md" else [])
+    return pytest.param(page, id=name, marks=[pytest.mark.long] if page.name in STARTING else [])
 
 
 @pytest.fixture(scope="module")
@@ -119,7 +123,7 @@ def test_every_policy_is_on_the_page_of_the_live_index():
     assert len(policies) >= 7
     for name, policy in policies.items():
         parameters = ", ".join(inspect.signature(policy).parameters)
-        call = re.search(rf"^\| `refresh\.{name}\(([^`]*)\)` \|", LIVE_INDEX, flags=re.MULTILINE)
+        call = re.search(rf"^\| `refresh\.{name}\(([^`]*)\)` \|", POLICIES, flags=re.MULTILINE)
         assert call, name
         assert re.sub(r"=\w+", "", call[1]) == parameters
 
@@ -127,10 +131,19 @@ def test_every_policy_is_on_the_page_of_the_live_index():
 @pytest.mark.parametrize("method", registry.METHODS, ids=lambda m: m.name)
 def test_every_learner_and_parameter_is_documented(method):
     cls = method.load()
-    assert re.search(rf"^### .*\b{method.name}\b", LEARNERS, flags=re.MULTILINE)
+    assert re.search(rf"^# .*\b{method.name}\b", LEARNERS, flags=re.MULTILINE)
+    assert re.search(rf"^\| \[{method.name}\]", LEARNERS_TABLE, flags=re.MULTILINE)
     parameters = list(inspect.signature(cls).parameters)
     assert not [name for name in parameters if not re.search(rf"\b{name}\b", inspect.getdoc(cls))]
     assert not [name for name in parameters if f"`{name}`" not in LEARNERS]
+
+
+def test_pages_are_of_readable_length():
+    """Words outside code and tables; the claims are a list of 38 to look up in, and have a map."""
+    for page in WRITTEN:
+        text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+        n_words = sum(len(line.split()) for line in text.split("\n") if not line.startswith("|"))
+        assert n_words < 3000 or page.parts[-2:] == ("reproduce", "claims.md"), f"{page.name} has {n_words} words"
 
 
 def test_links_between_pages_lead_somewhere():

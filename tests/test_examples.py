@@ -19,7 +19,7 @@ from tests.gpu.test_card_codes import has_card
 
 #: Modules whose docstrings have examples besides those of public names.
 MODULES = (base, ledger)
-#: What starts processes, which takes seconds; docs/how-to/scale-out.md runs it.
+#: What starts processes, which takes seconds; docs/how-to/parallel.md runs it.
 SLOW = "parallel.learn_on_shards"
 
 

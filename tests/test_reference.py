@@ -161,3 +161,17 @@ def test_long_tables_of_results_are_folded() -> None:
         f"<details><summary>The table: {long} rows</summary> table bullet_list </details>"
     )
     assert folded("set contestant", long - 1) == folded("status when", long) == "table bullet_list"
+
+
+def test_wide_tables_and_lines_are_set_smaller() -> None:
+    doctree = new_document("page")
+    for n_columns in (conf.COLUMNS, conf.COLUMNS + 1):
+        table = nodes.table()
+        texts = ["word " * conf.WORDY, *["0.123"] * (n_columns - 1)]
+        table += nodes.row("", *(nodes.entry("", nodes.paragraph("", text)) for text in texts))
+        doctree += table
+    doctree += [nodes.literal_block("", "short"), nodes.literal_block("", "short\n" + "x" * (conf.LINE + 1))]
+    conf.mark_sizes(None, doctree, "page")
+    assert [table["classes"] for table in doctree.findall(nodes.table)] == [[], ["many"]]
+    assert [cell["classes"] for cell in doctree.findall(nodes.entry)][:2] == [["words"], []]
+    assert [block["classes"] for block in doctree.findall(nodes.literal_block)] == [[], ["wide"]]

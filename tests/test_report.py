@@ -15,7 +15,7 @@ PARTS = [part for part in re.split(r"\n\n|\n(?=- )", (PAGES / "report.md").read_
 
 @pytest.mark.parametrize("part", PARTS, ids=range(len(PARTS)))
 def test_every_number_stands_on_a_page_that_is_named_beside_it(part):
-    pages = set(re.findall(r"\]\(([\w-]+\.md)", part))
+    pages = set(re.findall(r"\]\(([\w/-]+\.md)", part))
     told = " ".join((PAGES / name).read_text() for name in pages)
     for number in NUMBER.findall(part):
         value = number.replace(" %", "")

@@ -166,7 +166,7 @@ def arrow(axis: Axes, start: tuple[float, float], end: tuple[float, float], text
 
 def speed() -> plt.Figure:
     """Times faster than FAISS by the length of codes, from the table of the page on performance."""
-    head, *rows = table_after(DOCS / "explanation" / "performance.md", "## Search: every code looked at")
+    head, *rows = table_after(DOCS / "explanation" / "performance" / "search.md", "## Scanning all codes")
     single, batch = (k for k, cell in enumerate(head) if cell == "padded")
     rows = [row for row in rows if int(row[0]) >= 24]
     figure, axis = plt.subplots(figsize=(7.2, 3.2), layout="constrained")

@@ -1,7 +1,7 @@
 """Search that learns what people mean: texts, an embedder, an index, a search, marks, and a better search.
 
-Run it from anywhere: python docs/tutorials/text_search.py
-It takes some seconds and downloads nothing. What it prints is in text_search.txt, which the tests compare.
+Run it from anywhere with `python docs/tutorials/text_search.py`. It takes some seconds and downloads nothing. What it
+prints is in text_search.txt, which the tests compare.
 """
 
 import itertools

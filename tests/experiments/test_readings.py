@@ -1,5 +1,7 @@
 """Readings: each changes what it says and nothing else, and claims are judged under it."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -139,12 +141,18 @@ def test_the_map(otherwise, tmp_path):
     assert lines[ranks][3].startswith("**") == turns
     (path,) = claims_map.draw(claims, [otherwise], tmp_path / "figures")
     assert path.read_bytes() == claims_map.draw(claims, [otherwise], tmp_path / "again")[0].read_bytes()
-    assert "rivals without the kernel" in path.read_text("utf-8")
-    write_reproduction(tmp_path / "page.md", found, claims, [otherwise], tmp_path / "figures")
-    text = (tmp_path / "page.md").read_text("utf-8")
-    assert "(figures/claims.svg)" in text
-    assert "--reading linear" in text
-    assert "### Rivals without the kernel" in text
-    for claim in claims_map.turned(claims[ranks], [otherwise]):
-        assert f"rivals without the kernel: {claim.verdict(claims[ranks])}" in text
+    assert re.search(r"rivals without the\b.*\bkernel\b", path.read_text("utf-8"), flags=re.DOTALL)
+    index = write_reproduction(tmp_path / "pages", found, claims, [otherwise], tmp_path / "figures")
+    first, all_claims, reading = (
+        (index.parent / f"{name}.md").read_text("utf-8") for name in ("index", "claims", "reading-linear")
+    )
+    assert "(../figures/claims.svg)" in first
+    assert "[Rivals without the kernel](reading-linear.md)" in first
+    places = re.findall(r"^\| \[\d+\]\(claims\.md#([^)]+)\) \|", first, flags=re.MULTILINE)
+    headings = re.findall(r"^## (.*)$", all_claims, flags=re.MULTILINE)
+    assert places == [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
+    assert reading.startswith("# Rivals without the kernel\n")
+    assert "--reading linear" in reading
+    turning = claims_map.turned(claims[ranks], [otherwise])
+    assert all(f"; {one.verdict(claims[ranks])} with rivals without the kernel." in all_claims for one in turning)
     assert claims_map.draw(claims, [], tmp_path) == []

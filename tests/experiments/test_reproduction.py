@@ -22,75 +22,83 @@ def found():
 
 def written(folder, found, others=()):
     rows = Rows(row for _, rows in found for row in rows)
-    page = folder / "docs" / "reproduce.md"
-    write_reproduction(page, found, judged(rows), others, folder / "docs" / "figures" / "experiments")
-    return page.read_text("utf-8")
+    page = write_reproduction(
+        folder / "docs" / "reproduce", found, judged(rows), others, folder / "docs" / "figures" / "experiments"
+    )
+    return {path.stem: path.read_text("utf-8") for path in page.parent.iterdir()}
 
 
 @pytest.fixture(scope="module")
-def text(found, tmp_path_factory):
+def pages(found, tmp_path_factory):
     return written(tmp_path_factory.mktemp("report"), found)
 
 
-def test_everything_is_in_it(found, text):
+def test_every_experiment_has_a_page(found, pages):
     for plan, rows in found:
-        assert f"## {plan.title}\n" in text
+        text = pages[plan.name]
+        assert text.startswith(f"# {plan.title}\n")
         assert plan.question in text
-        assert f"(figures/experiments/{plan.name}.svg)" in text
+        assert f"(../figures/experiments/{plan.name}.svg)" in text
         assert f"onlinehash experiment run {plan.name} --data data/" in text
         for line in rows.distinct("line"):
             assert f"| {line} |" in text
+        assert f"| [{plan.title}]({plan.name}.md) | {plan.question} |" in pages["index"]
+    listed = re.search(r"^```\{toctree\}\n:hidden:\n\n(.*?)\n```$", pages["index"], re.MULTILINE | re.DOTALL)
+    assert {*listed[1].split("\n")} == {*pages} - {"index"}
+
+
+def test_every_claim_is_judged(found, pages):
     claims = judged(Rows(row for _, rows in found for row in rows))
-    rows = re.findall(r"^\| (\d+) \| (.*) \| \*\*([a-z ]+)\*\* \|  \|$", text, re.MULTILINE)
-    assert [(int(number), verdict) for number, _, verdict in rows] == [
-        (k, claim.verdict) for k, claim in enumerate(claims, 1)
-    ]
-    for (_, middle, _), claim in zip(rows, claims, strict=True):
-        assert middle.replace("<br>", "\n") == f"{claim.text} | {claim.measured}"
-        assert claim.rule in text
-        assert claim.source in text
+    parts = re.split(r"^## ", pages["claims"], flags=re.MULTILINE)[1:]
+    for number, (part, claim) in enumerate(zip(parts, claims, strict=True), 1):
+        assert part.startswith(f"{number}. {claim.text.rstrip('.')}\n\n**{claim.verdict.capitalize()}**. ")
+        assert all(f"- {line}\n" in part for line in claim.measured.split("\n"))
+        assert f"*Rule:* {claim.rule}\n" in part
+        assert claim.source in part
+        assert {*re.findall(r"\]\(([\w-]+)\.md\)", part)} == {*claim.plans} & {*NAMES}  # pages that were written
     assert len({claim.verdict for claim in claims}) >= 3
 
 
-def test_stand_ins_are_named_as_such(text):
-    assert "stand-ins" in text
+def test_stand_ins_are_named_as_such(pages):
+    assert "stand-ins" in pages["index"]
+    text = pages["method"]
     assert "| `photo_tourism_gist512` | Photo Tourism | 5,000 | 60 | 98,000 : 6,000 | 512 | labels | 10.0% |" in text
     assert "| `mnist` | itself |" in text
     assert "- `gist960_30k`: Colour GIST" in text
     assert "- `cifar10_deep512`:" not in text
 
 
-def test_the_same_results_give_the_same_bytes_and_others_do_not(found, text, tmp_path):
-    assert written(tmp_path / "again", found) == text
+def test_the_same_results_give_the_same_bytes_and_others_do_not(found, pages, tmp_path):
+    assert written(tmp_path / "again", found) == pages
     plan, rows = found[0]
     values = [dict(look, map=look["map"] + 0.1) for look in rows[0].result.checkpoints]
     changed = Row(rows[0].cell, replace(rows[0].result, checkpoints=values))
-    assert written(tmp_path / "other", [(plan, Rows([changed, *rows[1:]])), *found[1:]]) != text
+    other = written(tmp_path / "other", [(plan, Rows([changed, *rows[1:]])), *found[1:]])
+    assert other[plan.name] != pages[plan.name]
 
 
-def test_curves_are_shown_where_they_are_drawn(found, text, tmp_path):
-    assert "precision-recall.svg" not in text
+def test_curves_are_shown_where_they_are_drawn(found, pages, tmp_path):
+    assert not any("precision-recall.svg" in text for text in pages.values())
     folder = tmp_path / "docs" / "figures" / "experiments"
     folder.mkdir(parents=True)
     (folder / "online-precision-recall.svg").write_text("<svg/>")
     drawn = written(tmp_path, found)
-    assert "(figures/experiments/online-precision-recall.svg)" in drawn
-    assert "beta-precision-recall" not in drawn
+    assert "(../figures/experiments/online-precision-recall.svg)" in drawn["online"]
+    assert "precision-recall" not in drawn["beta"]
 
 
-def test_machines_are_told_where_results_know_them(found, text, tmp_path):
-    assert "Times were measured on" not in text
+def test_machines_are_told_where_results_know_them(found, pages, tmp_path):
+    assert "Times were measured on" not in pages["method"]
     plan, rows = found[2]
     known = [
         Row(row.cell, replace(row.result, facts=row.result.facts | {"machine": f"a CPU of {2020 + row.seed % 2}"}))
         for row in rows
     ]
-    assert "Times were measured on: a CPU of 2020; a CPU of 2021." in written(tmp_path, [(plan, Rows(known))])
+    text = written(tmp_path, [(plan, Rows(known))])["method"]
+    assert "Times were measured on: a CPU of 2020; a CPU of 2021." in text
 
 
 def test_cells_of_tables_stay_cells(found, tmp_path):
-    rows = Rows(row for _, rows in found for row in rows)
-    claims = [replace(claim, text="a | b") for claim in judged(rows)]
-    write_reproduction(tmp_path / "page.md", found, claims, [], tmp_path)
-    text = (tmp_path / "page.md").read_text("utf-8")
-    assert text.count("| a \\| b |") == len(claims)
+    plans = [(replace(plan, question="a | b"), rows) for plan, rows in found]
+    text = written(tmp_path, plans)["index"]
+    assert text.count("| a \\| b |") == len(plans)

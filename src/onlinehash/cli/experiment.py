@@ -135,7 +135,7 @@ def table(
         print("\n\n".join(one.as_markdown() if markdown else one.as_text() for one in made))
 
 
-def report(results: str, page: str, folder: str, as_json: bool) -> None:
+def report(results: str, pages: str, folder: str, as_json: bool) -> None:
     """The reproduction report, from kept results."""
     from onlinehash.experiments import claims, claims_map, figures, reproduction
     from onlinehash.experiments.claims_map import ReadOtherwise
@@ -152,9 +152,9 @@ def report(results: str, page: str, folder: str, as_json: bool) -> None:
         if under:
             read_otherwise.append(ReadOtherwise(reading, under, claims.judged_under(reading, _together(under))))
     written += claims_map.draw(judged, read_otherwise, folder)
-    reproduction.write_reproduction(page, found, judged, read_otherwise, folder)
+    page = reproduction.write_reproduction(pages, found, judged, read_otherwise, folder)
     if as_json:
-        output.print_json({"page": page, "figures": [str(path) for path in written]})
+        output.print_json({"page": str(page), "figures": [str(path) for path in written]})
     else:
         print(f"{page} and {len(written)} pictures")
 

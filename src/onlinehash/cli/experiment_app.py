@@ -132,7 +132,9 @@ def keep(
 @app.command()
 def report(
     results: Kept = KEPT,
-    output: Annotated[str, typer.Option("--output", "-o", help="The page.")] = "docs/explanation/reproduce.md",
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="The folder of its pages.")
+    ] = "docs/explanation/reproduce",
     figures: Annotated[str, typer.Option(help="The folder of its figures.")] = "docs/figures/experiments",
     as_json: Json = False,
 ) -> None:

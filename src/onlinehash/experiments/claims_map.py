@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,10 @@ COLOURS = {
     "not tested": "#e6e6e6",
 }
 EMPTY = "#ffffff"
+#: Inches: where columns begin, a column, room for slanted titles at the right and at the top, a line, between claims.
+LEFT, COLUMN, SLANT, TOP, LINE, GAP = 4.5, 0.57, 0.7, 1.35, 0.16, 0.12
+#: Characters of a line.
+CLAIM_WIDTH, TITLE_WIDTH = 64, 20
 
 
 @dataclass(frozen=True)
@@ -63,25 +68,29 @@ def draw(claims: Sequence[Judged], others: Sequence[ReadOtherwise], folder: str 
         return []
     plt = load_matplotlib()
     columns = ["as planned", *(other.reading.title for other in others)]
-    figure = plt.figure.Figure(figsize=(8.0 + 0.55 * len(columns), 2.2 + 0.25 * len(claims)))
-    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    words = [
+        textwrap.wrap(f"{number}. {claim.text}", CLAIM_WIDTH, break_on_hyphens=False)
+        for number, claim in enumerate(claims, 1)
+    ]
+    heights = [LINE * len(lines) + GAP for lines in words]
+    size = LEFT + COLUMN * len(columns) + SLANT, TOP + sum(heights)
+    figure = plt.figure.Figure(figsize=size)
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0), xlim=(0, size[0]), ylim=(size[1], 0))  # in inches, from the top
     axes.set_axis_off()
-    width = 0.55 / figure.get_figwidth()
-    height = 0.25 / figure.get_figheight()
-    top, left = 1 - 2.1 / figure.get_figheight(), 6.2 / figure.get_figwidth()
     for j, title in enumerate(columns):
-        axes.text(left + (j + 0.5) * width, top + 0.01, title, rotation=50, ha="left", va="bottom", fontsize=8)
-    for i, claim in enumerate(claims):
-        y = top - (i + 1) * height
-        axes.text(left - 0.01, y + height / 2, f"{i + 1}. {claim.text}", ha="right", va="center", fontsize=8)
+        heading = "\n".join(textwrap.wrap(title, TITLE_WIDTH))
+        axes.text(LEFT + (j + 0.35) * COLUMN, TOP - 0.06, heading, rotation=50, rotation_mode="anchor", fontsize=9)
+    y = TOP
+    for claim, lines, height in zip(claims, words, heights, strict=True):
+        axes.text(0.05, y + height / 2, "\n".join(lines), va="center", fontsize=9)
         for j, verdict in enumerate([claim.verdict, *(other.verdict(claim) for other in others)]):
-            box = plt.patches.Rectangle(
-                (left + j * width, y), width, height, facecolor=COLOURS.get(verdict, EMPTY), edgecolor="white", lw=1.2
-            )
-            axes.add_patch(box)
+            corner = LEFT + j * COLUMN, y
+            colour = COLOURS.get(verdict, EMPTY)
+            axes.add_patch(plt.patches.Rectangle(corner, COLUMN, height, facecolor=colour, edgecolor="white", lw=1.2))
             weight = "bold" if j and verdict and verdict != claim.verdict else "normal"
-            middle = left + (j + 0.5) * width, y + height / 2
-            axes.text(*middle, LETTERS.get(verdict, ""), ha="center", va="center", fontsize=7.5, weight=weight)
+            middle = corner[0] + COLUMN / 2, y + height / 2
+            axes.text(*middle, LETTERS.get(verdict, ""), ha="center", va="center", fontsize=9, weight=weight)
+        y += height
     path = Path(folder) / f"{NAME}.svg"
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic.replacing(path) as file:

@@ -1,13 +1,14 @@
-"""The reproduction report: a Markdown page made from results alone, the same text for the same results.
+"""The reproduction report: Markdown pages made from results alone, the same text for the same results.
 
-`reproduction.md` beside this file has the words that do not depend on them.
+`reproduction_pages` beside this file has the words that do not depend on them.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -33,32 +34,46 @@ STAND_INS = {
 
 
 def write_reproduction(
-    path: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
     plans_and_rows: Sequence[tuple[Plan, Rows]],
     judged_claims: Sequence[Judged],
     others: Sequence[ReadOtherwise],
     figures_folder: str | os.PathLike[str],
-) -> None:
-    """The page; figures are linked by where they are from it. `others` are the readings that were run besides."""
-    page = Path(path)
-    figures = Path(os.path.relpath(figures_folder, page.parent)).as_posix()
-    sections = []
+) -> Path:
+    """Write the pages into a folder, and return the first one. `others` are the readings that were run besides."""
+    figures = Path(os.path.relpath(figures_folder, folder)).as_posix()
+    counts = Counter(claim.verdict for claim in judged_claims)
+    verdicts = f"{len(judged_claims)} claims: {', '.join(f'{n} {verdict}' for verdict, n in counts.most_common())}"
+    run = {plan.name for plan, _ in plans_and_rows}
+    pages = {
+        "method": _filled("method", sets="\n".join(_sets([row for _, rows in plans_and_rows for row in rows]))),
+        "claims": _filled("claims", verdicts=verdicts, claims="\n".join(_claims(judged_claims, others, run))),
+    }
     for plan, rows in plans_and_rows:
         has_curves = (Path(figures_folder) / f"{plan.name}-precision-recall.svg").exists()
-        sections.append(_section(plan, rows, figures, has_curves))
-    counts = Counter(claim.verdict for claim in judged_claims)
-    text = Template(files("onlinehash.experiments").joinpath("reproduction.md").read_text(encoding="utf-8")).substitute(
-        sets="\n".join(_sets([row for _, rows in plans_and_rows for row in rows])),
-        verdicts=f"{len(judged_claims)} claims: {', '.join(f'{n} {verdict}' for verdict, n in counts.most_common())}",
+        pages[plan.name] = _experiment(plan, rows, figures, has_curves)
+    for other in others:
+        pages[_page_of(other)] = "\n".join(_reading(other))
+    pages["index"] = _filled(
+        "index",
+        verdicts=verdicts,
         map="\n".join(_map(judged_claims, others, figures)),
+        experiments="\n".join(
+            _line([f"[{plan.title}]({plan.name}.md)", plan.question, plan.source]) for plan, _ in plans_and_rows
+        ),
         readings="\n".join(_readings(others)),
-        claims="\n".join(_claims(judged_claims, others)),
-        decisions="\n".join(_decisions(judged_claims)),
-        plans="\n".join(sections),
+        pages="\n".join(pages),
     )
-    page.parent.mkdir(parents=True, exist_ok=True)
-    with atomic.replacing(page) as file:
-        file.write(text.encode())
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for name, text in pages.items():
+        with atomic.replacing(Path(folder) / f"{name}.md") as file:
+            file.write(text.encode())
+    return Path(folder) / "index.md"
+
+
+def _filled(name: str, **values: str) -> str:
+    words = files("onlinehash.experiments").joinpath("reproduction_pages", f"{name}.md")
+    return Template(words.read_text(encoding="utf-8")).substitute(values)
 
 
 def _sets(rows: Sequence[Row]) -> Iterator[str]:
@@ -105,37 +120,54 @@ def _map(claims: Sequence[Judged], others: Sequence[ReadOtherwise], figures: str
     head, *lines = claims_map.as_lines(claims, others)
     yield _line(head)
     yield _line(["---"] * len(head))
-    yield from map(_line, lines)
-    yield ""
-    for other in others:
-        name, plans = other.reading.name, " ".join(plan.name for plan, _ in other.plans_and_rows)
-        yield f"- *{other.reading.title}*: {other.reading.why} (`onlinehash experiment run {plans} --reading {name}`)"
+    for claim, (number, *cells) in zip(claims, lines, strict=True):
+        place = re.sub(r"[^\w\- ]", "", _heading(int(number), claim).lower()).replace(" ", "-")
+        yield _line([f"[{number}](claims.md#{place})", *cells])
 
 
 def _readings(others: Sequence[ReadOtherwise]) -> Iterator[str]:
-    """What was measured under each."""
+    """What was measured under each has a page."""
+    if others:
+        yield "## Under other readings\n"
+        yield _line(["reading", "why it is fair", "measured"])
+        yield _line(["---"] * 3)
     for other in others:
-        yield f"### {other.reading.title[0].upper()}{other.reading.title[1:]}\n"
-        yield f"{other.reading.why}\n"
-        for plan, rows in other.plans_and_rows:
-            yield f"{plan.title}:\n"
-            yield f"{table(plan, rows).as_markdown()}\n"
+        measured = ", ".join(plan.title for plan, _ in other.plans_and_rows)
+        yield _line([f"[{_title_of(other)}]({_page_of(other)}.md)", other.reading.why, measured])
+    yield ""
 
 
-def _claims(claims: Sequence[Judged], others: Sequence[ReadOtherwise]) -> Iterator[str]:
-    yield _line(["#", "claim", "what we measured", "verdict", "turns with"])
-    yield _line(["---"] * 5)
+def _reading(other: ReadOtherwise) -> Iterator[str]:
+    """The page of a reading."""
+    plans = " ".join(plan.name for plan, _ in other.plans_and_rows)
+    yield f"# {_title_of(other)}\n\n{other.reading.why} [The map of claims](index.md) shows which verdicts turn.\n"
+    for plan, rows in other.plans_and_rows:
+        yield f"## {plan.title}\n"
+        yield f"{table(plan, rows).as_markdown()}\n"
+    yield f"    onlinehash experiment run {plans} --reading {other.reading.name} --data data/\n"
+
+
+def _page_of(other: ReadOtherwise) -> str:
+    return f"reading-{other.reading.name}"
+
+
+def _title_of(other: ReadOtherwise) -> str:
+    return f"{other.reading.title[0].upper()}{other.reading.title[1:]}"
+
+
+def _claims(claims: Sequence[Judged], others: Sequence[ReadOtherwise], run: Container[str]) -> Iterator[str]:
     for number, claim in enumerate(claims, 1):
-        measured = claim.measured.replace("\n", "<br>")
-        turns = "<br>".join(
-            f"{other.reading.title}: {other.verdict(claim)}" for other in claims_map.turned(claim, others)
-        )
-        yield _line([str(number), claim.text, measured, f"**{claim.verdict}**", turns])
+        yield f"## {_heading(number, claim)}\n"
+        turns = [f"{other.verdict(claim)} with {other.reading.title}" for other in claims_map.turned(claim, others)]
+        verdict = "; ".join([f"**{claim.verdict[0].upper()}{claim.verdict[1:]}**", *turns])
+        plans = ", ".join(f"[{name}]({name}.md)" if name in run else name for name in claim.plans)
+        yield f"{verdict}. Measured by {plans}; the paper's section is *{claim.source}*.\n"
+        yield from (f"- {line}" for line in claim.measured.split("\n"))
+        yield f"\n*Rule:* {claim.rule}\n"
 
 
-def _decisions(claims: Sequence[Judged]) -> Iterator[str]:
-    for number, claim in enumerate(claims, 1):
-        yield f"{number}. *{claim.source}* ({', '.join(claim.plans)}). {claim.rule}"
+def _heading(number: int, claim: Judged) -> str:
+    return f"{number}. {claim.text.rstrip('.')}"
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -144,14 +176,15 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', bar) for cell in cells)} |"
 
 
-def _section(plan: Plan, rows: Rows, figures: str, has_curves: bool) -> str:
+def _experiment(plan: Plan, rows: Rows, figures: str, has_curves: bool) -> str:
+    """The page of a plan."""
     pictures = [f"![{plan.title}]({figures}/{plan.name}.svg)\n"]
     if has_curves:
         pictures.append(f"![{plan.title}: precision and recall]({figures}/{plan.name}-precision-recall.svg)\n")
     return "\n".join(
         [
-            f"## {plan.title}\n",
-            f"{plan.question} Source: {plan.source}.\n",
+            f"# {plan.title}\n",
+            f"{plan.question} Source: {plan.source}. [How it was measured](method.md).\n",
             *pictures,
             table(plan, rows).as_markdown(),
             f"\n    onlinehash experiment run {plan.name} --data data/\n",

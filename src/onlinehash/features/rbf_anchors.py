@@ -19,7 +19,7 @@ from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.views import read_only
 from onlinehash.types import State
 
-#: width="auto" is the median distance among the anchors times this (docs/reference/learners.md has the experiment).
+#: width="auto" is the median distance among the anchors times this (docs/reference/learners/features.md).
 AUTO_WIDTH_FACTOR = 0.5
 
 #: A map that has waited for this many times its anchors starts with what is there.

@@ -9,7 +9,7 @@ Readings taken, and where this departs from the authors' code:
 - Blocks of the graph cut are the classes: inside a class all pairs are similar, so no weight is positive. Without
   classes blocks are found greedily (`fast_supervised_pairs`), there are many more of them, and cuts that start with
   equal bits end in poor minima; so they start from the signs of an eigenvector.
-  docs/reference/learners.md has the figures.
+  docs/reference/learners/fast-supervised.md has the figures.
 - Weights are exact whole numbers (eight times the paper's), so cuts are exact too; see `block_cuts`.
 - Boosting is Gentle AdaBoost with weight trimming. A leaf is a weighted mean of +1 and -1, never more than 1 in size,
   so that nothing needs to be clipped.

@@ -12,7 +12,7 @@ Readings taken, and where this departs from public code:
 - The accelerated descent starts afresh from the last point where momentum would raise the cost, so no step raises
   it. It ends when a step lowers the cost by less than a thousandth of it; public code's limit of 0.01 l means another
   precision for every l and r. A limit ten times finer doubles the time for -0.004 to +0.010 mAP
-  (docs/reference/learners.md).
+  (docs/reference/learners/kernel-supervised.md).
 - The projections of a, of the gradient and of the momentum are kept, so a trial step costs no product with K.
 - Where a⁰ explains nothing (the bits before have said all that the features can) it is taken as it is: descent
   would end at a = 0, whose signs are rounding errors.

@@ -15,7 +15,7 @@ one that is very wrong pulls no more than its share. The rest makes the defaults
   its function has moved so far that a share of recent points would change theirs.
 
 Constants were chosen on MNIST, CIFAR-10 and 20 Newsgroups and confirmed on pairs and data that played no part;
-docs/reference/learners.md has the figures, and what was tried and did not help.
+docs/reference/learners/pairs-compared.md has the figures, docs/explanation/smooth-pairs.md what was tried.
 """
 
 from __future__ import annotations

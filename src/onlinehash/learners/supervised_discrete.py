@@ -7,9 +7,10 @@ Readings taken, and where this departs from public code:
 - The penalty on P is part of the objective (νλ_F|P|²), so that each of the three steps is an exact minimum over its
   part and the objective falls by each of them.
 - Nothing is appended to the features: they are centred, and a constant would only move the threshold of a bit
-  from where its two sides balance to the mean of its code. Retrieval is as good without (docs/reference/learners.md).
+  from where its two sides balance to the mean of its code. Retrieval is as good without
+  (docs/reference/learners/supervised-discrete.md).
 - Y is centred like the features. The paper's classifier has no constant term, so with plain one-hot Y bits have to
-  stand in for it, grow unbalanced and say less: centring gains up to 0.04 mAP (docs/reference/learners.md).
+  stand in for it, grow unbalanced and say less: centring gains up to 0.04 mAP (see the same page).
 - A bit that is the same for all points is no function of centred features. Its P is 0 and the bit constant, where
   rounding errors would make a random one of it.
 - λ_F is relative to the mean square of the features, so that the unit of the data does not matter.

@@ -17,7 +17,7 @@ class Update:
     ----------
     loss : float
         The loss before the step: for OH the similarity loss R (for several models, the sum over those it updated);
-        docs/reference/learners.md says what it is for the others.
+        docs/reference/learners/shared.md says what it is for the others.
     step : float or ndarray
         The step size τ, zero where no function changed; an array, one for each model, for several models. Where pairs
         are learned in chunks, the pair that fills one reports it.

@@ -1,7 +1,7 @@
 """From the words of texts to the sums of their hashed features, without the interpreter's lock.
 
-The words of a text come as UTF-8 with one space between them, so a pair of neighbours is a piece of that text too. Words
-and pairs are counted in hash tables (open addressing, linear probing), by hash functions drawn at random in each
+The words of a text come as UTF-8 with one space between them, so a pair of neighbours is a part of that text too.
+Words and pairs are counted in hash tables (open addressing, linear probing), by hash functions drawn at random in each
 process: nobody can write a text whose words all meet in one slot. Features are hashed by MurmurHash3 (32 bits, seed 0),
 whose sign is that of the feature, as scikit-learn's `FeatureHasher` does.
 """
@@ -65,9 +65,7 @@ def split_ascii(text: np.ndarray, words: np.ndarray) -> int:
 
 
 @njit(nogil=True, cache=True)
-def add_features(
-    words: np.ndarray, stops: np.ndarray, weights: Weights, secrets: np.ndarray, sums: np.ndarray
-) -> None:
+def add_features(words: np.ndarray, stops: np.ndarray, weights: Weights, secrets: np.ndarray, sums: np.ndarray) -> None:
     """Add the features of texts to their rows of `sums`; the words of a text stop in `words` where `stops` says."""
     n_features = sums.shape[1]
     most = 1
@@ -184,10 +182,10 @@ def _are_same(text: np.ndarray, ends: np.ndarray, word: int, begin: int, end: in
     other = _begin(ends, word)
     if ends[word] - other != end - begin:
         return False
-    for at in range(end - begin):
-        if text[other + at] != text[begin + at]:
-            return False
-    return True
+    at = 0
+    while at < end - begin and text[other + at] == text[begin + at]:
+        at += 1
+    return at == end - begin
 
 
 @njit(nogil=True, cache=True)
@@ -297,7 +295,7 @@ def _add_feature(hashed: np.uint32, value: float, token: _Token, stamp: int, n: 
 def _place(hashed: np.uint32, n_features: int) -> int:
     """The absolute value of the hash as a signed integer, up to the number of features."""
     positive = hashed if hashed < np.uint32(0x80000000) else np.uint32(np.uint32(0) - hashed)
-    return np.int64(positive % np.uint32(n_features))
+    return int(positive % np.uint32(n_features))
 
 
 @njit(nogil=True, cache=True)

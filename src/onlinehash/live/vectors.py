@@ -7,6 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
+from onlinehash.live.vectors_kernels import take_rounded, take_rows
+
 #: Rows of a block: a whole number of blocks of codes, and few enough that adding one block is no pause.
 BLOCK_ROWS = 4096
 
@@ -62,8 +64,7 @@ class MemoryVectors:
         rows = np.empty((len(positions), width), dtype)
         numbers, places = np.divmod(positions, BLOCK_ROWS)
         for number in set(numbers.tolist()):
-            here = np.flatnonzero(numbers == number)
-            rows[here] = self._blocks[number][places[here]]
+            take_rows(self._blocks[number], places, np.flatnonzero(numbers == number), rows)
         return rows
 
     def keep(self, positions: np.ndarray) -> None:
@@ -118,10 +119,11 @@ class VectorCache:
         numbers, places = np.divmod(positions, BLOCK_ROWS)
         for number in set(numbers.tolist()) & self._blocks.keys():
             here = np.flatnonzero(numbers == number)
-            rows[here], known[here] = self._blocks[number][places[here]], self._known[number][places[here]]
-        if self._dtype == np.int8:
-            rows *= self._step
-            rows += self._centre
+            known[here] = self._known[number][places[here]]
+            if self._dtype == np.int8:
+                take_rounded(self._blocks[number], places, here, self._step, self._centre, rows)
+            else:
+                rows[here] = self._blocks[number][places[here]]
         if self._odd:
             for i, position in enumerate(positions.tolist()):
                 if position in self._odd:

@@ -293,7 +293,7 @@ class Ranking:
         if not _are_normal(squares):
             X = unit(rows)
             squares = np.einsum("ij,ij->i", X, X)
-        lengths = np.sqrt(np.maximum(squares, np.finfo(np.float32).tiny))  # rows of zeros are near to nothing
+        lengths = _lengths(squares)
         self._add(X @ self.direction, lengths, self._said(X, lengths), lambda best: X[best])
 
     def add_products(self, products: np.ndarray, squares: np.ndarray, take: Callable[[np.ndarray], np.ndarray]) -> None:
@@ -315,7 +315,8 @@ class Ranking:
         new = best[kept[is_new] - len(old.numbers)]
         rows = np.empty((len(kept), len(self._query)), np.float32)
         rows[~is_new] = old.rows[kept[~is_new]]
-        rows[is_new] = np.asarray(take(new), np.float32) / lengths[new, None]
+        X = np.asarray(take(new), np.float32)
+        rows[is_new] = X / _lengths(np.einsum("ij,ij->i", X, X))[:, None]  # as `add` has them, to the last digit
         self._best = _Candidates(numbers[kept], rows, products[kept], said[kept])
         self._n += len(lengths)
 
@@ -500,6 +501,11 @@ def unit(X: np.ndarray) -> np.ndarray:
         X[odd] /= np.maximum(np.abs(X[odd]).max(axis=1, keepdims=True), tiny)
         squares[odd] = np.maximum((X[odd] * X[odd]).sum(axis=1), tiny)
     return np.asarray(X / np.sqrt(squares)[:, None], np.float32)
+
+
+def _lengths(squares: np.ndarray) -> np.ndarray:
+    """Lengths of rows by their squares; those of zeros have some, so that they are near to nothing."""
+    return np.asarray(np.sqrt(np.maximum(squares, np.finfo(np.float32).tiny)))
 
 
 def _are_normal(squares: np.ndarray) -> bool:

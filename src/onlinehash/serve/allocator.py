@@ -8,6 +8,7 @@ threads share their heaps, and what is free in these is given back now and then.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
 
 #: Numbers of glibc's settings.
@@ -37,7 +38,7 @@ def trim() -> bool:
 
 
 @cache
-def _of_c_library(name: str) -> ctypes._NamedFuncPointer | None:
+def _of_c_library(name: str) -> Callable[..., int] | None:
     """A function of glibc; None on another system, or with another C library."""
     library = ctypes.CDLL(None)
     return getattr(library, name) if hasattr(library, "malloc_trim") and hasattr(library, name) else None

@@ -64,58 +64,8 @@ def split_ascii(text: np.ndarray, words: np.ndarray) -> int:
     return n
 
 
-@njit(nogil=True, cache=True)
-def add_features(words: np.ndarray, stops: np.ndarray, weights: Weights, secrets: np.ndarray, sums: np.ndarray) -> None:
-    """Add the features of texts to their rows of `sums`; the words of a text stop in `words` where `stops` says."""
-    n_features = sums.shape[1]
-    most = 1
-    start = 0
-    for stop in stops:
-        most = max(most, _n_words(words[start:stop]))
-        start = stop
-    n_slots = 1 << (_n_bits(most) + 1)
-    table = np.empty(n_slots, np.int32)
-    ends = np.empty(most, np.int64)  # of words
-    numbers = np.empty(most, np.int64)  # of words, counted as they come, those that are the same by the first of them
-    firsts, counts = np.empty(most, np.int64), np.empty(most, np.int64)
-    keys = np.empty(most, np.int64)
-    worth = np.empty(most, np.float64)
-    token = _Token(np.zeros(n_features), np.zeros(n_features, np.int64), np.empty(n_features, np.int64))
-    stamp = 0
-    start = 0
-    for t in range(len(stops)):
-        text = words[start : stops[t]]
-        start = stops[t]
-        if len(text) == 0:
-            continue
-        row = sums[t]
-        n = 0
-        for at in range(len(text)):
-            if text[at] == _SPACE:
-                ends[n] = at
-                n += 1
-        ends[n] = len(text)
-        n += 1
-        mask = (1 << (_n_bits(n) + 1)) - 1
-
-        n_words = _count_words(text, ends[:n], secrets[0], table, mask, numbers, firsts, counts)
-        for i in range(n_words):
-            begin, end = _begin(ends, firsts[i]), ends[firsts[i]]
-            n_letters = _n_letters(text, begin, end)
-            worth[i] = _worth(text, begin, end, n_letters, weights)
-            stamp += 1
-            _add_word(text, begin, end, n_letters, worth[i], weights, weights.often[counts[i]], token, stamp, row)
-
-        n_pairs = _count_pairs(numbers[:n], n_words, secrets[1], table, mask, keys, firsts, counts)
-        for i in range(n_pairs):
-            one, other = firsts[i], firsts[i] + 1
-            value = weights.pairs * math.sqrt(worth[numbers[one]] * worth[numbers[other]])
-            hashed = _murmur(text, _begin(ends, one), ends[other])
-            row[_place(hashed, n_features)] += weights.often[counts[i]] * _signed(hashed, value)
-
-
 class _Token(NamedTuple):
-    """The features of one word: their sums at each place, the word by which that was reached last, and the places."""
+    """The features of a word or a pair: their sums at each place, who was there last, and the places."""
 
     sums: np.ndarray
     stamps: np.ndarray
@@ -123,115 +73,147 @@ class _Token(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def _n_bits(n: int) -> int:
-    bits = 0
-    while n >> bits:
-        bits += 1
-    return bits
+def add_features(words: np.ndarray, stops: np.ndarray, weights: Weights, secrets: np.ndarray, sums: np.ndarray) -> None:
+    """Add the features of texts to their rows of `sums`; the words of a text stop in `words` where `stops` says."""
+    most, n_features = len(weights.often), sums.shape[1]
+    table = np.empty(4 * most, np.int32)
+    begins, ends = np.empty(most, np.int64), np.empty(most, np.int64)  # of words
+    numbers = np.empty(most, np.int64)  # of words, as they come; the same word has the same number
+    firsts, counts, keys = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most, np.int64)
+    worth = np.empty(most, np.float64)
+    token = _Token(np.zeros(n_features), np.zeros(n_features, np.int64), np.empty(n_features, np.int64))
+    marked = np.empty(len(words) + 2, np.uint8)
+    stamp = stop = 0
+    for t in range(len(stops)):
+        start, stop = stop, stops[t]
+        if start == stop:
+            continue
+        row, n = sums[t], 0
+        begins[0] = start
+        for at in range(start, stop):
+            if words[at] == _SPACE:
+                ends[n] = at
+                n += 1
+                begins[n] = at + 1
+        ends[n] = stop
+        n += 1
+        bits = 1
+        while n >> (bits - 1):
+            bits += 1  # of the slots of a table that is at most half full
 
+        n_words = _count_words(words, begins, ends, n, secrets[0], table[: 1 << bits], numbers, firsts, counts)
+        for i in range(n_words):
+            begin, end = begins[firsts[i]], ends[firsts[i]]
+            n_letters = 0
+            for at in range(begin, end):
+                n_letters += (words[at] & 0xC0) != 0x80
+            worth[i] = _worth(words, begin, end, n_letters, weights)
+            stamp += 1
+            n_places = _add_feature(words, begin, end, worth[i], token, stamp, 0)
+            if n_letters >= weights.piece:  # its pieces, which other forms of it have too
+                size = end - begin + 2
+                marked[0], marked[size - 1] = _LESS, _GREATER
+                for at in range(begin, end):  # an assignment of slices would take seconds to compile
+                    marked[1 + at - begin] = words[at]
+                value = weights.pieces * worth[i] / math.sqrt(n_letters + 3 - weights.piece)
+                first = last = 0
+                for _ in range(weights.piece):
+                    last = _after(marked, last, size)
+                n_places = _add_feature(marked, first, last, value, token, stamp, n_places)
+                while last < size:
+                    first, last = _after(marked, first, size), _after(marked, last, size)
+                    n_places = _add_feature(marked, first, last, value, token, stamp, n_places)
+            for place in token.places[:n_places]:
+                row[place] += weights.often[counts[i]] * token.sums[place]
 
-@njit(nogil=True, cache=True)
-def _n_words(text: np.ndarray) -> int:
-    n = 1
-    for byte in text:
-        n += byte == _SPACE
-    return n
-
-
-@njit(nogil=True, cache=True)
-def _begin(ends: np.ndarray, word: int) -> int:
-    return ends[word - 1] + 1 if word > 0 else 0
+        n_pairs = _count_pairs(numbers, n, n_words, secrets[1], table[: 1 << bits], bits, keys, firsts, counts)
+        for i in range(n_pairs):
+            one, other = firsts[i], firsts[i] + 1
+            value = weights.pairs * math.sqrt(worth[numbers[one]] * worth[numbers[other]])
+            stamp += 1
+            _add_feature(words, begins[one], ends[other], value, token, stamp, 0)
+            row[token.places[0]] += weights.often[counts[i]] * token.sums[token.places[0]]
 
 
 @njit(nogil=True, cache=True)
 def _count_words(
-    text: np.ndarray,
+    words: np.ndarray,
+    begins: np.ndarray,
     ends: np.ndarray,
+    n: int,
     secret: np.uint64,
     table: np.ndarray,
-    mask: int,
     numbers: np.ndarray,
     firsts: np.ndarray,
     counts: np.ndarray,
 ) -> int:
     """Number the words in the order of coming: where each comes first, and how often; returns how many differ."""
-    table[: mask + 1] = -1
-    n = 0
+    for slot in range(len(table)):
+        table[slot] = -1
+    n_words, mask = 0, len(table) - 1
     base = np.uint64(256) + secret % (_PRIME - np.uint64(512))
-    for word in range(len(ends)):
-        begin, end = _begin(ends, word), ends[word]
+    for word in range(n):
+        begin, length = begins[word], ends[word] - begins[word]
         key = np.uint64(0)
-        for at in range(begin, end):
-            key = key * base + np.uint64(text[at])
+        for at in range(begin, begin + length):
+            key = key * base + np.uint64(words[at])
             key = (key & _PRIME) + (key >> np.uint64(31))
-        key = key % _PRIME
-        slot = np.int64(key) & mask
-        while table[slot] >= 0 and not _are_same(text, ends, firsts[table[slot]], begin, end):
+        slot = np.int64(key % _PRIME) & mask
+        while table[slot] >= 0:
+            other = begins[firsts[table[slot]]]
+            same = 0
+            if ends[firsts[table[slot]]] - other == length:
+                while same < length and words[other + same] == words[begin + same]:
+                    same += 1
+            if same == length:
+                break
             slot = (slot + 1) & mask
         if table[slot] < 0:
-            table[slot] = n
-            firsts[n], counts[n] = word, 0
-            n += 1
+            table[slot] = n_words
+            firsts[n_words], counts[n_words] = word, 0
+            n_words += 1
         numbers[word] = table[slot]
         counts[table[slot]] += 1
-    return n
-
-
-@njit(nogil=True, cache=True)
-def _are_same(text: np.ndarray, ends: np.ndarray, word: int, begin: int, end: int) -> bool:
-    other = _begin(ends, word)
-    if ends[word] - other != end - begin:
-        return False
-    at = 0
-    while at < end - begin and text[other + at] == text[begin + at]:
-        at += 1
-    return at == end - begin
+    return n_words
 
 
 @njit(nogil=True, cache=True)
 def _count_pairs(
     numbers: np.ndarray,
+    n: int,
     n_words: int,
     secret: np.uint64,
     table: np.ndarray,
-    mask: int,
+    bits: int,
     keys: np.ndarray,
     firsts: np.ndarray,
     counts: np.ndarray,
 ) -> int:
     """Number the pairs of neighbours in the order of coming, by the numbers of their words, as words are numbered."""
-    table[: mask + 1] = -1
-    n = 0
-    factor = secret | np.uint64(1)
-    shift = np.uint64(64 - _n_bits(mask))
-    for first in range(len(numbers) - 1):
+    for slot in range(len(table)):
+        table[slot] = -1
+    n_pairs, mask = 0, len(table) - 1
+    factor, shift = secret | np.uint64(1), np.uint64(64 - bits)
+    for first in range(n - 1):
         key = numbers[first] * n_words + numbers[first + 1]
         slot = np.int64((np.uint64(key) * factor) >> shift)
         while table[slot] >= 0 and keys[table[slot]] != key:
             slot = (slot + 1) & mask
         if table[slot] < 0:
-            table[slot] = n
-            keys[n], firsts[n], counts[n] = key, first, 0
-            n += 1
+            table[slot] = n_pairs
+            keys[n_pairs], firsts[n_pairs], counts[n_pairs] = key, first, 0
+            n_pairs += 1
         counts[table[slot]] += 1
-    return n
+    return n_pairs
 
 
 @njit(nogil=True, cache=True)
-def _n_letters(text: np.ndarray, begin: int, end: int) -> int:
-    n = 0
-    for at in range(begin, end):
-        n += (text[at] & 0xC0) != 0x80
-    return n
-
-
-@njit(nogil=True, cache=True)
-def _worth(text: np.ndarray, begin: int, end: int, n_letters: int, weights: Weights) -> float:
+def _worth(words: np.ndarray, begin: int, end: int, n_letters: int, weights: Weights) -> float:
     """What a word counts; a character of a script without spaces may be a word of its own."""
     if end - begin <= 8:
         packed = np.uint64(0)
         for at in range(end - 1, begin - 1, -1):
-            packed = (packed << np.uint64(8)) | np.uint64(text[at])
+            packed = (packed << np.uint64(8)) | np.uint64(words[at])
         for frequent in weights.frequent:
             if frequent == packed:
                 return weights.least
@@ -240,96 +222,46 @@ def _worth(text: np.ndarray, begin: int, end: int, n_letters: int, weights: Weig
 
 
 @njit(nogil=True, cache=True)
-def _add_word(
-    text: np.ndarray,
-    begin: int,
-    end: int,
-    n_letters: int,
-    worth: float,
-    weights: Weights,
-    often: float,
-    token: _Token,
-    stamp: int,
-    row: np.ndarray,
-) -> None:
-    """Add a word and its pieces, which other forms of it have too."""
-    n = _add_feature(_murmur(text, begin, end), worth, token, stamp, 0)
-    if n_letters >= weights.piece:
-        marked = np.empty(end - begin + 2, np.uint8)
-        marked[0], marked[-1] = _LESS, _GREATER
-        marked[1:-1] = text[begin:end]
-        value = weights.pieces * worth / math.sqrt(n_letters + 3 - weights.piece)
-        first = last = 0
-        for _ in range(weights.piece):
-            last = _after(marked, last)
-        while True:
-            n = _add_feature(_murmur(marked, first, last), value, token, stamp, n)
-            if last == len(marked):
-                break
-            first, last = _after(marked, first), _after(marked, last)
-    for place in token.places[:n]:
-        row[place] += often * token.sums[place]
-
-
-@njit(nogil=True, cache=True)
-def _after(text: np.ndarray, at: int) -> int:
+def _after(text: np.ndarray, at: int, size: int) -> int:
     """Where the letter that begins here ends."""
     at += 1
-    while at < len(text) and (text[at] & 0xC0) == 0x80:
+    while at < size and (text[at] & 0xC0) == 0x80:
         at += 1
     return at
 
 
 @njit(nogil=True, cache=True)
-def _add_feature(hashed: np.uint32, value: float, token: _Token, stamp: int, n: int) -> int:
-    """Add a feature to those of its word; returns how many places these have."""
-    place = _place(hashed, len(token.sums))
+def _add_feature(data: np.ndarray, begin: int, end: int, value: float, token: _Token, stamp: int, n_places: int) -> int:
+    """Add what these bytes are hashed to to a token; returns how many places that has.
+
+    The place is the absolute value of the hash as a signed integer, up to the number of features.
+    """
+    hashed = _murmur(data, begin, end)
+    if hashed >= np.uint32(0x80000000):
+        hashed, value = np.uint32(np.uint32(0) - hashed), -value
+    place = int(hashed % np.uint32(len(token.sums)))
     if token.stamps[place] != stamp:
-        token.stamps[place], token.sums[place], token.places[n] = stamp, 0.0, place
-        n += 1
-    token.sums[place] += _signed(hashed, value)
-    return n
-
-
-@njit(nogil=True, cache=True)
-def _place(hashed: np.uint32, n_features: int) -> int:
-    """The absolute value of the hash as a signed integer, up to the number of features."""
-    positive = hashed if hashed < np.uint32(0x80000000) else np.uint32(np.uint32(0) - hashed)
-    return int(positive % np.uint32(n_features))
-
-
-@njit(nogil=True, cache=True)
-def _signed(hashed: np.uint32, value: float) -> float:
-    return value if hashed < np.uint32(0x80000000) else -value
+        token.stamps[place], token.sums[place], token.places[n_places] = stamp, 0.0, place
+        n_places += 1
+    token.sums[place] += value
+    return n_places
 
 
 @njit(nogil=True, cache=True)
 def _murmur(data: np.ndarray, begin: int, end: int) -> np.uint32:
     """MurmurHash3, 32 bits, of these bytes, with the seed 0."""
     hashed = np.uint32(0)
-    at = begin
-    while at + 4 <= end:
-        block = np.uint32(data[at]) | np.uint32(data[at + 1]) << np.uint32(8)
-        block = np.uint32(block | np.uint32(data[at + 2]) << np.uint32(16) | np.uint32(data[at + 3]) << np.uint32(24))
-        hashed = np.uint32(hashed ^ _mixed(block))
-        hashed = np.uint32(_turned(hashed, np.uint32(13)) * np.uint32(5) + np.uint32(0xE6546B64))
-        at += 4
-    if at < end:
+    for at in range(begin, end, 4):
         block = np.uint32(0)
-        for last in range(end - 1, at - 1, -1):
-            block = np.uint32(block << np.uint32(8)) | np.uint32(data[last])
-        hashed = np.uint32(hashed ^ _mixed(np.uint32(block)))
+        for last in range(min(at + 4, end) - 1, at - 1, -1):
+            block = np.uint32(np.uint32(block << np.uint32(8)) | np.uint32(data[last]))
+        block = np.uint32(block * np.uint32(0xCC9E2D51))
+        block = np.uint32(np.uint32(block << np.uint32(15)) | (block >> np.uint32(17)))
+        hashed = np.uint32(hashed ^ np.uint32(block * np.uint32(0x1B873593)))
+        if at + 4 <= end:
+            hashed = np.uint32(np.uint32(hashed << np.uint32(13)) | (hashed >> np.uint32(19)))
+            hashed = np.uint32(np.uint32(hashed * np.uint32(5)) + np.uint32(0xE6546B64))
     hashed = np.uint32(hashed ^ np.uint32(end - begin))
     hashed = np.uint32((hashed ^ (hashed >> np.uint32(16))) * np.uint32(0x85EBCA6B))
     hashed = np.uint32((hashed ^ (hashed >> np.uint32(13))) * np.uint32(0xC2B2AE35))
     return np.uint32(hashed ^ (hashed >> np.uint32(16)))
-
-
-@njit(nogil=True, cache=True)
-def _mixed(block: np.uint32) -> np.uint32:
-    return np.uint32(_turned(np.uint32(block * np.uint32(0xCC9E2D51)), np.uint32(15)) * np.uint32(0x1B873593))
-
-
-@njit(nogil=True, cache=True)
-def _turned(bits: np.uint32, by: np.uint32) -> np.uint32:
-    return np.uint32(np.uint32(bits << by) | (bits >> np.uint32(np.uint32(32) - by)))

@@ -158,7 +158,7 @@ def _count_words(
         for at in range(begin, begin + length):
             key = key * base + np.uint64(words[at])
             key = (key & _PRIME) + (key >> np.uint64(31))
-        slot = np.int64(key % _PRIME) & mask
+        slot = int(np.int64(key % _PRIME)) & mask
         while table[slot] >= 0:
             other = begins[firsts[table[slot]]]
             same = 0
@@ -196,7 +196,7 @@ def _count_pairs(
     factor, shift = secret | np.uint64(1), np.uint64(64 - bits)
     for first in range(n - 1):
         key = numbers[first] * n_words + numbers[first + 1]
-        slot = np.int64((np.uint64(key) * factor) >> shift)
+        slot = int(np.int64((np.uint64(key) * factor) >> shift))
         while table[slot] >= 0 and keys[table[slot]] != key:
             slot = (slot + 1) & mask
         if table[slot] < 0:

@@ -7,6 +7,9 @@ Two embedders: `lexical`, which takes a fraction of a millisecond for a text, an
 The service is a process of its own, and a few connections send it texts, many at a time: first all of them to be added,
 then all of them to be searched by codes, then some of them to be found by vectors as well, which takes milliseconds for
 each whatever made the vectors. The embedder alone makes as many vectors in this process, before and after.
+
+Beside the rates stand the microseconds of a processor for a text, in the process of the service: what is beyond those
+of the embedder alone is the price of HTTP, JSON and the index, whatever the embedder.
 """
 
 from __future__ import annotations
@@ -119,6 +122,8 @@ def main() -> None:
             row = (best, a, s, 2 / (1 / a + 1 / s), f)
             if field == "by_clock":
                 print(f"{name:>14}" + "".join(f"{rate:>10.0f}" for rate in row))
+            else:
+                print(f"{'CPU, us':>14}" + "".join(f"{1e6 / rate:>10.0f}" for rate in row))
             print(f"{beside:>14}" + "".join(f"{rate / best:>10.2f}" for rate in row), flush=True)
 
 

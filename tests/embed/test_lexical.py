@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import doctest
+import math
+import random
+import re
+from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.feature_extraction import FeatureHasher
 
 from onlinehash.embed import Lexical, lexical
 from onlinehash.errors import InvalidParameter
@@ -77,10 +83,43 @@ def test_its_length_is_a_parameter() -> None:
         Lexical(0)
 
 
-def test_long_words_are_not_remembered() -> None:
-    before = lexical._kept_features.cache_info().currsize
-    lexical.Lexical(64).encode(["a" * 50_000, f"{'b' * 30} {'c' * 30}"])
-    assert lexical._kept_features.cache_info().currsize <= before + 2
+def features(word: str) -> list[tuple[str, float]]:
+    """A word and its pieces, and what they count, as the docstrings of the module say."""
+    n = len(word) if word.isascii() else 2 * len(word)
+    weight = lexical.LEAST if word in lexical.FREQUENT else min(n / lexical.LONG, 1.0)
+    pieces = [f"<{word}>"[at : at + 4] for at in range(len(word) - 1)] if len(word) >= 4 else []
+    return [(word, weight), *((piece, weight / math.sqrt(len(pieces))) for piece in pieces)]
+
+
+def reference(text: str, n_features: int, version: int) -> np.ndarray:
+    """The vector of a text by scikit-learn's hashing, a token at a time."""
+    if version == 1 or text.isascii():
+        words = re.findall(r"[^\W\d_]+|\d+", re.sub("(?<=[a-z])(?=[A-Z])", " ", text).casefold())
+    else:
+        words = lexical._words(text, version)
+    tokens = [(features(word), n) for word, n in Counter(words).items()]
+    for (a, b), n in Counter(pairwise(words)).items():
+        tokens.append(([(f"{a} {b}", lexical.PAIRS * math.sqrt(features(a)[0][1] * features(b)[0][1]))], n))
+    x = np.zeros(n_features)
+    if tokens:
+        hashed = FeatureHasher(n_features, input_type="pair", dtype=np.float64).transform(
+            [token for token, _ in tokens]
+        )
+        for row, (_, n) in zip(hashed.toarray(), tokens, strict=True):
+            x += (1 + np.log(float(n))) * row
+    return (x / (np.sqrt((x * x).sum()) or 1)).astype(np.float32)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("n_features", [16, 100, 512])
+def test_the_kernel_makes_what_a_plain_hasher_makes(n_features: int, version: int) -> None:
+    rng = random.Random(n_features)
+    letters = "abcdeXYZ019_- .,éßﬁİſ駅はสก\u0301\u0939\u093f١٢²🙂ﾊﾟＡ\n<>"
+    texts = ["".join(rng.choices(letters, k=rng.randrange(80))) for _ in range(100)]
+    texts += ["".join(rng.choices("aB1 ", k=rng.randrange(80))) for _ in range(50)]
+    texts += [*TEXTS, "again and again " * 40, "w" * 3000, "é" * 999, "\ud800 half", "a\x00b", str(np.__doc__)]
+    expected = [reference(text, n_features, version) for text in texts]
+    np.testing.assert_allclose(Lexical(n_features, version).encode(texts), expected, rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -120,6 +120,27 @@ def test_before_the_first_pair_it_is_the_cosine_and_three_neighbours():
     assert ranking.order(1)[0].tolist() == [cosines.argmax()]
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-30])
+def test_candidates_by_their_products_come_out_as_by_their_vectors(scale):
+    """Also where single precision cannot hold the squares, so that the vectors must tell."""
+    rng = np.random.default_rng(0)
+    rows = (scale * rng.standard_normal((900, 20))).astype(np.float32)
+    query = rng.standard_normal(20).astype(np.float32)
+    metric = PairMetric(20, seed=0)
+    by_rows, by_products, taken = metric.ranking(query, 10), metric.ranking(query, 10), []
+    assert by_products.needs_only_products
+    for some in (rows[:500], rows[500:]):
+        by_rows.add(some)
+        squares = np.einsum("ij,ij->i", some, some)
+        by_products.add_products(
+            some @ by_products.direction, squares, lambda few, some=some: taken.append(len(few)) or some[few]
+        )
+    assert by_products.nearest(300).tolist() == by_rows.nearest(300).tolist()
+    for a, b in zip(by_products.order(300), by_rows.order(300), strict=True):
+        assert np.array_equal(a, b)
+    assert (max(taken) < 300) == (scale == 1.0)
+
+
 def test_a_mark_moves_the_result_at_once():
     """And leaves the results of other queries where they were."""
     rng = np.random.default_rng(0)

@@ -60,8 +60,8 @@ def test_candidates_are_looked_at_until_more_bring_nothing_new(monkeypatch):
     index = LiveIndex(LSH(64, random_state=0))
     index.add(None, items)
     looked = []
-    take = index._table.compared
-    monkeypatch.setattr(index._table, "compared", lambda p, g: looked.append(len(p)) or take(p, g))
+    compare = index._table.products
+    monkeypatch.setattr(index._table, "products", lambda p, d, g: looked.append(len(p)) or compare(p, d, g))
     U = items / np.linalg.norm(items, axis=1, keepdims=True)
     hit = 0
     for query in clustered(3000)[:40]:
@@ -189,6 +189,7 @@ def test_bytes_a_value_and_how_exact_they_are(offset):
         cache.put(positions[:200], exact[:200])
         found, unknown = cache.take(positions)
         assert unknown.tolist() == list(range(200, 500))
+        assert cache.compared(positions, exact[0]) is None
         cache.put(positions[200:], exact[200:])
         cache.put(positions[77:78], 1000 * exact[77:78])  # does not fit in one byte
         found, unknown = cache.take(positions[::-1])
@@ -196,6 +197,12 @@ def test_bytes_a_value_and_how_exact_they_are(offset):
         kept = np.arange(500) != 77
         assert np.abs(found[::-1] - exact)[kept].max() <= error
         np.testing.assert_allclose(found[::-1][77], 1000 * exact[77], rtol=1e-3)
+        compared = cache.compared(positions[::-1], exact[0])
+        assert (compared is None) == (precision == "float16")
+        if compared is not None:
+            scale = np.abs(found * exact[0]).sum(axis=1)
+            np.testing.assert_allclose(compared[0] / scale, found @ exact[0] / scale, atol=1e-5)
+            np.testing.assert_allclose(compared[1], (found * found).sum(axis=1), rtol=1e-5)
         assert BLOCK_ROWS * D * size <= cache.nbytes < BLOCK_ROWS * D * size + 3000
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -16,7 +17,7 @@ from fastapi import FastAPI
 from onlinehash import LiveIndex, OnlineHashing, refresh
 from onlinehash.errors import InvalidInput, StorageError, UnknownId
 from onlinehash.live.sqlite.store import Store
-from onlinehash.serve import server
+from onlinehash.serve import processes, server
 from onlinehash.serve import writer as module
 from onlinehash.serve.changes import Changes, Retry
 from onlinehash.serve.errors import KeyReused
@@ -202,3 +203,14 @@ def test_an_index_in_memory_is_changed_one_by_one() -> None:
     with gathered(index) as changes:
         futures = [submit(changes, i) for i in range(40)]
     assert sum(future.exception(SECONDS) is None for future in futures) > 20
+
+
+def test_a_service_does_not_collect_what_was_there_when_it_started() -> None:
+    """A full collection would stop all threads for as long as it looks at all modules."""
+    before = gc.get_freeze_count()
+    try:
+        processes.spare_the_collector()
+        assert gc.get_freeze_count() > before + 10_000
+        assert len(gc.get_objects()) < 10_000
+    finally:
+        gc.unfreeze()

@@ -60,6 +60,7 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
             sockets.append(readers.socket)
 
         def started() -> None:
+            processes.spare_the_collector()
             readers.start()
             if is_reader:
                 logs.service.info("a reader takes requests")

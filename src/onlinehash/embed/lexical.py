@@ -12,13 +12,10 @@ sentences together count least.
 
 from __future__ import annotations
 
-import math
+import os
 import re
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
-from itertools import chain, pairwise
-from typing import TypeAlias
+from collections.abc import Sequence
+from itertools import chain
 from unicodedata import normalize
 
 import numpy as np
@@ -43,8 +40,6 @@ NEWEST = 2
 LONG, PIECES, PAIRS = 6, 1.0, 0.3
 #: Letters of a piece of a word.
 PIECE = 4
-#: Letters of what is remembered; a long one takes much memory and does not come again.
-LONGEST_KEPT = 40
 
 #: The words that English sentences are held together by, which say little of what they are about, and what they count.
 _FREQUENT = """
@@ -56,7 +51,9 @@ you your
 FREQUENT = frozenset(_FREQUENT.split())
 LEAST = 0.1
 
-Token: TypeAlias = str | tuple[str, str]
+_PACKED = np.array(sorted(int.from_bytes(word.encode(), "little") for word in FREQUENT), np.uint64)
+#: Of the hash tables of the kernels; vectors do not depend on them.
+_SECRETS = np.frombuffer(os.urandom(16), np.uint64)
 
 
 class Lexical:
@@ -95,22 +92,15 @@ class Lexical:
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """One vector a text: float32 of shape (n, n_features). A text without any word has a vector of zeros."""
-        from scipy.sparse import csr_array  # which takes a while to import, as the next does
-        from sklearn.feature_extraction import FeatureHasher
+        from onlinehash.embed import lexical_kernels  # compiled ones, which take a while to load
 
-        found: dict[Token, int] = {}  # all tokens of these texts, by which they are hashed only once
-        places, counts, ends = list[int](), list[int](), [0]
-        for text in texts:
-            for token, n in _tokens(text, self.version):
-                places.append(found.setdefault(token, len(found)))
-                counts.append(n)
-            ends.append(len(places))
-        if not found:
-            return np.zeros((len(texts), self.n_features), np.float32)
-        hasher = FeatureHasher(self.n_features, input_type="pair", dtype=np.float64)
-        hashed = csr_array(hasher.transform(map(_features, found)))
-        often = 1 + np.log(np.array(counts, np.float64))  # what comes again counts less each time
-        X = (csr_array((often, places, ends), shape=(len(texts), len(found))) @ hashed).toarray()
+        words, stops = _words_of(texts, self.version)
+        often = 1 + np.log(np.arange(1, _most_words(stops) + 1, dtype=np.float64))  # what comes again counts less
+        weights = lexical_kernels.Weights(
+            LONG, LEAST, PIECES, PAIRS, PIECE, _PACKED, np.concatenate([np.zeros(1), often])
+        )
+        X = np.zeros((len(texts), self.n_features))
+        lexical_kernels.add_features(words, stops, weights, _SECRETS, X)
         lengths = np.sqrt((X * X).sum(axis=1, keepdims=True))
         unit: np.ndarray = np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0)
         return unit.astype(np.float32)
@@ -121,14 +111,33 @@ class Lexical:
         return f"Lexical({', '.join(said)})"
 
 
-def _tokens(text: str, version: int) -> Iterator[tuple[Token, int]]:
-    """The words of a text and the pairs of neighbours among them, and how often it has each."""
-    if version == 1 or text.isascii():
-        words = _WORDS.findall(_HUMPS.sub(" ", text).casefold())
-    else:
-        folded = normalize("NFKC", _HUMPS.sub(" ", normalize("NFKC", text)).casefold())
-        words = list(chain.from_iterable(map(_split, _ANY_WORDS.findall(folded))))
-    return chain(Counter(words).items(), Counter(pairwise(words)).items())
+def _words_of(texts: Sequence[str], version: int) -> tuple[np.ndarray, np.ndarray]:
+    """The words of texts as UTF-8, a space between two of a text, and where each text stops."""
+    from onlinehash.embed.lexical_kernels import split_ascii
+
+    parts = list[np.ndarray]()
+    for text in texts:
+        if text.isascii():
+            raw = np.frombuffer(text.encode(), np.uint8)
+            room = np.empty(2 * len(raw), np.uint8)
+            parts.append(room[: split_ascii(raw, room)])
+        else:
+            parts.append(np.frombuffer(" ".join(_words(text, version)).encode(), np.uint8))
+    stops = np.cumsum([len(part) for part in parts], dtype=np.int64)
+    return np.concatenate(parts) if parts else np.empty(0, np.uint8), stops
+
+
+def _most_words(stops: np.ndarray) -> int:
+    """As many words as the longest of these texts can have."""
+    return int(np.diff(stops, prepend=0).max(initial=0) + 1) // 2
+
+
+def _words(text: str, version: int) -> list[str]:
+    """The words of a text that has other characters than those of ASCII."""
+    if version == 1:
+        return _WORDS.findall(_HUMPS.sub(" ", text).casefold())
+    folded = normalize("NFKC", _HUMPS.sub(" ", normalize("NFKC", text)).casefold())
+    return list(chain.from_iterable(map(_split, _ANY_WORDS.findall(folded))))
 
 
 def _split(word: str) -> list[str]:
@@ -137,32 +146,3 @@ def _split(word: str) -> list[str]:
         return [word]
     alone = [letter for letter in word if letter >= "\u3400"]
     return [*alone, *(word[at : at + 2] for at in range(len(word) - 1))]
-
-
-def _features(token: Token) -> list[tuple[str, float]]:
-    """What is hashed of a token; kept for those that are short, as words are, so that this takes little memory."""
-    n = len(token) if isinstance(token, str) else len(token[0]) + len(token[1])
-    return _kept_features(token) if n <= LONGEST_KEPT else _made_features(token)
-
-
-@lru_cache(maxsize=1 << 16)
-def _kept_features(token: Token) -> list[tuple[str, float]]:
-    return _made_features(token)
-
-
-def _made_features(token: Token) -> list[tuple[str, float]]:
-    """A pair of words, or a word and its pieces, which other forms of it have too."""
-    if isinstance(token, tuple):
-        return [(" ".join(token), PAIRS * math.sqrt(_weight(token[0]) * _weight(token[1])))]
-    weight = _weight(token)
-    marked = f"<{token}>"
-    pieces = [marked[at : at + PIECE] for at in range(len(marked) - PIECE + 1)] if len(token) >= PIECE else []
-    return [(token, weight), *((piece, PIECES * weight / math.sqrt(len(pieces))) for piece in pieces)]
-
-
-def _weight(word: str) -> float:
-    """What a word counts; a character of a script without spaces may be a word of its own."""
-    if word in FREQUENT:
-        return LEAST
-    n = len(word) if word.isascii() else 2 * len(word)
-    return min(n / LONG, 1.0)

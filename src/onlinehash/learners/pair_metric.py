@@ -21,6 +21,7 @@ machine the last digits may differ, as products of matrices round differently th
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -274,24 +275,54 @@ class Ranking:
         self._n = 0
         self._best = _Candidates.none(len(query))
 
+    @property
+    def direction(self) -> np.ndarray:
+        """The vector whose products with candidates say how near they are."""
+        return self._map.turned(self._query)
+
+    @property
+    def needs_only_products(self) -> bool:
+        """Whether nothing else of a candidate counts: no marks were made for the query."""
+        return not len(self._marks)
+
     def add(self, rows: np.ndarray) -> None:
         """More candidates, by their vectors."""
         with np.errstate(over="ignore"):
             X = np.asarray(rows, np.float32)
             squares = np.einsum("ij,ij->i", X, X)
-        if not (np.isfinite(squares) & (squares > np.finfo(np.float32).tiny)).all():
+        if not _are_normal(squares):
             X = unit(rows)
             squares = np.einsum("ij,ij->i", X, X)
-        lengths = np.sqrt(np.maximum(squares, np.finfo(np.float32).tiny))  # rows of zeros are near to nothing
-        products, said = X @ self._map.turned(self._query) / lengths, self._said(X, lengths)
+        lengths = _lengths(squares)
+        self._add(X @ self.direction, lengths, self._said(X, lengths), lambda best: X[best])
+
+    def add_products(self, products: np.ndarray, squares: np.ndarray, take: Callable[[np.ndarray], np.ndarray]) -> None:
+        """More candidates, by their products with the direction and with themselves; `take` gives some vectors."""
+        if not _are_normal(squares):
+            self.add(take(np.arange(len(squares))))
+            return
+        self._add(products, np.sqrt(squares), np.zeros(len(squares), np.float32), take)
+
+    def _add(
+        self, products: np.ndarray, lengths: np.ndarray, said: np.ndarray, take: Callable[[np.ndarray], np.ndarray]
+    ) -> None:
+        products, old = products / lengths, self._best
         best = np.argsort(-(products + said), kind="stable")[: self._n_best]
-        some = _Candidates(self._n + best, X[best] / lengths[best, None], products[best], said[best])
-        self._n += len(X)
-        self._best = self._best.and_(some).best(self._n_best)
+        numbers = np.append(old.numbers, self._n + best)
+        products, said = np.append(old.products, products[best]), np.append(old.said, said[best])
+        kept = np.argsort(-(products + said), kind="stable")[: self._n_best]
+        is_new = kept >= len(old.numbers)
+        new = best[kept[is_new] - len(old.numbers)]
+        rows = np.empty((len(kept), len(self._query)), np.float32)
+        rows[~is_new] = old.rows[kept[~is_new]]
+        X = np.asarray(take(new), np.float32)
+        rows[is_new] = X / _lengths(np.einsum("ij,ij->i", X, X))[:, None]  # as `add` has them, to the last digit
+        self._best = _Candidates(numbers[kept], rows, products[kept], said[kept])
+        self._n += len(lengths)
 
     def nearest(self, k: int) -> np.ndarray:
         """The numbers of the k best candidates so far, before the query is joined by any."""
-        return self._best.best(k).numbers
+        return self._best.numbers[:k]
 
     def order(self, k: int) -> tuple[np.ndarray, np.ndarray]:
         """The numbers of the best k candidates, in the order of coming where equal, and how near they are."""
@@ -315,7 +346,8 @@ class Ranking:
 
 
 class _Candidates(NamedTuple):
-    """Aligned: numbers in the order of coming, unit vectors, products with the query, and what marks say of them."""
+    """Aligned, the best first: numbers in the order of coming, unit vectors, products with the query, and what marks
+    say of them."""
 
     numbers: np.ndarray
     rows: np.ndarray
@@ -325,16 +357,6 @@ class _Candidates(NamedTuple):
     @classmethod
     def none(cls, d: int) -> _Candidates:
         return cls(np.empty(0, np.intp), np.empty((0, d), np.float32), np.empty(0, np.float32), np.empty(0, np.float32))
-
-    def and_(self, more: _Candidates) -> _Candidates:
-        if not len(self.numbers):
-            return more
-        return _Candidates(*(np.concatenate(two) for two in zip(self, more, strict=True)))
-
-    def best(self, n: int) -> _Candidates:
-        """The n with the largest sums, in the order of coming where equal."""
-        order = np.argsort(-(self.products + self.said), kind="stable")[:n]
-        return _Candidates(*(column[order] for column in self))
 
 
 class _Pairs:
@@ -479,6 +501,16 @@ def unit(X: np.ndarray) -> np.ndarray:
         X[odd] /= np.maximum(np.abs(X[odd]).max(axis=1, keepdims=True), tiny)
         squares[odd] = np.maximum((X[odd] * X[odd]).sum(axis=1), tiny)
     return np.asarray(X / np.sqrt(squares)[:, None], np.float32)
+
+
+def _lengths(squares: np.ndarray) -> np.ndarray:
+    """Lengths of rows by their squares; those of zeros have some, so that they are near to nothing."""
+    return np.asarray(np.sqrt(np.maximum(squares, np.finfo(np.float32).tiny)))
+
+
+def _are_normal(squares: np.ndarray) -> bool:
+    """Whether lengths can be told by these squares: none is too large or too small for single precision."""
+    return bool((np.isfinite(squares) & (squares > np.finfo(np.float32).tiny)).all())
 
 
 def _dots(A: np.ndarray, B: np.ndarray) -> np.ndarray:

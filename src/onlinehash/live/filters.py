@@ -130,6 +130,10 @@ def _listed() -> str:
     return ", ".join(map(repr, _OPERATORS))
 
 
+#: Types of most values, which need no closer look; bools are apart from integers here.
+_PLAIN = frozenset((str, int, bool, type(None)))
+
+
 def json_problem(value: Any, depth: int = 0) -> str | None:
     """What keeps a value from coming back out of JSON as it went in; None if nothing does."""
     value = value.item() if isinstance(value, np.generic) else value
@@ -146,8 +150,7 @@ def json_problem(value: Any, depth: int = 0) -> str | None:
     elif not isinstance(value, list):
         return f"{checks.shown(value)} of type {type(value).__name__}"
     for inner in value.values() if isinstance(value, dict) else value:
-        problem = json_problem(inner, depth + 1)
-        if problem:
+        if type(inner) not in _PLAIN and (problem := json_problem(inner, depth + 1)):
             return problem
     return None
 

@@ -99,6 +99,7 @@ class Group(Transaction[None]):
         super().__init__(learner, pairs, None)
         self._ids = PendingIds(ids)
         self._added: list[Items] = []
+        self._n_added = 0
         self._replaced: list[Replaced] = []
         self._removed: list[np.ndarray] = []
         self._removed_names: list[Any] = []
@@ -233,6 +234,7 @@ class Group(Transaction[None]):
         if len(names):
             self._ids.extend(names)
             self._added.append(Items(names, rows, texts))
+            self._n_added += len(names)
         self.write(observed(rows), names)
 
     def _replace(
@@ -274,10 +276,6 @@ class LiveGroup(Group):
 
     def _encode(self, rows: np.ndarray) -> None:
         self._table.check_addition(self._n_added + len(rows))
-
-    @property
-    def _n_added(self) -> int:
-        return sum(len(items.names) for items in self._added)
 
     def _delete(self, names: Any, positions: np.ndarray) -> None:
         self._table.check_removal()

@@ -519,12 +519,18 @@ class LiveIndex(LearnerIndex):
 
             return vectors
 
+        def products(positions: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+            if table is not self._table:
+                raise Moved
+            return table.products(positions, direction, generation)
+
         return Finder(
             encoder,
             lambda rows, n: view.nearest(encoder.encode_queries(rows), n, among)[1],
             at_positions(table.compared),
             view.items.ids.at,
             at_positions(table.exact) if table.rounds else None,
+            products,
         )
 
     # ------------------------------------------------------------------------------------------------ learning

@@ -14,7 +14,7 @@ from onlinehash.errors import InvalidInput, NotReady
 from onlinehash.index.hits import Hits
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
-from onlinehash.learners.pair_metric import PairMetric
+from onlinehash.learners.pair_metric import PairMetric, Ranking
 
 
 class VectorKind(NamedTuple):
@@ -120,6 +120,8 @@ class Finder(NamedTuple):
     ids: Take
     #: Vectors as they are stored, where the others are rounded.
     exact: Take | None = None
+    #: Products of vectors with a direction, and with themselves, where that takes no copies of them; None if it does.
+    products: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray] | None] | None = None
 
 
 def rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind, metric: PairMetric | None, take: Take) -> Hits:
@@ -182,6 +184,16 @@ def n_candidates(k: int) -> int:
     return max(MOST, TIMES * _first(k))
 
 
+def _add(ranking: Ranking, keys: np.ndarray, finder: Finder) -> None:
+    """More candidates; only the vectors of the best are taken, if their products say all."""
+    if finder.products is not None and ranking.needs_only_products:
+        found = finder.products(keys, ranking.direction)
+        if found is not None:
+            ranking.add_products(*found, lambda few: finder.vectors(keys[few]))
+            return
+    ranking.add(finder.vectors(keys))
+
+
 def _best_of(query: np.ndarray, keys: np.ndarray, k: int, metric: PairMetric, finder: Finder) -> Hits:
     """The keys of the best k candidates; as many are looked at as it takes until twice as many bring nothing new."""
     settled, asked = SETTLED * k, 2 * _first(k)
@@ -189,7 +201,7 @@ def _best_of(query: np.ndarray, keys: np.ndarray, k: int, metric: PairMetric, fi
     ranking, n, more = metric.ranking(query, settled), 0, _first(k)
     while n < len(keys):
         before = ranking.nearest(settled)
-        ranking.add(finder.vectors(keys[n : n + more]))
+        _add(ranking, keys[n : n + more], finder)
         n, more = n + more, n + more
         if np.array_equal(before, ranking.nearest(settled)):
             break

@@ -169,6 +169,20 @@ class ItemTable:
         rows[unknown] = np.nan_to_num(read)
         return rows
 
+    def products(
+        self, positions: np.ndarray, direction: np.ndarray, generation: int
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """The products with a direction, and with themselves, of the vectors that `compared` gives.
+
+        None if some of these must be read before.
+        """
+        with self.gate:
+            self._check(generation)
+            if self._cache is not None:
+                return self._cache.compared(positions, direction)
+            assert isinstance(self.vectors, MemoryVectors)
+            return self.vectors.compared(positions, direction)
+
     @property
     def rounds(self) -> bool:
         """Whether `compared` rounds vectors so much that `exact` may put them in another order."""

@@ -7,6 +7,8 @@ from typing import Protocol
 
 import numpy as np
 
+from onlinehash.live.vectors_kernels import compare_rounded, compare_rows, take_rounded, take_rows
+
 #: Rows of a block: a whole number of blocks of codes, and few enough that adding one block is no pause.
 BLOCK_ROWS = 4096
 
@@ -62,9 +64,17 @@ class MemoryVectors:
         rows = np.empty((len(positions), width), dtype)
         numbers, places = np.divmod(positions, BLOCK_ROWS)
         for number in set(numbers.tolist()):
-            here = np.flatnonzero(numbers == number)
-            rows[here] = self._blocks[number][places[here]]
+            take_rows(self._blocks[number], places, np.flatnonzero(numbers == number), rows)
         return rows
+
+    def compared(self, positions: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The products of rows with a direction, and with themselves."""
+        products, squares = np.empty((2, len(positions)), np.float32)
+        numbers, places = np.divmod(positions, BLOCK_ROWS)
+        for number in set(numbers.tolist()):
+            here = np.flatnonzero(numbers == number)
+            compare_rows(self._blocks[number], places, here, direction, products, squares)
+        return products, squares
 
     def keep(self, positions: np.ndarray) -> None:
         """Keep only these positions, which ascend, and renumber them; old blocks are freed one by one."""
@@ -118,15 +128,38 @@ class VectorCache:
         numbers, places = np.divmod(positions, BLOCK_ROWS)
         for number in set(numbers.tolist()) & self._blocks.keys():
             here = np.flatnonzero(numbers == number)
-            rows[here], known[here] = self._blocks[number][places[here]], self._known[number][places[here]]
-        if self._dtype == np.int8:
-            rows *= self._step
-            rows += self._centre
+            known[here] = self._known[number][places[here]]
+            if self._dtype == np.int8:
+                take_rounded(self._blocks[number], places, here, self._step, self._centre, rows)
+            else:
+                rows[here] = self._blocks[number][places[here]]
         if self._odd:
             for i, position in enumerate(positions.tolist()):
                 if position in self._odd:
                     rows[i] = self._odd[position]
         return rows, np.flatnonzero(~known)
+
+    def compared(self, positions: np.ndarray, direction: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """The products of rows with a direction, and with themselves; None if some rows are not known."""
+        if self._dtype == np.float16 or not self.has_begun:  # kernels know no half precision
+            return None
+        products, squares = np.empty((2, len(positions)), np.float32)
+        numbers, places = np.divmod(positions, BLOCK_ROWS)
+        for number in set(numbers.tolist()):
+            here = np.flatnonzero(numbers == number)
+            if number not in self._blocks or not self._known[number][places[here]].all():
+                return None
+            block = self._blocks[number]
+            if self._dtype == np.int8:
+                compare_rounded(block, places, here, self._step, self._centre, direction, products, squares)
+            else:
+                compare_rows(block, places, here, direction, products, squares)
+        if self._odd:
+            for i, position in enumerate(positions.tolist()):
+                if position in self._odd:
+                    row = self._odd[position]
+                    products[i], squares[i] = row @ direction, row @ row
+        return products, squares
 
     def put(self, positions: np.ndarray, rows: np.ndarray) -> None:
         """Rows at some positions, which may be known already."""

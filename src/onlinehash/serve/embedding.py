@@ -7,7 +7,9 @@ evenly, so that a search does not wait for the thousands of texts that somebody 
 from __future__ import annotations
 
 import asyncio
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +31,7 @@ class _Job:
     future: asyncio.Future[np.ndarray]
     vectors: list[np.ndarray] = field(default_factory=list)
     n_taken: int = 0
+    is_over: bool = False  #: The client has left, or some of its texts have failed.
 
     def take(self, n: int, letters: int) -> list[str]:
         """The next texts: at most n, and no more letters than that, but at least one text."""
@@ -40,13 +43,18 @@ class _Job:
 
 
 class EmbeddingQueue:
-    """Texts that wait for an embedder, within one event loop."""
+    """Texts that wait for an embedder, within one event loop.
+
+    The thread takes the next texts by itself: it does not wait for the event loop between two batches, which may have
+    much else to do.
+    """
 
     def __init__(self, embedder: Embedding, limits: Limits) -> None:
         self.embedder, self._limits = embedder, limits
+        self._lock = threading.Lock()  # of the two below
         self._waiting: list[_Job] = []
+        self._is_busy = False  # the thread takes what waits, or is about to
         self._n = 0
-        self._is_busy = False
         self._thread = ThreadPoolExecutor(1, "onlinehash-embedding")
 
     def __len__(self) -> int:
@@ -59,33 +67,40 @@ class EmbeddingQueue:
         loop = asyncio.get_running_loop()
         job = _Job(texts, loop.create_future())
         self._n += len(texts)
-        self._waiting.append(job)
-        if not self._is_busy:
-            self._is_busy = True
-            loop.call_soon(self._go_on, loop)  # once the loop has read what else has arrived
+        with self._lock:
+            self._waiting.append(job)
+            begins, self._is_busy = not self._is_busy, True
+        if begins:
+            loop.call_soon(self._thread.submit, self._run, loop)  # once the loop has read what else has arrived
         try:
             return await job.future
         finally:
+            job.is_over = True
             self._n -= len(texts)
 
-    def _go_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._waiting = [job for job in self._waiting if not job.future.done()]  # some clients have left
-        self._is_busy = bool(self._waiting)
-        if not self._is_busy:
-            return
-        jobs = self._waiting[:BATCH]
-        share = max(BATCH // len(jobs), 1)
-        batch = [(job, job.take(share, BATCH_LETTERS // len(jobs))) for job in jobs]
+    def _run(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In the thread: embed whatever waits."""
+        while batch := self._next():
+            found = self._embed([texts for _, texts in batch])
+            for (job, _), vectors in zip(batch, found, strict=True):
+                job.is_over |= isinstance(vectors, Exception)
+            with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+                loop.call_soon_threadsafe(self._settle_all, batch, found)
 
-        def settle(done: asyncio.Future[list[np.ndarray | Exception]]) -> None:
-            try:
-                for (job, _), vectors in zip(batch, done.result(), strict=True):
-                    self._settle(job, vectors)
-            finally:
-                self._go_on(loop)
+    def _next(self) -> list[tuple[_Job, list[str]]]:
+        """The next texts of several requests; none if nothing waits."""
+        with self._lock:
+            self._waiting = [job for job in self._waiting if not job.is_over]
+            self._is_busy = bool(self._waiting)
+            jobs = self._waiting[:BATCH]
+            share = BATCH // max(len(jobs), 1)
+            batch = [(job, job.take(share, BATCH_LETTERS // len(jobs))) for job in jobs]
+            self._waiting = [job for job in self._waiting if job.n_taken < len(job.texts)]
+        return batch
 
-        parts = [texts for _, texts in batch]
-        loop.run_in_executor(self._thread, self._embed, parts).add_done_callback(settle)
+    def _settle_all(self, batch: list[tuple[_Job, list[str]]], found: list[np.ndarray | Exception]) -> None:
+        for (job, _), vectors in zip(batch, found, strict=True):
+            self._settle(job, vectors)
 
     def _settle(self, job: _Job, vectors: np.ndarray | Exception) -> None:
         if job.future.done():
@@ -94,7 +109,7 @@ class EmbeddingQueue:
             job.future.set_exception(vectors)
             return
         job.vectors.append(vectors)
-        if job.n_taken == len(job.texts):
+        if sum(map(len, job.vectors)) == len(job.texts):
             job.future.set_result(job.vectors[0] if len(job.vectors) == 1 else np.concatenate(job.vectors))
 
     def _embed(self, parts: list[list[str]]) -> list[np.ndarray | Exception]:
@@ -119,4 +134,6 @@ class EmbeddingQueue:
 
     def close(self) -> None:
         """Let go of the thread."""
+        with self._lock:
+            self._waiting.clear()
         self._thread.shutdown(wait=False, cancel_futures=True)

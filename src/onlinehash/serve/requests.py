@@ -55,18 +55,16 @@ async def body_of(receive: Receive, limits: Limits) -> bytes:
 
 async def parsed(request: Request, service: Service, shape: type[S]) -> tuple[S, bytes]:
     """The parsed body, and its bytes."""
-    data = await body_of(request.receive, service.limits)
-    kind, query = request.headers.get("content-type", ""), request.query_params
-    if len(data) < LARGE:
-        body = read(shape, kind, data, query, service.limits)
-    else:
-        body = await service.parsed(lambda: read(shape, kind, data, query, service.limits))
-    await _embed(body, service)
-    return body, data
+    return await _parsed(shape, request.scope, request.receive, service)
 
 
 async def asked(shape: type[S], scope: Scope, receive: Receive, service: Service) -> S:
     """The parsed body, for routes without a Request object."""
+    body, _ = await _parsed(shape, scope, receive, service)
+    return body
+
+
+async def _parsed(shape: type[S], scope: Scope, receive: Receive, service: Service) -> tuple[S, bytes]:
     limits = service.limits
     data = await body_of(receive, limits)
     kind = dict(scope["headers"]).get(b"content-type", b"").decode("latin-1")
@@ -76,7 +74,7 @@ async def asked(shape: type[S], scope: Scope, receive: Receive, service: Service
     else:
         body = await service.parsed(lambda: read(shape, kind, data, query, limits))
     await _embed(body, service)
-    return body
+    return body, data
 
 
 async def _embed(body: Shape, service: Service) -> None:

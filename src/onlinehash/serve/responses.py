@@ -70,7 +70,7 @@ async def done(
     future: Future[Done[T]], service: Service, describe: Callable[[T], Document], status: int = 200
 ) -> Response:
     """The response to a change, once it is made."""
-    result = await asyncio.shield(asyncio.wrap_future(future))  # the change is made even if the client disconnects
+    result = await asyncio.wrap_future(future)  # the writer makes it even if the client leaves
     headers = {REPLAYED_HEADER: "true"} if result.replayed else None
     epoch = service.index.head_epoch  # which the change is part of, even if this process could not follow it yet
     return answer(describe(result.outcome), service.index.encoder, status, headers, epoch)

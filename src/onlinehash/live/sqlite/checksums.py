@@ -115,6 +115,13 @@ class Ledger:
                 self._connection.execute(f"DELETE FROM {table} WHERE key = ?", (key,))
                 self._count(table, -1, -found[0])
 
+    def delete_between(self, table: str, first: int, stop: int) -> None:
+        """Delete the records with keys in a range, in one statement."""
+        where = "WHERE key >= ? AND key < ?"
+        sums = self._connection.execute(f"SELECT sum FROM {table} {where}", (first, stop)).fetchall()
+        self._connection.execute(f"DELETE FROM {table} {where}", (first, stop))
+        self._count(table, -len(sums), -sum(total for (total,) in sums))
+
     def put(self, table: str, key: int, *values: Any) -> None:
         """This record in the place of the one there is, if there is one."""
         self.delete(table, [key])

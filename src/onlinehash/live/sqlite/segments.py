@@ -76,7 +76,9 @@ def read_singles(connection: sqlite3.Connection, folder: Path, state: State, fir
         check_record(folder, "rows", key, total, (row_sum, name, payload))
     numbers = np.array([record[0] for record in found], np.int64)
     rows = checked_rows(folder, "rows", state, numbers, (r[2] for r in found), (r[5] for r in found))
-    names = [json.loads(record[3]) for record in found]
+    names: list[Any] = json.loads(b"[%b]" % b",".join(record[3] for record in found))  # at once, as they are many
+    if len(names) != len(found):
+        raise damaged(folder, "rows", _range(numbers), "an id is none, or several")
     return Batch(numbers, names, [_decoded(record[4]) for record in found], rows)
 
 
@@ -164,7 +166,7 @@ class Sealing:
         state = self._state
         if state.tail + len(batch.numbers) >= size:
             tail = read_singles(self._connection, self._folder, state, state.sealed, _AFTER_ALL)
-            self._ledger.delete("rows", tail.numbers.tolist())
+            self._ledger.delete_between("rows", state.sealed, _AFTER_ALL)
             head = max(0, size - state.tail)
             self._seal(joined([tail, batch.part(0, head)]))
             whole = head + (len(batch.numbers) - head) // size * size
@@ -248,8 +250,8 @@ class Sealing:
         gone = self._keys("gone", key, stop)
         stale = np.isin(sealed.numbers, np.concatenate([changed.numbers, gone]))
         self._ledger.delete("blocks", [key])
-        self._ledger.delete("rows", changed.numbers.tolist())
-        self._ledger.delete("gone", gone.tolist())
+        for table in ("rows", "gone"):
+            self._ledger.delete_between(table, key, stop)
         return joined([sealed.where(~stale), changed])
 
     def _keys(self, table: str, first: int, stop: int) -> np.ndarray:

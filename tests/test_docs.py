@@ -36,9 +36,10 @@ def blocks(page: Path) -> list[tuple[str, str | None]]:
 
 
 def runnable(page: Path) -> object:
-    """A page to be run; the one on scale-out starts processes and a database."""
+    """A page to be run: by every run what people try first, by `make docs-test` and `make long` all."""
     name = page.relative_to(ROOT).as_posix()
-    return pytest.param(page, id=name, marks=[pytest.mark.long] if page.name == "scale-out.md" else [])
+    first = name.startswith(("README", "docs/tutorials/", "docs/how-to/client"))
+    return pytest.param(page, id=name, marks=[] if first else [pytest.mark.long])
 
 
 @pytest.fixture(scope="module")

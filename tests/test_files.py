@@ -20,7 +20,19 @@ from onlinehash import Codes, Encoder, OnlineHashing, RbfAnchors, load, save
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.io import format
 from onlinehash.io.files import _pack, _pack_encoder
-from tests.support import LEARNERS, as_bytes, centrings, clusters, feed, make, pairs, refused, state_bytes
+from tests.support import (
+    CLOSELY,
+    LEARNERS,
+    as_bytes,
+    centrings,
+    clusters,
+    feed,
+    make,
+    mostly_long,
+    pairs,
+    refused,
+    state_bytes,
+)
 
 ROWS = pairs(seed=1).A
 KEPT = Path(__file__).parent / "files"
@@ -103,7 +115,7 @@ def test_an_odd_labelled_point_and_the_reservoir(path: Path) -> None:
 
 
 @pytest.mark.parametrize("features", [None, RbfAnchors(7), StandardScaler().fit(ROWS), PCA(2).fit(ROWS)])
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", mostly_long(LEARNERS, CLOSELY))
 def test_an_encoder(name: str, features: Any, path: Path) -> None:
     encoder = feed(make(name, features=features), [pairs()]).snapshot()
     save(encoder, path)
@@ -155,7 +167,7 @@ def test_a_set_bit_of_padding_is_found(path: Path) -> None:
 
 
 @pytest.mark.parametrize("features", [None, RbfAnchors(7), RbfAnchors(anchors=ROWS[:4]), PCA(2).fit(ROWS)])
-@pytest.mark.parametrize("name", LEARNERS)
+@pytest.mark.parametrize("name", mostly_long(LEARNERS, CLOSELY))
 def test_learners_and_encoders_are_copied_out_of_a_mapped_file(name: str, features: Any, path: Path) -> None:
     """So they go on, whatever becomes of it."""
     learner = feed(make(name, features=features), [pairs()])

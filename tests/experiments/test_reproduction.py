@@ -60,14 +60,16 @@ def test_stand_ins_are_named_as_such(text):
     assert "- `cifar10_deep512`:" not in text
 
 
-def test_the_same_results_give_the_same_bytes_and_others_do_not(found, text, tmp_path):
-    assert written(tmp_path / "again", found) == text
+def test_the_same_results_give_the_same_bytes_and_others_do_not(found, tmp_path):
     plan, rows = found[0]
+    text = written(tmp_path / "once", found[:1])
+    assert written(tmp_path / "again", found[:1]) == text
     values = [dict(look, map=look["map"] + 0.1) for look in rows[0].result.checkpoints]
     changed = Row(rows[0].cell, replace(rows[0].result, checkpoints=values))
-    assert written(tmp_path / "other", [(plan, Rows([changed, *rows[1:]])), *found[1:]]) != text
+    assert written(tmp_path / "other", [(plan, Rows([changed, *rows[1:]]))]) != text
 
 
+@pytest.mark.long
 def test_curves_are_shown_where_they_are_drawn(found, text, tmp_path):
     assert "precision-recall.svg" not in text
     folder = tmp_path / "docs" / "figures" / "experiments"
@@ -89,8 +91,7 @@ def test_machines_are_told_where_results_know_them(found, text, tmp_path):
 
 
 def test_cells_of_tables_stay_cells(found, tmp_path):
-    rows = Rows(row for _, rows in found for row in rows)
-    claims = [replace(claim, text="a | b") for claim in judged(rows)]
-    write_reproduction(tmp_path / "page.md", found, claims, [], tmp_path)
+    claims = [replace(claim, text="a | b") for claim in judged(found[0][1])]
+    write_reproduction(tmp_path / "page.md", found[:1], claims, [], tmp_path)
     text = (tmp_path / "page.md").read_text("utf-8")
     assert text.count("| a \\| b |") == len(claims)

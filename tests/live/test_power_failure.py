@@ -27,9 +27,9 @@ from tests.live.file_calls import FileCall, read_calls, run
 from tests.live.power_failures import ORDERS, Disk
 from tests.live.recorded_program import JOURNAL, MODEL
 from tests.live.test_crash import Expected, verify
-from tests.support import state_bytes, thorough
+from tests.support import mostly_long, state_bytes, thorough
 
-#: States of each program, half of them in either order; there are four programs, two of them every day.
+#: States of each program, half of them in either order; there are four programs, one of them every day.
 N_STATES = thorough(16, 500)
 N_CALLS = thorough(30, 120)
 
@@ -139,15 +139,7 @@ def compare_with_any(path: Path, notes: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("full, flat", marks=pytest.mark.long),
-        "full, nested",
-        "batch, flat",
-        pytest.param("batch, nested", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize("name", mostly_long(PROGRAMS, {"full, nested"}))
 def test_nothing_acknowledged_is_lost(name: str, tmp_path: Path) -> None:
     assert losses(name, tmp_path, N_STATES) == []
 

@@ -112,6 +112,7 @@ def test_a_mark_waits_for_others_and_counts_when_it_is_told_to(browser, demo):
         assert (before["n_pairs"], after["behind"]["bits"]) == (after["n_pairs"], 0)
 
 
+@pytest.mark.long
 def test_the_mark_that_fills_a_chunk_says_so(browser, demo):
     with visiting(browser, demo) as page:
         search_from(page, 5)
@@ -125,6 +126,7 @@ def test_the_mark_that_fills_a_chunk_says_so(browser, demo):
         expect(page.locator(".line .now")).to_be_hidden()
 
 
+@pytest.mark.long
 def test_that_codes_agree_is_said_where_they_do(browser, paper):
     with visiting(browser, paper) as page:
         search_from(page, 3)
@@ -179,6 +181,7 @@ def test_what_is_shown_is_what_find_or_search_gives(browser, demo):
             assert texts(page, ".neighbours .distance") == [f"{distance:.{digits}f}" for _, distance in hits]
 
 
+@pytest.mark.long
 def test_a_mark_changes_the_codes(browser, paper):
     with visiting(browser, paper, reduced_motion="no-preference") as page:
         page.wait_for_selector(".offered img[src]")
@@ -196,6 +199,7 @@ def test_a_mark_changes_the_codes(browser, paper):
         assert [int(re.search(r"(\d+) differ", label).group(1)) for label in labels] == distances
 
 
+@pytest.mark.long
 def test_how_many_show_the_same_digit(browser, demo):
     with visiting(browser, demo) as page:
         search_from(page, 1236)
@@ -330,6 +334,7 @@ def test_on_a_phone(browser, demo):
         assert ids(page, ".choice .card") == ids(page)[2:4]
 
 
+@pytest.mark.long
 def test_dark(browser, demo):
     with visiting(browser, demo, color_scheme="dark") as page:
         search_from(page, 3)

@@ -45,6 +45,7 @@ LONG = {
     "saving_and_loading_is_as_if_nothing_happened",
     "score_is_the_mean_average_precision",
     "the_layout_in_memory_does_not_matter",
+    "the_seed_decides",
     "the_state_does_not_grow",
     "the_version_grows_exactly_when_codes_could_differ",
     "values_too_large_for_the_precision_are_refused",

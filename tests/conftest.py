@@ -23,6 +23,11 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 # A shell that starts the tests in the background has them ignore Ctrl-C; some are about it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Every client of HTTP would read the certificates of all authorities, which takes longer than most tests; what they ask
+# is on this machine, and has none.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(HERE)
+
 # Modules that are no tests but assert like them: their failures then show the values compared.
 CONTRACTS = ("input_contract", "stream_contract", "numeric_contract", "use_contract")
 pytest.register_assert_rewrite("tests.support", *(f"tests.contracts.{name}" for name in CONTRACTS))

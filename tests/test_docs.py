@@ -28,6 +28,10 @@ TEXT = "\n".join(page.read_text() for page in PAGES)
 POSTGRES = "127.0.0.1:5432"
 
 
+#: Neither the README nor a tutorial.
+TAKE_LONG = {"experiments.md", "learners.md", "live-index.md", "scale-out.md"}
+
+
 def blocks(page: Path) -> list[tuple[str, str | None]]:
     """The Python of a page, block by block, with what a tutorial says that it prints."""
     pattern = r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?"
@@ -36,10 +40,9 @@ def blocks(page: Path) -> list[tuple[str, str | None]]:
 
 
 def runnable(page: Path) -> object:
-    """A page to be run: by every run what people try first, by `make docs-test` and `make long` all."""
+    """A page to be run; `make docs-test` and `make long` run those that take long, too."""
     name = page.relative_to(ROOT).as_posix()
-    first = name.startswith(("README", "docs/tutorials/", "docs/how-to/client"))
-    return pytest.param(page, id=name, marks=[] if first else [pytest.mark.long])
+    return pytest.param(page, id=name, marks=[pytest.mark.long] if page.name in TAKE_LONG else [])
 
 
 @pytest.fixture(scope="module")

@@ -31,11 +31,9 @@ def generated() -> list[tuple[Any, Any]]:
 
 #: Checks of what is each learner's own; the others are about what all share, so that a few learners do for every run.
 OF_EACH = {
-    "check_estimators_fit_returns_self",
     "check_estimators_pickle",
     "check_fit_idempotent",
     "check_methods_subset_invariance",
-    "check_parameters_default_constructible",
 }
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 import shutil
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
+import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from onlinehash.serve import server
-from onlinehash.serve.demo import digits_service
 from tests.needs import missing
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -63,9 +64,19 @@ def visiting(browser: Browser, url: str, allowed: str = "(?!)", **options) -> It
 
 @contextmanager
 def demo_service() -> Iterator[str]:
-    """What `onlinehash serve --demo` serves, in a thread; gives its address."""
-    with server.background(digits_service()) as url:
-        yield url
+    """`onlinehash serve --demo` on a free port; gives its address."""
+    command = [sys.executable, "-m", "onlinehash", "serve", "--demo", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            said = []
+            for line in process.stdout:
+                said.append(line)
+                if found := re.search(r"http://[\w.]+:\d+", line):
+                    yield found.group()
+                    return
+            pytest.fail(f"the demo did not start: {''.join(said)}")
+        finally:
+            process.terminate()
 
 
 def wait_until(page: Page, question: Callable[[], bool], seconds: float = SECONDS) -> None:

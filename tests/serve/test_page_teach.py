@@ -167,6 +167,7 @@ def is_move(text):
     return text != "new"
 
 
+@pytest.mark.long
 def test_what_is_shown_is_what_find_or_search_gives(browser, demo):
     with visiting(browser, demo) as page:
         search_from(page, 30)
@@ -358,6 +359,7 @@ def test_the_cards_follow_the_teacher(browser, demo):
         page.wait_for_selector("#teacher button[aria-pressed=false]")
 
 
+@pytest.mark.long
 def test_an_unknown_id_is_one_quiet_line(browser, demo):
     with visiting(browser, demo, allowed="404") as page:
         search_from(page, 99_999_999)
@@ -400,6 +402,7 @@ def test_an_index_that_is_empty_and_then_not_ready(browser):
         found(page)
 
 
+@pytest.mark.long
 def test_nothing_to_mark_where_nothing_may_be_changed(browser, tmp_path):
     with LiveIndex(OnlineHashing(n_bits=8, random_state=0), path=tmp_path / "index") as index:
         index.add(None, np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32))

@@ -61,6 +61,7 @@ def test_three_marks_change_the_order_of_a_typed_query(browser: Browser, url: st
         assert "Ship" in said.inner_text()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [{}, PHONE], ids=["wide", "phone"])
 def test_cards_of_texts(browser: Browser, url: str, options: dict) -> None:
     with visiting(browser, url, **options) as page:
@@ -81,6 +82,7 @@ def test_cards_of_texts(browser: Browser, url: str, options: dict) -> None:
         expect(page.locator(".stand .card[data-id]")).to_have_count(1, timeout=1000 * SECONDS)
 
 
+@pytest.mark.long
 def test_a_service_without_an_embedder_has_no_box(browser: Browser) -> None:
     index = LiveIndex(n_bits=16)
     index.add(None, [[1.0, 0.0], [0.0, 1.0]])

@@ -178,3 +178,31 @@ def test_pages_between_what_stays_go_back_to_the_system() -> None:
     """In a process of its own, as this one has free pieces already."""
     done = subprocess.run([sys.executable, "-c", PIECES], capture_output=True, text=True, check=True)
     assert int(done.stdout) > 60e6
+
+
+FREED = """
+import psutil
+from onlinehash.serve import allocator
+
+assert allocator.keep_little()
+
+
+def rss():
+    return psutil.Process().memory_info().rss
+
+
+bytearray(30_000_000)  # by itself, glibc would take pieces up to this from its heap from now on
+before = rss()
+large, small = [], []
+for _ in range(30):
+    large.append(b"1" * 3_000_000)
+    small.append(b"2" * 1000)
+del large
+print(rss() - before)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="another C library")
+def test_large_pieces_go_back_when_they_are_freed() -> None:
+    done = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 10e6

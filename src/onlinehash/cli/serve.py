@@ -29,7 +29,7 @@ SWITCH_SECONDS = 0.0005
 
 def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
     """Serve until a stop signal."""
-    from onlinehash.serve import logs, processes
+    from onlinehash.serve import allocator, logs, processes
     from onlinehash.serve.settings import Access
 
     _check(options, choices)
@@ -37,6 +37,7 @@ def serve(options: Options, choices: parameters.Choices, as_json: bool) -> None:
     access = Access(options.host, os.environ.get(TOKEN) or None, options.insecure, tuple(options.allow_host or ()))
     limits = _limits(options.limit, access)
     logs.set_up(options.log_requests)
+    allocator.keep_little()
     sys.setswitchinterval(SWITCH_SECONDS)
     with ExitStack() as stack:
         if is_reader:

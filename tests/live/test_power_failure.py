@@ -151,19 +151,15 @@ def without_sync(wanted: Callable[[str], bool]) -> Change:
     return lambda calls: [call for call in calls if not (call.kind == "s" and wanted(call.path))]
 
 
+@pytest.mark.long
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
         pytest.param("full, nested", lambda path: path.endswith("-wal"), id="the log"),
-        *(
-            pytest.param(*case, marks=pytest.mark.long, id=id)
-            for id, *case in [
-                ("the database", "full, nested", lambda path: path.endswith(("items.db", "items.new"))),
-                ("the parents", "full, nested", lambda path: path.endswith(("/a", "/a/b"))),
-                ("the folder", "batch, flat", lambda path: os.path.basename(path) in ("root", "index")),
-            ]
-        ),
+        pytest.param("full, nested", lambda path: path.endswith(("items.db", "items.new")), id="the database"),
+        pytest.param("full, nested", lambda path: path.endswith(("/a", "/a/b")), id="the parents"),
+        pytest.param("batch, flat", lambda path: os.path.basename(path) in ("root", "index"), id="the folder"),
     ],
 )
 def test_a_sync_that_is_left_out_is_noticed(name: str, wanted: Callable[[str], bool], tmp_path: Path) -> None:

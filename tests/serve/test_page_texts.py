@@ -11,6 +11,8 @@ from onlinehash import LiveIndex
 from onlinehash.serve import background
 from tests.serve.browser import PHONE, SECONDS, overflow, visiting
 
+pytestmark = pytest.mark.long
+
 LONG = "A ferry crosses the strait every hour. " * 12
 NOTES = [
     *({"title": f"Boat {n}", "text": f"A boat on the lake, number {n}", "kind": "boat"} for n in range(8)),
@@ -61,7 +63,6 @@ def test_three_marks_change_the_order_of_a_typed_query(browser: Browser, url: st
         assert "Ship" in said.inner_text()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("options", [{}, PHONE], ids=["wide", "phone"])
 def test_cards_of_texts(browser: Browser, url: str, options: dict) -> None:
     with visiting(browser, url, **options) as page:
@@ -82,7 +83,6 @@ def test_cards_of_texts(browser: Browser, url: str, options: dict) -> None:
         expect(page.locator(".stand .card[data-id]")).to_have_count(1, timeout=1000 * SECONDS)
 
 
-@pytest.mark.long
 def test_a_service_without_an_embedder_has_no_box(browser: Browser) -> None:
     index = LiveIndex(n_bits=16)
     index.add(None, [[1.0, 0.0], [0.0, 1.0]])

@@ -46,7 +46,7 @@ def test_the_same_program_has_the_same_results_in_a_replica(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["stock", "sharded"])
+@pytest.mark.parametrize("kind", mostly_long(["stock", "sharded"], {"sharded"}))
 def test_a_role_without_other_rights_can_do_all_of_it(
     kind: str, roles: PostgresServer, request: pytest.FixtureRequest
 ) -> None:

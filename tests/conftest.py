@@ -99,3 +99,17 @@ class LeftOut:
             terminalreporter.section("tests that did not run")
             for line in lines:
                 terminalreporter.write_line(line)
+        self._tell_attempts(terminalreporter)
+
+    @staticmethod
+    def _tell_attempts(terminalreporter: pytest.TerminalReporter) -> None:
+        """How often faults were tried: what tests have called `tried` in their properties."""
+        attempts: Counter[str] = Counter()
+        for reports in terminalreporter.stats.values():
+            for report in reports:
+                if getattr(report, "when", "") == "call":
+                    attempts.update(dict(found for name, found in report.user_properties if name == "tried"))
+        if attempts:
+            terminalreporter.section("faults that were tried")
+            for what, n in attempts.most_common():
+                terminalreporter.write_line(f"{n:,} {what}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ ROOT = Path(__file__).parent.parent
 @pytest.mark.long
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(thorough(1, 8)))
-def test_no_change_of_a_value_leads_anywhere_but_to_our_errors(seed: int) -> None:
+def test_no_change_of_a_value_leads_anywhere_but_to_our_errors(
+    seed: int, record_property: Callable[[str, object], None]
+) -> None:
     """In a process of its own, as what is looked for includes crashes, endless loops and a hunger for memory."""
     count = thorough(100, 4000)
     run = [sys.executable, "-m", "tests.mutate_files", str(seed), str(count)]
@@ -33,6 +36,7 @@ def test_no_change_of_a_value_leads_anywhere_but_to_our_errors(seed: int) -> Non
     refused, taken = map(int, done.stdout.splitlines()[-1].split())
     assert refused + taken == count
     assert min(refused, taken) > count / 20, "of the changes, some do harm, and some do none"
+    record_property("tried", ("model files with a changed value and right checksums", count))
 
 
 #: What was found by hand, or by the program above.

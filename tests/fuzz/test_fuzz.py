@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,12 +38,12 @@ def test_what_was_found_stays_mended(name_and_target: tuple[str, Target]) -> Non
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", TARGETS)
-def test_nothing_new_is_found(name: str) -> None:
+def test_nothing_new_is_found(name: str, record_property: Callable[[str, object], None]) -> None:
     """In a process of its own, as what is looked for includes crashes, endless loops and a hunger for memory."""
     seed = int(time.time())
     run = [sys.executable, "-m", "tests.fuzz.program", name, str(SECONDS), str(seed)]
     done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"seed {seed}, case in {done.stdout.splitlines()[:1]}:\n{done.stderr[-2000:]}"
     cases, outcomes = map(int, done.stdout.splitlines()[-1].split())
-    print(f"{name}: {cases} cases, {outcomes} outcomes")
+    record_property("tried", (f"mutations of {name}, with {outcomes} outcomes", cases))
     assert outcomes > 5

@@ -64,7 +64,9 @@ def by_way_of(way: CutConnection, home: Home) -> str:
 @pytest.mark.long
 @pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("name", CALLS)
-def test_a_change_is_whole_or_not_there(name: str, answered: bool, stock_home: Home, way: CutConnection) -> None:
+def test_a_change_is_whole_or_not_there(
+    name: str, answered: bool, stock_home: Home, way: CutConnection, record_property: Callable[[str, object], None]
+) -> None:
     home = made(stock_home)
     number, said = 0, []
     while True:
@@ -95,6 +97,7 @@ def test_a_change_is_whole_or_not_there(name: str, answered: bool, stock_home: H
         home = made(home.fresh())
         number += 3 if name == "refresh" else 1  # which sends many more messages than the others
     assert len(said) >= 3
+    record_property("tried", ("messages to PostgreSQL at which it goes away", len(said)))
 
 
 @pytest.mark.parametrize("answered", [False, True], ids=["before", "after"])

@@ -1,13 +1,18 @@
 """Settings for every test."""
 
+import importlib
 import logging
 import os
 import signal
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+HERE = Path(__file__).parent
 
 examples = 100 if os.environ.get("ONLINEHASH_LONG") else 10
 shared = {"max_examples": examples, "deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -17,6 +22,11 @@ settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 # A shell that starts the tests in the background has them ignore Ctrl-C; some are about it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Every client of HTTP would read the certificates of all authorities, which takes longer than most tests; what they ask
+# is on this machine, and has none.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = str(HERE)
 
 # Modules that are no tests but assert like them: their failures then show the values compared.
 CONTRACTS = ("input_contract", "stream_contract", "numeric_contract", "use_contract")
@@ -32,6 +42,25 @@ def logging_as_before() -> Iterator[None]:
     for logger, (handlers, propagate, level) in zip(loggers, before, strict=True):
         logger.handlers, logger.propagate = handlers, propagate
         logger.setLevel(level)
+
+
+# ------------------------------------------------------------------ the beginning
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Where several processes run all tests, each imports the modules in an order of its own.
+
+    In a fresh clone, most of the time of an import is taken by rewriting assertions, the result of which is cached. In
+    this way a process finds in the cache what another one has rewritten, instead of doing the same work beside it.
+    """
+    worker = getattr(session.config, "workerinput", None)
+    if worker is None or session.config.args_source is not pytest.Config.ArgsSource.TESTPATHS:
+        return
+    modules = sorted(HERE.rglob("test_*.py"))
+    first = len(modules) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]
+    for path in modules[first:] + modules[:first]:
+        with suppress(Exception, pytest.skip.Exception):  # collecting imports it again, and tells what is wrong with it
+            importlib.import_module(".".join(path.relative_to(HERE.parent).with_suffix("").parts))
 
 
 # ------------------------------------------------------------------ the end of the output

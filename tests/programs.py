@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 
 from onlinehash import Hits, LiveIndex, MultiModelOnlineHashing, OnlineHashing, RbfAnchors, refresh
 from onlinehash.codes import Codes
@@ -16,6 +15,7 @@ from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
 from onlinehash.learners.hadamard import HadamardHashing
 from onlinehash.learners.update import Update, Updates
+from tests.support import mostly_long
 
 WIDTH = 5
 COLOURS = ("red", "green", "blue")
@@ -42,10 +42,7 @@ WORLDS: dict[str, tuple[Callable[[], Learner], Callable[[], Policy | None]]] = {
 
 
 #: Of stores and clients, which all do the same; `make long` tries them in every world.
-SOME_WORLDS = [
-    world if world in ("OH by hand", "MMOH", "HCOH") else pytest.param(world, marks=pytest.mark.long)
-    for world in WORLDS
-]
+SOME_WORLDS = mostly_long(WORLDS, {"OH by hand", "MMOH", "HCOH"})
 
 
 def live_index(world: str) -> LiveIndex:

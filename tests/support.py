@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,11 @@ CLOSELY = {
 
 #: For tests of one of the others: a precision costs the compilation of its kernels, which is most of such a test.
 BOTH_PRECISIONS = [np.float64, pytest.param(np.float32, marks=pytest.mark.long)]
+
+
+def mostly_long(cases: Iterable[Any], everyday: Container[Any]) -> list[Any]:
+    """Parameters for a test, of which every run tries some, and `make long` all."""
+    return [case if case in everyday else pytest.param(case, marks=pytest.mark.long) for case in cases]
 
 
 def thorough(everyday: int, long: int) -> int:

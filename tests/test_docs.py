@@ -26,10 +26,12 @@ POLICIES = (ROOT / "docs" / "explanation" / "live-index.md").read_text()
 TEXT = "\n".join(page.read_text() for page in PAGES)
 
 
-#: Pages whose examples start processes, or a database's engine.
-STARTING = ("bulk.md", "milvus.md", "parallel.md")
 #: Where a page has PostgreSQL; the tests start one elsewhere.
 POSTGRES = "127.0.0.1:5432"
+
+
+#: Neither the README nor a tutorial.
+TAKE_LONG = {"bulk.md", "experiments.md", "live-index.md", "milvus.md", "parallel.md"}
 
 
 def blocks(page: Path) -> list[tuple[str, str | None]]:
@@ -40,9 +42,9 @@ def blocks(page: Path) -> list[tuple[str, str | None]]:
 
 
 def runnable(page: Path) -> object:
-    """A page to be run; those that start processes or a database engine are for `make long`."""
+    """A page to be run; `make docs-test` and `make long` run those that take long, too."""
     name = page.relative_to(ROOT).as_posix()
-    return pytest.param(page, id=name, marks=[pytest.mark.long] if page.name in STARTING else [])
+    return pytest.param(page, id=name, marks=[pytest.mark.long] if page.name in TAKE_LONG else [])
 
 
 @pytest.fixture(scope="module")

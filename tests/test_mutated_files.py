@@ -21,6 +21,7 @@ from tests.support import make, thorough
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.long
 @pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(thorough(1, 8)))
 def test_no_change_of_a_value_leads_anywhere_but_to_our_errors(

@@ -76,7 +76,7 @@ def test_what_needs_an_extra_is_named_and_asks_for_it(name: str) -> None:
 
 
 def test_only_public_names_are_shown() -> None:
-    shown = without_extras("import onlinehash\nonlinehash.OnlineHashing\nprint(*dir(onlinehash))")
+    shown = without_extras("import onlinehash\nonlinehash.Codes\nprint(*dir(onlinehash))")
     assert shown == sorted([*onlinehash.__all__, *onlinehash._NEED_EXTRAS, "__version__"])
 
 

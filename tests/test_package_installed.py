@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long  # it builds both, and installs one
+
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "onlinehash"
 
@@ -156,7 +158,6 @@ print(*index.search(X[:3], k=1).distances.ravel())
 """
 
 
-@pytest.mark.long
 def test_with_no_place_for_kernels_it_works_and_says_so_once(installed: Installed) -> None:
     nowhere = f"import tempfile; tempfile.tempdir = {str(installed.home)!r}\n"
     done = installed.run("python", "-c", nowhere + USE)
@@ -165,12 +166,10 @@ def test_with_no_place_for_kernels_it_works_and_says_so_once(installed: Installe
     assert "NUMBA_CACHE_DIR" in done.stderr
 
 
-@pytest.mark.long
 def test_the_installed_package_learns_encodes_and_finds(installed: Installed) -> None:
     assert installed.run("python", "-c", USE).stdout.split() == ["0", "0", "0"]
 
 
-@pytest.mark.long
 def test_kernels_are_kept_in_a_private_temporary_folder(installed: Installed) -> None:
     assert installed.run("python", "-c", USE).stderr == ""
     [folder] = installed.temporary.glob("onlinehash-*")
@@ -181,14 +180,12 @@ def test_kernels_are_kept_in_a_private_temporary_folder(installed: Installed) ->
     assert sorted(folder.rglob("*.nbc")) == kept
 
 
-@pytest.mark.long
 def test_the_demo_runs(installed: Installed) -> None:
     results = json.loads(installed.run("onlinehash", "demo", "--json").stdout)["results"]
     assert len(results) > 2
     assert (installed.work / "report.html").stat().st_size > 10_000
 
 
-@pytest.mark.long
 def test_the_demo_is_served(installed: Installed) -> None:
     command = installed.command("onlinehash", "serve", "--demo", "--port", "0")
     with subprocess.Popen(
@@ -225,7 +222,6 @@ def address_in(service: subprocess.Popen[str]) -> str:
     raise AssertionError("no address in: " + "".join(told))
 
 
-@pytest.mark.long
 def test_a_plan_is_run_and_drawn(installed: Installed) -> None:
     installed.run("onlinehash", "experiment", "run", "--quick", "--seeds", "1", "--workers", "1", "theorem")
     installed.run("onlinehash", "experiment", "figure", "theorem")

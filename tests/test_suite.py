@@ -45,7 +45,7 @@ def ran(tmp_path):
     return run
 
 
-@pytest.mark.parametrize("processes", [[], ["-n", "1"]], ids=["alone", "xdist"])
+@pytest.mark.parametrize("processes", [pytest.param([], marks=pytest.mark.long), ["-n", "1"]], ids=["alone", "xdist"])
 def test_what_did_not_run_is_told(ran, processes):
     code, lines = ran(*processes)
     assert code == 0

@@ -201,6 +201,7 @@ def test_help_loads_nothing_heavy() -> None:
     assert "--resume" in ended.stdout
 
 
+@pytest.mark.long
 def test_a_pipeline_of_processes(tmp_path: Path) -> None:
     """Learn from standard input, encode, and stop in the middle: what the shell sees."""
     model = tmp_path / "m.oh"

@@ -36,7 +36,7 @@ x_label = "bits"
 
 
 def without_processes():
-    """A process takes seconds to start: `folder` is made by some, and most other tests do without."""
+    """A process takes seconds to start; the long test that is about processes starts them."""
     return mock.patch.object(runner, "_pool", ThreadPoolExecutor)
 
 
@@ -57,7 +57,8 @@ def plan(tmp_path_factory) -> Path:
 def folder(plan, tmp_path_factory) -> Path:
     """Results of the small plan, run once."""
     folder = tmp_path_factory.mktemp("runs")
-    ran = onlinehash("experiment", "run", plan, "--results", folder, "--workers", 2, "--json")
+    with without_processes():
+        ran = onlinehash("experiment", "run", plan, "--results", folder, "--workers", 2, "--json")
     assert ran.code == 0, ran.err
     assert ran.document["done"] == 16  # two roles of the digits, two contestants, two lengths, two seeds
     return folder

@@ -14,7 +14,7 @@ import pytest
 import onlinehash
 from onlinehash.serve import background
 from onlinehash.stores.index import StoreIndex
-from tests.programs import FACTS, WORLDS, live_index, run
+from tests.programs import FACTS, SOME_WORLDS, WORLDS, live_index, run
 from tests.stores.memory_backend import MemoryBackend, Tables
 from tests.support import thorough
 
@@ -38,7 +38,7 @@ def _is_error(outcome: Any) -> bool:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("texts", [False, True], ids=["integers", "strings"])
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", SOME_WORLDS)
 def test_the_same_program_has_the_same_results(world: str, texts: bool) -> None:
     for seed in range(thorough(1, 2)):
         rng = np.random.default_rng([seed, *world.encode(), texts])
@@ -51,7 +51,7 @@ STORE_FACTS = FACTS | {"counts": lambda index: (index.refreshes, index.bits_reha
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", SOME_WORLDS)
 def test_a_service_over_an_index_in_a_database_has_the_same_results(world: str) -> None:
     learner, policy = WORLDS[world]
     for seed in range(thorough(1, 2)):

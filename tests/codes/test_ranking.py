@@ -25,7 +25,7 @@ def by_all_orders(distances: np.ndarray, relevant: np.ndarray) -> float:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=6))
 def test_it_is_the_mean_over_all_orders(items: list[tuple[int, bool]]) -> None:
-    distances = np.array([d for d, _ in items], np.int32)
+    distances = np.array([d for d, _ in items], np.uint16)
     relevant = np.array([r for _, r in items])
     found = expected_average_precision(distances[None], relevant[None], np.array([-1]))
     if relevant.any():
@@ -37,7 +37,7 @@ def test_it_is_the_mean_over_all_orders(items: list[tuple[int, bool]]) -> None:
 @given(st.integers(0, 99))
 def test_one_column_can_be_left_out(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    distances, relevant = rng.integers(0, 4, size=(3, 6)).astype(np.int32), rng.random((3, 6)) < 0.7
+    distances, relevant = rng.integers(0, 4, size=(3, 6)).astype(np.uint16), rng.random((3, 6)) < 0.7
     skip = rng.integers(-1, 6, size=3)
     found = expected_average_precision(distances, relevant, skip)
     for q in range(3):
@@ -48,7 +48,9 @@ def test_one_column_can_be_left_out(seed: int) -> None:
 
 def test_known_values() -> None:
     def ap(distances: list[int], relevant: list[bool]) -> float:
-        return float(expected_average_precision(np.array([distances]), np.array([relevant]), np.array([-1]))[0])
+        return float(
+            expected_average_precision(np.array([distances], np.uint16), np.array([relevant]), np.array([-1]))[0]
+        )
 
     assert ap([0, 1, 2, 3], [True, False, True, False]) == pytest.approx((1 + 2 / 3) / 2)
     assert ap([0, 1, 2], [True, True, False]) == 1.0

@@ -29,10 +29,17 @@ def generated() -> list[tuple[Any, Any]]:
     return [pair for estimator in ESTIMATORS for pair in estimator_checks_generator(estimator)]
 
 
+#: Checks of what is each learner's own; the others are about what all share, so that a few learners do for every run.
+OF_EACH = {
+    "check_estimators_pickle",
+    "check_fit_idempotent",
+    "check_methods_subset_invariance",
+}
+
+
 def case(estimator: Any, check: Any) -> Any:
-    """What tries every precision takes long, as each is compiled."""
     name = type(estimator).__name__
-    long = name_of(check) == "check_estimators_dtypes" and name in set(LEARNERS) - CLOSELY
+    long = name_of(check) not in OF_EACH and name in set(LEARNERS) - CLOSELY
     return pytest.param(estimator, check, marks=[pytest.mark.long] if long else [], id=f"{name}-{name_of(check)}")
 
 

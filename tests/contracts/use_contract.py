@@ -92,12 +92,11 @@ def score_is_the_mean_average_precision(name: str) -> None:
     distances = (asked[:, None] != bits[None]).sum(axis=3).min(axis=2)
     rng = np.random.default_rng(0)
     precisions = []
-    for _ in range(200):
-        for q in range(60):
-            others = np.delete(np.arange(60), q)
-            order = others[np.lexsort([rng.random(59), distances[q, others]])]
-            hits = y[order] == y[q]
-            precisions.append((np.cumsum(hits) / np.arange(1, 60))[hits].mean())
+    for q in range(60):
+        others = np.delete(np.arange(60), q)
+        order = others[np.argsort(distances[q, others] + rng.random((200, 59)), axis=1)]
+        hits = y[order] == y[q]
+        precisions.append(np.mean((np.cumsum(hits, axis=1) / np.arange(1, 60))[hits]))
     assert abs(learner.score(X, y) - np.mean(precisions)) < 0.003
 
 

@@ -68,15 +68,17 @@ def test_stand_ins_are_named_as_such(pages):
     assert "- `cifar10_deep512`:" not in text
 
 
-def test_the_same_results_give_the_same_bytes_and_others_do_not(found, pages, tmp_path):
-    assert written(tmp_path / "again", found) == pages
+def test_the_same_results_give_the_same_bytes_and_others_do_not(found, tmp_path):
     plan, rows = found[0]
+    pages = written(tmp_path / "once", found[:1])
+    assert written(tmp_path / "again", found[:1]) == pages
     values = [dict(look, map=look["map"] + 0.1) for look in rows[0].result.checkpoints]
     changed = Row(rows[0].cell, replace(rows[0].result, checkpoints=values))
-    other = written(tmp_path / "other", [(plan, Rows([changed, *rows[1:]])), *found[1:]])
+    other = written(tmp_path / "other", [(plan, Rows([changed, *rows[1:]]))])
     assert other[plan.name] != pages[plan.name]
 
 
+@pytest.mark.long
 def test_curves_are_shown_where_they_are_drawn(found, pages, tmp_path):
     assert not any("precision-recall.svg" in text for text in pages.values())
     folder = tmp_path / "docs" / "figures" / "experiments"
@@ -99,6 +101,6 @@ def test_machines_are_told_where_results_know_them(found, pages, tmp_path):
 
 
 def test_cells_of_tables_stay_cells(found, tmp_path):
-    plans = [(replace(plan, question="a | b"), rows) for plan, rows in found]
+    plans = [(replace(plan, question="a | b"), rows) for plan, rows in found[:1]]
     text = written(tmp_path, plans)["index"]
     assert text.count("| a \\| b |") == len(plans)

@@ -18,7 +18,7 @@ from onlinehash import OnlineHashing, RbfAnchors, load, save
 from onlinehash.errors import InvalidInput, InvalidParameter
 from onlinehash.features import make_map, same_map
 from onlinehash.features.maps import WARM_UP, TransformerMap
-from tests.support import as_bytes, feed, pairs, refused, refused_without_a_trace, state_bytes
+from tests.support import as_bytes, feed, mostly_long, pairs, refused, refused_without_a_trace, state_bytes
 
 STREAM = pairs(n=200, d=5)
 POINTS = np.stack([STREAM.A, STREAM.B], axis=1).reshape(-1, 5)
@@ -59,10 +59,14 @@ def test_an_unfitted_transformer_is_fitted_on_the_first_points(transformer: Any)
     assert as_bytes(transformer) == as_bytes(clone(transformer)), "the parameter itself is not fitted"
 
 
+#: While a map waits for points, shortly before it is fitted, after that; and one that never waits.
+STAGES = [(False, 1), (False, 120), (False, 180), (True, 120)]
+
+
 @pytest.mark.parametrize("transformer", TRANSFORMERS, ids=names)
-@pytest.mark.parametrize(("fitted", "cut"), [(False, 1), (False, 120), (False, 180), (True, 120)])
-def test_saving_and_loading(transformer: Any, fitted: bool, cut: int, tmp_path: Path) -> None:
-    """While a map waits for points, shortly before it is fitted, after that; and one that never waits."""
+@pytest.mark.parametrize("fitted_and_cut", mostly_long(STAGES, {(False, 120), (True, 120)}), ids=str)
+def test_saving_and_loading(transformer: Any, fitted_and_cut: tuple[bool, int], tmp_path: Path) -> None:
+    fitted, cut = fitted_and_cut
     features = clone(transformer).fit(POINTS) if fitted else transformer
     never_stopped = feed(learner(features), [STREAM.part(slice(0, cut))])
     save(never_stopped, tmp_path / "model.oh")

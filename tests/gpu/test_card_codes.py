@@ -24,6 +24,7 @@ from onlinehash.gpu.encoding import CardSigns
 from onlinehash.gpu.kernels import Kernels
 from onlinehash.gpu.shape import GROUP, NO_LIMIT, PICKED, POSITION_BITS, Bounds, Shape
 from onlinehash.gpu.twins import Twins
+from tests.support import mostly_long
 
 #: (models, bytes of each): 16 to 512 bits, and several models; the last is too long for tensor cores.
 SHAPES = [(1, 2), (1, 3), (1, 6), (1, 8), (1, 12), (1, 16), (1, 24), (1, 32), (1, 64), (3, 2), (2, 8), (4, 16), (3, 64)]
@@ -114,7 +115,9 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("runs", RUNS)
-@pytest.mark.parametrize("kind", ["uniform", "clusters", "duplicates", "ties", "equal"])
+@pytest.mark.parametrize(
+    "kind", mostly_long(["uniform", "clusters", "duplicates", "ties", "equal"], {"clusters", "ties"})
+)
 @pytest.mark.parametrize(("models", "per_model"), SHAPES)
 def test_search_equals_brute_force(runs: Any, kind: str, models: int, per_model: int) -> None:
     rng, shape = np.random.default_rng([models, per_model]), Shape(models, per_model)

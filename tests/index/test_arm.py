@@ -20,10 +20,12 @@ def _has_target() -> bool:
     return True
 
 
-pytestmark = pytest.mark.skipif(not _has_target(), reason="this llvmlite was built without AArch64")
+pytestmark = [
+    pytest.mark.skipif(not _has_target(), reason="this llvmlite was built without AArch64"),
+    pytest.mark.long,  # a process compiles all of the scan for each of them
+]
 
-
-CPUS = ["neoverse-n1", *(pytest.param(cpu, marks=pytest.mark.long) for cpu in ("apple-m1", "generic"))]
+CPUS = ["neoverse-n1", "apple-m1", "generic"]
 
 
 @pytest.fixture(scope="module", params=CPUS)

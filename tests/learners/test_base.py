@@ -12,7 +12,7 @@ from onlinehash import OnlineHashing, RbfAnchors
 from onlinehash.learners.base import Learner, LearnPairs
 from onlinehash.learners.chunks import ChunkLearner
 from onlinehash.learners.update import Updates
-from tests.support import LEARNERS, Pairs, feed, make, pairs, quietly, state_bytes
+from tests.support import CLOSELY, LEARNERS, Pairs, feed, make, mostly_long, pairs, quietly, state_bytes
 
 TAKE_PAIRS = [
     name for name, cls in LEARNERS.items() if cls.traits.unit != "batch" and cls.traits.learns_from != "labels"
@@ -40,7 +40,7 @@ class Fails:
 
 
 @pytest.mark.parametrize("features", [None, RbfAnchors(7)])
-@pytest.mark.parametrize("name", TAKE_PAIRS)
+@pytest.mark.parametrize("name", mostly_long(TAKE_PAIRS, CLOSELY))
 def test_a_step_that_hands_on_what_it_gets_changes_nothing(name: str, features: Any) -> None:
     p = pairs(n=600)
     wrapped, alone = make(name, features=features), make(name, features=features)
@@ -52,7 +52,7 @@ def test_a_step_that_hands_on_what_it_gets_changes_nothing(name: str, features: 
 
 
 @pytest.mark.parametrize("features", [None, RbfAnchors(7), RbfAnchors(900)])
-@pytest.mark.parametrize("name", TAKE_PAIRS)
+@pytest.mark.parametrize("name", mostly_long(TAKE_PAIRS, CLOSELY))
 def test_a_step_that_fails_leaves_the_learner_as_it_was(name: str, features: Any) -> None:
     """Even one that began to learn, or whose feature map became ready, during the call."""
     p, later = pairs(n=1100), pairs(n=50, seed=1)

@@ -225,9 +225,14 @@ def writers() -> Iterator[Writers]:
     "options",
     [
         {"refresh": {"policy": "every", "n_pairs": 2}, "background": False, "sync": "full", "index": "flat"},
-        {"refresh": {"policy": "always"}, "background": True, "sync": "full", "index": "multi"},
         {"refresh": {"policy": "when_changed", "share": 0.05}, "background": True, "sync": "batch", "index": "auto"},
-        {"refresh": {"policy": "by_hand"}, "background": False, "sync": "batch", "index": "auto"},
+        *(
+            pytest.param(options, marks=pytest.mark.long)
+            for options in (
+                {"refresh": {"policy": "always"}, "background": True, "sync": "full", "index": "multi"},
+                {"refresh": {"policy": "by_hand"}, "background": False, "sync": "batch", "index": "auto"},
+            )
+        ),
     ],
     ids=lambda options: f"{options['refresh']['policy']}-{options['sync']}",
 )

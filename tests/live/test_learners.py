@@ -10,7 +10,7 @@ import pytest
 
 from onlinehash import LiveIndex, evaluate, refresh
 from onlinehash.errors import InvalidInput
-from tests.support import LEARNERS, clusters, make, quietly, refused, state_bytes
+from tests.support import LEARNERS, clusters, make, mostly_long, quietly, refused, state_bytes
 
 X, Y = clusters(60, d=6)
 NEW, NEW_Y = clusters(31, seed=3, d=6)
@@ -77,7 +77,9 @@ def test_what_a_learner_cannot_take_is_refused_and_changes_nothing(tmp_path: Pat
     assert not (tmp_path / "other").exists()
 
 
-@pytest.mark.parametrize("name", ["SmoothPairHashing", "MiniBatchOnlineHashing", "OnlineHashing"])
+@pytest.mark.parametrize(
+    "name", mostly_long(["SmoothPairHashing", "MiniBatchOnlineHashing", "OnlineHashing"], {"SmoothPairHashing"})
+)
 def test_the_default_policy_keeps_up_with_the_learner(name: str) -> None:
     """A learner that shows few changes must not be left behind for the sake of their price."""
     rng = np.random.default_rng(0)

@@ -11,7 +11,7 @@ import pytest
 from onlinehash import Codes, Encoder, RbfAnchors
 from onlinehash.live.margins import Margins, recode_columns
 from tests.numeric.test_signs import cancelling
-from tests.support import feed, make, pairs, refused
+from tests.support import feed, make, pairs, refused, thorough
 
 
 def blocks_of(rows: np.ndarray, size: int = 128) -> Iterator[tuple[int, np.ndarray]]:
@@ -96,13 +96,14 @@ def test_every_kind_of_centring(centre: str) -> None:
     assert follower.skipped > 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_thousands_of_small_steps(dtype: Any) -> None:
     """Without a wrong bit, on rows among which many come near a boundary, and with most bits skipped."""
     rng = np.random.default_rng(0)
     learner = feed(make("OnlineHashing", n_bits=10), [pairs(n=20, dtype=dtype)])
     follower = Follower(learner.snapshot(), pairs(n=130, seed=2, dtype=dtype).A)
-    for _ in range(2000):
+    for _ in range(thorough(500, 2000)):
         columns = rng.choice(10, size=rng.integers(1, 4), replace=False)
         follower.follow(drift(follower.encoder, rng, 10.0 ** rng.uniform(-6, -2), columns))
     assert follower.share < 0.2

@@ -27,10 +27,10 @@ from tests.live.file_calls import FileCall, read_calls, run
 from tests.live.power_failures import ORDERS, Disk
 from tests.live.recorded_program import JOURNAL, MODEL
 from tests.live.test_crash import Expected, verify
-from tests.support import state_bytes, thorough
+from tests.support import mostly_long, state_bytes, thorough
 
 #: States of each program, half of them in either order; there are four programs, two of them every day.
-N_STATES = thorough(16, 500)
+N_STATES = thorough(50, 500)
 N_CALLS = thorough(30, 120)
 
 PROGRAMS = {
@@ -140,15 +140,7 @@ def compare_with_any(path: Path, notes: list[dict[str, Any]]) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param("full, flat", marks=pytest.mark.long),
-        "full, nested",
-        "batch, flat",
-        pytest.param("batch, nested", marks=pytest.mark.long),
-    ],
-)
+@pytest.mark.parametrize("name", mostly_long(PROGRAMS, {"full, nested", "batch, flat"}))
 def test_nothing_acknowledged_is_lost(name: str, tmp_path: Path, record_property: Record) -> None:
     assert losses(name, tmp_path, N_STATES) == []
     record_property("tried", ("states after a power failure", N_STATES))
@@ -161,19 +153,15 @@ def without_sync(wanted: Callable[[str], bool]) -> Change:
     return lambda calls: [call for call in calls if not (call.kind == "s" and wanted(call.path))]
 
 
+@pytest.mark.long
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
         pytest.param("full, nested", lambda path: path.endswith("-wal"), id="the log"),
-        *(
-            pytest.param(*case, marks=pytest.mark.long, id=id)
-            for id, *case in [
-                ("the database", "full, nested", lambda path: path.endswith(("items.db", "items.new"))),
-                ("the parents", "full, nested", lambda path: path.endswith(("/a", "/a/b"))),
-                ("the folder", "batch, flat", lambda path: os.path.basename(path) in ("root", "index")),
-            ]
-        ),
+        pytest.param("full, nested", lambda path: path.endswith(("items.db", "items.new")), id="the database"),
+        pytest.param("full, nested", lambda path: path.endswith(("/a", "/a/b")), id="the parents"),
+        pytest.param("batch, flat", lambda path: os.path.basename(path) in ("root", "index"), id="the folder"),
     ],
 )
 def test_a_sync_that_is_left_out_is_noticed(name: str, wanted: Callable[[str], bool], tmp_path: Path) -> None:

@@ -237,7 +237,7 @@ def test_everything_is_read_where_changes_were_forgotten(tmp_path):
     with small() as patched:
         patched.setattr(changes, "MOST_NOTES", 4)
         program = filled(tmp_path / "items")
-        for n in range(1, 12):
+        for n in range(1, 8):
             for _ in range(n):
                 program.update()
             with counting("_read") as calls:

@@ -29,7 +29,7 @@ from onlinehash.live import storage, vectors
 from onlinehash.live.sqlite import records, segments
 from tests.live.model import Model, pairs_of, same_functions
 from tests.strategies import TEXTURES, points
-from tests.support import refused, state_bytes, thorough
+from tests.support import mostly_long, refused, state_bytes, thorough
 
 WIDTH = 5
 COLOURS = ("red", "green", "blue")
@@ -386,7 +386,7 @@ def _small(monkeypatch):
 
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::UserWarning")  # a feature map that waited for long says so
-@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("learner", mostly_long(LEARNERS, {"MMOH", "OH that waits"}))
 @pytest.mark.parametrize("kind", ["flat", "multi"])
 @pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
 def test_a_live_index_beside_its_model(durable, kind, learner):

@@ -238,6 +238,7 @@ def test_a_process_that_cannot_stop_ends_nonetheless() -> None:
     assert subprocess.run([sys.executable, "-c", program], timeout=SECONDS, capture_output=True).returncode == 1
 
 
+@pytest.mark.long
 def test_a_stop_signal_ends_an_expensive_filter(tmp_path: Path) -> None:
     n, fields = 5000, [f"f{i}" for i in range(50)]
     texts = [f"{i:040d}" for i in range(n)]

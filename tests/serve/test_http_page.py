@@ -18,7 +18,7 @@ import pytest
 from onlinehash.serve.openapi import PROBLEMS
 from onlinehash.serve.settings import Limits
 from tests.needs import missing
-from tests.serve.services import SECONDS
+from tests.serve.services import SECONDS, served
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "http.md").read_text()
 SERVED = "127.0.0.1:8000"
@@ -70,6 +70,7 @@ def texts(services: tuple[Running, Running, Path]) -> Iterator[Running]:
     assert running.stop() == 0
 
 
+@pytest.mark.long  # it starts three services and some sixty processes
 def test_every_line_works(services: tuple[Running, Running, Path], texts: Running) -> None:
     if shutil.which("curl") is None:
         missing("curl")
@@ -90,8 +91,9 @@ def test_every_line_works(services: tuple[Running, Running, Path], texts: Runnin
             assert done.stdout.startswith("event: hello\ndata: {"), done.stdout
 
 
-def test_every_route_has_a_line(services: tuple[Running, Running, Path]) -> None:
-    document = httpx.get(f"{services[0].url}/openapi.json", timeout=SECONDS).json()
+def test_every_route_has_a_line() -> None:
+    with served() as (_, url):
+        document = httpx.get(f"{url}/openapi.json", timeout=SECONDS).json()
     routes = {(method, path) for path, operations in document["paths"].items() for method in operations}
     assert len(routes) > 30
     for method, path in routes:

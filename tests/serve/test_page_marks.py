@@ -30,8 +30,9 @@ def wordlike(n=2_000, n_topics=20, n_words=300):
     return np.sqrt(counts).astype(np.float32), y, None
 
 
+@pytest.mark.long
 @pytest.mark.thorough
-@pytest.mark.parametrize("world", [handwritten, pytest.param(wordlike, marks=pytest.mark.long)])
+@pytest.mark.parametrize("world", [handwritten, wordlike])
 def test_twenty_clicks_improve_a_query_and_spoil_no_other(browser, world):
     X, y, pictures = world()
     X, others, y, y_others = X[:-N_OTHERS], X[-N_OTHERS:], y[:-N_OTHERS], y[-N_OTHERS:]

@@ -112,6 +112,7 @@ def test_a_mark_waits_for_others_and_counts_when_it_is_told_to(browser, demo):
         assert (before["n_pairs"], after["behind"]["bits"]) == (after["n_pairs"], 0)
 
 
+@pytest.mark.long
 def test_the_mark_that_fills_a_chunk_says_so(browser, demo):
     with visiting(browser, demo) as page:
         search_from(page, 5)
@@ -125,6 +126,7 @@ def test_the_mark_that_fills_a_chunk_says_so(browser, demo):
         expect(page.locator(".line .now")).to_be_hidden()
 
 
+@pytest.mark.long
 def test_that_codes_agree_is_said_where_they_do(browser, paper):
     with visiting(browser, paper) as page:
         search_from(page, 3)
@@ -165,6 +167,7 @@ def is_move(text):
     return text != "new"
 
 
+@pytest.mark.long
 def test_what_is_shown_is_what_find_or_search_gives(browser, demo):
     with visiting(browser, demo) as page:
         search_from(page, 30)
@@ -179,6 +182,7 @@ def test_what_is_shown_is_what_find_or_search_gives(browser, demo):
             assert texts(page, ".neighbours .distance") == [f"{distance:.{digits}f}" for _, distance in hits]
 
 
+@pytest.mark.long
 def test_a_mark_changes_the_codes(browser, paper):
     with visiting(browser, paper, reduced_motion="no-preference") as page:
         page.wait_for_selector(".offered img[src]")
@@ -196,6 +200,7 @@ def test_a_mark_changes_the_codes(browser, paper):
         assert [int(re.search(r"(\d+) differ", label).group(1)) for label in labels] == distances
 
 
+@pytest.mark.long
 def test_how_many_show_the_same_digit(browser, demo):
     with visiting(browser, demo) as page:
         search_from(page, 1236)
@@ -330,6 +335,7 @@ def test_on_a_phone(browser, demo):
         assert ids(page, ".choice .card") == ids(page)[2:4]
 
 
+@pytest.mark.long
 def test_dark(browser, demo):
     with visiting(browser, demo, color_scheme="dark") as page:
         search_from(page, 3)
@@ -353,6 +359,7 @@ def test_the_cards_follow_the_teacher(browser, demo):
         page.wait_for_selector("#teacher button[aria-pressed=false]")
 
 
+@pytest.mark.long
 def test_an_unknown_id_is_one_quiet_line(browser, demo):
     with visiting(browser, demo, allowed="404") as page:
         search_from(page, 99_999_999)
@@ -395,6 +402,7 @@ def test_an_index_that_is_empty_and_then_not_ready(browser):
         found(page)
 
 
+@pytest.mark.long
 def test_nothing_to_mark_where_nothing_may_be_changed(browser, tmp_path):
     with LiveIndex(OnlineHashing(n_bits=8, random_state=0), path=tmp_path / "index") as index:
         index.add(None, np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32))

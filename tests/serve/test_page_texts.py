@@ -11,6 +11,8 @@ from onlinehash import LiveIndex
 from onlinehash.serve import background
 from tests.serve.browser import PHONE, SECONDS, overflow, visiting
 
+pytestmark = pytest.mark.long
+
 LONG = "A ferry crosses the strait every hour. " * 12
 NOTES = [
     *({"title": f"Boat {n}", "text": f"A boat on the lake, number {n}", "kind": "boat"} for n in range(8)),

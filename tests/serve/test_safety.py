@@ -7,6 +7,7 @@ import hmac
 import json
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -33,6 +34,13 @@ from tests.serve.services import (
 )
 
 TOKEN = "secret-0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """Where a service is that no test changes."""
+    with served() as (_, url):
+        yield url
 
 
 # ------------------------------------------------------------------ where it listens
@@ -122,19 +130,17 @@ def test_tokens_are_compared_in_constant_time() -> None:
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "evil.example:80", "[", "127.0.0.1@evil",
                                   "0.0.0.0", "localhost.", "xn--lcalhost-", "", "evil.example@127.0.0.1",
                                   "127.0.0.1/evil.example", "127.0.0.1:port", "127.0.0.1#", "127.0.0.1?"])  # fmt: skip
-def test_a_name_that_was_bound_to_loopback_is_refused(host: str) -> None:
-    with served() as (_, url):
-        for path in ("/", "/v1/stats", "/page/look.css"):
-            answered = httpx.get(url + path, headers={"Host": host}, timeout=SECONDS)
-            assert answered.status_code == 403, path
+def test_a_name_that_was_bound_to_loopback_is_refused(host: str, url: str) -> None:
+    for path in ("/", "/v1/stats", "/page/look.css"):
+        answered = httpx.get(url + path, headers={"Host": host}, timeout=SECONDS)
+        assert answered.status_code == 403, path
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1", "[::1]"])
-def test_names_of_this_machine_are_known(host: str) -> None:
-    with served() as (_, url):
-        port = url.rpartition(":")[2]
-        for name in (host, f"{host}:{port}"):
-            assert httpx.get(url + "/v1/stats", headers={"Host": name}, timeout=SECONDS).status_code == 200
+def test_names_of_this_machine_are_known(host: str, url: str) -> None:
+    port = url.rpartition(":")[2]
+    for name in (host, f"{host}:{port}"):
+        assert httpx.get(url + "/v1/stats", headers={"Host": name}, timeout=SECONDS).status_code == 200
 
 
 @pytest.mark.parametrize("name", ["Host", "Authorization", "Origin"])
@@ -256,22 +262,21 @@ def test_html_in_a_payload_stays_json() -> None:
                                   "%252e%252e%252fapp.py", "/etc/passwd", "%2fetc%2fpasswd", "..\\app.py",
                                   "index.html%00", "index.html/", "./index.html", "", "page/index.html",
                                   "....//app.py", "file:///etc/passwd", "%c0%ae%c0%ae/app.py", "..%5capp"])  # fmt: skip
-def test_no_path_of_a_request_is_opened(name: str) -> None:
-    with served() as (_, url):
-        real = open
-        opened: list[Any] = []
+def test_no_path_of_a_request_is_opened(name: str, url: str) -> None:
+    real = open
+    opened: list[Any] = []
 
-        def spy(file: Any, *rest: Any, **more: Any) -> Any:
-            opened.append(file)
-            return real(file, *rest, **more)
+    def spy(file: Any, *rest: Any, **more: Any) -> Any:
+        opened.append(file)
+        return real(file, *rest, **more)
 
-        with mock.patch("builtins.open", spy), mock.patch("io.open", spy), connected(url) as connection:
-            connection.sendall(request_bytes("GET", f"/page/{name}", url, Connection="close"))
-            answer = rest_of(connection)
-        assert answer.split()[1] in (b"404", b"400", b"405"), answer[:200]
-        assert b"import" not in answer
-        assert b"root:" not in answer
-        assert opened == []
+    with mock.patch("builtins.open", spy), mock.patch("io.open", spy), connected(url) as connection:
+        connection.sendall(request_bytes("GET", f"/page/{name}", url, Connection="close"))
+        answer = rest_of(connection)
+    assert answer.split()[1] in (b"404", b"400", b"405"), answer[:200]
+    assert b"import" not in answer
+    assert b"root:" not in answer
+    assert opened == []
 
 
 def test_nothing_in_the_service_unpickles_or_opens() -> None:

@@ -10,7 +10,7 @@ from onlinehash.stores.index import StoreIndex
 from tests.programs import WORLDS
 from tests.stores.congruence import check, check_find
 from tests.stores.memory_backend import MemoryBackend, Tables
-from tests.support import thorough
+from tests.support import mostly_long, thorough
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # a stream of few similar pairs warns, in both
 
@@ -42,6 +42,6 @@ def test_the_same_program_has_the_same_results_in_a_replica(world: str) -> None:
         check(following, world, seed + list(WORLDS).index(world), thorough(50, 100))
 
 
-@pytest.mark.parametrize("follow", [False, True])
+@pytest.mark.parametrize("follow", mostly_long([False, True], {True}))
 def test_it_finds_the_same(follow: bool) -> None:
     check_find(lambda learner, policy: StoreIndex(MemoryBackend(Tables.create(learner, policy)), follow=follow))

@@ -41,6 +41,7 @@ def test_the_same_program_has_the_same_results(world: str, file: Path) -> None:
         check(make, world, seed + list(WORLDS).index(world) % 2, thorough(20, 60))
 
 
+@pytest.mark.long
 def test_it_finds_the_same(file: Path) -> None:
     def reopen(index: MilvusIndex) -> MilvusIndex:
         index.close()

@@ -123,6 +123,7 @@ def test_commands_that_are_refused(stock_home: Home, model: Path, tmp_path: Path
         assert connection.execute("SELECT to_regnamespace(%s)", (stock_home.schema,)).fetchone() == (None,)
 
 
+@pytest.mark.long
 def test_an_index_in_postgresql_is_served(stock_home: Home, model: Path, tmp_path: Path) -> None:
     where = (stock_home.address, "--schema", stock_home.schema)
     done("postgres", "create", *where, "--model", model)

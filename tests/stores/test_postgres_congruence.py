@@ -11,7 +11,7 @@ from tests.programs import SOME_WORLDS, WORLDS
 from tests.servers import PostgresServer
 from tests.stores.conftest import Home
 from tests.stores.congruence import check, check_find
-from tests.support import thorough
+from tests.support import mostly_long, thorough
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # a stream of few similar pairs warns, in both
 
@@ -46,7 +46,7 @@ def test_the_same_program_has_the_same_results_in_a_replica(
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["stock", "sharded"])
+@pytest.mark.parametrize("kind", mostly_long(["stock", "sharded"], {"sharded"}))
 def test_a_role_without_other_rights_can_do_all_of_it(
     kind: str, roles: PostgresServer, request: pytest.FixtureRequest
 ) -> None:
@@ -59,8 +59,9 @@ def test_a_role_without_other_rights_can_do_all_of_it(
     check(make_index, "MMOH", 100, thorough(25, 200))
 
 
-def test_it_finds_the_same(home: Home) -> None:
-    fresh = home.fresh()
+@pytest.mark.parametrize("kind", mostly_long(["stock", "pgvector", "sharded"], {"stock"}))
+def test_it_finds_the_same(kind: str, request: pytest.FixtureRequest) -> None:
+    fresh: Home = request.getfixturevalue(f"{kind}_home")
 
     def reopen(index: PostgresIndex) -> PostgresIndex:
         index.close()
@@ -69,6 +70,7 @@ def test_it_finds_the_same(home: Home) -> None:
     check_find(lambda learner, policy: PostgresIndex.create(fresh.address, learner, policy, **fresh.options), reopen)
 
 
+@pytest.mark.long
 def test_a_replica_finds_the_same(stock_home: Home) -> None:
     options = stock_home.options | {"follow": True}
     check_find(lambda learner, policy: PostgresIndex.create(stock_home.address, learner, policy, **options))

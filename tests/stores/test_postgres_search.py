@@ -19,6 +19,7 @@ from onlinehash.stores.postgres.connections import connect, planned
 from tests.servers import PostgresServer
 from tests.stores.codes_of import LAYOUTS, away, clustered, opposite
 from tests.stores.conftest import Home
+from tests.support import mostly_long
 
 N = 900
 NOW = 3
@@ -90,7 +91,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
 # ------------------------------------------------------------------ exact modes
 
 
-@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("layout", mostly_long(LAYOUTS, {ONE, Layout(20, 3, "sum")}), ids=str)
 def test_exact_modes_find_the_nearest_and_ties_in_order(stock_home: Home, layout: Layout, eager: list[bool]) -> None:
     codes = clustered(layout, N)
     with filled(stock_home, layout, codes) as multi:
@@ -279,7 +280,7 @@ def test_approximate_modes_find_most_of_the_nearest(pgvector_home: Home, layout:
         assert len(backend.nearest(codes[1], 10, NOW + 5)) == 10
 
 
-@pytest.mark.parametrize("search", ["pgvector", "hnsw"])
+@pytest.mark.parametrize("search", mostly_long(["pgvector", "hnsw"], {"pgvector"}))
 def test_pgvector_on_several_servers(with_pgvector: PostgresServer, search: str) -> None:
     shards = []
     for number in range(2):

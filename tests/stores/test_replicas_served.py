@@ -124,7 +124,7 @@ def test_quality_is_measured_over_a_database_too(stock_home: Home) -> None:
 def test_what_one_replica_changes_the_other_one_shows(two: list[tuple[Service, str]]) -> None:
     (_, a), (other, b) = two
     rng = np.random.default_rng(0)
-    for number in range(thorough(100, 400)):
+    for number in range(thorough(25, 400)):
         here, there = (a, b) if rng.random() < 0.5 else (b, a)
         id = f"new/{number}"
         epoch = epoch_of(post(here, f"/v1/items/{id}", {"vector": vector_of(id).tolist(), "payload": {"n": number}}))

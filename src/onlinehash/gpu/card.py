@@ -121,6 +121,7 @@ def _refusal(card: Card, what: str) -> InvalidInput:
     )
 
 
+@cache
 def source(name: str) -> str:
     """The text of a file of kernels."""
     return resources.files("onlinehash.gpu").joinpath(name).read_text("utf-8")

@@ -208,7 +208,6 @@ def _module(device: int, shape: Shape, tiles: int) -> Any:
     return load_cupy().RawModule(code=source("kernels.cu"), options=options(shape, tiles))
 
 
-@cache
 def pointer(array: Any | None) -> Any:
     """An array as an argument of a kernel; null where there is none."""
     return np.uint64(0) if array is None else array

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from onlinehash import LiveIndex, OnlineHashing, refresh
-from onlinehash.cli import offer, parameters
+from onlinehash.cli import parameters
 from onlinehash.cli.app import run
 from onlinehash.cli.serve import _limits, _policy
 from onlinehash.cli.serve_options import Options
@@ -124,8 +124,3 @@ def test_an_index_on_a_disk_is_served_and_goes_on(tmp_path: Path) -> None:
         assert len(index) == 40
         assert (type(index.learner).__name__, index.n_bits) == (registry.RECOMMENDED, 16)
         assert index.policy == refresh.when_changed(0.05)
-
-
-def test_the_demo_offers_the_page_and_asks_only_people(capsys: pytest.CaptureFixture[str]) -> None:
-    offer.page()
-    assert "serve --demo" in capsys.readouterr().out

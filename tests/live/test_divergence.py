@@ -72,6 +72,7 @@ def test_lego_learns_the_same_at_every_scale() -> None:
     assert plain.encode(X) == small.encode(X * np.float32(2.0**-60))
 
 
+@pytest.mark.filterwarnings("ignore:.* more than 100 times as long as a typical one")
 @pytest.mark.parametrize("scale", [1e-45, 1e-40, 1e-30])
 @pytest.mark.parametrize("method", [OnlineHashing, MultiModelOnlineHashing, SmoothPairHashing, BlendedPairHashing])
 def test_tiny_items_with_the_largest_weight_leave_an_index_that_opens(
@@ -109,14 +110,15 @@ def test_heavy_pairs_before_many_honest_ones_leave_an_index_that_opens(tmp_path:
 @pytest.fixture
 def spoiled(monkeypatch: pytest.MonkeyPatch) -> Any:
     """After this call, the next step overflows."""
-    learn = OnlineHashing._learn
+    run = OnlineHashing._run
 
-    def overflow(self: Any, *given: Any) -> None:
-        monkeypatch.setattr(OnlineHashing, "_learn", learn)
-        learn(self, *given)
+    def overflow(self: Any, *given: Any) -> int:
+        monkeypatch.setattr(OnlineHashing, "_run", run)
+        stopped_at = run(self, *given)
         self._W[0, 0] = np.inf
+        return stopped_at
 
-    return lambda: monkeypatch.setattr(OnlineHashing, "_learn", overflow)
+    return lambda: monkeypatch.setattr(OnlineHashing, "_run", overflow)
 
 
 @pytest.mark.parametrize("least_log", [0, 1 << 18], ids=["checkpoint", "log"])

@@ -31,7 +31,7 @@ class _Job:
     future: asyncio.Future[np.ndarray]
     vectors: list[np.ndarray] = field(default_factory=list)
     n_taken: int = 0
-    is_over: bool = False  #: The client has left, or some of its texts have failed.
+    has_failed: bool = False  #: Some of its texts, which the event loop does not know yet.
 
     def take(self, n: int, letters: int) -> list[str]:
         """The next texts: at most n, and no more letters than that, but at least one text."""
@@ -75,7 +75,6 @@ class EmbeddingQueue:
         try:
             return await job.future
         finally:
-            job.is_over = True
             self._n -= len(texts)
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -83,14 +82,14 @@ class EmbeddingQueue:
         while batch := self._next():
             found = self._embed([texts for _, texts in batch])
             for (job, _), vectors in zip(batch, found, strict=True):
-                job.is_over |= isinstance(vectors, Exception)
+                job.has_failed |= isinstance(vectors, Exception)
             with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
                 loop.call_soon_threadsafe(self._settle_all, batch, found)
 
     def _next(self) -> list[tuple[_Job, list[str]]]:
         """The next texts of several requests; none if nothing waits."""
         with self._lock:
-            self._waiting = [job for job in self._waiting if not job.is_over]
+            self._waiting = [job for job in self._waiting if not (job.has_failed or job.future.done())]
             self._is_busy = bool(self._waiting)
             jobs = self._waiting[:BATCH]
             share = BATCH // max(len(jobs), 1)

@@ -288,15 +288,20 @@ class BlendedPairHashing(SmoothPairHashing):
     def _advance(self, G: np.ndarray, part: float) -> None:
         """Move W as `SmoothPairHashing` does; a chunk that was ended early counts by its part everywhere."""
         self._n_whole += part
-        keep, squares = OF_SQUARES**part, np.empty(self.n_bits, self.dtype_)
+        squares = np.empty(self.n_bits, self.dtype_)
         enter_gradient(G, MOMENTUM**part, self._momentum, squares)
         along = self._damping.along(G)
         enter(along, MOMENTUM**part, self._along)  # Qᵀ of the momentum
-        self._squares = keep * self._squares + (1 - keep) * self._damping.shortened(squares, along).astype(np.float64)
-        lengths = np.sqrt(self._squares / (1 - OF_SQUARES**self._n_whole))
         eta = part * max(LEAST_STEP, FIRST_STEP / math.sqrt(1 + self._surprise.n_since / STEADY))
-        scale = eta / (1 - MOMENTUM**self._n_whole) / np.maximum(lengths, 1e-30)
-        self._damping.step(self._learning, self._momentum, self._along, scale, 1 - DECAY * eta)
+        sizes = self._damping.step_sizes(
+            squares,
+            along,
+            self._squares,
+            OF_SQUARES**part,
+            1 - OF_SQUARES**self._n_whole,
+            eta / (1 - MOMENTUM**self._n_whole),
+        )
+        self._damping.step(self._learning, self._momentum, self._along, sizes, 1 - DECAY * eta)
 
     # ------------------------------------------------------------------ what codes show of it
 

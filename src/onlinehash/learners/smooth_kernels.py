@@ -150,6 +150,19 @@ def enter_gradient(G: np.ndarray, keep: float, M: np.ndarray, squares: np.ndarra
 
 
 @njit(nogil=True, cache=True)
+def step_sizes(
+    squares: np.ndarray, less: np.ndarray, q: float, keep: float, mean: np.ndarray, of_mean: float, eta: float
+) -> np.ndarray:
+    """q η / |P g| for each column; |P g|² = q (squares - less) enters its running mean, which is to be divided by
+    `of_mean`."""
+    sizes, of_all, zero = np.empty_like(squares), squares.dtype.type(q), squares.dtype.type(0)
+    for k in range(squares.shape[0]):
+        mean[k] = keep * mean[k] + (1 - keep) * max(of_all * (squares[k] - less[k]), zero)
+        sizes[k] = q * (eta / max(math.sqrt(mean[k] / of_mean), 1e-30))
+    return sizes
+
+
+@njit(nogil=True, cache=True)
 def move(W: np.ndarray, M: np.ndarray, damped: np.ndarray, q: float, scale: np.ndarray, keep: float) -> None:
     """W = keep (W - scale (q (M - damped))), column by column of its own scale."""
     factor, of_all = W.dtype.type(keep), W.dtype.type(q)

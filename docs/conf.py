@@ -6,11 +6,11 @@ import json
 import os
 import re
 import sys
+from html import unescape
 from pathlib import Path
 
 from docutils import nodes
 from numpy.typing import ArrayLike
-from sphinx.addnodes import desc_content
 from sphinx.util.typing import stringify_annotation
 
 DOCS = Path(__file__).parent
@@ -186,8 +186,9 @@ def write_lists(app, error):
     urls = "".join(f"<url><loc>{address}</loc></url>\n" for address in addresses.values())
     head = '<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n'
     Path(app.outdir, "sitemap.xml").write_text(f"{head}{urls}</urlset>\n")
-    about = {name: first_sentence(app.env.get_doctree(name)) for name in pages}
-    lines = [f"# {project}\n\n> {about['index']}\n"]
+    about = {name: first_sentence(Path(app.builder.get_outfilename(name)).read_text()) for name in pages}
+    summary = (DOCS / "index.md").read_text().split("\n\n")[1].replace("\n", " ")
+    lines = [f"# {project}\n\n> {summary}\n"]
     for part in app.env.toctree_includes["index"]:
         lines.append(f"## {app.env.titles[part].astext()}\n")
         for name in in_order(app.env.toctree_includes, part):
@@ -197,15 +198,16 @@ def write_lists(app, error):
     Path(app.outdir, "llms.txt").write_text("\n".join(lines))
 
 
-def first_sentence(doctree) -> str:
-    """What a page says of itself."""
-    for paragraph in doctree.findall(nodes.paragraph):
-        if isinstance(paragraph.parent, nodes.section | desc_content):
-            return re.split(r"(?<=[.:!?])\s", " ".join(paragraph.astext().split()))[0]
-    return ""
+def first_sentence(html: str) -> str:
+    """What a page says of itself: its first paragraph that is not a list of links, up to a full stop."""
+    article = html.partition("<article")[2].partition("</article>")[0]
+    texts = (unescape(re.sub(r"<[^>]+>", "", words)) for words in re.findall(r"<p>(.*?)</p>", article, flags=re.DOTALL))
+    sentences = (re.split(r"(?<=[.!?])\s", " ".join(text.split()))[0] for text in texts)
+    return next((sentence for sentence in sentences if sentence != reference_pages.MEMBERS), "")
 
 
 def setup(app):
+    app.connect("doctree-read", lambda app, d: [n.__setitem__("maxdepth",1) for n in d.findall(__import__("sphinx").addnodes.toctree)], priority=1)
     reference_pages.write(DOCS / "reference" / "generated", reference_pages.pages())
     app.connect("source-read", point_to_repository)
     app.connect("autodoc-process-docstring", docstrings.convert, priority=100)  # before napoleon reads the sections

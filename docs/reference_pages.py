@@ -29,6 +29,7 @@ WITH_INHERITED = ("LiveIndex", "FlatIndex", "MultiIndex", "GpuIndex")
 
 #: Classes with more methods than this have a list of them at the top.
 FEW_MEMBERS = 6
+MEMBERS = "Methods and properties:"
 
 
 def write(folder: Path, made: dict[str, str]) -> None:
@@ -98,7 +99,7 @@ def thing_page(name: str, path: str) -> str:
     """A page for a class or a function; that of a large class begins with links to its methods."""
     thing = thing_at(path)
     links = [f"{{py:obj}}`{member} <{path}.{member}>`" for member in members_shown(thing, name)]
-    contents = f"Methods and properties: {', '.join(links)}.\n\n" if len(links) > FEW_MEMBERS else ""
+    contents = f"{MEMBERS} {', '.join(links)}.\n\n" if len(links) > FEW_MEMBERS else ""
     return f"# {name}\n\n{contents}{directive(thing, path)}"
 
 
@@ -256,7 +257,7 @@ def what_it_does(operation: dict[str, Any]) -> str:
 def meaning(field: dict[str, Any]) -> str:
     """What a field means, its default, and whether it is required."""
     default = field.get("default")
-    ends = [f"Default: {json.dumps(default)}."] * (default is not None) + ["Required."] * bool(field.get("required"))
+    ends = [f"Default: `{json.dumps(default)}`."] * (default is not None) + ["Required."] * bool(field.get("required"))
     return " ".join([described(field), *ends])
 
 

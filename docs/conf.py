@@ -170,6 +170,12 @@ def mark_sizes(app, doctree, name):
             block["classes"].append("wide")
 
 
+def fold_other_branches(app, name, template, context, doctree):
+    """Let a page's list of pages show the branch it is on: all branches on all pages take half the time of a build."""
+    if toctree := context.get("toctree"):
+        context["toctree"] = lambda **options: toctree(**options | {"collapse": True})
+
+
 def in_order(below: dict[str, list[str]], name: str):
     """A page and those below it, as a reader meets them."""
     yield name
@@ -207,7 +213,6 @@ def first_sentence(html: str) -> str:
 
 
 def setup(app):
-    app.connect("doctree-read", lambda app, d: [n.__setitem__("maxdepth",1) for n in d.findall(__import__("sphinx").addnodes.toctree)], priority=1)
     reference_pages.write(DOCS / "reference" / "generated", reference_pages.pages())
     app.connect("source-read", point_to_repository)
     app.connect("autodoc-process-docstring", docstrings.convert, priority=100)  # before napoleon reads the sections
@@ -215,5 +220,6 @@ def setup(app):
     app.connect("doctree-resolved", fold)
     app.connect("doctree-resolved", mark_sizes)
     app.connect("source-read", offer_notebook)
+    app.connect("html-page-context", fold_other_branches, priority=400)  # before furo asks for the list
     app.connect("build-finished", write_lists)
     app.connect("build-finished", write_notebooks)

@@ -79,7 +79,7 @@ def front() -> plt.Figure:
     for axis, name in zip(axes, sets, strict=True):
         lines = {row[1]: [number(cell) for cell in row[2:]] for row in rows if row[0] == name and row[1] != "adapter"}
         places = np.arange(len(marks))
-        axis.plot(places, lines["find"], color=OURS, linewidth=2.5, marker="o", markersize=4, label="find")
+        axis.plot(places, lines["find"], color=OURS, linewidth=2.5, marker="o", markersize=4, label="onlinehash: find")
         axis.plot(places, lines["float"], color=PEER, linewidth=2, label="exact search in floats")
         quiet = {"color": QUIET, "linewidth": 2, "linestyle": (0, (4, 2))}
         axis.plot(places, [lines["codes"][0]] * len(marks), **quiet, label="codes without feedback")

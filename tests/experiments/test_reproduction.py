@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -128,6 +129,11 @@ def test_the_origin_of_the_numbers_is_told(found, pages, tmp_path):
     assert f"come from {2 * half} runs, and none rests on fewer than 2 seeds." in text
     assert f"Version 0.1.0 made {half} of them." in text
     assert f"Code from before results noted their version made {half} of them." in text
+
+
+def test_no_kept_number_rests_on_fewer_than_three_seeds():
+    text = (Path(__file__).parents[2] / "docs/explanation/reproduce/method.md").read_text("utf-8")
+    assert int(re.search(r"none rests on fewer than (\d+) seeds", text)[1]) >= 3
 
 
 def test_cells_of_tables_stay_cells(found, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import tracemalloc
 from contextlib import suppress
 from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
@@ -158,6 +160,49 @@ def test_the_memory_of_large_bodies_goes_back_to_the_system(monkeypatch: pytest.
             assert post_json(url, "/v1/search", large).status_code == 200
         until(lambda: trimmed)
         assert len(trimmed) <= 3
+
+
+REFUSED = [
+    ("POST", "/v1/search", {"vectors": [[0.5] * 70_000]}, 413),  # by the parser, in its thread
+    ("POST", "/v1/search", {"vector": [0.5, 0.5], "where": {"colour": ["a"] * 200_000}}, 422),  # by a thread for reads
+    ("POST", "/v1/items", {"ids": [1], "vectors": [[0.5, 0.5]], "payloads": [{"text": "a" * 60_000}]}, 422),  # by the writer
+    ("POST", "/v1/items/90", {"vector": [0.5] * 20_000}, 422),  # by the writer, behind the framework
+]
+
+
+@pytest.mark.parametrize(("method", "path", "document", "status"), REFUSED)
+def test_a_refused_body_is_freed_without_the_garbage_collector(
+    method: str, path: str, document: Any, status: int
+) -> None:
+    """An error that refers to itself by its traceback would keep the body, and a large one makes Python take memory
+    that it can hardly give back when other things lie beside it by then."""
+
+    def kept() -> list[shapes.Shape]:
+        return [thing for thing in gc.get_objects() if isinstance(thing, shapes.Shape)]
+
+    with served() as (_, url):
+        gc.collect()
+        gc.disable()
+        try:
+            before = len(kept())
+            for _ in range(3):
+                assert httpx.request(method, url + path, json=document).status_code == status
+            until(lambda: len(kept()) <= before, seconds=5)
+        finally:
+            gc.enable()
+
+
+@pytest.mark.parametrize("body", [{"vectors": [[0.5] * 100] * 500}, {"vector": [0.5] * 50_000, "k": 1}])
+def test_no_number_of_a_large_body_becomes_an_object(body: dict[str, Any]) -> None:
+    data = json.dumps(body, separators=(",", ":")).encode()
+    from_json(shapes.Query, data)
+    tracemalloc.start()
+    try:
+        from_json(shapes.Query, data)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * len(data)  # a list of objects is eight times as large
 
 
 PIECES = """

@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
@@ -248,16 +249,19 @@ def at_rest(served: Served) -> int:
 def memory(options: argparse.Namespace) -> list[dict[str, Any]]:
     """A service under honest and abusive clients by turns, whose items stay as many: its memory at rest, over time."""
     rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(dir=options.folder) as root, serving(Path(root) / "index") as served:
+    with (
+        tempfile.TemporaryDirectory(dir=options.folder) as root,
+        serving(Path(root) / "index") as served,
+        ProcessPoolExecutor(1, get_context("spawn")) as abusers,
+    ):
         fill(served.port, int(options.n))
         begin, first = time.monotonic(), 10**7
         while not rows or rows[-1]["minutes"] < options.minutes:
             n_answers = 0
             for kind in KINDS:
-                abusive = get_context("spawn").Process(target=abuse, args=(kind, served.port, options.seconds))
-                abusive.start()
+                abusive = abusers.submit(abuse, kind, served.port, options.seconds)
                 took = honest(served.port, options.seconds, first)
-                abusive.join()
+                abusive.result()
                 added = [first + i for i in range(5, 6 * len(took["add"]), 6)]
                 status, said = asked(served.port, "POST", "/v1/items/remove", {"ids": added})
                 assert status == 200, said

@@ -75,18 +75,14 @@ def _with_arrays(shape: type[S], data: bytes) -> S | None:
 @cache
 def _raw_decoder(shape: type[Shape]) -> msgspec.json.Decoder[Any]:
     """A decoder that leaves arrays as the text that they are."""
-    fields = msgspec.structs.fields(shape)
-    apart = [
-        (field.name, msgspec.Raw, msgspec.Raw(_NULL))
-        if field.name in shape.arrays
-        else (field.name, field.type)
-        if field.required
-        else (field.name, field.type, field.default)
-        for field in fields
-    ]
-    return msgspec.json.Decoder(
-        msgspec.defstruct(shape.__name__, apart, forbid_unknown_fields=True, kw_only=True)
-    )
+
+    def as_text(field: msgspec.structs.FieldInfo) -> tuple[Any, ...]:
+        if field.name in shape.arrays:
+            return field.name, msgspec.Raw, msgspec.Raw(_NULL)
+        return (field.name, field.type) if field.required else (field.name, field.type, field.default)
+
+    fields = [as_text(field) for field in msgspec.structs.fields(shape)]
+    return msgspec.json.Decoder(msgspec.defstruct(shape.__name__, fields, forbid_unknown_fields=True, kw_only=True))
 
 
 def _vector_apart(data: bytes) -> tuple[np.ndarray | None, bytes]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onlinehash import Codes, Encoder, RbfAnchors
-from onlinehash.live.margins import Margins, recode_columns
+from onlinehash.live.margins import MOST_LATE, Margins, recode_columns
 from tests.numeric.test_signs import cancelling
 from tests.support import feed, make, pairs, refused, thorough
 
@@ -52,6 +52,7 @@ class Follower:
 
 def marks_of(margins: Margins) -> np.ndarray:
     """Those of marked columns, and -1 for the others."""
+    margins.settle()
     nothing = np.full(len(margins), -1)
     return np.array([nothing if column is None else column[: len(margins)] for column in margins._columns])
 
@@ -167,6 +168,7 @@ def test_nothing_is_read_when_nothing_changed() -> None:
 
 def test_only_changed_columns_are_made_anew() -> None:
     follower = Follower(feed(make("OnlineHashing"), [pairs()]).snapshot(), pairs(n=70).A)
+    follower.margins.settle()
     before = follower.margins._columns[:]
     follower.follow(drift(follower.encoder, np.random.default_rng(0), 1e-3, [1, 4]))
     others = [old is not new for old, new in zip(before, follower.margins._columns, strict=True)]
@@ -316,6 +318,28 @@ def test_another_ruler_leaves_no_marks_of_the_former() -> None:
     for k in range(16):
         few.follow(drift(few.encoder, rng, 1e-3, [k]))
     assert len(few.margins.marked) == 16
+
+
+def test_items_that_come_one_by_one() -> None:
+    """Their marks wait together; no change, and no recoding, is without them."""
+    encoder, rows = feed(make("OnlineHashing"), [pairs()]).snapshot(), pairs(n=MOST_LATE + 40, seed=2).A
+    at_once = Follower(encoder, rows)
+    one_by_one = Margins(encoder)
+    one_by_one.encode(encoder, rows)  # which chooses the same units
+    for row in rows:
+        one_by_one.append(one_by_one.encode(encoder, row[None])[1])
+    assert len(one_by_one) == len(rows)
+    changed = np.array([3, len(rows) - 1])  # the last one still waits
+    for margins in (at_once.margins, one_by_one):
+        margins.put(changed, margins.encode(encoder, rows[:2])[1])
+        margins.append(margins.encode(encoder, rows[:1])[1])
+        margins.keep(np.arange(1, len(rows) + 1))
+    assert np.array_equal(marks_of(at_once.margins), marks_of(one_by_one))
+    follower = Follower(encoder, rows)
+    follower.margins = Margins(encoder)
+    for row in rows:
+        follower.margins.append(follower.margins.encode(encoder, row[None])[1])
+    follower.follow(drift(encoder, np.random.default_rng(0), 1e-3, [1, 4]))
 
 
 def test_items_added_during_a_recoding() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onlinehash.numeric.margins import settle_doubts, sign_and_mark
+from onlinehash.numeric.margins import SignsAndMarks, settle_doubts
 from onlinehash.numeric.ruler import ALL, MOST, Ruler
-from onlinehash.numeric.signs import sign_planes
+from onlinehash.numeric.signs import Signs
 from tests.numeric.test_signs import cancelling, exact_dot
 
 DTYPES = [np.float32, np.float64]
@@ -26,7 +26,7 @@ def marked(Z: np.ndarray, W: np.ndarray, b: np.ndarray, ruler: Ruler) -> tuple[n
     """Planes and marks."""
     planes = np.zeros((-(-len(Z) // 64), -(-len(W) // 8), 64), np.uint8)
     marks = np.zeros((len(W), len(Z)), np.uint8)
-    sign_and_mark(Z, W, b, np.arange(len(W)), planes, 0, ruler.constants(np.arange(len(W))), marks)
+    SignsAndMarks(W, b, np.arange(len(W)), ruler.constants(np.arange(len(W)))).put(Z, planes, 0, marks)
     return planes, marks
 
 
@@ -43,7 +43,7 @@ def test_marks_are_lower_bounds_and_near(dtype: Any, d: int) -> None:
     ruler = Ruler.of(Z, W, b, None)
     planes, marks = marked(Z, W, b, ruler)
     plain = np.zeros_like(planes)
-    sign_planes(Z, W, b, np.arange(11), plain)
+    Signs(W, b, np.arange(11)).put(Z, plain)
     assert np.array_equal(planes, plain)
     gaps = np.abs(Z.astype(np.float64) @ W.T.astype(np.float64) - b)
     low = promised(ruler, marks, Z)
@@ -128,7 +128,7 @@ def test_doubts_are_settled_as_encoding_does(dtype: Any) -> None:
     b, places = np.zeros(10), rng.permutation(16)[:10]
     ruler = Ruler.of(Z, W, b, None)
     expected = np.zeros((4, 2, 64), np.uint8)
-    sign_planes(Z, W, b, places, expected, 1)
+    Signs(W, b, places).put(Z, expected, 1)
     right = marked(Z, W, b, ruler)[1]
     planes, marks = expected.copy(), right.copy()
     doubts = rng.random(marks.shape) < 0.5

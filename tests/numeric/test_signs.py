@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from onlinehash.numeric.signs import BLOCK_ROWS, Signs, canonical_dot, sign_planes
+from onlinehash.numeric.signs import BLOCK_ROWS, Signs, canonical_dot
 from tests.support import refused
 
 
@@ -28,7 +28,7 @@ DTYPES = [np.float32, np.float64]
 def signs(Z: np.ndarray, W: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     """Booleans `(n, k)`, unpacked from planes in which column k lies at place k."""
     planes = np.zeros((-(-len(Z) // 64), -(-len(W) // 8), 64), np.uint8)
-    sign_planes(Z, W, thresholds, np.arange(len(W)), planes)
+    Signs(W, thresholds, np.arange(len(W))).put(Z, planes)
     return bits_in(planes)[: len(Z), : len(W)]
 
 
@@ -155,7 +155,7 @@ def test_bits_go_to_their_places_and_all_others_stay(
     planes = rng.integers(0, 256, (first_block + 4, 5, 64), np.uint8)
     expected = bits_in(planes)
     expected[64 * first_block :][:n, columns] = thresholds <= Z @ W.T
-    sign_planes(Z.astype(dtype), W.astype(dtype), thresholds.astype(float), np.array(columns, int), planes, first_block)
+    Signs(W.astype(dtype), thresholds.astype(float), np.array(columns, int)).put(Z.astype(dtype), planes, first_block)
     assert np.array_equal(bits_in(planes), expected)
 
 

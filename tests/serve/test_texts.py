@@ -21,7 +21,7 @@ from onlinehash.errors import InvalidInput, NotSupported, UnknownId
 from onlinehash.index.hits import Hits
 from onlinehash.io import format
 from onlinehash.serve.bodies.shapes import NewItems
-from onlinehash.serve.embedding import BATCH, EmbeddingQueue
+from onlinehash.serve.embedding import BATCH, BATCH_LETTERS, EmbeddingQueue
 from onlinehash.serve.errors import Busy
 from onlinehash.serve.requests import held
 from onlinehash.serve.settings import Limits
@@ -297,6 +297,61 @@ def test_a_search_does_not_wait_for_all_that_others_add() -> None:
     assert model.calls[0] == ["many"] * BATCH  # which had begun
     assert "one" in model.calls[1]
     assert max(map(len, model.calls)) <= BATCH
+
+
+def test_large_requests_end_one_after_the_other() -> None:
+    model = Gated()
+
+    async def steps(queue: EmbeddingQueue) -> Any:
+        ended: list[str] = []
+
+        async def request(name: str) -> None:
+            await queue.vectors_of([name] * 2 * BATCH)
+            ended.append(name)
+            if len(ended) == 1:
+                assert len(queue) > 2 * BATCH  # the embedder has enough to do until its client sends more
+
+        model.gate.clear()
+        requests = [asyncio.ensure_future(request(name)) for name in ("first", "second", "third")]
+        await asyncio.sleep(0.01)
+        model.gate.set()
+        await asyncio.gather(*requests)
+        return ended
+
+    assert run(steps, model) == ["first", "second", "third"]
+    assert [len(texts) for texts in model.calls] == [BATCH] * 6
+
+
+def test_the_oldest_request_is_in_every_batch() -> None:
+    model = Gated()
+
+    async def steps(queue: EmbeddingQueue) -> Any:
+        model.gate.clear()
+        large = asyncio.ensure_future(queue.vectors_of(["large"] * 2 * BATCH))
+        small = [asyncio.ensure_future(queue.vectors_of(["small"] * 8)) for _ in range(BATCH // 4)]
+        await asyncio.sleep(0.01)
+        model.gate.set()
+        await asyncio.gather(large, *small)
+
+    run(steps, model)
+    counts = [(texts.count("large"), texts.count("small")) for texts in model.calls]
+    assert counts[0] == (BATCH // 4, BATCH - BATCH // 4)
+    assert all(n_large >= BATCH // 4 for n_large, _ in counts)
+
+
+def test_texts_that_are_longer_than_a_batch() -> None:
+    model = Gated()
+
+    async def steps(queue: EmbeddingQueue) -> Any:
+        model.gate.clear()
+        long = asyncio.ensure_future(queue.vectors_of(["x" * (BATCH_LETTERS + 1)] * 2))
+        short = asyncio.ensure_future(queue.vectors_of(["short"]))
+        await asyncio.sleep(0.01)
+        model.gate.set()
+        return await asyncio.gather(long, short, queue.vectors_of([]))
+
+    assert [found.shape for found in run(steps, model)] == [(2, 2), (1, 2), (0, 2)]
+    assert [len(texts) for texts in model.calls] == [2, 1]  # the short one need not wait for both
 
 
 def test_one_bad_text_fails_alone() -> None:

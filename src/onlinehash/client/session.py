@@ -16,6 +16,8 @@ from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
+import numpy as np
+
 from onlinehash import checks
 from onlinehash.client import answers
 from onlinehash.client.replicas import Replica, Replicas
@@ -25,7 +27,7 @@ from onlinehash.io import format
 if TYPE_CHECKING:
     import httpx
 
-MEDIA_TYPE = "application/vnd.onlinehash"
+MEDIA_TYPE, JSON = "application/vnd.onlinehash", "application/json"
 #: The number of the state that an answer was made from, and that a request wants to be at least there.
 EPOCH, AT_LEAST = "Onlinehash-Epoch", "Onlinehash-At-Least"
 #: Statuses after which a request is retried: too many requests, a service that a proxy cannot reach, and one that
@@ -159,29 +161,36 @@ class Session:
 
     def ask(self, path: str, body: Mapping[str, object], n_rows: int = 0, binary: bool = False) -> Call[dict[str, Any]]:
         """The response to a request that only reads, with a body of `n_rows` rows; `binary` asks for arrays."""
-        accepted = MEDIA_TYPE if binary else "application/json"
-        answer = yield from self._read("POST", path, accepted, content=self._packed(body, n_rows))
+        accepted = MEDIA_TYPE if binary else JSON
+        answer = yield from self._read("POST", path, accepted, packed=self._packed(body, n_rows))
         return self._document(answer)
 
     def change(
         self, method: str, path: str, body: Mapping[str, object], n_rows: int = 0, is_long: bool = False
     ) -> Call[dict[str, Any]]:
         """Make a change, once, however often the request has to be sent."""
+        content, kind = self._packed(body, n_rows)
         headers = {
-            "Accept": "application/json",
-            "Content-Type": MEDIA_TYPE,
+            "Accept": JSON,
+            "Content-Type": kind,
             "Idempotency-Key": secrets.token_hex(16),
         }
-        content = self._packed(body, n_rows)
         answer = yield from self._send(Request(method, path, headers, content=content, is_change=True, is_long=is_long))
         with self._lock:
             self._written = max(self._written, answer.epoch)
         return self._document(answer)
 
-    def _read(self, method: str, path: str, accepted: str = "application/json", **parts: Any) -> Call[Answer]:
+    def _read(
+        self,
+        method: str,
+        path: str,
+        accepted: str = JSON,
+        packed: tuple[bytes, str] | None = None,
+        **parts: Any,
+    ) -> Call[Answer]:
         headers = {"Accept": accepted}
-        if parts.get("content") is not None:
-            headers["Content-Type"] = MEDIA_TYPE
+        if packed is not None:
+            parts["content"], headers["Content-Type"] = packed
         if self._reads_own and self._written:
             headers[AT_LEAST] = str(self._written)
         return (yield from self._send(Request(method, path, headers, **parts)))
@@ -203,11 +212,14 @@ class Session:
             if isinstance(outcome, Answer):
                 seen = max(seen, outcome.epoch)
 
-    def _packed(self, body: Mapping[str, object], n_rows: int) -> bytes:
-        """The bytes of a body, within the limits of the service; one request is one change, so it is never split."""
+    def _packed(self, body: Mapping[str, object], n_rows: int) -> tuple[bytes, str]:
+        """The bytes of a body and its media type, within the limits of the service.
+
+        One request is one change, so it is never split.
+        """
         limits = self.limits
         most = limits.get("batch", n_rows)
-        content = format.to_bytes("body", dict(body)) if n_rows <= most else b""
+        content, kind = _encoded(body) if n_rows <= most else (b"", MEDIA_TYPE)
         room = limits.get("body_bytes", len(content))
         if len(content) > room:
             most = n_rows * room // len(content)
@@ -223,7 +235,7 @@ class Session:
                 got=f"{n_rows}",
                 hint="make several calls, each of which is done wholly or not at all",
             )
-        return content
+        return content, kind
 
     # ------------------------------------------------------------------------------------------------ attempts
 
@@ -291,6 +303,16 @@ class Session:
         if not isinstance(found, dict):
             raise answers.foreign(answer.status, self.url)
         return found
+
+
+def _encoded(body: Mapping[str, object]) -> tuple[bytes, str]:
+    """The bytes of a body and their media type: JSON, unless it holds arrays, or what JSON cannot hold."""
+    if not any(isinstance(value, np.ndarray) for value in body.values()):
+        try:
+            return json.dumps(body, ensure_ascii=False, allow_nan=False).encode(), JSON
+        except (TypeError, ValueError):
+            pass  # the service says what is wrong with it, if anything is
+    return format.to_bytes("body", dict(body)), MEDIA_TYPE
 
 
 def _checked_urls(given: str | Sequence[str]) -> list[str]:

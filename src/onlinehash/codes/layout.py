@@ -103,6 +103,20 @@ def scatter_codes(source: np.ndarray, positions: np.ndarray, target: np.ndarray)
 
 
 @njit(nogil=True, cache=True)
+def set_lanes(masks: np.ndarray, positions: np.ndarray) -> None:
+    """Set the bits of some positions in masks of 64 lanes."""
+    for i in range(positions.shape[0]):
+        masks[positions[i] // LANES] |= np.uint64(1) << np.uint64(positions[i] % LANES)
+
+
+@njit(nogil=True, cache=True)
+def clear_lanes(masks: np.ndarray, positions: np.ndarray) -> None:
+    """Clear the bits of some positions in masks of 64 lanes."""
+    for i in range(positions.shape[0]):
+        masks[positions[i] // LANES] &= ~(np.uint64(1) << np.uint64(positions[i] % LANES))
+
+
+@njit(nogil=True, cache=True)
 def column_masks(planes: np.ndarray, places: np.ndarray) -> np.ndarray:
     """Some columns of all codes, `(n_places, n_blocks)`: bit `lane` of a mask is that lane's bit at the place."""
     masks = np.zeros((places.shape[0], planes.shape[0]), np.uint64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Self
 
@@ -14,7 +13,7 @@ from onlinehash.arraylike import as_array
 from onlinehash.codes import Codes, check_same_width, fused_planes
 from onlinehash.errors import InvalidInput
 from onlinehash.index.hits import Hits
-from onlinehash.index.items import Items
+from onlinehash.index.items import Items, twin_of
 from onlinehash.types import State
 
 if TYPE_CHECKING:
@@ -198,7 +197,7 @@ class Index(ABC):
         InvalidInput
             If an id is in use already, or the codes have another width.
         """
-        self._touched(self._items.add(codes, ids))
+        self._add(codes, ids, False)
 
     def update(self, ids: ArrayLike, codes: Codes) -> None:
         """Replace the codes of known items, which keep their place in the order of insertion.
@@ -261,7 +260,7 @@ class Index(ABC):
 
     def fork(self) -> Self:
         """An index to change, while this one stays as it is; of several forks only the last may be changed."""
-        twin = copy.copy(self)
+        twin = twin_of(self)
         twin._items = self._items.fork()
         return twin
 
@@ -274,13 +273,20 @@ class Index(ABC):
 
     def with_encoder(self, encoder: Encoder) -> Self:
         """This index for queries that are encoded otherwise; the codes of items are the same by both encoders."""
-        twin = copy.copy(self)
+        twin = twin_of(self)
         twin._encoder = self._check_encoder(encoder)
         return twin
 
     def follow(self, newer: Index, positions: np.ndarray, codes: Codes) -> None:
         """Take over what a later fork of this index added, changed and removed, with the codes of what it changed."""
         self._touched(np.union1d(positions, self._items.follow(newer._items, positions, codes)))
+
+    def append(self, codes: Codes, ids: np.ndarray) -> None:
+        """`add` with ids that `items.ids.new` has just given, which are not checked again."""
+        self._add(codes, ids, True)
+
+    def _add(self, codes: Codes, ids: ArrayLike | None, are_new: bool) -> None:
+        self._touched(self._items.add(codes, ids, are_new))
 
     def put(self, positions: np.ndarray, codes: Codes) -> None:
         """`update` by position."""
@@ -289,7 +295,12 @@ class Index(ABC):
 
     def bury(self, ids: ArrayLike) -> None:
         """`remove` without compacting, however many dead positions that leaves."""
-        self._touched(self._items.remove(ids))
+        self.bury_at(self._items.ids.find(ids))
+
+    def bury_at(self, positions: np.ndarray) -> None:
+        """`bury` by position."""
+        self._items.remove(positions)
+        self._touched(positions)
 
     @property
     def wants_compaction(self) -> bool:

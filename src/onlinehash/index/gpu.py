@@ -71,10 +71,10 @@ class GpuIndex(Index):
     #
     # The card comes first: what it refuses must not be in the items.
 
-    def add(self, codes: Codes, ids: ArrayLike | None = None) -> None:
+    def _add(self, codes: Codes, ids: ArrayLike | None, are_new: bool) -> None:
         if isinstance(codes, Codes):  # anything else is refused below
             self._card.reserve(self._items.n_positions + len(codes))
-        super().add(codes, ids)
+        super()._add(codes, ids, are_new)
 
     def update(self, ids: ArrayLike, codes: Codes) -> None:
         self._card.detach(self._items.n_positions)
@@ -89,11 +89,10 @@ class GpuIndex(Index):
         self._card.detach(self._items.n_positions)
         super().replace(codes, encoder)
 
-    def bury(self, ids: ArrayLike) -> None:
-        positions = self._items.ids.find(ids)
+    def bury_at(self, positions: np.ndarray) -> None:
         if len(positions):
             self._card.bury(positions, self._items.alive)  # codes stay where they are
-        self._items.remove(ids)
+        self._items.remove(positions)
 
     def follow(self, newer: Index, positions: np.ndarray, codes: Codes) -> None:
         self._card.reserve(newer.items.n_positions)

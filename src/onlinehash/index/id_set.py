@@ -162,10 +162,9 @@ class PendingIds(IdSet):
         """These items, which `find` found, will change."""
         self._changing.update(_values(ids))
 
-    def leave(self, ids: ArrayLike) -> list[Any]:
-        """These items, which `find` found, will be removed; returns their ids as plain values."""
-        self._leaving.update(leaving := _values(ids))
-        return leaving
+    def leave(self, ids: ArrayLike) -> None:
+        """These items, which `find` found, will be removed."""
+        self._leaving.update(_values(ids))
 
 
 def _values(ids: ArrayLike) -> list[Any]:

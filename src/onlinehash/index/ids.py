@@ -116,12 +116,15 @@ class Ids(IdSet):
 
     # ------------------------------------------------------------------------------------------------ changes
 
-    def extend(self, ids: ArrayLike | None, n: int) -> None:
-        """n new positions; without ids, integers go on after the largest that ever was."""
+    def extend(self, ids: ArrayLike | None, n: int, are_new: bool = False) -> None:
+        """n new positions; without ids, integers go on after the largest that ever was.
+
+        Ids that `new` has just given are not checked again.
+        """
         if ids is None and (n == 0 or (self._keys is None and self._next == self._n)):
             self._grow(None, n, self._next + n)
             return
-        new = self._numbered_on(n) if ids is None else self._checked(ids, n)
+        new = self._numbered_on(n) if ids is None else arrays.given(ids) if are_new else self._checked(ids, n)
         if n == 0:
             return
         if are_texts(new):

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-import copy
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinehash.codes import Codes, check_same_width
-from onlinehash.codes.layout import LANES, aligned_planes, copy_codes, gather_codes, scatter_codes
+from onlinehash.codes.layout import (
+    LANES,
+    aligned_planes,
+    clear_lanes,
+    copy_codes,
+    gather_codes,
+    scatter_codes,
+    set_lanes,
+)
 from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.index.ids import Ids
 from onlinehash.numeric.views import read_only
 from onlinehash.types import State
+
+T = TypeVar("T")
 
 _ALL_LANES = np.uint64(2**64 - 1)
 
@@ -94,12 +104,12 @@ class Items:
 
     # ------------------------------------------------------------------------------------------------ changes
 
-    def add(self, codes: Codes, ids: ArrayLike | None) -> np.ndarray:
-        """New items at the end; their positions."""
+    def add(self, codes: Codes, ids: ArrayLike | None, are_new: bool = False) -> np.ndarray:
+        """New items at the end; their positions. Ids that `ids.new` has just given are not checked again."""
         self._check(codes)
         positions = np.arange(self.n_positions, self.n_positions + len(codes))
         self._own(self.n_positions + len(codes))
-        self.ids.extend(ids, len(codes))  # last of all that can fail
+        self.ids.extend(ids, len(codes), are_new)  # last of all that can fail
         copy_codes(codes.planes, 0, len(codes), self._planes, self.n_positions)
         set_lanes(self._alive, positions)
         self.n_positions += len(codes)
@@ -120,13 +130,11 @@ class Items:
         self._own(self.n_positions)
         scatter_codes(codes.planes, positions, self._planes)
 
-    def remove(self, ids: ArrayLike) -> np.ndarray:
-        """Known items die; their positions."""
-        positions = self.ids.find(ids)
+    def remove(self, positions: np.ndarray) -> None:
+        """Living items die."""
         self.ids.forget(positions)
         clear_lanes(self._alive, positions)
         self.n_dead += len(positions)
-        return positions
 
     def compact(self) -> None:
         """Dead positions go; the living keep their order."""
@@ -172,7 +180,7 @@ class Items:
         Ids and planes are shared: additions go to room behind all that these can see, and other changes of codes to a
         copy. Only the newest fork may be changed.
         """
-        twin = copy.copy(self)
+        twin = twin_of(self)
         twin._alive, twin._forked = self._alive.copy(), True
         return twin
 
@@ -221,21 +229,16 @@ class Items:
         return items
 
 
+def twin_of(thing: T) -> T:
+    """A copy that shares all it consists of, as `copy.copy` makes it, in a quarter of the time."""
+    twin: T = object.__new__(type(thing))
+    vars(twin).update(vars(thing))
+    return twin
+
+
 def _lanes(masks: np.ndarray) -> np.ndarray:
     """The positions whose bits are set, ascending."""
     return np.flatnonzero(np.unpackbits(masks.view(np.uint8), bitorder="little"))  # all machines are little-endian
-
-
-def set_lanes(masks: np.ndarray, positions: np.ndarray) -> None:
-    """Set the bits of some positions in masks of 64 lanes."""
-    bits = np.uint64(1) << (positions % LANES).astype(np.uint64)
-    np.bitwise_or.at(masks, positions // LANES, bits)
-
-
-def clear_lanes(masks: np.ndarray, positions: np.ndarray) -> None:
-    """Clear the bits of some positions in masks of 64 lanes."""
-    bits = np.uint64(1) << (positions % LANES).astype(np.uint64)
-    np.bitwise_and.at(masks, positions // LANES, ~bits)
 
 
 def _changed_columns(old: Codes, new: Codes) -> np.ndarray:

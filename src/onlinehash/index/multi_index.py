@@ -9,12 +9,12 @@ import numpy as np
 
 from onlinehash.codes import Codes
 from onlinehash.codes.lanes import spread
-from onlinehash.codes.layout import LANES, column_masks, places
+from onlinehash.codes.layout import LANES, clear_lanes, column_masks, places
 from onlinehash.codes.words import rows_of_words
 from onlinehash.errors import FormatError
 from onlinehash.index import costs, flat, probing, substrings, threads
 from onlinehash.index.base import Index
-from onlinehash.index.items import Items, clear_lanes
+from onlinehash.index.items import Items
 from onlinehash.index.masks import masks_for
 from onlinehash.types import State
 

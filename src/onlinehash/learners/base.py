@@ -21,6 +21,7 @@ changes nothing.
 from __future__ import annotations
 
 import copy
+import math
 import sys
 import warnings
 import weakref
@@ -818,8 +819,8 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         self.n_steps_ += int(np.count_nonzero(updates.step))
         self.n_capped_ += int(np.count_nonzero(updates.capped))
         self.n_bits_moved_ += int(updates.n_moved.sum())
-        # One after the other, so that any split of the stream rounds alike.
-        self.cumulative_loss_ = float(np.add.accumulate(np.append(self.cumulative_loss_, updates.loss))[-1])
+        if np.count_nonzero(updates.loss):  # one after the other, so that any split of the stream rounds alike
+            self.cumulative_loss_ = float(np.add.accumulate(np.append(self.cumulative_loss_, updates.loss))[-1])
 
     # ------------------------------------------------------------------ points
 
@@ -1111,7 +1112,8 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if self._told_of_outliers or not self.is_ready or self._map is not None:
             return
         typical = typical_length(plain(rows[:: max(1, len(rows) // SAMPLE_OF_OUTLIERS)]))
-        ratio = float(np.linalg.norm(self.mean_)) / typical if typical else 0.0
+        mean = self._centring.mean
+        ratio = math.sqrt(mean @ mean) / typical if typical else 0.0
         if ratio > FAR_AWAY:
             self._told_of_outliers = True
             checks.warn(
@@ -1533,11 +1535,17 @@ def _check_finite(state: object, owner: str, name: str = "state") -> None:
     elif isinstance(state, list | tuple):
         for value in state:
             _check_finite(value, owner, name)
-    elif isinstance(state, np.ndarray | float) and not np.isfinite(state).all():
+    elif isinstance(state, float | np.ndarray) and not _is_finite(state):
         raise Diverged(
             f"{owner} has learned values that are not finite ({name}), because its vectors are too large, too small or "
             f"too different in size; {ANEW}."
         )
+
+
+def _is_finite(values: float | np.ndarray) -> bool:
+    if isinstance(values, float):
+        return math.isfinite(values)
+    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())
 
 
 def _seed(random_state: RandomState) -> int:

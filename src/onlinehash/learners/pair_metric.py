@@ -73,6 +73,7 @@ class PairMetric:
         self._points = np.empty((0, n_features), np.float32)  # until there are enough for the directions
         self._map = _Map(np.empty((n_features, 0), np.float32), np.empty((0, 0), np.float32))  # no direction yet
         self._momentum = self._map.change
+        self._finite_map: _Map | None = None  # the last one that was found to be finite
         self.share = float(SHARES @ BEFOREHAND / BEFOREHAND.sum())  # how much of the map is used
         self._radius = ROUNDING  # up to here, vectors are the same
         self._answers = np.empty((len(SHARES) + 2, 0))  # cosines under each share, before learning; similar; weight
@@ -122,7 +123,7 @@ class PairMetric:
         self._points = self._points[:0]
 
     def _chunk_size(self) -> int:
-        return int(np.clip(self.n_learned // PART, LEAST_CHUNK, MOST_CHUNK))
+        return min(max(self.n_learned // PART, LEAST_CHUNK), MOST_CHUNK)
 
     def _learn_chunks(self) -> None:
         if not self._map.rank:
@@ -179,8 +180,12 @@ class PairMetric:
 
     @property
     def is_finite(self) -> bool:
-        """Whether the map is one that a file may hold."""
-        return bool((np.abs(self._map.change) <= LARGEST).all() and (np.abs(self._momentum) <= LARGEST).all())
+        """Whether the map is one that a file may hold. It is asked for every pair, and a step replaces the map."""
+        if self._finite_map is not self._map:
+            if not all((np.abs(E) <= LARGEST).all() for E in (self._map.change, self._momentum)):
+                return False
+            self._finite_map = self._map
+        return True
 
     # ------------------------------------------------------------------ ranking
 

@@ -88,6 +88,8 @@ class Updates:
     @classmethod
     def join(cls, blocks: list[Updates]) -> Updates:
         """Join the updates of consecutive blocks of a stream."""
+        if len(blocks) == 1:
+            return blocks[0]
         columns = zip(*(block._arrays() for block in blocks), strict=True)
         arrays = (np.concatenate(column) for column in columns)
         joined = cls(blocks[0].n_models, *arrays, per_model=blocks[0].per_model)
@@ -127,7 +129,8 @@ class Updates:
     def changed(self) -> np.ndarray:
         """Which pairs changed any bit's function, bool `(n,)`."""
         changed = self.moved | (self.n_moved > 0)
-        changed[[t for t, bits in self.replayed.items() if len(bits)]] = True
+        for t, bits in self.replayed.items():
+            changed[t] |= len(bits) > 0
         return changed
 
     def __getitem__(self, t: int) -> Update:

@@ -55,7 +55,6 @@ class Written(NamedTuple):
     added: Items | None
     replaced: list[Replaced]  #: One for vectors, one for payloads, one for both.
     removed: np.ndarray  #: Positions.
-    removed_names: list[Any]
 
 
 class LaterUpdates(Updates):
@@ -102,7 +101,6 @@ class Group(Transaction[None]):
         self._n_added = 0
         self._replaced: list[Replaced] = []
         self._removed: list[np.ndarray] = []
-        self._removed_names: list[Any] = []
         self._untaught: list[Lesson] = []
         self._events: list[Event] = []
         self._attached: list[tuple[Attachment, Any]] = []  # with the outcome
@@ -148,7 +146,7 @@ class Group(Transaction[None]):
                 attachment.prepare(outcome)
             added, replaced = _joined_items(self._added), _joined_contents(self._replaced)
             removed = np.concatenate([np.empty(0, np.int64), *self._removed])
-            items = Written(added, replaced, removed, self._removed_names)
+            items = Written(added, replaced, removed)
             self._write(items, _joined_events(self._events), [attachment for attachment, _ in self._attached])
 
     def undo(self) -> None:
@@ -245,7 +243,7 @@ class Group(Transaction[None]):
         self.write(None if rows is None else observed(rows))
 
     def _delete(self, names: Any, positions: np.ndarray) -> None:
-        self._removed_names += self._ids.leave(names)
+        self._ids.leave(names)
         self._removed.append(positions)
         self.write(None)
 
@@ -301,7 +299,7 @@ class LiveGroup(Group):
                     attachment.write(store)
                 held.enter_context(table.gate)  # nobody may see what is on the disk before the rest has changed
             self.is_written = True
-            table.change(added, replaced, items.removed_names or None)
+            table.change(added, replaced, items.removed if len(items.removed) else None)
 
 
 def not_in_a_group(call: str) -> InvalidInput:

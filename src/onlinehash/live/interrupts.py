@@ -8,6 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+#: Whether a handler was installed by other means than Python's. It cannot be put back, so it stays where it is; one of
+#: Python's never becomes such.
+_IS_FOREIGN = signal.getsignal(signal.SIGINT) is None
+
 
 @contextmanager
 def uninterrupted() -> Iterator[None]:
@@ -15,15 +19,16 @@ def uninterrupted() -> Iterator[None]:
 
     Python interrupts the main thread only, between any two of its steps.
     """
-    handler = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(handler):
+    if _IS_FOREIGN or threading.current_thread() is not threading.main_thread():
         yield
         return
     caught: list[tuple[int, Any]] = []
-    signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
+    handler = signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
-        if caught:
+        if caught and callable(handler):
             handler(*caught[-1])
+        elif caught:
+            signal.raise_signal(signal.SIGINT)  # which ends the process, or is ignored

@@ -11,7 +11,7 @@ from onlinehash import checks
 from onlinehash.codes import Codes, layout
 from onlinehash.features import same_map
 from onlinehash.learners.encoder import BLOCK_ROWS, Encoder
-from onlinehash.numeric.margins import settle_doubts, sign_and_mark
+from onlinehash.numeric.margins import SignsAndMarks, settle_doubts
 from onlinehash.numeric.ruler import ALL, MOST, UNITS_OF_THE_MEAN, Ruler, sample
 from onlinehash.numeric.signs import FEW_COLUMNS
 
@@ -78,12 +78,12 @@ class Recoding:
                 self.ruler = plan.ruler.renewed(Z, *functions, others)
         assert self.ruler is not None  # as a plan without a ruler makes all marks anew
         self._constants = self.ruler.constants(plan.columns)
+        self._signs = SignsAndMarks(*self._functions, self._constants)
         self.marks = {int(k): np.zeros(self._n, np.uint8) for k in plan.columns}
 
     def _compute(self, planes: np.ndarray, block: int, rows: np.ndarray, marks: np.ndarray) -> None:
         """Compute all bits of the columns."""
-        Z = features_of(self._encoder, rows)
-        sign_and_mark(Z, *self._functions, planes, block, self._constants, marks)
+        self._signs.put(features_of(self._encoder, rows), planes, block, marks)
         self.computed += len(rows) * len(self._plan.columns)
         self.rows += len(rows)
 
@@ -100,6 +100,9 @@ def features_of(encoder: Encoder, rows: np.ndarray) -> np.ndarray:
     """What the encoder's functions are applied to."""
     return rows if encoder.feature_map is None else encoder.feature_map.map_rows(rows)
 
+
+#: New marks that wait until there are so many: one by one, columns would be asked for room more often than for marks.
+MOST_LATE = 256
 
 #: A column of which a larger share is in doubt gets another unit: its marks have grown too small, or never fitted.
 TOO_DOUBTFUL = 0.5
@@ -142,6 +145,9 @@ class Margins:
 
     At first all columns are marked. Those that lose their marks, because marks would cost more than they save, take no
     memory and no time until a recoding of few columns marks them again.
+
+    The marks of the last items may still wait together (`_late`). `settle` puts them into the columns; it has to come
+    before a recoding, which may then run beside additions.
     """
 
     def __init__(self, encoder: Encoder, centre: np.ndarray | None = None) -> None:
@@ -149,55 +155,80 @@ class Margins:
         self._ruler: Ruler | None = None
         self._chosen_for = 0
         self._share_small = 1.0  # of the last moves
-        self._columns: list[np.ndarray | None] = [np.zeros(0, np.uint8) for _ in range(encoder.n_columns)]
-        self._n = 0
+        self._n = self._n_late = 0
+        self._set_columns([np.zeros(0, np.uint8) for _ in range(encoder.n_columns)])
+
+    def _set_columns(self, columns: list[np.ndarray | None]) -> None:
+        self._columns = columns
+        self._marked = np.array([k for k, column in enumerate(columns) if column is not None], np.int64)
+        self._late = np.empty((len(self._marked), 0), np.uint8)
+        self._signs: SignsAndMarks | None = None  # made when rows are encoded
 
     def __len__(self) -> int:
-        return self._n
+        return self._n + self._n_late
 
     @property
     def nbytes(self) -> int:
         """Bytes of marks, with the room behind them."""
-        return sum(column.nbytes for column in self._columns if column is not None)
+        return self._late.nbytes + sum(column.nbytes for column in self._columns if column is not None)
 
     @property
     def marked(self) -> np.ndarray:
         """The columns that have marks, in order."""
-        return np.array([k for k, column in enumerate(self._columns) if column is not None], np.int64)
+        return self._marked
 
     def encode(self, encoder: Encoder, rows: np.ndarray) -> tuple[Codes, np.ndarray]:
         """The codes of rows, as `encoder.codes_of` gives them, and the marks of marked columns, `(columns, n)`.
 
         The encoder is the one whose codes these margins are of.
         """
-        marked, n = self.marked, len(rows)
-        marks = np.zeros((len(marked), n), np.uint8)
-        if len(marked) == 0:
+        n = len(rows)
+        marks = np.zeros((len(self._marked), n), np.uint8)
+        if len(marks) == 0:
             return encoder.codes_of(rows), marks
         planes = layout.aligned_planes(n, encoder.n_models * layout.planes_per_model(encoder.n_bits))
-        places, ruler = layout.places(np.arange(encoder.n_columns), encoder.n_bits), self._ruler
-        some = None if len(marked) == encoder.n_columns else marked
-        functions = (encoder.weights, encoder.thresholds)
-        if encoder.feature_map is not None or ruler is None:
+        if encoder.feature_map is not None or self._ruler is None:
             checks.finite(rows)  # else they are looked at when they are met
         for start in range(0, n, BLOCK_ROWS):
             Z = features_of(encoder, rows[start : start + BLOCK_ROWS])
-            if ruler is None:
-                ruler = Ruler.of(sample(Z), *functions, self._centre)
-            if start == 0:
-                constants = ruler.constants(marked)
-            sign_and_mark(Z, *functions, places, planes, start // layout.LANES, constants, marks, start, some)
-        if self._ruler is None and n:
-            self._ruler, self._chosen_for = ruler, n
+            if self._ruler is None:
+                self._ruler = Ruler.of(sample(Z), encoder.weights, encoder.thresholds, self._centre)
+                self._chosen_for = n
+            if self._signs is None:
+                self._signs = self._signs_of(encoder, self._ruler)
+            self._signs.put(Z, planes, start // layout.LANES, marks, start)
         return Codes.from_planes(planes, n, encoder.n_bits, encoder.n_models), marks
+
+    def _signs_of(self, encoder: Encoder, ruler: Ruler) -> SignsAndMarks:
+        places = layout.places(np.arange(encoder.n_columns), encoder.n_bits)
+        return SignsAndMarks(encoder.weights, encoder.thresholds, places, ruler.constants(self._marked), self._marked)
 
     # ------------------------------------------------------------------------------------------------ changes
 
     def append(self, marks: np.ndarray) -> None:
-        """The marks of new items, as `encode` gives them; room grows by half."""
+        """The marks of new items, as `encode` gives them."""
+        n = self._n_late + marks.shape[1]
+        if n > MOST_LATE:
+            self.settle()
+            self._extend(marks)
+            return
+        if self._late.shape[1] == 0:
+            self._late = np.empty((len(self._marked), MOST_LATE), np.uint8)
+        self._late[:, self._n_late : n] = marks
+        self._n_late = n
+
+    def settle(self) -> None:
+        """Put all marks into their columns."""
+        late, self._n_late = self._late[:, : self._n_late], 0
+        if late.shape[1]:
+            self._extend(late)
+
+    def _extend(self, marks: np.ndarray) -> None:
+        """More marks for all columns, whose room grows by half."""
         n = self._n + marks.shape[1]
-        for k, of_column in zip(self.marked, marks, strict=True):
+        for k, of_column in zip(self._marked.tolist(), marks, strict=True):
             column = self._columns[k]
+            assert column is not None
             if n > len(column):
                 longer = np.zeros(max(n, len(column) * 3 // 2), np.uint8)
                 longer[: self._n] = column[: self._n]
@@ -207,11 +238,14 @@ class Margins:
 
     def put(self, positions: np.ndarray, marks: np.ndarray) -> None:
         """The marks of items that changed."""
-        for k, of_column in zip(self.marked, marks, strict=True):
-            self._columns[k][positions] = of_column
+        self.settle()
+        for column, of_column in zip((self._columns[k] for k in self._marked.tolist()), marks, strict=True):
+            assert column is not None
+            column[positions] = of_column
 
     def keep(self, positions: np.ndarray) -> None:
         """Keep only the items at these positions, which ascend, and renumber them."""
+        self.settle()
         self._columns = [None if column is None else column[positions] for column in self._columns]
         self._n = len(positions)
 
@@ -235,29 +269,35 @@ class Margins:
         margins = Margins(new, self._centre if centre is None else centre)
         if n == 0:
             return _copy(planes, n), margins, Work(0, 0, 0)
-        margins._columns, margins._n = list(self._columns), n
+        if n > self._n:
+            self.settle()  # where additions go on beside this, it was done before
+        columns = list(self._columns)
+        margins._n = n
         margins._ruler, margins._chosen_for = self._ruler, self._chosen_for
         plan = self._plan(new, old, n, centre)
         margins._share_small = self._share_small + FORGETTING * (plan.is_small - self._share_small)
         n_bits = len(plan.columns) * n
         if n_bits == 0:
+            margins._set_columns(columns)
             return _copy(planes, n), margins, Work(0, 0, 0)
         if not plan.is_marked:
             plain = recode_columns(new, plan.columns, planes, n, blocks, stop)
             for k in plan.columns:
-                margins._columns[k] = None
+                columns[k] = None
+            margins._set_columns(columns)
             return None if plain is None else (plain, margins, Work(n_bits, 0, n))
         planes = _copy(planes, n)
-        recoding = Recoding(new, plan, self._columns, n, margins._centre)
+        recoding = Recoding(new, plan, columns, n, margins._centre)
         for first, rows in blocks:
             if stop():
                 return None
             recoding.take(planes, first, rows[: n - first])
         if plan.ruler is None:
-            margins._columns, margins._chosen_for = [None] * new.n_columns, n
+            columns, margins._chosen_for = [None] * new.n_columns, n
         margins._ruler = recoding.ruler
         for k in plan.columns.tolist():
-            margins._columns[k] = recoding.marks.get(k)
+            columns[k] = recoding.marks.get(k)
+        margins._set_columns(columns)
         return planes, margins, Work(recoding.computed, n_bits - recoding.computed, recoding.rows)
 
     def _plan(self, new: Encoder, old: Encoder, n: int, centre: np.ndarray | None) -> Plan:

@@ -36,6 +36,8 @@ class Rehash:
         self, view: Index, encoder: Encoder, vectors: Vectors, margins: Margins | None, centre: np.ndarray
     ) -> None:
         self._old, self._encoder, self._vectors, self._margins = view, encoder, vectors, margins
+        if margins is not None:
+            margins.settle()
         self._centre, self._n = centre, view.items.n_positions
         self._changed: list[np.ndarray] = []
         self.late = np.empty(0, np.int64)  #: Positions that came or changed between `compute` and `finish`.

@@ -136,7 +136,10 @@ class ItemTable:
     def take(self, ids: Any) -> np.ndarray:
         """The vectors of items, some of which may be asked for more than once."""
         with self.gate:
-            different, places = np.unique(self.view.items.ids.find(ids, repeated=True), return_inverse=True)
+            positions = self.view.items.ids.find(ids, repeated=True)
+            if isinstance(self.vectors, MemoryVectors):
+                return self.vectors.take(positions)
+            different, places = np.unique(positions, return_inverse=True)  # so that a store reads each once
             return self.vectors.take(different)[places]
 
     def compared(self, positions: np.ndarray, generation: int) -> np.ndarray:
@@ -260,8 +263,10 @@ class ItemTable:
         payloads = [self.payloads.text(position) for position in positions.tolist()] if texts is None else texts
         return ids, vectors, payloads
 
-    def change(self, added: Added | None = None, changed: Sequence[Changed] = (), removed: Any = None) -> None:
-        """Add items, replace contents of others and remove the ids of yet others, published in one step.
+    def change(
+        self, added: Added | None = None, changed: Sequence[Changed] = (), removed: np.ndarray | None = None
+    ) -> None:
+        """Add items, replace contents of others and remove yet others, by position, published in one step.
 
         Once a quarter of the positions is dead, all are renumbered.
         """
@@ -272,7 +277,7 @@ class ItemTable:
             for some in changed:
                 self._put(fork, some)
             if removed is not None:
-                fork.bury(removed)
+                fork.bury_at(removed)
                 if fork.wants_compaction and self._rehash is None:
                     self._compact(fork)
             if added is not None:
@@ -286,7 +291,7 @@ class ItemTable:
         if self.margins is not None and marks is not None:
             self.margins.append(marks)
         self.payloads.append(added.texts)
-        fork.add(codes, added.ids)
+        fork.append(codes, added.ids)
 
     def _with_tables(self, index: Index) -> Index:
         """The same index, with tables where it has become so large that they are worth it."""
@@ -338,7 +343,7 @@ class ItemTable:
             changed, added = store.positions(found.changed.numbers), found.added
             fork = (self.view if recoded is None else recoded).fork()  # an index without items is false
             if len(found.removed):
-                fork.bury(fork.items.ids.at(store.positions(found.removed)))
+                fork.bury_at(store.positions(found.removed))
             if len(changed):
                 self.payloads.put(changed, found.changed.payloads)
                 if recoded is None:

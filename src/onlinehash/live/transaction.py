@@ -217,7 +217,7 @@ class LiveTransaction(Transaction[Encoded]):
                 if store is not None:
                     store.remove(positions)
                 held.enter_context(self._table.gate)  # as above
-            self._table.change(removed=names)
+            self._table.change(removed=positions)
         self.n_changed = len(positions)
 
     def write(self, event: Event | None, outcome: Any = None) -> None:

@@ -11,43 +11,42 @@ from numba.extending import intrinsic
 
 from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.ruler import Constants
-from onlinehash.numeric.signs import DOUBLE_EPS, canonical_dot, describe, double_dot, sign_planes
+from onlinehash.numeric.signs import DOUBLE_EPS, Signs, canonical_dot, describe, double_dot
 from onlinehash.numeric.views import read_only
 
 #: Rows that are asked for before their turn.
 _AHEAD = 4
 
 
-def sign_and_mark(
-    Z: np.ndarray,
-    W: np.ndarray,
-    thresholds: np.ndarray,
-    places: np.ndarray,
-    planes: np.ndarray,
-    first_block: int,
-    constants: Constants,
-    marks: np.ndarray,
-    first: int = 0,
-    marked: np.ndarray | None = None,
-) -> None:
-    """`sign_planes`, and marks of these bits: that of row n of Z and row k of W is `marks[k, first + n]`.
+class SignsAndMarks:
+    """Functions whose bits are computed together with marks; made once for any number of rows, as `Signs` are.
 
-    Where only some columns are to be `marked`, `marks` and constants are of these.
+    Where only some columns are to be `marked`, constants are of these.
     """
-    centre, scales, radius, c_norm, eps, smallest = constants
-    measures = (scales, radius, c_norm, eps, smallest)
-    functions = describe(read_only(W), read_only(thresholds))
-    if marked is not None and len(marked) == len(W):
-        marked = None
-    if marked is not None:
-        functions = np.take(functions, marked, axis=1)
 
-    def look(start: int, projections: np.ndarray, sizes: np.ndarray) -> None:
-        if marked is not None:
-            projections = np.take(projections, marked, axis=1)
-        _mark_rows(projections, sizes, Z.shape[1], functions, *measures, marks, first + start)
+    def __init__(
+        self,
+        W: np.ndarray,
+        thresholds: np.ndarray,
+        places: np.ndarray,
+        constants: Constants,
+        marked: np.ndarray | None = None,
+    ) -> None:
+        self._centre, self._measures = constants[0], constants[1:]
+        self._signs = Signs(W, thresholds, places)
+        self._marked = None if marked is None or len(marked) == len(W) else marked
+        functions = describe(read_only(W), read_only(thresholds))
+        self._functions = functions if self._marked is None else np.take(functions, self._marked, axis=1)
 
-    sign_planes(Z, W, thresholds, places, planes, first_block, look, centre)
+    def put(self, Z: np.ndarray, planes: np.ndarray, first_block: int, marks: np.ndarray, first: int = 0) -> None:
+        """`Signs.put`, and marks of these bits: that of row n of Z and marked column k is `marks[k, first + n]`."""
+
+        def look(start: int, projections: np.ndarray, sizes: np.ndarray) -> None:
+            if self._marked is not None:
+                projections = np.take(projections, self._marked, axis=1)
+            _mark_rows(projections, sizes, Z.shape[1], self._functions, *self._measures, marks, first + start)
+
+        self._signs.put(Z, planes, first_block, look, self._centre)
 
 
 def settle_doubts(

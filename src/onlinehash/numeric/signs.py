@@ -220,23 +220,6 @@ def describe(W: np.ndarray, thresholds: np.ndarray) -> np.ndarray:
     return _describe(W, thresholds, smallest_norm(W.shape[1], W.dtype), underflow)
 
 
-def sign_planes(
-    Z: np.ndarray,
-    W: np.ndarray,
-    thresholds: np.ndarray,
-    places: np.ndarray,
-    planes: np.ndarray,
-    first_block: int = 0,
-    look: Callable[[int, np.ndarray, np.ndarray], None] | None = None,
-    centre: np.ndarray | None = None,
-) -> None:
-    """Bit `places[k]` of code n in the planes = is the projection of row n on row k of W at or above threshold k?
-
-    What else there is to say is said at `Signs`, which those keep who ask for the signs of the same functions again.
-    """
-    Signs(W, thresholds, places).put(Z, planes, first_block, look, centre)
-
-
 class Signs:
     """Functions and the places of their bits: all that a comparison needs of them, made once for any number of rows.
 

@@ -1,12 +1,15 @@
 """Texts of requests become vectors: in one thread beside the event loop, many of them at a time.
 
-Whatever waits is embedded together, as models take many texts in little more time than one. Requests share a batch
-evenly, so that a search does not wait for the thousands of texts that somebody else adds.
+Whatever waits is embedded together, as models take many texts in little more time than one. Requests with the fewest
+texts left come first, so that a search does not wait for the thousands of texts that somebody else adds, and of several
+large ones one is answered while the next is embedded; were all served alike, all would end at once, and the embedder
+would wait for the next ones. The request that has waited longest has a part of every batch, however many others come.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -22,6 +25,9 @@ from onlinehash.serve.settings import Limits
 #: Texts and letters of them that are embedded by one call, while others wait.
 BATCH, BATCH_LETTERS = 256, 1 << 18
 
+#: The part of a batch that the oldest request has for itself.
+PART_OF_OLDEST = 4
+
 
 @dataclass
 class _Job:
@@ -33,11 +39,15 @@ class _Job:
     n_taken: int = 0
     has_failed: bool = False  #: Some of its texts, which the event loop does not know yet.
 
+    @property
+    def n_left(self) -> int:
+        return len(self.texts) - self.n_taken
+
     def take(self, n: int, letters: int) -> list[str]:
-        """The next texts: at most n, and no more letters than that, but at least one text."""
+        """The next texts: at most n, and no more letters than that."""
         some = self.texts[self.n_taken : self.n_taken + n]
         ends = np.cumsum([len(text) for text in some])
-        some = some[: max(int(np.searchsorted(ends, letters, side="right")), 1)]
+        some = some[: int(np.searchsorted(ends, letters, side="right"))]
         self.n_taken += len(some)
         return some
 
@@ -62,6 +72,8 @@ class EmbeddingQueue:
 
     async def vectors_of(self, texts: list[str]) -> np.ndarray:
         """One vector a text."""
+        if not texts:
+            return self.embedder.encode(texts)
         if self._n and self._n + len(texts) > self._limits.texts:
             raise Busy(f"too many texts wait to be embedded ({self._n}); retry after 1 s.")
         loop = asyncio.get_running_loop()
@@ -91,10 +103,8 @@ class EmbeddingQueue:
         with self._lock:
             self._waiting = [job for job in self._waiting if not (job.has_failed or job.future.done())]
             self._is_busy = bool(self._waiting)
-            jobs = self._waiting[:BATCH]
-            share = BATCH // max(len(jobs), 1)
-            batch = [(job, job.take(share, BATCH_LETTERS // len(jobs))) for job in jobs]
-            self._waiting = [job for job in self._waiting if job.n_taken < len(job.texts)]
+            batch = _batch_of(self._waiting)
+            self._waiting = [job for job in self._waiting if job.n_left]
         return batch
 
     def _settle_all(self, batch: list[tuple[_Job, list[str]]], found: list[np.ndarray | Exception]) -> None:
@@ -136,3 +146,19 @@ class EmbeddingQueue:
         with self._lock:
             self._waiting.clear()
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _batch_of(jobs: list[_Job]) -> list[tuple[_Job, list[str]]]:
+    """The next texts of requests, which are given in the order of their coming; one may have two parts of them."""
+    if not jobs:
+        return []
+    part = BATCH_LETTERS // PART_OF_OLDEST
+    oldest = jobs[0].take(BATCH // PART_OF_OLDEST, part) or jobs[0].take(1, sys.maxsize)  # however long that one is
+    batch = [(jobs[0], oldest)]
+    n, letters = BATCH - len(oldest), BATCH_LETTERS - min(sum(map(len, oldest)), part)
+    for job in sorted(jobs, key=lambda job: job.n_left):
+        some = job.take(n, letters)
+        if some:
+            batch.append((job, some))
+        n, letters = n - len(some), letters - sum(map(len, some))
+    return batch

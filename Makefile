@@ -105,10 +105,10 @@ bench: .venv/.dev
 	$(BIN)/python benchmarks/plan.py --n 1e7 --live 1e5
 
 # What tests of the page, of docs/reference/http.md, of docs/how-to/streams.md and of power failures need beside Python: a browser, curl,
-# PostgreSQL, Redis and a C compiler. Only what is missing is installed, by Homebrew or apt, one by one, as not every system has a package of each name
+# PostgreSQL, Redis, nginx and a C compiler. Only what is missing is installed, by Homebrew or apt, one by one, as not every system has a package of each name
 # (Ubuntu has no chromium). Where one cannot be installed, its tests are skipped, and say so.
 servers:
-	@PATH="$$PATH:$$(echo /usr/lib/postgresql/*/bin /opt/homebrew/opt/postgresql@*/bin /usr/local/opt/postgresql@*/bin | tr ' ' :)"; \
+	@PATH="$$PATH:/usr/sbin:$$(echo /usr/lib/postgresql/*/bin /opt/homebrew/opt/postgresql@*/bin /usr/local/opt/postgresql@*/bin | tr ' ' :)"; \
 	lacks() { for name; do ! command -v "$$name" >/dev/null || return 1; done; }; \
 	if command -v brew >/dev/null; then \
 	  install() { brew install --quiet "$$1"; }; postgresql=postgresql@17; redis=redis; \
@@ -122,6 +122,7 @@ servers:
 	! lacks curl || missing="$$missing curl"; \
 	! lacks initdb || missing="$$missing $$postgresql"; \
 	! lacks redis-server || missing="$$missing $$redis"; \
+	! lacks nginx || missing="$$missing nginx"; \
 	! lacks cc gcc || missing="$$missing gcc"; \
 	[ -z "$$missing" ] || [ -z "$${sudo+apt}" ] || $$sudo apt-get update -qq || true; \
 	for package in $$missing; do \

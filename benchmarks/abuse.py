@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import get_context
 from pathlib import Path
@@ -116,13 +117,15 @@ def filters(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 DIMS = 32
+#: Seconds that a client waits for an answer; on a machine that does other things beside, a service may need long.
+WAIT = 600
 #: Connections of the abusive client, and what the honest one does between two requests, in seconds.
 CONNECTIONS, PACE = 8, 0.01
 
 
 def asked(port: int, method: str, path: str, document: Any = None) -> tuple[int, bytes]:
     """One answer, on a connection of its own."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=120)
+    connection = http.client.HTTPConnection(HOST, port, timeout=WAIT)
     body = None if document is None else json.dumps(document)
     connection.request(method, path, body, {"Content-Type": "application/json"} if body else {})
     answer = connection.getresponse()
@@ -178,7 +181,7 @@ def _abuse(kind: str, port: int, end: float) -> None:
     for path, body in bodies(kind):
         while time.monotonic() < end:
             with suppress(OSError, http.client.HTTPException):
-                connection = http.client.HTTPConnection(HOST, port, timeout=120)
+                connection = http.client.HTTPConnection(HOST, port, timeout=WAIT)
                 connection.request("POST", path, body, {"Content-Type": "application/json"})
                 connection.getresponse().read()
                 connection.close()
@@ -191,7 +194,7 @@ def _abuse(kind: str, port: int, end: float) -> None:
 def honest(port: int, seconds: float, first_id: int) -> dict[str, list[float]]:
     """Seconds that each answer took, of a client who does what a service is for."""
     took: dict[str, list[float]] = {"search": [], "filtered": [], "add": [], "health": []}
-    connection = http.client.HTTPConnection(HOST, port, timeout=120)
+    connection = http.client.HTTPConnection(HOST, port, timeout=WAIT)
     end = time.monotonic() + seconds
     for i in itertools.count():
         if time.monotonic() >= end:
@@ -246,21 +249,27 @@ def at_rest(served: Served) -> int:
 def memory(options: argparse.Namespace) -> list[dict[str, Any]]:
     """A service under honest and abusive clients by turns, whose items stay as many: its memory at rest, over time."""
     rows: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory(dir=options.folder) as root, serving(Path(root) / "index") as served:
+    with (
+        tempfile.TemporaryDirectory(dir=options.folder) as root,
+        serving(Path(root) / "index") as served,
+        ProcessPoolExecutor(1, get_context("spawn")) as abusers,
+    ):
         fill(served.port, int(options.n))
         begin, first = time.monotonic(), 10**7
         while not rows or rows[-1]["minutes"] < options.minutes:
+            n_answers = 0
             for kind in KINDS:
-                abusive = get_context("spawn").Process(target=abuse, args=(kind, served.port, options.seconds))
-                abusive.start()
+                abusive = abusers.submit(abuse, kind, served.port, options.seconds)
                 took = honest(served.port, options.seconds, first)
-                abusive.join()
+                abusive.result()
                 added = [first + i for i in range(5, 6 * len(took["add"]), 6)]
                 status, said = asked(served.port, "POST", "/v1/items/remove", {"ids": added})
                 assert status == 200, said
                 first += 10**6
-            rows.append({"bytes": at_rest(served), "minutes": (time.monotonic() - begin) / 60})
-            print(f"{rows[-1]['minutes']:6.1f} min {rows[-1]['bytes'] / 1e6:8.0f} MB", flush=True)
+                n_answers += sum(map(len, took.values()))
+            n_bytes, minutes = at_rest(served), (time.monotonic() - begin) / 60
+            rows.append({"bytes": n_bytes, "minutes": minutes, "honest": n_answers})
+            print(f"{minutes:6.1f} min {n_bytes / 1e6:8.0f} MB {n_answers:8,} honest answers", flush=True)
     print(
         f"after every kind has come once {rows[0]['bytes'] / 1e6:.0f} MB, {rows[-1]['minutes']:.0f} minutes later "
         f"{rows[-1]['bytes'] / rows[0]['bytes']:.2f} of it"

@@ -154,7 +154,15 @@ def draw_policies(results: dict) -> None:
 
 def draw_pairs(results: dict) -> None:
     """mAP by length of code after 50,000 pairs, and along a stream whose world changes."""
-    learners = {"Smooth": OURS, "MBOH": SECOND, "OH": PEER, "LSH": "#999999", "ITQ": "#555555", "float": "black"}
+    learners = {
+        "Blended": OURS,
+        "Smooth": "#8a5fa8",
+        "MBOH": SECOND,
+        "OH": PEER,
+        "LSH": "#999999",
+        "ITQ": "#555555",
+        "float": "black",
+    }
     sets = {"cifar10_deep512": "CIFAR-10", "mnist": "MNIST", "news20_minilm384": "20 Newsgroups"}
     figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), layout="constrained")
     quality = [row for row in results["rows"] if row["table"] == "quality" and not row["kernel"]]

@@ -6,8 +6,8 @@ metrics from a service that is started for a moment. `tests/test_reference.py` c
 
 from __future__ import annotations
 
-import ast
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +25,11 @@ CONTRACTS = {
 }
 #: Classes whose inherited methods are worth repeating on their own page.
 WITH_INHERITED = ("LiveIndex", "FlatIndex", "MultiIndex", "GpuIndex")
+
+
+#: Classes with more methods than this have a list of them at the top.
+FEW_MEMBERS = 6
+MEMBERS = "Methods and properties:"
 
 
 def write(folder: Path, made: dict[str, str]) -> None:
@@ -51,39 +56,6 @@ def pages() -> dict[str, str]:
     }
 
 
-# ------------------------------------------------------------------ tutorials that are scripts
-
-
-def script_pages(folder: Path) -> dict[str, str]:
-    """A page for each script of a folder; NAME.txt beside NAME.py is what it prints."""
-    found = {}
-    for path in sorted(folder.glob("*.py")):
-        printed = path.with_suffix(".txt")
-        found[f"{path.stem}.md"] = script_page(path.read_text(), printed.read_text() if printed.exists() else "")
-    return found
-
-
-def script_page(script: str, printed: str) -> str:
-    """A script as a page: its docstring, then its numbered comments as text and what is between them as code."""
-    docstring = ast.get_docstring(ast.parse(script)) or ""
-    first, _, words = docstring.partition("\n")
-    title, _, about = first.partition(": ")
-    body = script.partition('"""')[2].partition('"""')[2] if docstring else script
-    parts = [f"# {title.rstrip('.')}", about[:1].upper() + about[1:], words.strip()]
-    for code, comment in re.findall(
-        r"(.*?)(^# \d+\. [^\n]*\n(?:^#[^\n]*\n)*|\Z)", body, flags=re.MULTILINE | re.DOTALL
-    ):
-        if code.strip():
-            parts.append(f"```python\n{code.strip()}\n```")
-        if comment:
-            text = " ".join(re.sub(r"^# *", "", comment, flags=re.MULTILINE).split())
-            _, sentence, *rest = re.split(r"(?<=[.:]) ", text, maxsplit=2)
-            parts += [f"## {sentence.rstrip('.:')}", *rest]
-    if printed:
-        parts.append(f"## What it prints\n\n```text\n{printed.strip()}\n```")
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
 # ------------------------------------------------------------------ Python names
 
 
@@ -97,7 +69,7 @@ def api_pages() -> dict[str, str]:
     things: dict[str, Any] = {name: getattr(onlinehash, name) for name in public_names()}
     rooms = {name: thing for name, thing in things.items() if isinstance(thing, ModuleType)}
     alone = {name: f"onlinehash.{name}" for name in things if name not in rooms} | CONTRACTS
-    made = {f"api/{name}.md": f"# {name}\n\n{directive(thing_at(path), path)}" for name, path in alone.items()}
+    made = {f"api/{name}.md": thing_page(name, path) for name, path in alone.items()}
     made |= {f"api/{name}.md": room_page(f"onlinehash.{name}", room) for name, room in rooms.items()}
     return made | {"api/index.md": api_index(alone, rooms)}
 
@@ -121,6 +93,24 @@ def api_index(alone: dict[str, str], rooms: dict[str, ModuleType]) -> str:
 def section(title: str, things: dict[str, Any]) -> str:
     rows = (f"| [`{name}`]({name}.md) | {cell(summary(thing))} |" for name, thing in things.items())
     return f"## {title}\n\n| name | |\n| --- | --- |\n" + "\n".join(rows) + "\n"
+
+
+def thing_page(name: str, path: str) -> str:
+    """A page for a class or a function; that of a large class begins with links to its methods."""
+    thing = thing_at(path)
+    links = [f"{{py:obj}}`{member} <{path}.{member}>`" for member in members_shown(thing, name)]
+    contents = f"{MEMBERS} {', '.join(links)}.\n\n" if len(links) > FEW_MEMBERS else ""
+    return f"# {name}\n\n{contents}{directive(thing, path)}"
+
+
+def members_shown(thing: Any, name: str) -> list[str]:
+    """The public methods and properties of a class that its page describes."""
+    if not inspect.isclass(thing):
+        return []
+    found = [member for member in dir(thing) if not member.startswith("_") and hasattr(thing, member)]
+    described = [member for member in found if inspect.getdoc(getattr(thing, member))]
+    kinds = [member for member in described if not isinstance(getattr(thing, member), str | int | float | tuple | dict)]
+    return [member for member in kinds if name in WITH_INHERITED or member in vars(thing)]
 
 
 def room_page(path: str, room: ModuleType) -> str:
@@ -191,15 +181,17 @@ def every_command() -> Iterator[str]:
     yield from walk(get_command(app), "onlinehash")
 
 
+#: Wide enough for the whole summary of each command.
+HELP = {"terminal_width": 104, "max_content_width": 104}
+
+
 def help_of(command: str) -> str:
     """What `--help` prints."""
     from typer.testing import CliRunner
 
     from onlinehash.cli.app import app
 
-    done = CliRunner().invoke(
-        app, [*command.split()[1:], "--help"], prog_name="onlinehash", env={"COLUMNS": "100", "TERMINAL_WIDTH": "100"}
-    )
+    done = CliRunner().invoke(app, [*command.split()[1:], "--help"], prog_name="onlinehash", **HELP)
     return done.output.strip()
 
 
@@ -234,34 +226,61 @@ def routes_page(document: dict[str, Any]) -> str:
     schemas = document["components"]["schemas"]
     for path, operations in sorted(document["paths"].items()):
         for method, operation in operations.items():
-            parts.append(f"## `{method.upper()} {path}`\n\n{operation['summary']}. {described(operation)}\n")
+            parts.append(f"## `{method.upper()} {path}`\n\n{what_it_does(operation)}\n")
             rows = [
-                (p["name"], f"{p['in']}, {type_of(p.get('schema', {}))}", p.get("description", ""), p.get("required"))
+                (p["name"], f"{p['in']}, {type_of(p['schema'])}", meaning(p | {"default": p["schema"].get("default")}))
                 for p in operation.get("parameters", [])
             ]
             content = operation.get("requestBody", {}).get("content", {})
             body = named_schema(content.get("application/json", {}).get("schema", {}), schemas)
             required = body.get("required", [])
             rows += [
-                (name, type_of(field), described(field), name in required)
+                (name, type_of(field), meaning(field | {"required": name in required}))
                 for name, field in body.get("properties", {}).items()
             ]
             if content:
                 kinds = ", ".join(f"`{kind}`" for kind in content)
                 parts.append(f"Body ({kinds}). {body.get('description', '')}\n")
             if rows:
-                cells = (
-                    f"| `{name}` | {cell(kind)} | {cell(text)}{' Required.' if must else ''} |"
-                    for name, kind, text, must in rows
-                )
+                cells = (f"| `{name}` | {cell(kind)} | {cell(text)} |" for name, kind, text in rows)
                 parts.append("| field | type | |\n| --- | --- | --- |\n" + "\n".join(cells) + "\n")
+            parts.append(answer_of(operation, schemas))
     return "\n".join(parts)
 
 
+def what_it_does(operation: dict[str, Any]) -> str:
+    """Summary and description, without saying the same twice."""
+    summary, text = operation["summary"], described(operation)
+    return text if text.split()[:1] == summary.split()[:1] else f"{summary}. {text}"
+
+
+def meaning(field: dict[str, Any]) -> str:
+    """What a field means, its default, and whether it is required."""
+    default = field.get("default")
+    ends = [f"Default: `{json.dumps(default)}`."] * (default is not None) + ["Required."] * bool(field.get("required"))
+    return " ".join([described(field), *ends])
+
+
+def answer_of(operation: dict[str, Any], schemas: dict[str, Any]) -> str:
+    """What a route answers with if all is well: the status, and the fields of JSON."""
+    status, answer = next((s, r) for s, r in operation["responses"].items() if s.startswith("2"))
+    content = answer.get("content", {})
+    body = named_schema(content.get("application/json", {}).get("schema", {}), schemas)
+    fields = ", ".join(f"`{name}` ({type_of(field)})" for name, field in body.get("properties", {}).items())
+    kinds = "" if fields else ", ".join(f"`{kind}`" for kind in content)
+    words = " ".join(body.get("description", "").split())
+    return (
+        " ".join(part for part in (f"Answer: {status}.", words, f"Fields: {fields}." if fields else kinds) if part)
+        + "\n"
+    )
+
+
 def described(thing: dict[str, Any]) -> str:
-    """A description; one of alternatives may have it."""
-    inner = [described(one) for one in thing.get("anyOf", [])]
-    return " ".join([thing.get("description", ""), *inner]).strip()
+    """A description; one of alternatives, or what a list consists of, may have it."""
+    if "description" in thing:
+        return str(thing["description"])
+    parts = [*thing.get("anyOf", []), *([thing["items"]] if thing.get("items") else [])]
+    return " ".join(dict.fromkeys(filter(None, map(described, parts))))
 
 
 def named_schema(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:

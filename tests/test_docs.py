@@ -148,6 +148,19 @@ def test_pages_are_of_readable_length():
         assert n_words < 3000 or page.parts[-2:] == ("reproduce", "claims.md"), f"{page.name} has {n_words} words"
 
 
+def test_pages_begin_with_what_the_reader_will_know():
+    pages = [page for part in ("tutorials", "how-to", "explanation") for page in (ROOT / "docs" / part).glob("*.md")]
+    assert len(pages) > 50
+    without = [page for page in pages if not re.search(r"\bAfter (this|it|these)\b", page.read_text()[:800])]
+    assert {page.name for page in without} == {"index.md"}
+
+
+def test_every_picture_has_a_text_alternative():
+    found = [(page.name, words) for page in PAGES for words in re.findall(r"!\[([^\]]*)\]\(", page.read_text())]
+    assert len(found) > 40
+    assert not [(page, words) for page, words in found if len(words.split()) < 2]
+
+
 def test_links_between_pages_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", page.read_text()):

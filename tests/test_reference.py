@@ -77,6 +77,8 @@ def test_every_route_and_metric_has_an_entry(pages: dict[str, str]) -> None:
     routes = [f"{method.upper()} {path}" for path, found in document["paths"].items() for method in found]
     assert len(routes) > 30
     assert not [route for route in routes if f"## `{route}`\n" not in pages["routes.md"]]
+    assert not re.findall(r"^\| `.*\|\s*\|$", pages["routes.md"], flags=re.MULTILINE)  # fields that say nothing
+    assert pages["routes.md"].count("\nAnswer: 2") == len(routes)
     names = re.findall(r"^# TYPE (\w+)", metrics, flags=re.MULTILINE)
     assert len(names) > 10
     missing = [name for name in names if f"`{name}`" not in pages["metrics.md"]]
@@ -113,16 +115,6 @@ def test_pages_that_did_not_change_keep_their_time(tmp_path: Path) -> None:
     assert (tmp_path / "b" / "c.md").stat().st_mtime_ns == before
 
 
-def test_a_script_becomes_a_page() -> None:
-    head = '"""Sums: how to add.\n\nIt is quick.\n"""\n\nimport math\n\n'
-    script = head + "# 1. Numbers. Any will\n#    do.\nx = 1\n\n# 2. The sum.\nprint(x)\n"
-    page = reference_pages.script_page(script, "1\n")
-    assert page == (
-        "# Sums\n\nHow to add.\n\nIt is quick.\n\n```python\nimport math\n```\n\n## Numbers\n\nAny will do.\n\n"
-        "```python\nx = 1\n```\n\n## The sum\n\n```python\nprint(x)\n```\n\n## What it prints\n\n```text\n1\n```\n"
-    )
-
-
 def test_docstrings_become_markup() -> None:
     text = "A `Learner` of `W` from |x|:\n\n    R = |D|\n\nCounts n_pairs_ and `a b`.\n\n>>> 2 * 3\n6"
     wanted = "A `Learner` of ``W`` from \\|x\\|:\n\n::\n\n    R = |D|\n\nCounts n_pairs\\_ and ``a b``.\n\n>>> 2 * 3\n6"
@@ -134,16 +126,27 @@ def test_docstrings_become_markup() -> None:
     assert docstrings.converted(text.split("\n")) == text.split("\n")
 
 
-def test_a_tutorial_becomes_a_notebook() -> None:
-    page = "# Title\n\nWords.\n\n```python\nprint(1)\n```\n\n```text\n1\n```\n\nMore.\n\n```python\nx = 2\n```\n"
+def test_a_tutorial_becomes_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(conf, "DOCS", tmp_path / "docs")
+    page = tmp_path / "docs" / "tutorials" / "page.md"
+    page.parent.mkdir(parents=True)
+    page.with_name("a.svg").write_text("<svg/>")
+    page.write_text(
+        "# Title\n\n[There](../how-to/x.md#y) and [that](../../LICENSE).\n\n"
+        "```python\nprint(1)\n```\n\n```text\n1\n```\n"
+        "\nMore.\n\n```python\nx = 2\n```\n\n![A line.](a.svg)\n"
+    )
     made = conf.notebook(page)
+    words = f"# Title\n\n[There]({conf.html_baseurl}how-to/x.html#y) and [that]({conf.REPOSITORY}/LICENSE)."
     assert [(cell["cell_type"], cell["source"]) for cell in made["cells"]] == [
-        ("markdown", "# Title\n\nWords."),
+        ("markdown", words),
         ("code", "print(1)"),
         ("markdown", "More."),
         ("code", "x = 2"),
     ]
-    assert [output["text"] for output in made["cells"][1]["outputs"]] == ["1\n"]
+    printed, drawn = made["cells"][1]["outputs"], made["cells"][3]["outputs"]
+    assert [output["text"] for output in printed] == ["1\n"]
+    assert [output["data"] for output in drawn] == [{"image/svg+xml": "<svg/>", "text/plain": "A line."}]
     assert len({cell["id"] for cell in made["cells"]}) == 4
 
 

@@ -38,13 +38,14 @@ STYLE = {
 def main() -> None:
     os.environ["SOURCE_DATE_EPOCH"] = "0"  # the same picture has the same bytes
     matplotlib.rcParams |= STYLE
-    for draw in (front, pair_moves_bit, which_learner, speed):
+    for draw in (front, feedback, pair_moves_bit, which_learner, speed):
         figure = draw()
         path = HERE / f"{draw.__name__.replace('_', '-')}.svg"
         figure.savefig(path)
         plt.close(figure)
         print(path.relative_to(DOCS.parent))
-    from_tutorial("drift")
+    for name in ("drift", "text-search"):
+        from_tutorial(name)
 
 
 def from_tutorial(name: str) -> None:
@@ -78,7 +79,7 @@ def front() -> plt.Figure:
     for axis, name in zip(axes, sets, strict=True):
         lines = {row[1]: [number(cell) for cell in row[2:]] for row in rows if row[0] == name and row[1] != "adapter"}
         places = np.arange(len(marks))
-        axis.plot(places, lines["find"], color=OURS, linewidth=2.5, marker="o", markersize=4, label="find")
+        axis.plot(places, lines["find"], color=OURS, linewidth=2.5, marker="o", markersize=4, label="onlinehash: find")
         axis.plot(places, lines["float"], color=PEER, linewidth=2, label="exact search in floats")
         quiet = {"color": QUIET, "linewidth": 2, "linestyle": (0, (4, 2))}
         axis.plot(places, [lines["codes"][0]] * len(marks), **quiet, label="codes without feedback")
@@ -87,6 +88,36 @@ def front() -> plt.Figure:
         axis.grid(axis="y", color="#e6e6e6")
         axis.set_xlabel("marks")
     axes[0].set_ylabel("right among the first ten")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
+    return figure
+
+
+def feedback() -> plt.Figure:
+    """Mean average precision of learned codes against marks of four kinds, from the tables of every method."""
+    kinds = {
+        "random": ("random pairs", OURS, "-"),
+        "noise": ("random pairs, one in ten wrong", OURS, ":"),
+        "shown": ("marks on shown results", SECOND, "-"),
+        "clicks": ("clicks", SECOND, ":"),
+    }
+    sets = {"cifar10": "CIFAR-10", "news20": "20 Newsgroups", "mnist": "MNIST", "photo": "Photo Tourism"}
+    figure, axes = plt.subplots(1, 4, figsize=(11.5, 3), layout="constrained")
+    for kind, (label, colour, style) in kinds.items():
+        head, *rows = table_after(DOCS / "explanation" / "feedback" / f"{kind}.md", "## mAP")
+        places = np.arange(len(head) - 2)
+        for axis, (begin, title) in zip(axes, sets.items(), strict=True):
+            lines = {row[1]: [number(cell) for cell in row[2:]] for row in rows if row[0].startswith(begin)}
+            axis.plot(places, lines["Blended"], color=colour, linestyle=style, linewidth=2.2, label=label)
+            axis.set_title(title)
+            axis.set_xticks(places, [cell.removesuffix(" marks") for cell in head[2:]], rotation=60)
+            if kind == "clicks":
+                axis.axhline(lines["Float"][0], color=PEER, linewidth=1.6, label="floats")
+                axis.axhline(
+                    lines["ITQ"][0], color=QUIET, linewidth=1.6, linestyle="--", label="codes without feedback"
+                )
+                axis.set(xlabel="marks", ylim=(0.25, 0.9))
+                axis.grid(axis="y", color="#e6e6e6")
+    axes[0].set_ylabel("mean average precision")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=3)
     return figure
 

@@ -112,6 +112,28 @@ def test_runs_of_another_reading_are_nothing_to_speak_of():
     assert len(rows_to_speak_of(cells(plan, sets), done, ours)) == len(list(cells(plan, sets)))
 
 
+def test_a_set_that_a_reading_does_not_change_comes_with_those_that_it_does():
+    """Nobody looks for neighbours where there are labels."""
+    plan = read_plan("online").under(known_readings()["neighbours"])
+    sets = named_sets("labelme", "cifar10")
+    ours = {cell.setting.name for cell in cells(plan.under(OURS), sets)}
+    assert {s.name for s in settings(plan, "OH", "cifar10")} <= ours
+    assert ours.isdisjoint(s.name for s in settings(plan, "OH", "labelme"))
+    done = {row.cell.setting.name: row.result for row in made_up(plan, sets)}
+    rows = rows_to_speak_of(cells(plan, sets), done, ours)
+    assert rows.distinct("role") == ["labelme", "cifar10"]
+    as_planned = {name: result for name, result in done.items() if name in ours}
+    assert not len(rows_to_speak_of(cells(plan, sets), as_planned, ours))
+    few = {row.cell.setting.name: row.result for row in rows if row.role == "labelme" or row.line == "OH"}
+    assert rows_to_speak_of(cells(plan, sets), few, ours).distinct("role") == ["labelme"]
+
+
+def test_batch_methods_do_not_count_pairs():
+    plan = read_plan("batch").under(known_readings()["pairs"])
+    assert {s.name for s in settings(plan, "KSH")} <= {s.name for s in settings(read_plan("batch"), "KSH")}
+    assert {s.conditions["pairs"] for s in settings(plan, "OH")} == {100_000}
+
+
 @pytest.fixture(scope="module")
 def otherwise():
     reading = known_readings()["linear"]
@@ -128,6 +150,20 @@ def test_claims_under_a_reading(otherwise):
     assert all(claim.verdict != "not tested" for claim in otherwise.judged)
 
 
+def test_claims_of_a_plan_that_was_not_run_are_not_tested():
+    reading = known_readings()["raw"]
+    plan = read_plan("online").under(reading)
+    rows = made_up(plan, named_sets(*FOUR))
+    found = ReadOtherwise(reading, [(plan, rows)], judged_under(reading, rows))
+    verdicts = {claim.name: claim.verdict for claim in found.judged}
+    assert verdicts["beta"] == verdicts["oh-klsh"] == "not tested"
+    assert verdicts["ranks"] != "not tested"
+    assert "drift" not in verdicts
+    claims = judged(made_up(read_plan("beta"), named_sets(*FOUR)))
+    beta = next(k for k, claim in enumerate(claims) if claim.name == "beta")
+    assert [line[3] for line in claims_map.as_lines(claims, [found])][1 + beta] == "–"  # does not turn
+
+
 def test_the_map(otherwise, tmp_path):
     found = [(plan, made_up(plan, named_sets(*FOUR))) for plan in map(read_plan, ("online", "beta"))]
     claims = judged(Rows(row for _, rows in found for row in rows))
@@ -142,7 +178,7 @@ def test_the_map(otherwise, tmp_path):
     (path,) = claims_map.draw(claims, [otherwise], tmp_path / "figures")
     assert path.read_bytes() == claims_map.draw(claims, [otherwise], tmp_path / "again")[0].read_bytes()
     assert re.search(r"rivals without the\b.*\bkernel\b", path.read_text("utf-8"), flags=re.DOTALL)
-    index = write_reproduction(tmp_path / "pages", found, claims, [otherwise], tmp_path / "figures")
+    index = write_reproduction(tmp_path / "pages", found, claims, [otherwise], [], tmp_path / "figures")
     first, all_claims, reading = (
         (index.parent / f"{name}.md").read_text("utf-8") for name in ("index", "claims", "reading-linear")
     )

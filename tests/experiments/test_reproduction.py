@@ -2,11 +2,14 @@
 
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from onlinehash.experiments.claims import judged
-from onlinehash.experiments.plan import read_plan
+from onlinehash.experiments.lacking import lacking
+from onlinehash.experiments.plan import cells, read_plan
+from onlinehash.experiments.readings import known_readings
 from onlinehash.experiments.reproduction import write_reproduction
 from onlinehash.experiments.rows import Row, Rows
 from tests.experiments.made_up import made_up, named_sets
@@ -20,10 +23,10 @@ def found():
     return [(plan, made_up(plan, sets)) for plan in map(read_plan, NAMES)]
 
 
-def written(folder, found, others=()):
+def written(folder, found, others=(), left=()):
     rows = Rows(row for _, rows in found for row in rows)
     page = write_reproduction(
-        folder / "docs" / "reproduce", found, judged(rows), others, folder / "docs" / "figures" / "experiments"
+        folder / "docs" / "reproduce", found, judged(rows), others, left, folder / "docs" / "figures" / "experiments"
     )
     return {path.stem: path.read_text("utf-8") for path in page.parent.iterdir()}
 
@@ -98,6 +101,39 @@ def test_machines_are_told_where_results_know_them(found, pages, tmp_path):
     ]
     text = written(tmp_path, [(plan, Rows(known))])["method"]
     assert "Times were measured on: a CPU of 2020; a CPU of 2021." in text
+
+
+def test_what_was_not_run_is_told_with_its_command(found, pages, tmp_path):
+    assert "Everything that the plans and readings ask for was run." in pages["index"]
+    plan, sets = read_plan("batch").under(known_readings()["pairs"]), named_sets("gist1m")
+    own = [cell for cell in cells(plan, sets) if cell.line in ("KLSH", "OH", "MMOH")]  # not batch methods
+    done = {cell.setting.name for cell in own if cell.line == "OH" and cell.seed}
+    some, all_done = lacking(plan, sets, done), lacking(plan, sets, {cell.setting.name for cell in own})
+    assert (some.n, some.n_asked, all_done.n) == (len(own) - len(done), len(own), 0)
+    text = written(tmp_path, found[:1], left=[some, all_done])["index"]
+    lines = re.findall(r"^\| five times as many pairs \|.*$", text, flags=re.MULTILINE)
+    command = "`onlinehash experiment run batch --reading pairs --data data/`"
+    assert lines == [f"| five times as many pairs | {plan.title} | 14 of 18 | KLSH 6, OH 2, MMOH 6 | {command} |"]
+
+
+def test_the_origin_of_the_numbers_is_told(found, pages, tmp_path):
+    assert "none rests on fewer than 3 seeds" in pages["method"]
+    plan, rows = found[0]
+    some = [
+        Row(row.cell, replace(row.result, facts=row.result.facts | ({"version": "0.1.0"} if row.seed else {})))
+        for row in rows
+        if row.seed != 2
+    ]
+    text = written(tmp_path, [(plan, Rows(some))])["method"]
+    half = len(some) // 2
+    assert f"come from {2 * half} runs, and none rests on fewer than 2 seeds." in text
+    assert f"Version 0.1.0 made {half} of them." in text
+    assert f"Code from before results noted their version made {half} of them." in text
+
+
+def test_no_kept_number_rests_on_fewer_than_three_seeds():
+    text = (Path(__file__).parents[2] / "docs/explanation/reproduce/method.md").read_text("utf-8")
+    assert int(re.search(r"none rests on fewer than (\d+) seeds", text)[1]) >= 3
 
 
 def test_cells_of_tables_stay_cells(found, tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 from onlinehash import BlendedPairHashing, SmoothPairHashing
 from onlinehash.learners.iterative_quantization import principal_directions, rotated_directions
-from onlinehash.learners.smooth_kernels import BLOCK, inferred
+from onlinehash.learners.smooth_kernels import BLOCK, inferred, keys_of
 from tests.learners.test_smooth_pairs import BITS, D, stream
 from tests.reference.blended_pairs import ReferenceBlendedPairs
 from tests.support import state_bytes, thorough
@@ -199,11 +199,14 @@ def test_a_point_is_the_same_on_either_side_of_a_pair() -> None:
     A[2:4], B[4:6] = A[0], A[0]
     A[1], B[7] = A[0], A[7]  # and a pair of one point twice, which is one pair
     learner = small(chunk_size=8).observe(points(64))
-    times, is_new, same = learner._repeats(np.concatenate([A, B]))
+    keys = np.empty((2, 8))
+    keys_of(np.concatenate([A, B]), learner._pattern, keys.reshape(-1))
+    times, is_new, same, most = learner._repeats(keys)
     np.testing.assert_array_equal(times, [6, 6, 6, 6, 6, 6, 1, 1])
     np.testing.assert_array_equal(same, [0, 0, 0, 0, 4, 5, 6, 7, 8, 9, 10, 11, 0, 0, 14, 7])
     assert is_new.all()
-    times, is_new, _ = learner._repeats(np.concatenate([B, A]))  # the same pairs the other way round
+    assert most == 6
+    times, is_new, _, _ = learner._repeats(keys[::-1].copy())  # the same pairs the other way round
     np.testing.assert_array_equal(times, [6, 6, 6, 6, 6, 6, 1, 1])
     assert not is_new.any()
 

@@ -24,6 +24,7 @@ def compiled_kernels() -> None:
         index.update(1, rows(1)[0])
         index.remove(2)
     numbers.parse(b"[1.5]", 0)
+    numbers.parse_points(b"[[1.5]]")
 
 
 @pytest.fixture(scope="module")

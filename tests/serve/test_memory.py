@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import subprocess
 import sys
@@ -158,6 +159,45 @@ def test_the_memory_of_large_bodies_goes_back_to_the_system(monkeypatch: pytest.
             assert post_json(url, "/v1/search", large).status_code == 200
         until(lambda: trimmed)
         assert len(trimmed) <= 3
+
+
+REFUSED = {
+    "by the parser, in its thread": ("/v1/search", {"vectors": [[0.5] * 70_000]}, 413),
+    "by a thread for reads": ("/v1/search", {"vector": [0.5, 0.5], "where": {"colour": ["a"] * 200_000}}, 422),
+    "by the writer": ("/v1/items", {"ids": [1], "vectors": [[0.5, 0.5]], "payloads": [{"text": "a" * 60_000}]}, 422),
+    "by the writer, behind the framework": ("/v1/learn/labelled", {"vectors": [[0.5] * 5] * 2, "y": ["a", "b"]}, 422),
+}
+
+
+@pytest.mark.parametrize(("path", "document", "status"), REFUSED.values(), ids=REFUSED)
+def test_a_refused_body_is_freed_without_the_garbage_collector(path: str, document: Any, status: int) -> None:
+    """An error whose traceback refers to it again would keep the body until the collector comes."""
+
+    def kept() -> list[shapes.Shape]:
+        return [thing for thing in gc.get_objects() if isinstance(thing, shapes.Shape)]
+
+    with served() as (_, url):
+        gc.collect()
+        gc.disable()
+        try:
+            before = len(kept())
+            for _ in range(3):
+                assert post_json(url, path, document).status_code == status
+            until(lambda: len(kept()) <= before, seconds=5)
+        finally:
+            gc.enable()
+
+
+def test_no_number_of_a_large_body_becomes_an_object() -> None:
+    data = json.dumps({"vectors": [[0.5] * 100] * 500, "k": 1}, separators=(",", ":")).encode()
+    from_json(shapes.Query, data)
+    tracemalloc.start()
+    try:
+        from_json(shapes.Query, data)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * len(data)  # a list of objects is eight times as large
 
 
 PIECES = """

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onlinehash.errors import OnlineHashError
+from onlinehash.serve.bodies import from_json as module
 from onlinehash.serve.bodies import numbers, shapes
 from onlinehash.serve.bodies.from_json import _vector_apart, from_json
 from tests.support import thorough
@@ -86,6 +88,96 @@ def test_doubles_that_one_division_would_round_wrongly() -> None:
 )
 def test_what_is_no_list_of_numbers_takes_the_long_way(text: str) -> None:
     assert numbers.parse(text.encode(), 0) is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "",
+            "nul",
+            "[]",
+            "[[]]",
+            "[[1],[]]",
+            "[[1,2],[3]]",
+            "[[1],2]",
+            "[1,[2]]",
+            "[[[1]]]",
+            "[[1]]x",
+            "[1]]",
+            "[[1]]]",
+        ),
+        *("[1", "[[1", "[[1]", "[[1],", "[[1],]", "[,[1]]", "[[1][2]]", '[["1"]]', "[[NaN]]", "[[01]]", "[1] [2]"),
+    ],
+)
+def test_what_is_no_list_of_points_takes_the_long_way(text: str) -> None:
+    assert numbers.parse_points(text.encode()) is None
+
+
+@settings(max_examples=thorough(60, 600))
+@given(st.integers(1, 4), st.integers(1, 4), st.data(), st.sampled_from([",", " , ", "\n,\t"]))
+def test_points_as_python_writes_them(n: int, width: int, data: st.DataObject, gap: str) -> None:
+    rows = data.draw(st.lists(st.lists(finite32, min_size=width, max_size=width), min_size=n, max_size=n))
+    texts = [f"[ {gap.join(map(repr, row))}]" for row in rows]
+    for text, wanted in (
+        (f"[{gap.join(texts)} ]", np.array(rows, np.float32)),
+        (texts[0], np.array(rows[0], np.float32)),
+    ):
+        found = numbers.parse_points(text.encode())
+        if found is not None:
+            assert found.dtype == np.float32
+            assert found.shape == wanted.shape
+            assert bits(found.ravel()) == bits(wanted.ravel())
+
+
+def test_many_points_take_the_short_way() -> None:
+    rows = np.random.default_rng(0).normal(size=(200, 64)).astype(np.float32)
+    found = numbers.parse_points(json.dumps(rows.tolist()).encode())
+    assert found is not None
+    assert np.array_equal(found, rows)
+
+
+@pytest.mark.parametrize("shape", [shape for shape in shapes.SHAPES if shape.arrays])
+def test_a_large_body_is_what_a_small_one_is(shape: type[shapes.Shape], monkeypatch: pytest.MonkeyPatch) -> None:
+    data = json.dumps(shape.example).encode()
+    small = from_json(shape, data)
+    monkeypatch.setattr(module, "LARGE", 0)
+    large = from_json(shape, data)
+    for name in shape.__struct_fields__:
+        value, wanted = getattr(large, name), getattr(small, name)
+        if name in shape.arrays and wanted is not None:
+            assert value.dtype == np.float32
+            assert np.array_equal(value, np.asarray(wanted, np.float32))
+        else:
+            assert value == wanted
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"vectors": [[1, 2], [3]]}',
+        b'{"vectors": [[1, "2"]]}',
+        b'{"vectors": [[1e999]]}',
+        b'{"vectors": [[1]], "vectors": [[1]]}',
+        b'{"vectors": [[1]], "unknown": 1}',
+        b'{"vectors": [[1]], "k": "ten"}',
+        b'{"vectors": [[1]], "vector": {}}',
+        b'{"vectors": [[1]]',
+        b'{"vectors": [[1]]} 2',
+        b'{"vectors": [[0.1234567890123456789, 3]], "dtype": "float64"}',
+        b'{"k": 3}',
+    ],
+)
+def test_a_large_body_is_refused_as_a_small_one_is(body: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    def outcome() -> str:
+        try:
+            return repr(from_json(shapes.Query, body))
+        except OnlineHashError as error:
+            return f"{type(error).__name__}: {error}"
+
+    small = outcome()
+    monkeypatch.setattr(module, "LARGE", 0)
+    assert outcome() == small
 
 
 @pytest.mark.parametrize(

@@ -139,8 +139,11 @@ def report(results: str, pages: str, folder: str, as_json: bool) -> None:
     """The reproduction report, from kept results."""
     from onlinehash.experiments import claims, claims_map, figures, reproduction
     from onlinehash.experiments.claims_map import ReadOtherwise
+    from onlinehash.experiments.lacking import lacking
 
-    found = collect([plan for plan in planning.plans(["all"]) if plan.name not in ELSEWHERE], existing(results))
+    store = existing(results)
+    known = [plan for plan in planning.plans(["all"]) if plan.name not in ELSEWHERE]
+    found = collect(known, store)
     written = [path for plan, rows in found for path in figures.draw(plan, rows, folder, ("svg",))]
     for plan, rows in found:
         if plan.name in WITH_CURVES:
@@ -148,11 +151,13 @@ def report(results: str, pages: str, folder: str, as_json: bool) -> None:
     judged = claims.judged(_together(found))
     read_otherwise = []
     for reading in known_readings().values():
-        under = collect(_under(planning.plans(reading.plans), [reading]), existing(results))
+        under = collect(_under(planning.plans(reading.plans), [reading]), store)
         if under:
             read_otherwise.append(ReadOtherwise(reading, under, claims.judged_under(reading, _together(under))))
     written += claims_map.draw(judged, read_otherwise, folder)
-    page = reproduction.write_reproduction(pages, found, judged, read_otherwise, folder)
+    asked = [*known, *_under(known, find_readings(["all"]))]
+    left = [lacking(plan, _stand_ins(store), store) for plan in asked]
+    page = reproduction.write_reproduction(pages, found, judged, read_otherwise, left, folder)
     if as_json:
         output.print_json({"page": str(page), "figures": [str(path) for path in written]})
     else:
@@ -208,14 +213,8 @@ def _show_comparisons(comparisons: Sequence[verification.Comparison], as_json: b
 
 def collect(chosen: Sequence[Plan], store: Store, others: Sequence[str] = ()) -> list[tuple[Plan, Rows]]:
     """The rows that are there, plan by plan; sets, roles and seeds are those of the store."""
-    known = roles()
-    sets = {
-        (s.fingerprint, s.role): NamedSet(s.data, s.data, s.fingerprint, known[s.role])
-        for s in (result.setting for result in store)
-        if s.role in known
-    }
     n_seeds = 1 + max(result.setting.seed for result in store)
-    ordered = told_apart(sorted(sets.values(), key=lambda named: (list(known).index(named.role.name), named.name)))
+    ordered = _sets_of(store)
     every = [dataclasses.replace(plan, seeds=n_seeds) for plan in chosen]
     found = []
     for plan in every:
@@ -223,6 +222,28 @@ def collect(chosen: Sequence[Plan], store: Store, others: Sequence[str] = ()) ->
         of_ours = () if not plan.reading.name else planning.cells(plan.under(OURS), ordered, others)
         found.append((plan, rows_to_speak_of(cells, store, {cell.setting.name for cell in of_ours})))
     return [(plan, rows) for plan, rows in found if len(rows)]
+
+
+def _sets_of(store: Store) -> list[NamedSet]:
+    """The sets that were used, in the order of their roles."""
+    known = roles()
+    sets = {
+        (s.fingerprint, s.role): NamedSet(s.data, s.data, s.fingerprint, known[s.role])
+        for s in (result.setting for result in store)
+        if s.role in known
+    }
+    return told_apart(sorted(sets.values(), key=lambda named: (list(known).index(named.role.name), named.name)))
+
+
+def _stand_ins(store: Store) -> list[NamedSet]:
+    """For each of the paper's sets the one that has most runs in its role."""
+    from onlinehash.experiments.claims.levels import FOUR
+
+    n_runs = Counter((result.setting.role, result.setting.fingerprint) for result in store)
+    of_roles = {role: [named for named in _sets_of(store) if named.role.name == role] for role in FOUR}
+    return [
+        max(some, key=lambda named: n_runs[named.role.name, named.fingerprint]) for some in of_roles.values() if some
+    ]
 
 
 def in_full_or_quick(chosen: Sequence[Plan], store: Store, others: Sequence[str]) -> list[tuple[Plan, Rows]]:

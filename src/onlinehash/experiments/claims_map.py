@@ -87,7 +87,7 @@ def draw(claims: Sequence[Judged], others: Sequence[ReadOtherwise], folder: str 
             corner = LEFT + j * COLUMN, y
             colour = COLOURS.get(verdict, EMPTY)
             axes.add_patch(plt.patches.Rectangle(corner, COLUMN, height, facecolor=colour, edgecolor="white", lw=1.2))
-            weight = "bold" if j and verdict and verdict != claim.verdict else "normal"
+            weight = "bold" if j and others[j - 1] in turned(claim, others) else "normal"
             middle = corner[0] + COLUMN / 2, y + height / 2
             axes.text(*middle, LETTERS.get(verdict, ""), ha="center", va="center", fontsize=9, weight=weight)
         y += height

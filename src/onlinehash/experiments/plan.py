@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from onlinehash.errors import InvalidInput
 from onlinehash.experiments import methods, toml
@@ -15,6 +15,9 @@ from onlinehash.experiments.results import Result
 from onlinehash.experiments.roles import NamedSet
 from onlinehash.experiments.settings import Setting
 from onlinehash.experiments.toml import Conditions, Parameters, Value
+
+if TYPE_CHECKING:
+    from onlinehash.learners.base import Learner
 
 #: σ of the kernel, the paper's, on vectors of unit length.
 WIDTH = 1.0
@@ -197,7 +200,7 @@ def _setting(plan: Plan, data: NamedSet, who: Contestant, value: Value, seed: in
     method = methods.find(who.method)
     has = method().get_params(deep=False)
     wanted = dict(data.role.parameters)
-    conditions = {**data.role.conditions(), **plan.conditions, **plan.reading.conditions}
+    conditions = {**data.role.conditions(), **plan.conditions, **_changed_by(plan.reading, method, data)}
     if conditions["protocol"] == "feedback" and method.traits.learns_from != "pairs":  # marks say nothing to it
         conditions = conditions | {"marks": "random", "wrong_share": 0.0}
     features = None
@@ -223,6 +226,17 @@ def _setting(plan: Plan, data: NamedSet, who: Contestant, value: Value, seed: in
     parameters = {name: wanted[name] for name in wanted if name in has and wanted[name] != has[name]}
     names = data.name, data.fingerprint, data.role.name
     return Setting(*names, conditions, method.__name__, parameters, n_bits, seed)
+
+
+def _changed_by(reading: Reading, method: type[Learner], data: NamedSet) -> Conditions:
+    """The conditions of a reading that can change a result, so that no other run is made again.
+
+    Nobody looks for neighbours where there are labels, and a batch method learns from all rows anyway.
+    """
+    untouched = {"neighbours"} if data.role.truth == "labels" else set()
+    if method.traits.unit == "batch":
+        untouched.add("pairs")
+    return {name: value for name, value in reading.conditions.items() if name not in untouched}
 
 
 def as_document(plan: Plan) -> dict[str, Any]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections import Counter
@@ -16,6 +17,7 @@ from string import Template
 from onlinehash.experiments import claims_map
 from onlinehash.experiments.claims import Judged
 from onlinehash.experiments.claims_map import ReadOtherwise
+from onlinehash.experiments.lacking import Lacking
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.rows import Row, Rows
 from onlinehash.experiments.tables import table
@@ -38,15 +40,23 @@ def write_reproduction(
     plans_and_rows: Sequence[tuple[Plan, Rows]],
     judged_claims: Sequence[Judged],
     others: Sequence[ReadOtherwise],
+    left: Sequence[Lacking],
     figures_folder: str | os.PathLike[str],
 ) -> Path:
-    """Write the pages into a folder, and return the first one. `others` are the readings that were run besides."""
+    """Write the pages into a folder, and return the first one.
+
+    others: the readings that were run besides. left: what was not run, of all that could be.
+    """
     figures = Path(os.path.relpath(figures_folder, folder)).as_posix()
     counts = Counter(claim.verdict for claim in judged_claims)
     verdicts = f"{len(judged_claims)} claims: {', '.join(f'{n} {verdict}' for verdict, n in counts.most_common())}"
     run = {plan.name for plan, _ in plans_and_rows}
     pages = {
-        "method": _filled("method", sets="\n".join(_sets([row for _, rows in plans_and_rows for row in rows]))),
+        "method": _filled(
+            "method",
+            sets="\n".join(_sets([row for _, rows in plans_and_rows for row in rows])),
+            origin="\n".join(_origin([*plans_and_rows, *itertools.chain(*(other.plans_and_rows for other in others))])),
+        ),
         "claims": _filled("claims", verdicts=verdicts, claims="\n".join(_claims(judged_claims, others, run))),
     }
     for plan, rows in plans_and_rows:
@@ -62,6 +72,7 @@ def write_reproduction(
             _line([f"[{plan.title}]({plan.name}.md)", plan.question, plan.source]) for plan, _ in plans_and_rows
         ),
         readings="\n".join(_readings(others)),
+        left="\n".join(_left(left)),
         pages="\n".join(pages),
     )
     Path(folder).mkdir(parents=True, exist_ok=True)
@@ -91,6 +102,16 @@ def _sets(rows: Sequence[Row]) -> Iterator[str]:
         yield f"\nTimes were measured on: {'; '.join(machines)}."
 
 
+def _origin(plans_and_rows: Sequence[tuple[Plan, Rows]]) -> Iterator[str]:
+    """How many seeds the numbers rest on, and which versions made them."""
+    least = min((min(rows.seeds_of_places()) for _, rows in plans_and_rows), default=0)
+    runs = {row.cell.setting.name: row.result.facts.get("version") for _, rows in plans_and_rows for row in rows}
+    yield f"The numbers of these pages come from {len(runs):,} runs, and none rests on fewer than {least} seeds."
+    for version, n in Counter(runs.values()).most_common():
+        by = f"Version {version}" if version else "Code from before results noted their version"
+        yield f"{by} made {n:,} of them."
+
+
 def _set_cells(rows: Sequence[Row]) -> list[str]:
     """Of one set; sizes are those of the plain protocol."""
     role = rows[0].cell.set.role
@@ -116,7 +137,7 @@ def _map(claims: Sequence[Judged], others: Sequence[ReadOtherwise], figures: str
     turning = sum(bool(claims_map.turned(claim, others)) for claim in claims)
     yield f"![Verdict on each claim, by reading; the table below says the same]({figures}/{claims_map.NAME}.svg)\n"
     yield f"{turning} of {len(claims)} verdicts turn under one of these readings (in bold). ✓ confirmed, ◐ in part,"
-    yield "✗ not confirmed, – not tested; nothing where a reading does not touch a claim.\n"
+    yield "✗ not confirmed, – not run; nothing where a reading does not touch a claim.\n"
     head, *lines = claims_map.as_lines(claims, others)
     yield _line(head)
     yield _line(["---"] * len(head))
@@ -135,6 +156,21 @@ def _readings(others: Sequence[ReadOtherwise]) -> Iterator[str]:
         measured = ", ".join(plan.title for plan, _ in other.plans_and_rows)
         yield _line([f"[{_title_of(other)}]({_page_of(other)}.md)", other.reading.why, measured])
     yield ""
+
+
+def _left(left: Sequence[Lacking]) -> Iterator[str]:
+    """Reading by reading, and what runs it."""
+    some = [one for one in left if one.n]
+    if not some:
+        yield "Everything that the plans and readings ask for was run."
+        return
+    yield "On the sets that stand for the paper's, these runs are left; what is done is not run again.\n"
+    yield _line(["reading", "experiment", "runs left", "of whom", "command"])
+    yield _line(["---"] * 5)
+    for one in some:
+        whom = "everybody" if one.n == one.n_asked else ", ".join(f"{label} {n}" for label, n in one.by_line.items())
+        runs = f"{one.n:,} of {one.n_asked:,}"
+        yield _line([one.plan.reading.title, one.plan.title, runs, whom, f"`{one.command}`"])
 
 
 def _reading(other: ReadOtherwise) -> Iterator[str]:

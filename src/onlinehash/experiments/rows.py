@@ -104,19 +104,22 @@ def rows_to_speak_of(cells: Iterable[Cell], store: Store, others: Collection[str
     """Those that are done, of sets on which three quarters of the places of the plan (contestant and value) are filled.
 
     Plans share runs, so a few of another plan's would otherwise pass for a figure of this one. For the same reason,
-    `others` names runs that belong to another reading as well, and do not count.
+    `others` names runs that belong to another reading as well, and do not count. A set on which that reading changes
+    nothing comes along with those on which it does.
     """
     of_sets: dict[str, list[Cell]] = {}
     for cell in cells:
         of_sets.setdefault(cell.set.title, []).append(cell)
-    kept: list[Row] = []
-    for some in of_sets.values():
-        rows = rows_of(some, store)
-        own = [cell for cell in some if cell.setting.name not in others]
-        done = [row.cell for row in rows if row.cell.setting.name not in others]
-        if own and 4 * _places(done) >= 3 * _places(own):
-            kept.extend(rows)
-    return Rows(kept)
+    own = {title: [cell for cell in some if cell.setting.name not in others] for title, some in of_sets.items()}
+    filled = {title for title, some in of_sets.items() if _is_filled(own[title] or some, store)}
+    if not any(own[title] for title in filled):
+        return Rows([])
+    return Rows(row for title, some in of_sets.items() if title in filled for row in rows_of(some, store))
+
+
+def _is_filled(cells: Sequence[Cell], store: Store) -> bool:
+    """Whether three quarters of the places have a run."""
+    return 4 * _places(cell for cell in cells if cell.setting.name in store) >= 3 * _places(cells)
 
 
 def _places(cells: Iterable[Cell]) -> int:

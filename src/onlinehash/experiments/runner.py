@@ -172,7 +172,7 @@ def execute(job: Job) -> Result:
     """One run, in this process."""
     data = _split_data(job.path, job.cache, *as_conditions(job.setting.conditions))
     if job.is_alone:
-        _warm_up(job.setting.method, job.setting.n_bits, job.path)
+        _warm_up(job.setting.method, job.setting.n_bits, job.setting.parameters.get("features") is not None, job.path)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         is_feedback = job.setting.conditions["protocol"] == "feedback"
@@ -182,10 +182,11 @@ def execute(job: Job) -> Result:
 
 
 @cache
-def _warm_up(method: str, n_bits: int, path: str) -> None:
-    """A first schedule that is not timed: it loads or compiles the method's kernels."""
+def _warm_up(method: str, n_bits: int, has_features: bool, path: str) -> None:
+    """A first schedule that is not timed: it loads or compiles the method's kernels, which differ with features."""
     rows = datasets.load(path).X[:2000]
-    learner = registry.find(method)(n_bits=n_bits, random_state=0, features=RbfAnchors(50))
+    features = RbfAnchors(50) if has_features else None
+    learner = registry.find(method)(n_bits=n_bits, random_state=0, features=features)
     learner.fit(rows, np.arange(len(rows)) % 10).encode(rows)
 
 

@@ -35,12 +35,13 @@ from onlinehash.learners.smooth_kernels import (
     add_pulls,
     blend_of,
     count_distances,
+    enter,
     enter_gradient,
     inferred,
     keys_of,
+    load_unit_rows,
     note_repeats,
     pulls,
-    scale_to_unit_length,
 )
 from onlinehash.learners.smooth_pairs import (
     AGREE,
@@ -211,7 +212,9 @@ class BlendedPairHashing(SmoothPairHashing):
         A, B = (rows := np.flatnonzero(kept.kind))[0::2], rows[1::2]
         for start in range(0, len(A), self.chunk_size):
             a, b = A[start : start + self.chunk_size], B[start : start + self.chunk_size]
-            self._descend(np.concatenate([X[a], X[b]]), kept.kind[a] > 0, kept.weight[a])
+            points, keys = np.concatenate([X[a], X[b]]), np.empty((2, len(a)))
+            keys_of(points, self._pattern, keys.reshape(-1))
+            self._descend(points, keys, kept.kind[a] > 0, kept.weight[a])
         if is_last:
             self._points = None
         return self._show(np.ones(self.n_bits, np.bool_))
@@ -226,14 +229,15 @@ class BlendedPairHashing(SmoothPairHashing):
         else:
             n_kept = 0
         if self._damping.has_directions and n_kept < len(chunk.A):
-            X = np.concatenate([chunk.A[n_kept:], chunk.B[n_kept:]])
-            scale_to_unit_length(X)
-            shown = self._descend(X, chunk.similar[n_kept:] > 0, chunk.weights[n_kept:])
+            n = len(chunk.A) - n_kept
+            X, keys = np.empty((2 * n, self._n_inputs), self.dtype_), np.empty((2, n))
+            load_unit_rows(chunk.A[n_kept:], chunk.B[n_kept:], self._pattern, X, keys.reshape(-1))
+            shown = self._descend(X, keys, chunk.similar[n_kept:] > 0, chunk.weights[n_kept:])
             if shown is not None:
                 changed |= self._publish(X, shown)
         return changed
 
-    def _descend(self, X: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
+    def _descend(self, X: np.ndarray, keys: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
         """Ask the pairs (first their points a, then their points b) for α, then learn them.
 
         Returns the projections that codes should show (before this step), or None where this chunk was not looked at.
@@ -245,33 +249,33 @@ class BlendedPairHashing(SmoothPairHashing):
         self._follow(X, weights, similar)
         if self._directions_at != looked_at:
             self._along = self._damping.along(self._momentum)
-        times, is_new, same = self._repeats(X)
+        times, is_new, same, most = self._repeats(keys)
         learned, shown = X @ self._learning, None
         if self._n_learned <= MANY_PAIRS or self._n_chunks % LOOKED_AT == 0:
             first = X @ self._first
             self._ask(first, learned, similar, weights * is_new / times)
             shown = first + self.dtype_.type(self._blend) * (learned - first)
         F, pull = np.tanh(learned), np.empty_like(learned)
-        p = self._share[0]
+        p = float(self._share[0])
         rare = math.sqrt((1 - p) / p)
         weights = weights / (len(weights) * (p * rare + 1 - p))
         loss = pulls(F, similar, weights, rare, AGREE, DIFFER, SHARPNESS, pull)
-        if self._infers and times.max() > 1:
+        if self._infers and most > 1:
             add_pulls(F, *inferred(same, similar, weights, p), rare, AGREE, DIFFER, SHARPNESS, pull)
         self._n_chunks += 1
         self._surprise.enter(loss, len(similar))
-        self._advance(X.T @ pull, (1 / np.sqrt(times)).sum() / self.chunk_size)
+        n_whole = len(similar) if most == 1 else float((1 / np.sqrt(times)).sum())
+        self._advance(X.T @ pull, n_whole / self.chunk_size)
         return shown
 
-    def _repeats(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """How many pairs share a point with each, which have none in common with the chunk learned before, and the
-        first row of each point."""
-        n = len(X) // 2
-        keys, times, is_new, same = np.empty((2, n)), np.empty(n), np.empty(n, np.bool_), np.empty(2 * n, np.int64)
-        keys_of(X, self._pattern, keys.reshape(-1))
-        note_repeats(keys, self._keys, times, is_new, same)
+    def _repeats(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        """How many pairs share a point with each, which have none in common with the chunk learned before, the first
+        row of each point, and the largest number of pairs that share one."""
+        n = keys.shape[1]
+        times, is_new, same = np.empty(n), np.empty(n, np.bool_), np.empty(2 * n, np.int64)
+        most = note_repeats(keys, self._keys, times, is_new, same)
         self._keys[:, :n], self._keys[:, n:] = keys, NO_KEY
-        return times, is_new, same
+        return times, is_new, same, most
 
     def _ask(self, first: np.ndarray, learned: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
         """Distances of codes under each α enter the histograms, in which older pairs of the same kind fade."""
@@ -284,15 +288,20 @@ class BlendedPairHashing(SmoothPairHashing):
     def _advance(self, G: np.ndarray, part: float) -> None:
         """Move W as `SmoothPairHashing` does; a chunk that was ended early counts by its part everywhere."""
         self._n_whole += part
-        keep, squares = OF_SQUARES**part, np.empty(self.n_bits, self.dtype_)
+        squares = np.empty(self.n_bits, self.dtype_)
         enter_gradient(G, MOMENTUM**part, self._momentum, squares)
         along = self._damping.along(G)
-        self._along += self.dtype_.type(1 - MOMENTUM**part) * (along - self._along)  # Qᵀ of the momentum
-        self._squares = keep * self._squares + (1 - keep) * self._damping.shortened(squares, along)
-        lengths = np.sqrt(self._squares / (1 - OF_SQUARES**self._n_whole))
+        enter(along, MOMENTUM**part, self._along)  # Qᵀ of the momentum
         eta = part * max(LEAST_STEP, FIRST_STEP / math.sqrt(1 + self._surprise.n_since / STEADY))
-        scale = eta / (1 - MOMENTUM**self._n_whole) / np.maximum(lengths, 1e-30)
-        self._damping.step(self._learning, self._momentum, self._along, scale, 1 - DECAY * eta)
+        sizes = self._damping.step_sizes(
+            squares,
+            along,
+            self._squares,
+            OF_SQUARES**part,
+            1 - OF_SQUARES**self._n_whole,
+            eta / (1 - MOMENTUM**self._n_whole),
+        )
+        self._damping.step(self._learning, self._momentum, self._along, sizes, 1 - DECAY * eta)
 
     # ------------------------------------------------------------------ what codes show of it
 

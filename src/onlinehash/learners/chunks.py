@@ -61,16 +61,16 @@ class ChunkLearner(LinearLearner):
         with one_thread():  # once for all chunks
             while start < len(A):
                 rows = slice(start, min(start + self._chunk.room, len(A)))
-                told = updates.view(rows)
-                self._losses(A[rows], B[rows], similar[rows], told.loss)
-                self._fill(told, A=A[rows], B=B[rows], similar=similar[rows], weights=weights[rows])
+                pairs = {"A": A[rows], "B": B[rows], "similar": similar[rows]}
+                self._losses(**pairs, losses=updates.loss[rows])
+                self._fill(updates, rows.stop - 1, **pairs, weights=weights[rows])
                 start = rows.stop
 
     def _learn_labelled(self, X: np.ndarray, members: np.ndarray, updates: Updates) -> None:
         start = 0
         while start < len(X):
             rows = slice(start, min(start + self._chunk.room, len(X)))
-            self._fill(updates.view(rows), X=X[rows, : self._n_inputs], members=members[rows])
+            self._fill(updates, rows.stop - 1, X=X[rows, : self._n_inputs], members=members[rows])
             start = rows.stop
 
     def _observe(self, X: np.ndarray, updates: Updates) -> None:
@@ -80,27 +80,27 @@ class ChunkLearner(LinearLearner):
         start = 0
         while start < len(X):
             rows = slice(start, min(start + self._chunk.room, len(X)))
-            self._fill(updates.view(rows), X=X[rows, : self._n_inputs])
+            self._fill(updates, rows.stop - 1, X=X[rows, : self._n_inputs])
             start = rows.stop
 
-    def _fill(self, updates: Updates, **rows: np.ndarray) -> None:
-        """Put rows that fit into the chunk, and learn it if that fills it."""
+    def _fill(self, updates: Updates, last: int, **rows: np.ndarray) -> None:
+        """Put rows that fit into the chunk, and learn it if that fills it; row `last` of `updates` tells of it."""
         self._chunk.put(**rows)
         if not self._chunk.room:
-            self._end_chunk(updates.view(slice(len(updates) - 1, None)))
+            self._learn_rows(self._chunk.take(), updates, last)
 
     def _end_chunk(self, updates: Updates) -> None:
         if self._chunk.count:
-            self._learn_rows(self._chunk.take(), updates)
+            self._learn_rows(self._chunk.take(), updates, 0)
 
-    def _learn_rows(self, rows: Rows, updates: Updates) -> None:
-        """Learn the rows of a chunk, and record what they did in the one row of `updates`."""
+    def _learn_rows(self, rows: Rows, updates: Updates, t: int) -> None:
+        """Learn the rows of a chunk, and record what they did in row t of `updates`."""
         with one_thread():
             changed = self._learn_chunk(rows)
-        updates.flips[0] = changed
-        updates.n_moved[0] = np.count_nonzero(changed)
-        updates.step[0] = self._step_of_chunk() if changed.any() else 0.0
-        updates.loss[0] += self._loss_of_chunk()
+        n_moved = np.count_nonzero(changed)
+        updates.flips[t], updates.n_moved[t] = changed, n_moved
+        updates.step[t] = self._step_of_chunk() if n_moved else 0.0
+        updates.loss[t] += self._loss_of_chunk()
 
     def _step_of_chunk(self) -> float:
         """How far the last chunk moved the functions, in the method's own measure; not zero."""

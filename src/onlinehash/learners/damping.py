@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from onlinehash.io.format import like, real, whole
-from onlinehash.learners.smooth_kernels import fade_and_add, move
+from onlinehash.learners.smooth_kernels import fade_and_add, move, step_sizes
 from onlinehash.types import State
 
 #: Leading directions that are kept.
@@ -79,9 +79,15 @@ class Damping:
         left: np.ndarray = np.maximum(self._q0 * (squares - self._D @ (along * along)), 0.0)
         return left
 
-    def step(self, W: np.ndarray, M: np.ndarray, along: np.ndarray, scale: np.ndarray, keep: float) -> None:
-        """W = keep (W - P² M scale), in place, where `along` is QᵀM."""
-        move(W, M, self._damped(along), 1.0, (self._q0 * scale).astype(W.dtype), keep)
+    def step_sizes(
+        self, squares: np.ndarray, along: np.ndarray, mean: np.ndarray, keep: float, of_mean: float, eta: float
+    ) -> np.ndarray:
+        """What `step` takes: η / |P g|, of the running mean of |P g|², which `shortened` of these enters here."""
+        return step_sizes(squares, self._D @ (along * along), self._q0, keep, mean, of_mean, eta)
+
+    def step(self, W: np.ndarray, M: np.ndarray, along: np.ndarray, sizes: np.ndarray, keep: float) -> None:
+        """W = keep (W - P² M sizes / q0), in place, where `along` is QᵀM."""
+        move(W, M, self._damped(along), 1.0, sizes, keep)
 
     def descend(self, W: np.ndarray, M: np.ndarray, scale: np.ndarray, keep: float) -> None:
         """`step` where QᵀM is not known; it rounds P² M before the scale."""

@@ -22,9 +22,10 @@ BLOCK = 32
 
 
 @njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})  # a row is summed alike wherever it stands
-def scale_to_unit_length(X: np.ndarray) -> None:
-    """Rows of unit length, in place; a zero row stays."""
+def load_unit_rows(A: np.ndarray, B: np.ndarray, pattern: np.ndarray, X: np.ndarray, keys: np.ndarray) -> None:
+    """Rows of A, then those of B, at unit length into X; and `keys_of` them. A zero row stays."""
     for n in range(X.shape[0]):
+        X[n] = A[n] if n < A.shape[0] else B[n - A.shape[0]]
         total = X.dtype.type(0)
         for i in range(X.shape[1]):
             total += X[n, i] * X[n, i]
@@ -32,6 +33,7 @@ def scale_to_unit_length(X: np.ndarray) -> None:
             scale = X.dtype.type(1 / math.sqrt(total))
             for i in range(X.shape[1]):
                 X[n, i] *= scale
+        keys[n] = _key(X[n], pattern)
 
 
 @njit(nogil=True, cache=True)
@@ -128,6 +130,15 @@ def share_of_flips(F: np.ndarray, shown: np.ndarray, shares: np.ndarray) -> None
 
 
 @njit(nogil=True, cache=True)
+def enter(G: np.ndarray, keep: float, M: np.ndarray) -> None:
+    """G enters its running mean M."""
+    new = M.dtype.type(1 - keep)
+    for i in range(G.shape[0]):
+        for k in range(G.shape[1]):
+            M[i, k] += new * (G[i, k] - M[i, k])
+
+
+@njit(nogil=True, cache=True)
 def enter_gradient(G: np.ndarray, keep: float, M: np.ndarray, squares: np.ndarray) -> None:
     """G enters its running mean M; the squared length of each column of G."""
     old, new = M.dtype.type(keep), M.dtype.type(1 - keep)
@@ -136,6 +147,19 @@ def enter_gradient(G: np.ndarray, keep: float, M: np.ndarray, squares: np.ndarra
         for k in range(G.shape[1]):
             M[i, k] = old * M[i, k] + new * G[i, k]
             squares[k] += G[i, k] * G[i, k]
+
+
+@njit(nogil=True, cache=True)
+def step_sizes(
+    squares: np.ndarray, less: np.ndarray, q: float, keep: float, mean: np.ndarray, of_mean: float, eta: float
+) -> np.ndarray:
+    """q η / |P g| for each column; |P g|² = q (squares - less) enters its running mean, which is to be divided by
+    `of_mean`."""
+    sizes, of_all, zero = np.empty_like(squares), squares.dtype.type(q), squares.dtype.type(0)
+    for k in range(squares.shape[0]):
+        mean[k] = keep * mean[k] + (1 - keep) * max(of_all * (squares[k] - less[k]), zero)
+        sizes[k] = q * (eta / max(math.sqrt(mean[k] / of_mean), 1e-30))
+    return sizes
 
 
 @njit(nogil=True, cache=True)
@@ -151,18 +175,25 @@ def move(W: np.ndarray, M: np.ndarray, damped: np.ndarray, q: float, scale: np.n
 def keys_of(X: np.ndarray, pattern: np.ndarray, keys: np.ndarray) -> None:
     """A number for each row, by which the same row is known again."""
     for n in range(X.shape[0]):
-        total = 0.0
-        for i in range(X.shape[1]):
-            total += X[n, i] * pattern[i]
-        keys[n] = total
+        keys[n] = _key(X[n], pattern)
+
+
+@njit(nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _key(row: np.ndarray, pattern: np.ndarray) -> float:
+    total = 0.0
+    for i in range(row.shape[0]):
+        total += row[i] * pattern[i]
+    return total
 
 
 @njit(nogil=True, cache=True)
-def note_repeats(keys: np.ndarray, before: np.ndarray, times: np.ndarray, is_new: np.ndarray, same: np.ndarray) -> None:
+def note_repeats(
+    keys: np.ndarray, before: np.ndarray, times: np.ndarray, is_new: np.ndarray, same: np.ndarray
+) -> float:
     """How many pairs of the chunk have a pair's point a, or its b if they are more; and is neither in those before?
 
     `keys` and `before` are `(2, n)`: points a, points b. A point is the same on either side of a pair. `same` is the
-    first row of each point, where rows are first the points a, then the points b.
+    first row of each point, where rows are first the points a, then the points b. Returns the largest of `times`.
     """
     times[:], is_new[:] = 1, True
     n, all_keys = keys.shape[1], keys.ravel()
@@ -184,6 +215,10 @@ def note_repeats(keys: np.ndarray, before: np.ndarray, times: np.ndarray, is_new
             times[i % n] = max(times[i % n], n_pairs)
             is_new[i % n] &= not was_there
         start = stop
+    most = 1.0
+    for t in range(n):
+        most = max(most, times[t])
+    return most
 
 
 @njit(nogil=True, cache=True)

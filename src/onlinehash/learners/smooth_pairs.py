@@ -147,12 +147,12 @@ class SmoothPairHashing(ChunkLearner):
         radius, distance = (1 - AGREE) / 2 * self.n_bits, (1 - DIFFER) / 2 * self.n_bits
         similarity_losses(self._W, A, B, similar, radius, distance, losses)
 
-    def _fill(self, updates: Updates, **rows: np.ndarray) -> None:
+    def _fill(self, updates: Updates, last: int, **rows: np.ndarray) -> None:
         """A whole chunk need not wait, nor be copied."""
-        if self._chunk.count == 0 and len(updates) == self.chunk_size:
-            self._learn_rows(Rows(**rows), updates.view(slice(len(updates) - 1, None)))
+        if self._chunk.count == 0 and len(rows["A"]) == self.chunk_size:
+            self._learn_rows(Rows(**rows), updates, last)
         else:
-            super()._fill(updates, **rows)
+            super()._fill(updates, last, **rows)
 
     def _learn_chunk(self, chunk: Rows) -> np.ndarray:
         if not chunk.weights.any():
@@ -180,14 +180,14 @@ class SmoothPairHashing(ChunkLearner):
     def _relative(self, weights: np.ndarray) -> np.ndarray:
         """Sample weights in units of their running mean: twice the weight of all pairs is the same stream."""
         rate = min(max(len(weights) / min(self._n_learned + len(weights), WINDOW), 1e-3), 1.0)
-        self._mean_weight = float((1 - rate) * self._mean_weight + rate * weights.mean())
-        return weights / max(self._mean_weight, 1e-300)
+        self._mean_weight = (1 - rate) * self._mean_weight + rate * (float(np.add.reduce(weights)) / len(weights))
+        return np.asarray(weights / max(self._mean_weight, 1e-300))
 
     def _follow(self, X: np.ndarray, weights: np.ndarray, similar: np.ndarray) -> None:
         """What is known of the stream: its share of similar pairs, its second moments, its directions."""
-        total = weights.sum()
-        n = min(self._share[1] + total, WINDOW)
-        p = self._share[0] + weights @ (similar - self._share[0]) / max(n, total)
+        total, (p, n) = float(np.add.reduce(weights)), self._share.tolist()
+        n = min(n + total, WINDOW)
+        p += float(weights @ (similar - p)) / max(n, total)
         self._share[:] = min(max(p, 1 / WINDOW), 1 - 1 / WINDOW), n  # even where all pairs are of one kind
         if self._n_learned < MANY_PAIRS or self._n_chunks % self._some == 0:
             self._damping.enter(X)

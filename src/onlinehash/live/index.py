@@ -77,7 +77,8 @@ class LiveIndex(LearnerIndex):
     After every call, `codes` are what `encoder` makes of `vectors`, and queries are encoded with it. Learning changes
     neither. A refresh replaces both in one step; the policy says when. A learner that keeps the codes of items needs no
     refresh: its encoder is replaced at once, and only queries are encoded otherwise. Searches need no lock: they see
-    the state before a change or the one after it. `VectorIndex` documents the methods.
+    the state before a change or the one after it. `VectorIndex` documents the methods, and has the index that the
+    examples below share.
 
     Parameters
     ----------

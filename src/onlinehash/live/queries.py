@@ -95,7 +95,7 @@ def to_rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind) -> ToRe
 #: Candidates that are compared at first, or ten for each of the k; and in all at most, or so many times the first.
 FIRST, MOST, TIMES = 256, 16_384, 16
 #: Enough were compared when twice as many leave so many times k of the best as they are.
-SETTLED = 2
+SETTLED = 4
 #: Codes are searched for twice the first candidates and, where these do not settle it, for so many times as many.
 GROWTH = 8
 #: Times k of the best whose order is decided by the vectors as they are stored, where rounded ones were compared.

@@ -77,7 +77,12 @@ async def done(
 
 
 def refusal(error: OnlineHashError) -> Response:
-    """An error as JSON."""
+    """An error as JSON.
+
+    The error loses its traceback. That refers to the frames that parsed the body, and one of those to a future, which
+    refers to the error: they would keep the body in memory until the garbage collector finds them.
+    """
+    error.with_traceback(None)
     headers = {}
     if isinstance(error, errors.Busy):
         headers["Retry-After"] = str(error.retry_after)

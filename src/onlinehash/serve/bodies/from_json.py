@@ -34,14 +34,19 @@ _WORDS = {
 _GOT = _WORDS | {"bool": "a bool", "float": "a number that is not whole"}
 _TYPES = re.compile(r"Expected `([a-z| ]+)`, got `([a-z]+)`")
 
-_VECTOR = b'"vector"'
+_VECTOR, _NULL = b'"vector"', b"null"
+
+#: Bytes of a body from which all its arrays are parsed apart, which a small one would not be worth.
+LARGE = 1 << 14
 
 S = TypeVar("S", bound=Shape)
 
 
 def from_json(shape: type[S], data: bytes) -> S:
-    """The body, with lists where arrays will be; a vector may be an array already."""
+    """The body, with lists where arrays will be; some may be arrays already."""
     refuse_many_values(data)
+    if len(data) >= LARGE and shape.arrays and (large := _with_arrays(shape, data)) is not None:
+        return large
     vector, rest = _vector_apart(data) if "vector" in shape.arrays else (None, data)
     body = _decoded(shape, rest)
     if vector is None:
@@ -50,6 +55,34 @@ def from_json(shape: type[S], data: bytes) -> S:
         return _decoded(shape, data)
     body.vector = vector  # type: ignore[attr-defined]
     return body
+
+
+def _with_arrays(shape: type[S], data: bytes) -> S | None:
+    """The body with float32 arrays, none of whose numbers was ever a Python object; None for the usual way."""
+    try:
+        found = _raw_decoder(shape).decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None  # the usual way finds it again, and says what it is
+    fields = {name: getattr(found, name) for name in shape.__struct_fields__}
+    texts = {name: bytes(fields[name]) for name in shape.arrays}
+    arrays = {name: numbers.parse_points(text) for name, text in texts.items() if text != _NULL}
+    if fields["dtype"] != "float32" or any(array is None for array in arrays.values()):
+        return None
+    refuse_repeated(data)
+    return shape(**fields | dict.fromkeys(texts) | arrays)
+
+
+@cache
+def _raw_decoder(shape: type[Shape]) -> msgspec.json.Decoder[Any]:
+    """A decoder that leaves arrays as the text that they are."""
+
+    def as_text(field: msgspec.structs.FieldInfo) -> tuple[Any, ...]:
+        if field.name in shape.arrays:
+            return field.name, msgspec.Raw, msgspec.Raw(_NULL)
+        return (field.name, field.type) if field.required else (field.name, field.type, field.default)
+
+    fields = [as_text(field) for field in msgspec.structs.fields(shape)]
+    return msgspec.json.Decoder(msgspec.defstruct(shape.__name__, fields, forbid_unknown_fields=True, kw_only=True))
 
 
 def _vector_apart(data: bytes) -> tuple[np.ndarray | None, bytes]:

@@ -22,11 +22,15 @@ else:
 Text = Annotated[str, Meta(description="A text, if the service has an embedder.", examples=["open a file"])]
 Id = int | str
 IdList = Annotated[list[Id], Meta(description="All integers of 64 bits, or all strings.")]
-Payload = dict[str, Any]
+#: An item by its id.
+ItemId = Annotated[Id, Meta(description="The id of an item.")]
+Payload = Annotated[dict[str, Any], Meta(description="A JSON object that is kept with an item.")]
 Where = Annotated[dict[str, Any], Meta(description="A filter on payloads.", examples=[{"price": {"<": 5}}])]
 DType = Annotated[Literal["float32", "float64"], Meta(description="What the numbers of a JSON body are kept as.")]
 # The library refuses what is too small in its own words; here that is only documented.
 Whole = Annotated[int, Meta(le=2**63 - 1, extra_json_schema={"minimum": 0})]
+Count = Annotated[Whole, Meta(description="How many of the nearest items to return.")]
+WithPayloads = Annotated[bool, Meta(description="Whether to return the payloads of the items found.")]
 Hex = Annotated[str, Meta(description="A code's bytes in hexadecimal, the lowest bit first in each.", examples=["3f"])]
 
 #: The formats of bodies. The last is this library's own.
@@ -150,7 +154,7 @@ class WantedItems(Shape, kw_only=True):
     """Items to return, with or without their vectors."""
 
     ids: IdList
-    vectors: bool = True
+    vectors: Annotated[bool, Meta(description="Whether to return vectors.")] = True
 
     example = {"ids": [1, 2], "vectors": False}
     columns = ("ids",)
@@ -166,12 +170,12 @@ class Asked(Shape, kw_only=True):
     vectors: Matrix | None = None
     text: Text | None = None
     texts: list[Text] | None = None
-    id: Id | None = None
+    id: ItemId | None = None
     ids: IdList | None = None
     code: Hex | None = None
     codes: list[Hex] | None = None
     where: Where | None = None
-    payloads: bool = False
+    payloads: WithPayloads = False
     dtype: DType = "float32"
 
     arrays = {"vector": (1,), "vectors": (2,)}
@@ -188,11 +192,11 @@ class Find(Shape, kw_only=True):
     vectors: Matrix | None = None
     text: Text | None = None
     texts: list[Text] | None = None
-    id: Id | None = None
+    id: ItemId | None = None
     ids: IdList | None = None
-    k: Whole = 10
+    k: Count = 10
     where: Where | None = None
-    payloads: bool = False
+    payloads: WithPayloads = False
     dtype: DType = "float32"
 
     example = {"vector": [0.1, 0.9], "k": 3}
@@ -207,8 +211,8 @@ class Find(Shape, kw_only=True):
 class Query(Asked, kw_only=True):
     """What to search for (vectors, items by their ids, or codes), and how many of the nearest items to return."""
 
-    k: Whole = 10
-    rerank: bool = False
+    k: Count = 10
+    rerank: Annotated[bool, Meta(description="Whether to sort the hits as find would, by their vectors.")] = False
 
     example = {"vector": [0.1, 0.9], "k": 3}
 
@@ -216,7 +220,7 @@ class Query(Asked, kw_only=True):
 class Within(Asked, kw_only=True):
     """What to search for, and the largest distance in bits."""
 
-    radius: Whole
+    radius: Annotated[Whole, Meta(description="The largest distance, in bits.")]
 
     example = {"id": 1, "radius": 2}
 
@@ -228,8 +232,8 @@ class Rerank(Shape, kw_only=True):
     vectors: Matrix | None = None
     text: Text | None = None
     texts: list[Text] | None = None
-    ids: list[Id | list[Id]]
-    k: Whole | None = None
+    ids: Annotated[list[Id | list[Id]], Meta(description="The hits; for several vectors, a list each.")]
+    k: Count | None = None
     dtype: DType = "float32"
 
     example = {"vector": [0.1, 0.9], "ids": [1, 2]}
@@ -259,10 +263,10 @@ class WantedCodes(Shape, kw_only=True):
 class Comparison(Shape, kw_only=True):
     """One query for several methods."""
 
-    id: Id | None = None
+    id: ItemId | None = None
     vector: Vector | None = None
     text: Text | None = None
-    k: Whole = 10
+    k: Count = 10
     dtype: DType = "float32"
 
     example = {"id": 1, "k": 5}
@@ -281,11 +285,11 @@ class Lesson(Shape, kw_only=True):
     b: Points | None = None
     text_a: Text | list[Text] | None = None
     text_b: Text | list[Text] | None = None
-    id_a: Id | list[Id] | None = None
-    id_b: Id | list[Id] | None = None
-    similar: bool | int | list[bool | int]
-    weight: float | list[float] | None = None
-    refresh: bool = False
+    id_a: ItemId | list[ItemId] | None = None
+    id_b: ItemId | list[ItemId] | None = None
+    similar: Annotated[bool | int | list[bool | int], Meta(description="true or 1: similar; false or -1: not.")]
+    weight: Annotated[float | list[float], Meta(description="How much a pair counts; 1 if omitted.")] | None = None
+    refresh: Annotated[bool, Meta(description="Whether to bring the codes up to date before the answer.")] = False
     dtype: DType = "float32"
 
     example = {"id_a": 1, "id_b": 2, "similar": True}
@@ -301,7 +305,10 @@ class Labelled(Shape, kw_only=True):
 
     vectors: Matrix | None = None
     texts: list[Text] | None = None
-    y: list[bool | int | float | str | list[bool | int | float]]
+    y: Annotated[
+        list[bool | int | float | str | list[bool | int | float]],
+        Meta(description="The label of each point, or a 0 or 1 for each class."),
+    ]
     dtype: DType = "float32"
 
     example = {"vectors": [[0.1, 0.9], [0.8, 0.3]], "y": ["cat", "dog"]}
@@ -316,13 +323,15 @@ class Labelled(Shape, kw_only=True):
 class Clicks(Shape, kw_only=True):
     """The results shown for a query, in order, and which of them were clicked."""
 
-    query: Id | None = None
+    query: Annotated[Id, Meta(description="The item that was searched for, by its id.")] | None = None
     vector: Vector | None = None
     text: Text | None = None
-    shown: IdList
-    clicked: IdList
-    skip_weight: float = 0.5
-    position_bias: float = 0.0
+    shown: Annotated[list[Id], Meta(description="The ids of the results, in the order shown.")]
+    clicked: Annotated[list[Id], Meta(description="The ids of those that were clicked.")]
+    skip_weight: Annotated[float, Meta(description="How much a result counts that was skipped.")] = 0.5
+    position_bias: Annotated[
+        float, Meta(description="The exponent by which clicks on later positions count more; 0: all count the same.")
+    ] = 0.0
     dtype: DType = "float32"
 
     example = {"query": 1, "shown": [2, 3], "clicked": [3]}
@@ -338,7 +347,7 @@ class Clicks(Shape, kw_only=True):
 class RefreshOrder(Shape, kw_only=True):
     """Bring the codes up to date; with `wait`, before the answer."""
 
-    wait: bool = True
+    wait: Annotated[bool, Meta(description="Whether to answer when it is done; otherwise when it has begun.")] = True
 
     example = {"wait": True}
     may_be_empty = True
@@ -347,7 +356,7 @@ class RefreshOrder(Shape, kw_only=True):
 class Rollback(Shape, kw_only=True):
     """Return to an earlier encoder: the one with a serial number, or the previous one."""
 
-    serial: Whole | None = None
+    serial: Annotated[Whole, Meta(description="The serial number of an encoder that is kept.")] | None = None
 
     example = {"serial": 1}
     may_be_empty = True
@@ -356,8 +365,8 @@ class Rollback(Shape, kw_only=True):
 class TeacherOrder(Shape, kw_only=True):
     """Start or pause the simulated teacher, or change its speed."""
 
-    running: bool | None = None
-    pairs_per_second: float | None = None
+    running: Annotated[bool, Meta(description="true starts it, false pauses it.")] | None = None
+    pairs_per_second: Annotated[float, Meta(description="Its speed.")] | None = None
 
     example = {"running": True, "pairs_per_second": 50.0}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from msgspec import UNSET
 from numpy.typing import NDArray
 from starlette.responses import Response
@@ -23,6 +23,8 @@ from onlinehash.serve.responses import Document, answer, done
 from onlinehash.serve.service import Service
 
 MOST_LISTED = 100_000
+
+PathId = Annotated[str, Path(description="The id of the item.")]
 
 
 def routes(service: Service) -> APIRouter:
@@ -92,15 +94,15 @@ def routes(service: Service) -> APIRouter:
 
     @router.get("/v1/items", **described("List ids", None, results.Listed))
     async def ids(
-        offset: Annotated[int, Query(ge=0, le=2**63 - 1)] = 0,
-        limit: Annotated[int, Query(ge=0, le=MOST_LISTED)] = 1000,
+        offset: Annotated[int, Query(ge=0, le=2**63 - 1, description="How many ids to skip.")] = 0,
+        limit: Annotated[int, Query(ge=0, le=MOST_LISTED, description="How many ids to return.")] = 1000,
     ) -> Response:
         """Ids in the order of insertion."""
         every = await asyncio.to_thread(lambda: index.ids)
         return answer({"ids": every[offset : offset + limit].tolist(), "n": len(every)}, index.encoder)
 
     @router.get("/v1/items/{id:path}/picture", **described("Get an item's picture", None, "image/png"))
-    async def picture(id: str) -> Response:
+    async def picture(id: PathId) -> Response:
         """The picture of an item, if the service has pictures."""
         if service.pictures is None:
             raise NotFound("this index has no pictures; start the service with --pictures.")
@@ -111,7 +113,9 @@ def routes(service: Service) -> APIRouter:
         return Response(data, media_type=kind)
 
     @router.get("/v1/items/{id:path}", **described("Get an item", None, results.Item))
-    async def get(id: str, vector: bool = True) -> Response:
+    async def get(
+        id: PathId, vector: Annotated[bool, Query(description="Whether to return the vector.")] = True
+    ) -> Response:
         """One item."""
         encoder = index.encoder
         item = await asyncio.to_thread(got, id)
@@ -120,7 +124,7 @@ def routes(service: Service) -> APIRouter:
     @router.post(
         "/v1/items/{id:path}", **described("Add an item", shapes.NewItem, results.Added, status=201, changes=True)
     )
-    async def add_one(id: str, request: Request) -> Response:
+    async def add_one(id: PathId, request: Request) -> Response:
         """Add one item."""
         body, data = await parsed(request, service, shapes.NewItem)
         assert body.vector is not None
@@ -133,7 +137,7 @@ def routes(service: Service) -> APIRouter:
     @router.patch(
         "/v1/items/{id:path}", **described("Update an item", shapes.ChangedItem, results.Counted, changes=True)
     )
-    async def update_one(id: str, request: Request) -> Response:
+    async def update_one(id: PathId, request: Request) -> Response:
         """Change the vector, the payload, or both."""
         body, data = await parsed(request, service, shapes.ChangedItem)
         vectors = None if body.vector is None else body.vector[None]
@@ -145,7 +149,7 @@ def routes(service: Service) -> APIRouter:
         return await done(change, service, count)
 
     @router.delete("/v1/items/{id:path}", **described("Remove an item", None, results.Counted, changes=True))
-    async def remove_one(id: str, request: Request) -> Response:
+    async def remove_one(id: PathId, request: Request) -> Response:
         """Remove one item."""
         return await done(service.changes.remove([id_in_path(id, service)], retry_of(request, b"")), service, count)
 

@@ -38,7 +38,9 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         return answer(await asyncio.to_thread(service.model), index.encoder)
 
     @router.get("/v1/model/download", **described("Download the model", None, "application/octet-stream"))
-    async def download(what: Literal["learner", "encoder"] = "learner") -> Response:
+    async def download(
+        what: Annotated[Literal["learner", "encoder"], Query(description="Which of the two.")] = "learner",
+    ) -> Response:
         """Download the learner, or the encoder of the codes; `onlinehash.load` reads the file."""
 
         if what == "learner":
@@ -64,7 +66,7 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         return answer(service.about() | {"version": onlinehash.__version__}, index.encoder)
 
     @router.get("/v1/map", **described("Get a sample of codes", None, results.Map))
-    async def map(limit: Annotated[int, Query(ge=1, le=MOST_ON_MAP)] = 600) -> Response:
+    async def map(limit: Annotated[int, Query(ge=1, le=MOST_ON_MAP, description="How many items.")] = 600) -> Response:
         """A sample of items with their codes; it stays the same until items are removed."""
 
         def draw() -> Response:

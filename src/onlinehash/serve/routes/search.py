@@ -134,7 +134,9 @@ def routes(service: Service) -> APIRouter:
         return await read(service, request.receive, rank, len(body.ids) > FEW_RERANKED)
 
     @router.post("/v1/search/image", **described("Search by a picture", MEDIA_TYPES, results.FoundByPicture))
-    async def by_image(request: Request, k: Annotated[int, Query(ge=0, le=2**63 - 1)] = 10) -> Response:
+    async def by_image(
+        request: Request, k: Annotated[int, Query(ge=0, le=2**63 - 1, description="How many items.")] = 10
+    ) -> Response:
         """Find the nearest items of a picture: PNG, JPEG or WebP."""
         if service.pictures is None:
             raise NotFound("this index cannot search by picture; start the service with --pictures.")

@@ -21,7 +21,13 @@ class PostgresIndex(StoreIndex):
     """An index of vectors whose codes follow a learner, in the tables of a schema of PostgreSQL.
 
     It has the methods of `LiveIndex`. Any number of processes, on any machines, may search and change it at the same
-    time; changes wait for each other. Begin with `create`, go on with `open`.
+    time; changes wait for each other. Begin with `create`, go on with `open`:
+
+        with PostgresIndex.create("postgresql://127.0.0.1/shop", n_bits=64) as index:
+            index.add(ids, vectors)
+
+        with PostgresIndex.open("postgresql://127.0.0.1/shop") as index:  # in any process
+            index.find(query, k=10)
     """
 
     @classmethod

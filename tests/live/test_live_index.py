@@ -356,6 +356,23 @@ def test_background_refreshes_come_by_themselves():
     assert follows_the_law(index)
 
 
+def test_a_background_refresh_does_not_follow_another_at_once(monkeypatch):
+    monkeypatch.setattr(refresher, "REST", 1e9)
+    index = filled(refresh.every(5), background=True)
+    teach(index, 5)
+    assert index._refresher.job.wait()
+    teach(index, 5, 2)
+    assert (index.refreshes, index.behind.pairs) == (1, 5)
+    assert index.refresh(wait=False).wait()  # whoever asks for one gets it
+    teach(index, 5, 3)
+    assert (index.refreshes, index.behind.pairs) == (2, 5)
+    monkeypatch.setattr(refresher, "REST", 0)
+    index.search(rows(1)[0], 1)  # the policy is asked at the next call, whatever that is
+    assert index._refresher.job.wait()
+    assert (index.refreshes, index.behind.pairs) == (3, 0)
+    assert follows_the_law(index)
+
+
 def test_auto_builds_tables_once_there_are_many_items(monkeypatch):
     monkeypatch.setattr(table, "MANY_ITEMS", 150)
     index = filled()

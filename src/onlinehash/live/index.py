@@ -96,7 +96,7 @@ class LiveIndex(LearnerIndex):
     n_bits : int or None, default=None
         In place of a learner: the length of a code, where None is 64, or that of an index that is continued.
     background : bool, default=False
-        Let the policy's refreshes run in a thread of their own.
+        Let the policy's refreshes run in a thread of their own, for at most a quarter of the time.
     sync : {"full", "batch"}, default="full"
         `full`: what a call changed is on the disk when it returns. `batch`: it survives the death of the process, but
         a power failure may take the last changes with it; calls return sooner.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import _thread
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol, cast
@@ -30,6 +31,10 @@ SAMPLE_SIZE, SAMPLE_AGE = 256, 0.1
 
 #: Pairs kept at random for the policies, and how many of the last ones they are drawn from.
 PAIRS_SIZE, PAIRS_HORIZON = 512, 4096
+
+#: After a background refresh the policy is not asked for so many times as long as it took: where pairs come fast, one
+#: refresh would follow the other, and take the processor from those who search and write.
+REST = 3.0
 
 #: Seconds that a new thread has to begin. It never does if there was no memory for its first steps.
 START_SECONDS = 10.0
@@ -75,6 +80,7 @@ class Refresh:
         self._run = run
         self._is_given_up = False
         self._begins, self._runs = _thread.allocate_lock(), _thread.allocate_lock()
+        self._begun = self._ended = 0.0
 
     def start(self) -> None:
         """Begin; raise if no thread can be started."""
@@ -94,7 +100,9 @@ class Refresh:
         self._begins.release()
         try:
             if not self._is_given_up:
+                self._begun = time.monotonic()
                 self._finished = self._run(self._stopped.is_set)
+                self._ended = time.monotonic()
         except Exception as error:
             self.error = error
         finally:
@@ -105,6 +113,11 @@ class Refresh:
     def done(self) -> bool:
         """Whether it has ended, one way or another."""
         return not self._runs.locked()
+
+    @property
+    def rests(self) -> bool:
+        """Whether it has done its work so short a time ago that no other should follow yet."""
+        return self.done and self._finished and time.monotonic() - self._ended < REST * (self._ended - self._begun)
 
     def cancel(self) -> None:
         """Stop at the next block, as if it had never begun."""
@@ -170,7 +183,7 @@ class Refresher:
     def attempt(self, policy: Policy, begin_if_due: Callable[[], None]) -> None:
         """Begin a refresh if one is due and none is running. Errors become warnings, as the call did not ask for it."""
         if self.job is not None:
-            if not self.job.done:
+            if not self.job.done or self.job.rests:
                 self._asked_at = -1  # so that the policy is asked once that has ended, as it may be cancelled
                 return
             if self.job.error is not None and not self.job.was_waited_for:

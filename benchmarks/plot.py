@@ -155,14 +155,15 @@ def draw_policies(results: dict) -> None:
 def draw_pairs(results: dict) -> None:
     """mAP by length of code after 50,000 pairs, and along a stream whose world changes."""
     learners = {
-        "Blended": OURS,
         "Smooth": "#8a5fa8",
+        "Blended": OURS,
         "MBOH": SECOND,
         "OH": PEER,
         "LSH": "#999999",
         "ITQ": "#555555",
         "float": "black",
     }
+    untaught = ("ITQ", "float")
     sets = {"cifar10_deep512": "CIFAR-10", "mnist": "MNIST", "news20_minilm384": "20 Newsgroups"}
     figure, axes = plt.subplots(1, 4, figsize=(13, 3.4), layout="constrained")
     quality = [row for row in results["rows"] if row["table"] == "quality" and not row["kernel"]]
@@ -173,18 +174,19 @@ def draw_pairs(results: dict) -> None:
                 if (row["data"], row["row"]) == (data, name):
                     found.setdefault(row["bits"], []).append(row["maps"][-1])
             bits = sorted(found)
-            style = "--" if name in ("ITQ", "float") else "o-"  # these got no feedback
+            style = "--" if name in untaught else "o-"
             axis.plot(bits, [sum(found[r]) / len(found[r]) for r in bits], style, color=colour, label=name)
         axis.set(xscale="log", xlabel="bits", ylim=(0, 0.9), ylabel="mAP" if axis is axes[0] else None)
         axis.set_xticks([16, 32, 64, 128], ["16", "32", "64", "128"])
         axis.minorticks_off()
         axis.set_title(f"{title}, 50,000 pairs", loc="left", fontsize=10)
-    axes[0].legend(loc="upper left", ncols=2)
+    axes[2].legend(loc="upper left", ncols=3)  # where there is room
     drift = [row for row in results["rows"] if row["table"] == "drift" and row["data"] == "cifar10_deep512"]
     pairs = [5, 10, 15, 20, 25, 25, 30, 35, 40, 45, 50]
     for row in drift:
         if row["world"] == "meaning" and row["row"] in learners:
-            axes[3].plot(pairs, row["maps"], color=learners[row["row"]], label=row["row"])
+            style = "--" if row["row"] in untaught else "-"
+            axes[3].plot(pairs, row["maps"], style, color=learners[row["row"]])
     axes[3].axvline(25, color="#bbbbbb", linestyle=":")
     axes[3].set(xlabel="pairs learned, thousands", ylim=(0, 0.9))
     axes[3].set_title("CIFAR-10, another meaning at 25,000", loc="left", fontsize=10)

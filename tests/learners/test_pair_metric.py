@@ -186,6 +186,12 @@ def test_a_second_thought_counts():
     mark(9, 1, 0.0)
     mark(9, 1, 1e-9)
     assert rank(9) == before
+    mark(9, 1)
+    mark(9, -1, 0.25)  # passed over once: it was clicked all the same
+    assert rank(9) == 1  # but 4 is more certain
+    for _ in range(3):
+        mark(9, -1, 0.25)
+    assert rank(9) == 299
 
 
 @pytest.mark.parametrize("kind", ["far from zero", "one long axis"])

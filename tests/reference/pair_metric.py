@@ -115,8 +115,10 @@ class SlowMetric:
         newest: dict[bytes, tuple[np.ndarray, float]] = {}
         for a, b, similar, weight in self.pairs[-constants.KEPT :]:
             for one, other in ((a, b), (b, a)):
-                if weight > 0 and self.sameness(q, one):
-                    newest[other.tobytes()] = (other, similar * min(1.0, weight) * self.sameness(q, one))
+                part = min(1.0, weight) * self.sameness(q, one)
+                if part > 0:
+                    before = newest[other.tobytes()][1] if other.tobytes() in newest else 0.0
+                    newest[other.tobytes()] = (other, (1 - part) * before + part * similar)
         marks = list(newest.values())
         for sign, far in ((1, constants.TOWARDS), (-1, -constants.AWAY)):
             chosen = [(x, sign * w) for x, w in marks if sign * w > 0]

@@ -5,7 +5,7 @@ Codes find candidates; this metric puts them in order. It begins as the cosine a
 - *Memory.* The last `KEPT` pairs are kept. For a query that was marked before, marked results move to where the marks
   say, and the query moves towards what was marked similar and away from what was not (Rocchio 1971). A mark counts from
   the very next search on, for this query and for those that are nearly equal to it. Of two marks on the same two
-  vectors the newer one counts.
+  vectors the newer one counts, by its weight: w of it and 1 - w of what was said before.
 - *Map.* x -> x + P E' P' x with an E of `RANK` x `RANK` numbers, in the directions P in which vectors vary most. It
   makes a mark count for all other queries too, and it takes many marks. It is learned in chunks of pairs, by gradient
   descent on the order of pairs: of all similar pairs i and dissimilar pairs j of a step, the mean of
@@ -420,10 +420,11 @@ class _Pairs:
         places = np.flatnonzero(same.any(axis=0))
         for place in places[np.argsort((places - n_pairs) % KEPT)]:  # the oldest first: newer ones take their place
             for one, other in ((0, 1), (1, 0)):
-                if same[one, place] and self._weight[place]:
+                share = float(same[one, place]) * min(1.0, float(self._weight[place]))
+                if share:
                     mark = self._sides[other, place].copy()
-                    count = same[one, place] * self._similar[place] * min(1.0, self._weight[place])
-                    marks[mark.tobytes()] = mark, float(count)
+                    _, before = marks.get(key := mark.tobytes(), (mark, 0.0))
+                    marks[key] = mark, before + share * (int(self._similar[place]) - before)
         rows = [mark for mark, _ in marks.values()]
         counts = np.array([count for _, count in marks.values()], np.float32)
         return np.array(rows, np.float32).reshape(len(rows), self.n_features), counts

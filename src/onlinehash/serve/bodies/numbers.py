@@ -77,7 +77,7 @@ def _parse_rows(text: np.ndarray, values: np.ndarray) -> tuple[Any, Any, Any]:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def _parse(text: np.ndarray, start: int, values: np.ndarray) -> tuple[Any, Any]:
+def _parse(text: np.ndarray, start: int | np.signedinteger[Any], values: np.ndarray) -> tuple[Any, Any]:
     """How many numbers there are, and where the list ends; -1 for the general parser.
 
     One loop without helper functions, which would pass positions and digits through memory.

@@ -165,6 +165,7 @@ REFUSED = {
     "by the parser, in its thread": ("/v1/search", {"vectors": [[0.5] * 70_000]}, 413),
     "by a thread for reads": ("/v1/search", {"vector": [0.5, 0.5], "where": {"colour": ["a"] * 200_000}}, 422),
     "by the writer": ("/v1/items", {"ids": [1], "vectors": [[0.5, 0.5]], "payloads": [{"text": "a" * 60_000}]}, 422),
+    "by the writer, behind the framework": ("/v1/learn/labelled", {"vectors": [[0.5] * 5] * 2, "y": ["a", "b"]}, 422),
 }
 
 

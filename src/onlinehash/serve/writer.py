@@ -93,24 +93,31 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                while not self._queue and not self.closing:
-                    self._changed.wait()
-                if not self._queue:
-                    return
-                group = self._next()
-            start = time.perf_counter()
-            for waiting, result in zip(group, self._make(group), strict=True):
-                if isinstance(result, BaseException):
-                    waiting.future.set_exception(result)
-                else:
-                    waiting.future.set_result(result)
-            with self._changed:
-                for waiting in group:
-                    self._queue.popleft()  # only now: a running change counts too
-                    self._n_bytes -= waiting.n_bytes
-                self._seconds += 0.05 * ((time.perf_counter() - start) / len(group) - self._seconds)
+        while self._make_next():
+            pass
+
+    def _make_next(self) -> bool:
+        """Wait for changes and make them; False if there will be none any more.
+
+        A call for each group, so that the thread keeps nothing of the last one while it waits for the next.
+        """
+        with self._changed:
+            while not self._queue and not self.closing:
+                self._changed.wait()
+            if not self._queue:
+                return False
+            group = self._next()
+        start = time.perf_counter()
+        for waiting, result in zip(group, self._make(group), strict=True):
+            if isinstance(result, BaseException):
+                waiting.future.set_exception(result)
+            else:
+                waiting.future.set_result(result)
+        with self._changed:
+            for _ in group:
+                self._n_bytes -= self._queue.popleft().n_bytes  # only now: a running change counts too
+            self._seconds += 0.05 * ((time.perf_counter() - start) / len(group) - self._seconds)
+        return True
 
     def _next(self) -> list[_Waiting]:
         """The first change, and those right behind it that are to be made with it."""

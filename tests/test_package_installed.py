@@ -64,7 +64,9 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: Built) -> None:
 def test_the_sdist_is_enough_to_test_and_small_enough_to_send(built: Built) -> None:
     with tarfile.open(built.sdist) as archive:
         named = {name.partition("/")[2] for name in archive.getnames()}
-    for needed in ("pyproject.toml", "Makefile", "LICENSE", "README.md", "tests/conftest.py", "docs/conf.py"):
+    workflows = [str(path.relative_to(ROOT)) for path in ROOT.glob(".github/workflows/*.yml")]
+    assert workflows
+    for needed in (*workflows, "pyproject.toml", "Makefile", "LICENSE", "README.md", "tests/conftest.py", "docs/conf.py"):
         assert needed in named
     assert not [name for name in named if name.startswith("docs/results") or name.endswith((".nbi", ".nbc", ".pyc"))]
     assert built.sdist.stat().st_size < 5e6

@@ -146,7 +146,7 @@ class ReferenceBlendedPairs:
                 if false is not None:
                     evidence[i] += weight * math.log((true + 0.01) / (false + 0.01))
         n_similar = sum(w for of, w, _ in self.answers if of)
-        caution = 2 * max(evidence[0] / (n_similar + 2) - 1.7, 0)
+        caution = 2 * max(evidence[0] / (n_similar + 2) - 1.5, 0)
         evidence = 0.4 * evidence + caution * np.array([1, 0.5, 0, 0])
         weights = np.exp(evidence - evidence.max())
         if caution > 0:

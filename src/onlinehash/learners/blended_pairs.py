@@ -101,7 +101,7 @@ class BlendedPairHashing(SmoothPairHashing):
     pair falls with the square of how far back in the stream it is, and halves at least with every 100 of its kind.
 
     b prefers a beginning that answers well already: with q = J_0 / (n + 2) for n similar pairs, b = (c, c/2, 0, 0),
-    c = 2 max(q - 1.7, 0). Where c > 0, only the best α_i and its neighbours are in the sums.
+    c = 2 max(q - 1.5, 0). Where c > 0, only the best α_i and its neighbours are in the sums.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ TRUST, OF_DIFFER, SURELY = 0.4, 0.2, 0.01
 
 #: How much a good beginning is preferred: for each unit of its evidence a similar pair above what is usual; and pairs
 #: without evidence that are counted with those that were asked.
-CAUTION, USUAL, UNKNOWN = 2.0, 1.7, 2.0
+CAUTION, USUAL, UNKNOWN = 2.0, 1.5, 2.0
 
 #: Pairs from which others are inferred together: time and memory grow with its square.
 BLOCK = 32

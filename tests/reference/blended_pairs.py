@@ -28,6 +28,7 @@ class ReferenceBlendedPairs:
         self.before = np.empty((0, len(first)))  # points of the chunk before
         self.n_pairs = self.next_look = self.n_since = self.n_chunks = 0
         self.t, self.p, self.p_weight, self.mean_weight = 0.0, 0.5, 2.0, 1.0
+        self.n_apart = self.caution = 0.0
         self.losses: list[float] = []
 
     def learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weights: np.ndarray) -> None:
@@ -36,6 +37,7 @@ class ReferenceBlendedPairs:
         X, r = np.vstack([A, B]), self.W.shape[1]
         times = [max(self.pairs_with(a, A, B), self.pairs_with(b, A, B)) for a, b in zip(A, B, strict=True)]
         part = sum(1 / math.sqrt(time) for time in times) / self.chunk_size
+        self.n_apart += sum(1 / time for time in times)
         rate = max(1e-3, len(A) / min(self.n_pairs + len(A), 20_000))
         self.mean_weight = (1 - rate) * self.mean_weight + rate * np.mean(weights)
         weights = weights / self.mean_weight
@@ -49,6 +51,7 @@ class ReferenceBlendedPairs:
             self.P, self.P2 = damped(self.C, len(self.C))
             self.next_look = min(2 * self.n_pairs, self.n_pairs + 32_768)
         if self.n_pairs <= 2000 or self.n_chunks % 4 == 0:
+            self.caution = max(2 * self.n_apart / self.n_pairs - 1, 0)
             self.ask(A, B, similar, weights, times)
         self.before = X
 
@@ -146,7 +149,7 @@ class ReferenceBlendedPairs:
                 if false is not None:
                     evidence[i] += weight * math.log((true + 0.01) / (false + 0.01))
         n_similar = sum(w for of, w, _ in self.answers if of)
-        caution = 2 * max(evidence[0] / (n_similar + 2) - 1.5, 0)
+        caution = 2 * max(evidence[0] / (n_similar + 2) - 1.5, 0) * self.caution
         evidence = 0.4 * evidence + caution * np.array([1, 0.5, 0, 0])
         weights = np.exp(evidence - evidence.max())
         if caution > 0:

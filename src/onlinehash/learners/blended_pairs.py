@@ -28,7 +28,7 @@ import math
 
 import numpy as np
 
-from onlinehash.io.format import like, real, whole
+from onlinehash.io.format import like, listed, real, whole
 from onlinehash.learners.buffer import Buffer, Rows
 from onlinehash.learners.damping import Damping
 from onlinehash.learners.iterative_quantization import rotated_directions
@@ -101,7 +101,8 @@ class BlendedPairHashing(SmoothPairHashing):
     pair falls with the square of how far back in the stream it is, and halves at least with every 100 of its kind.
 
     b prefers a beginning that answers well already: with q = J_0 / (n + 2) for n similar pairs, b = (c, c/2, 0, 0),
-    c = 2 max(q - 1.5, 0). Where c > 0, only the best α_i and its neighbours are in the sums.
+    c = 2 max(q - 1.5, 0) max(2 m - 1, 0), where m is the part of all pairs that share no point with others of their
+    chunk (of k that share one, 1 / k). Where c > 0, only the best α_i and its neighbours are in the sums.
 
     Parameters
     ----------
@@ -159,7 +160,9 @@ class BlendedPairHashing(SmoothPairHashing):
         self._n_chunks = self._n_learned = self._directions_at = 0
         self._n_whole = 0.0  # chunks learned, where one that was ended early counts by its part
         self._distances = np.zeros((len(SHARES), 3, self.n_bits + 1))  # dissimilar, similar, other pairs
-        self._blend = blend_of(SHARES, self._distances)  # α
+        self._n_apart = 0.0  # pairs learned, where those that share a point count as one
+        self._caution = 0.0
+        self._blend = blend_of(SHARES, self._distances, self._caution)  # α
         self._along = self._damping.along(self._momentum)
         self._keys = np.full((2, self.chunk_size), NO_KEY)  # of the points learned last
 
@@ -254,6 +257,7 @@ class BlendedPairHashing(SmoothPairHashing):
         if self._directions_at != looked_at:
             self._along = self._damping.along(self._momentum)
         times, is_new, same, most = self._repeats(keys)
+        self._n_apart += len(similar) if most == 1 else float((1 / times).sum())
         learned, shown = X @ self._learning, None
         if self._n_learned <= MANY_PAIRS or self._n_chunks % LOOKED_AT == 0:
             first = X @ self._first
@@ -287,7 +291,9 @@ class BlendedPairHashing(SmoothPairHashing):
         for kind, of_kind in enumerate((~similar, similar, similar)):
             self._distances[:, kind] *= min(0.5 ** (weights @ of_kind / HALF_LIFE), sooner)
         count_distances(first, learned, SHARES.astype(self.dtype_), similar, weights, self._distances)
-        self._blend = blend_of(SHARES, self._distances)
+        # Marks on results, many to a query, say of its neighbours what random pairs hardly ever do: no caution then.
+        self._caution = min(max(2 * self._n_apart / self._n_learned - 1, 0.0), 1.0)
+        self._blend = blend_of(SHARES, self._distances, self._caution)
 
     def _advance(self, G: np.ndarray, part: float) -> None:
         """Move W as `SmoothPairHashing` does; a chunk that was ended early counts by its part everywhere."""
@@ -343,6 +349,7 @@ class BlendedPairHashing(SmoothPairHashing):
             "distances": self._distances,
             "keys": self._keys,
             "n_whole": self._n_whole,
+            "caution": [self._n_apart, self._caution],
             "infers": int(self._infers),
             "begun_with": self._begun_with,
             "points": None if self._points is None else self._points.get_state(),
@@ -361,4 +368,6 @@ class BlendedPairHashing(SmoothPairHashing):
         else:
             assert self._points is not None
             self._points.set_state(state["points"])
-        self._blend = blend_of(SHARES, self._distances)
+        n_apart, caution = listed(state.get("caution", [0.0, 0.0]), "caution", 2)  # older files go on without
+        self._n_apart, self._caution = real(n_apart, "n_apart", 0), real(caution, "caution", 0, 1)
+        self._blend = blend_of(SHARES, self._distances, self._caution)

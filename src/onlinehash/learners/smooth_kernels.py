@@ -345,11 +345,12 @@ def _difference(a: np.ndarray, b: np.ndarray) -> int:
 
 
 @njit(nogil=True, cache=True)
-def blend_of(shares: np.ndarray, histograms: np.ndarray) -> float:
+def blend_of(shares: np.ndarray, histograms: np.ndarray, caution: float) -> float:
     """The mean of the shares, weighted by how far up each puts similar pairs; the plain mean where that is unknown.
 
-    Where the first share, the beginning, does that well already, little can be won and much lost: it is preferred
-    beforehand, and only the best share and its neighbours are averaged, as between the far ends both are lost.
+    Where the first share, the beginning, does that well already, little can be won and much lost: with caution, from 0
+    to 1, it is preferred beforehand, and only the best share and its neighbours are averaged, as between the far ends
+    both are lost.
     """
     n_shares, size = histograms.shape[0], histograms.shape[2]
     n_differ, n_agree, n_others = histograms[0, 0].sum(), histograms[0, 1].sum(), histograms[0, 2].sum()
@@ -370,14 +371,14 @@ def blend_of(shares: np.ndarray, histograms: np.ndarray) -> float:
                 agree += of_agree / 2
                 differ += histograms[i, 0, distance] / 2
                 others += of_others / 2
-    caution = CAUTION * max(evidence[0] / (n_agree + UNKNOWN) - USUAL, 0.0)
+    prior = caution * CAUTION * max(evidence[0] / (n_agree + UNKNOWN) - USUAL, 0.0)
     evidence *= TRUST
-    evidence[0] += caution
-    evidence[1] += caution / 2
+    evidence[0] += prior
+    evidence[1] += prior / 2
     best = evidence.argmax()
     total = blend = 0.0
     for i in range(n_shares):
-        if caution == 0 or abs(i - best) <= 1:
+        if prior == 0 or abs(i - best) <= 1:
             weight = math.exp(evidence[i] - evidence[best])
             total += weight
             blend += weight * shares[i]

@@ -59,6 +59,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import common  # one BLAS thread, before NumPy is loaded
 import numpy as np
@@ -208,11 +209,9 @@ def candidates(data: Data, seeds: int) -> None:
     print("| --- | --- | --- | --- | --- |")
     for first in (64, 128, 256, 512, 1024, 2048):
         queries.FIRST = first
-        compared, take = [0], index._table.compared
-        index._table.compared = lambda p, g: compared.append(len(p)) or take(p, g)
-        found = index.find(data.queries, K).ids
-        index._table.compared = take
-        n_compared = sum(compared) / len(data.queries)
+        with mock.patch.object(queries, "_add", wraps=queries._add) as add:  # through which all candidates go
+            found = index.find(data.queries, K).ids
+        n_compared = sum(len(call.args[1]) for call in add.call_args_list) / len(data.queries)
         reached = index.search(data.queries, int(n_compared)).ids
         recall = np.mean([np.isin(ten, some).mean() for ten, some in zip(near, reached, strict=True)])
         ms = 1e3 * best(lambda q: index.find(q, K), data.queries[:50])

@@ -36,10 +36,10 @@ TAKE_LONG = {"bulk.md", "experiments.md", "live-index.md", "milvus.md", "paralle
 
 
 def blocks(page: Path) -> list[tuple[str, str | None]]:
-    """The Python of a page, block by block, with what a tutorial says that it prints."""
+    """The Python of a page, block by block, with what the page says that it prints."""
     pattern = r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?"
     found = re.findall(pattern, page.read_text(), flags=re.MULTILINE | re.DOTALL)
-    return [(code, printed if printed and page.parent.name == "tutorials" else None) for code, printed in found]
+    return [(code, printed if printed and "print(" in code else None) for code, printed in found]
 
 
 def runnable(page: Path) -> object:

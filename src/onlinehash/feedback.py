@@ -37,6 +37,7 @@ def learn(
     format: str | None = None,
     skip_weight: float = 0.5,
     position_bias: float = 0.0,
+    similar_column: str | None = None,
     watch: Callable[[float | None, int], None] = lambda share, rows: None,
     bad_row: BadRow | None = None,
 ) -> Learned:
@@ -54,6 +55,9 @@ def learn(
         If the name of the file does not tell.
     skip_weight, position_bias : float
         For clicks, as in `streams.from_clicks`.
+    similar_column : str, optional
+        The column that says whether the query and the item `id` are similar, such as `clicked` in a log with a row for
+        each result. By default the columns tell: `shown` and `clicked`, `rating`, `similar` or `duplicate`.
     watch : callable, optional
         Is told how much of the file is read (None if unknown), and how many rows.
     bad_row : callable, optional
@@ -85,7 +89,7 @@ def learn(
             f"learning a file needs an index that stores positions, and {type(index).__name__} does not."
         )
     has_text_ids = index.ids_kind == "strings"
-    read = MarkReader(str if has_text_ids else _whole, has_text_ids, skip_weight, position_bias)
+    read = MarkReader(str if has_text_ids else _whole, has_text_ids, skip_weight, position_bias, similar_column)
     source = None if os.fspath(path) == STANDARD_INPUT else f"feedback {os.path.abspath(path)}"
     stored = FilePosition.of(None if source is None else index.positions.get(source))
     before = stored.rows

@@ -132,6 +132,19 @@ def test_queries_may_be_ids_vectors_or_texts(tmp_path: Path) -> None:
                 assert taught(one) == taught(expected)
 
 
+def test_a_column_of_clicks_with_a_row_for_each_result(tmp_path: Path) -> None:
+    file = tmp_path / "results.csv"
+    file.write_text("id_a,id_b,rating,shown,clicked\n0,1,5,1,0\n0,4,1,1,1\n")  # only the column that is named counts
+    index_in(tmp_path / "items").close()
+    code, problem = refused("learn", file, "--index", tmp_path / "items", "--similar-column", "bought")
+    assert (code, "a column bought" in problem) == (2, True), problem
+    said = done("learn", file, "--index", tmp_path / "items", "--similar-column", "Clicked", "--json").document
+    assert (said["rows"], said["pairs"]) == (2, 2)
+    with LiveIndex.open(tmp_path / "items", read_only=True) as index, index_in(None) as expected:
+        expected.learn_pairs_by_id([0, 0], [1, 4], [False, True])
+        assert taught(index) == taught(expected)
+
+
 def test_ids_that_are_strings(tmp_path: Path) -> None:
     rows = [{"query": "a", "shown": ["b", "c"], "clicked": ["c"]}]
     with index_in(None, list("abcde")) as index, index_in(None, list("abcde")) as expected:

@@ -179,7 +179,7 @@ def learn(
     files = files or []
     if index is not None:
         typed = {"--output": output, "--resume": resume, "--vectors": vectors, "--labels": labels, "--limit": limit}
-        typed |= {f"--{name}": value for name, value in vars(choices).items()} | {"--similar-column": similar_column}
+        typed |= {f"--{name}": value for name, value in vars(choices).items()}
         if refused := next((name for name, value in typed.items() if value is not None), None):
             raise InvalidInput(f"{refused} cannot be combined with --index, which has its own learner.")
         if not files and not clicks:
@@ -187,7 +187,16 @@ def learn(
         from onlinehash.cli import learn_feedback
 
         learn_feedback.learn(
-            index, schema, [*files, *(clicks or [])], embed, format, skip_weight, position_bias, skip_bad, as_json
+            index,
+            schema,
+            [*files, *(clicks or [])],
+            embed,
+            format,
+            skip_weight,
+            position_bias,
+            similar_column,
+            skip_bad,
+            as_json,
         )
         return
     if clicks or skip_bad or embed is not None or schema is not None:

@@ -20,6 +20,7 @@ def learn(
     format: str | None,
     skip_weight: float,
     position_bias: float,
+    similar_column: str | None,
     skip_bad: bool,
     as_json: bool,
 ) -> None:
@@ -47,6 +48,7 @@ def learn(
                     format=format,
                     skip_weight=skip_weight,
                     position_bias=position_bias,
+                    similar_column=similar_column,
                     watch=watch,
                     bad_row=complaints.append if skip_bad else None,
                 )

@@ -49,12 +49,19 @@ class MarkReader:
         Whether ids are strings. Where they are not, strings in the column `query` are texts.
     skip_weight, position_bias : float
         As in `from_clicks`.
+    similar_column : str, optional
+        The column of verdicts, whatever other columns there are.
     """
 
     def __init__(
-        self, as_id: Callable[[object], Id], has_text_ids: bool, skip_weight: float = 0.5, position_bias: float = 0.0
+        self,
+        as_id: Callable[[object], Id],
+        has_text_ids: bool,
+        skip_weight: float = 0.5,
+        position_bias: float = 0.0,
+        similar_column: str | None = None,
     ) -> None:
-        self._as_id, self._has_text_ids = as_id, has_text_ids
+        self._as_id, self._has_text_ids, self._similar_column = as_id, has_text_ids, similar_column
         self._weights = {"skip_weight": skip_weight, "position_bias": position_bias}
         self._similar = columns.SimilarColumn()
 
@@ -80,15 +87,16 @@ class MarkReader:
 
     def _said(self, table: Table) -> Iterator[tuple[list[Id], list[bool], list[float]]]:
         """For each row, the items of which it says something, and what."""
-        if {"shown", "clicked"} <= table.columns.keys():
+        verdict = self._similar_column
+        if verdict is None and {"shown", "clicked"} <= table.columns.keys():
             return (self._clicked(table, row) for row in range(len(table)))
         name = next((name for name in ("id_b", "id") if name in table.columns), None)
         if name is None:
             raise table.lacks("the columns shown and clicked, or a column id_b or id")
         ids = [self._id(table, row, value, name) for row, value in enumerate(table.columns[name])]
-        if "rating" in table.columns:
+        if verdict is None and "rating" in table.columns:
             return (self._rated(table, row, id) for row, id in enumerate(ids))
-        verdict = next((name for name in VERDICTS if name in table.columns), None)
+        verdict = verdict or next((name for name in VERDICTS if name in table.columns), None)
         if verdict is None:
             raise table.lacks("a column rating, similar or duplicate, or the columns shown and clicked")
         similar, weights = self._similar(table.named(verdict, "similar")).tolist(), columns.weights(table)

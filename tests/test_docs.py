@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import re
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from urllib.parse import urlsplit
@@ -138,6 +139,12 @@ def test_every_learner_and_parameter_is_documented(method):
     parameters = list(inspect.signature(cls).parameters)
     assert not [name for name in parameters if not re.search(rf"\b{name}\b", inspect.getdoc(cls))]
     assert not [name for name in parameters if f"`{name}`" not in LEARNERS]
+
+
+def test_every_extra_is_on_the_page_of_installing():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    table = re.findall(r"^\| (`.*?) \|", (ROOT / "docs" / "how-to" / "install.md").read_text(), flags=re.MULTILINE)
+    assert set(re.findall(r"`(.*?)`", " ".join(table))) == set(extras) - {"docs", "dev"}
 
 
 def test_pages_are_of_readable_length():

@@ -242,6 +242,6 @@ def _make_within(in_streams: bool) -> Any:
 IN_STREAMS, IN_ORDER = (Kernels(_make_nearest(streams), _make_within(streams)) for streams in (True, False))
 
 #: The order for this machine. Four streams are faster on x86-64, where one load of a query's byte then serves four
-#: blocks. ARM cores fetch a single stream ahead much better, and their 32 registers of 16 bytes do not hold the sums of
-#: four blocks.
+#: blocks. A Neoverse N1, the one ARM core that was measured (docs/explanation/performance/search.md), reads a single
+#: stream faster, and the 32 registers of 16 bytes that all ARM cores have do not hold the sums of four blocks.
 kernels = IN_STREAMS if platform.machine().lower() in ("x86_64", "amd64") else IN_ORDER

@@ -71,7 +71,7 @@ class Server(ABC):
 
     @property
     def _environment(self) -> dict[str, str]:
-        return {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LC_ALL": "C.UTF-8"}
+        return {"PATH": os.environ["PATH"], "HOME": str(self.folder), "LC_ALL": "C"}
 
     def start(self) -> None:
         """Start, or start again, and wait until it answers."""
@@ -171,8 +171,9 @@ def _new_cluster(bin_folder: str) -> Path:
         shutil.chown(home, "nobody")
         shutil.chown(home / "password", "nobody")
     command = [f"{bin_folder}/initdb", "-D", "data", "-U", "postgres", "-A", "scram-sha-256", "--pwfile=password", "-N"]
+    command += ["--locale=C", "--encoding=UTF8"]  # which every system has; C.UTF-8 is unknown to macOS
     libraries = {"LD_LIBRARY_PATH": str(Path(bin_folder).parent / "lib")}  # it brings its own
-    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C.UTF-8"} | libraries
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "LC_ALL": "C"} | libraries
     done = subprocess.run(command, cwd=home, env=environment, capture_output=True, text=True, **unprivileged())
     assert done.returncode == 0, (done.stdout, done.stderr)
     return home

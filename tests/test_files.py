@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import tracemalloc
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +19,10 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from onlinehash import Codes, Encoder, OnlineHashing, RbfAnchors, load, save
 from onlinehash.errors import FormatError, InvalidInput
+from onlinehash.index import threads as index_threads
 from onlinehash.io import format
 from onlinehash.io.files import _pack, _pack_encoder
+from onlinehash.numeric import threads
 from tests.support import (
     CLOSELY,
     LEARNERS,
@@ -298,11 +301,28 @@ def test_what_those_files_are_made_from_can_be_loaded(path: Path) -> None:
         assert isinstance(load(path), cls)
 
 
+@pytest.fixture
+def one_of_many_cpus(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The machine has more CPUs than this process may use."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {5}, raising=False)
+    threads.cpu_count.cache_clear()
+    yield
+    threads.cpu_count.cache_clear()
+
+
+@pytest.mark.usefixtures("one_of_many_cpus")
 def test_a_file_starts_no_more_processes_than_there_are_cores(path: Path) -> None:
     union = FeatureUnion([("scale", StandardScaler())], n_jobs=1_000_000)
     learner = OnlineHashing(8, features=union, random_state=0)
     save(learner, path)
-    assert 1 <= load(path).features.n_jobs <= (os.cpu_count() or 1)
+    assert load(path).features.n_jobs == 1
+
+
+@pytest.mark.usefixtures("one_of_many_cpus")
+def test_all_threads_are_those_that_this_process_may_use() -> None:
+    assert index_threads.number(-1) == 1
+    assert index_threads.number(3) == 3
 
 
 def test_a_pipeline_with_a_cache_of_pickles_is_refused_before_it_is_saved(path: Path) -> None:

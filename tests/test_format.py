@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import mmap
 import os
@@ -19,7 +20,7 @@ from hypothesis.extra import numpy as numpy_strategies
 from safetensors import safe_open
 
 from onlinehash.errors import InvalidInput
-from onlinehash.io import container, format
+from onlinehash.io import atomic, container, format
 from tests.edited_files import header_of, ours_of
 from tests.support import as_bytes, refused
 
@@ -286,7 +287,7 @@ def test_writing_is_all_or_nothing(path: Path, monkeypatch: pytest.MonkeyPatch, 
     def crash(*args: Any) -> None:
         raise error
 
-    monkeypatch.setattr(os, "fsync", crash)
+    monkeypatch.setattr(atomic, "sync_file", crash)
     with pytest.raises(seen):
         format.write(path, "thing", {"x": 1})
     assert path.read_bytes() == before
@@ -296,7 +297,7 @@ def test_writing_is_all_or_nothing(path: Path, monkeypatch: pytest.MonkeyPatch, 
 def test_file_and_folder_are_on_the_disk(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file before it gets its name, and then the folder, which holds the name."""
     events: list[Any] = []
-    replace, fsync = os.replace, os.fsync
+    replace, sync_file = os.replace, atomic.sync_file
 
     def note_replace(source: Any, target: Any) -> None:
         events.append("replace")
@@ -304,12 +305,31 @@ def test_file_and_folder_are_on_the_disk(path: Path, monkeypatch: pytest.MonkeyP
 
     def note_sync(descriptor: int) -> None:
         events.append(os.fstat(descriptor).st_ino)
-        fsync(descriptor)
+        sync_file(descriptor)
 
     monkeypatch.setattr(os, "replace", note_replace)
-    monkeypatch.setattr(os, "fsync", note_sync)
+    monkeypatch.setattr(atomic, "sync_file", note_sync)
     format.write(path, "thing", {"x": 1})
     assert events == [path.stat().st_ino, "replace", path.parent.stat().st_ino]
+
+
+@pytest.mark.parametrize("supported", [True, False])
+def test_the_drives_cache_is_emptied_where_the_system_can(
+    path: Path, monkeypatch: pytest.MonkeyPatch, supported: bool
+) -> None:
+    """As on macOS, whose `fsync` does not; some of its file systems refuse."""
+    calls: list[Any] = []
+
+    def control(descriptor: int, command: int) -> None:
+        calls.append(command)
+        if not supported:
+            raise OSError(45, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", control)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: calls.append("fsync"))
+    format.write(path, "thing", {"x": 1})
+    assert calls == ([51] if supported else [51, "fsync"]) * 2
 
 
 def test_writing_replaces(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import fcntl
 import logging
 import os
@@ -215,6 +216,36 @@ def test_a_folder_in_which_others_can_exchange_ours_is_not_used(places: SimpleNa
     assert chosen() is None
     places.temporary.chmod(0o1777)  # as /tmp is
     assert chosen() == places.temporary / f"{NAME}-{os.geteuid()}"
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o700], ids=["anybody's", "ours"])
+def test_nobody_is_waited_for_who_holds_the_temporary_folder(places: SimpleNamespace, mode: int) -> None:
+    no_folder(places.source)
+    no_folder(places.user)
+    folder = places.temporary / f"{NAME}-{os.geteuid()}"
+    folder.mkdir()
+    folder.chmod(mode)
+    held = os.open(folder, os.O_RDONLY)
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            assert pool.submit(chosen).result(timeout=20) is None
+        finally:
+            os.close(held)
+
+
+def test_where_there_are_no_locks_the_temporary_folder_is_not_used(
+    places: SimpleNamespace, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    no_folder(places.source)
+    no_folder(places.user)
+
+    def flock(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    assert chosen() is None
+    assert "NUMBA_CACHE_DIR" in caplog.text
 
 
 def test_no_parent_can_be_replaced_either(places: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:

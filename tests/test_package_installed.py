@@ -19,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.needs import missing
+
 pytestmark = pytest.mark.long  # it builds both, and installs one
 
 ROOT = Path(__file__).parents[1]
@@ -64,7 +66,10 @@ def test_the_wheel_holds_the_package_and_nothing_else(built: Built) -> None:
 def test_the_sdist_is_enough_to_test_and_small_enough_to_send(built: Built) -> None:
     with tarfile.open(built.sdist) as archive:
         named = {name.partition("/")[2] for name in archive.getnames()}
-    for needed in ("pyproject.toml", "Makefile", "LICENSE", "README.md", "tests/conftest.py", "docs/conf.py"):
+    workflows = [str(path.relative_to(ROOT)) for path in ROOT.glob(".github/workflows/*.yml")]
+    assert workflows
+    files = ("pyproject.toml", "Makefile", "LICENSE", "README.md", "tests/conftest.py", "docs/conf.py")
+    for needed in (*files, *workflows):
         assert needed in named
     assert not [name for name in named if name.startswith("docs/results") or name.endswith((".nbi", ".nbc", ".pyc"))]
     assert built.sdist.stat().st_size < 5e6
@@ -120,7 +125,7 @@ class Installed:
 def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     """The wheel in an environment of its own, which borrows its dependencies from this one."""
     if os.geteuid() == 0 and not shutil.which("setpriv"):
-        pytest.skip("root without setpriv can write everywhere")
+        missing("setpriv", "util-linux has it, and any user but root can do without it")
     folder = tmp_path_factory.mktemp("installed")
     found = Installed(folder / "environment", folder / "home", folder / "work")
     run([sys.executable, "-m", "venv", "--without-pip", str(found.environment)])

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.live import file_calls
+
 HERE = Path(__file__).parent
 
 TESTS = """
@@ -62,6 +64,14 @@ def test_where_all_must_run_what_is_missing_is_a_failure_and_all_long_tests_can_
     assert code == 1
     assert lines[-1].startswith("3 failed, 5 passed, 1 skipped")
     assert not [line for line in lines if "left out" in line]
+
+
+def test_without_a_compiler_what_needs_one_fails_where_all_must_run(monkeypatch):
+    monkeypatch.setattr(file_calls.sys, "platform", "linux")
+    monkeypatch.setattr(file_calls.shutil, "which", lambda name: None)
+    monkeypatch.setenv("ONLINEHASH_MUST_RUN", "1")
+    with pytest.raises(pytest.fail.Exception, match="no C compiler here; `make servers` installs it"):
+        file_calls.shim.__wrapped__()
 
 
 # ------------------------------------------------------------------ marks

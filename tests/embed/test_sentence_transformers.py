@@ -12,7 +12,7 @@ from onlinehash.errors import InvalidInput
 
 sentence_transformers = pytest.importorskip(
     "sentence_transformers",
-    reason="sentence-transformers is not installed; it brings torch, and no other test needs it",
+    reason="there is no sentence-transformers here, which brings torch; `pip install '.[embed]'` installs it",
 )
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "open", "close", "a", "file", "window", "the", "day", "warm"]

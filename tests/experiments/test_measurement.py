@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from onlinehash import OnlineHashing, datasets, evaluate
+from onlinehash.experiments import measurement
 from onlinehash.experiments.measurement import measure, whole_classes
 from onlinehash.experiments.settings import Setting
 from onlinehash.experiments.split_data import SplitData
@@ -127,3 +130,24 @@ def test_the_analysis_is_followed_where_it_is_asked_for():
     ledger = evaluate.bounds.follow(oh, here.rows[left], here.rows[right], similar)
     assert last["F2"] == pytest.approx(ledger.F2)
     assert last["smallest_C"] == pytest.approx(ledger.smallest_C)
+
+
+CPUINFO = {
+    "Some CPU @ 2 GHz": "processor : 0\nmodel name\t: Some CPU @ 2 GHz\n\nprocessor : 1\nmodel name\t: Other\n",
+    "implementer 0x41, part 0xd0c": "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n",
+}
+
+
+@pytest.mark.parametrize("name", CPUINFO)
+def test_the_machine_is_named_by_its_processor(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ARM cores have no name on Linux."""
+    (tmp_path / "cpuinfo").write_text(CPUINFO[name])
+    monkeypatch.setattr(measurement, "CPUINFO", tmp_path / "cpuinfo")
+    monkeypatch.setattr(measurement.sys, "platform", "linux")
+    assert measurement.machine.__wrapped__().startswith(f"{name} (")
+
+
+def test_macos_is_asked_for_the_processors_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measurement.sys, "platform", "darwin")
+    monkeypatch.setattr(measurement.subprocess, "check_output", lambda command, text: f"Apple M1 {command[-1]}\n")
+    assert measurement.machine.__wrapped__().startswith("Apple M1 machdep.cpu.brand_string (")

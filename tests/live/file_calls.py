@@ -18,6 +18,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.needs import missing
+
 SOURCE = Path(__file__).with_suffix(".c")
 
 
@@ -33,12 +35,12 @@ class FileCall(NamedTuple):
 
 @cache
 def shim() -> Path:
-    """The library; without a compiler, or on another system, the test that asks for it is skipped."""
-    compiler = shutil.which("cc") or shutil.which("gcc")
+    """The library; on another system than Linux the test that asks for it is skipped."""
     if sys.platform != "linux":
         pytest.skip("calls of the C library are watched on Linux only")
+    compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        pytest.skip("no C compiler; `make servers` installs one")
+        missing("C compiler")
     library = Path(tempfile.mkdtemp()) / "file_calls.so"
     subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-o", library, SOURCE, "-lpthread"], check=True)
     return library

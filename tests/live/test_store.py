@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from onlinehash.errors import FormatError, InvalidInput, StorageError
-from onlinehash.live.sqlite import Store, records, segments
+from onlinehash.live.sqlite import Store, records, schema, segments
 from onlinehash.live.sqlite import folder as folders
 from tests.live.store_process import rows_of
 
@@ -277,6 +277,16 @@ def test_a_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     Store.open(tmp_path / "s", read_only=True).close()
 
 
+@pytest.mark.parametrize(("sync", "commits"), [("full", 1), ("batch", 0)])
+def test_the_drives_cache_is_emptied_too(tmp_path: Path, sync: str, commits: int) -> None:
+    """Which only macOS has to be told."""
+    Store.create(tmp_path / "s", {}).close()
+    connection = schema.connect(tmp_path / "s", writing=True, sync=sync)
+    assert connection.execute("PRAGMA fullfsync").fetchone() == (commits,)
+    assert connection.execute("PRAGMA checkpoint_fullfsync").fetchone() == (1,)  # else a store could be torn
+    connection.close()
+
+
 def test_the_log_is_on_the_disk_before_its_last_commit_is_noted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,7 +301,7 @@ def test_the_log_is_on_the_disk_before_its_last_commit_is_noted(
         with store.transaction():
             store.add([1], rows_of(range(1)), [None])
         reader.load()
-        monkeypatch.setattr(folders.os, "fsync", note)
+        monkeypatch.setattr(folders.atomic, "sync_file", note)
         store.close()
         assert log.stat().st_size  # which the reader keeps
         assert synced == [(log.stat().st_ino, 1), (folder.stat().st_ino, 1)]
@@ -306,7 +316,7 @@ def test_a_log_that_cannot_be_synced_is_not_noted(tmp_path: Path, monkeypatch: p
     with store.transaction():
         store.add([1], rows_of(range(1)), [None])
     with Store.open(tmp_path / "s", read_only=True):
-        monkeypatch.setattr(folders.os, "fsync", fail)
+        monkeypatch.setattr(folders.atomic, "sync_file", fail)
         store.close()
         assert folders.read_commits(tmp_path / "s") == 1
     monkeypatch.undo()

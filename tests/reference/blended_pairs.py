@@ -145,7 +145,12 @@ class ReferenceBlendedPairs:
                 false = others if differ is None else differ if others is None else 0.2 * differ + 0.8 * others
                 if false is not None:
                     evidence[i] += weight * math.log((true + 0.01) / (false + 0.01))
-        weights = np.exp(0.4 * (evidence - evidence.max()))
+        n_similar = sum(w for of, w, _ in self.answers if of)
+        caution = 2 * max(evidence[0] / (n_similar + 2) - 1.5, 0)
+        evidence = 0.4 * evidence + caution * np.array([1, 0.5, 0, 0])
+        weights = np.exp(evidence - evidence.max())
+        if caution > 0:
+            weights[np.abs(np.arange(len(SHARES)) - evidence.argmax()) > 1] = 0
         return float(weights @ SHARES / weights.sum())
 
 

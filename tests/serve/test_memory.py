@@ -200,6 +200,11 @@ def test_no_number_of_a_large_body_becomes_an_object() -> None:
     assert peak < 4 * len(data)  # a list of objects is eight times as large
 
 
+needs_trim = pytest.mark.skipif(
+    not hasattr(ctypes.CDLL(None), "malloc_trim"),
+    reason="this C library has no malloc_trim; `make test` on a Linux with glibc runs these",
+)
+
 PIECES = """
 import psutil
 from onlinehash.serve import allocator
@@ -213,7 +218,7 @@ print(before - psutil.Process().memory_info().rss)
 """
 
 
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="another C library")
+@needs_trim
 def test_pages_between_what_stays_go_back_to_the_system() -> None:
     """In a process of its own, as this one has free pieces already."""
     done = subprocess.run([sys.executable, "-c", PIECES], capture_output=True, text=True, check=True)
@@ -242,7 +247,7 @@ print(rss() - before)
 """
 
 
-@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="another C library")
+@needs_trim
 def test_large_pieces_go_back_when_they_are_freed() -> None:
     done = subprocess.run([sys.executable, "-c", FREED], capture_output=True, text=True, check=True)
     assert int(done.stdout) < 10e6

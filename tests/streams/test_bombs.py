@@ -221,7 +221,8 @@ def test_an_arrow_file_that_leads_out_of_itself(tmp_path: Path) -> None:
 
 
 def test_zarr(tmp_path: Path) -> None:
-    zarr = pytest.importorskip("zarr")
+    import zarr
+
     zarr.create_array(str(tmp_path / "shape.zarr"), shape=(2000, 1000), chunks=(10, 1000), dtype="f4")
     zarr.create_array(str(tmp_path / "chunk.zarr"), shape=(2, 1000), chunks=(2000, 1000), dtype="f4")
     for name in ("shape.zarr", "chunk.zarr"):

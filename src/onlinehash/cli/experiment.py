@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from onlinehash.experiments.readings import OURS, Reading, find_readings, known_
 from onlinehash.experiments.results import Store, existing
 from onlinehash.experiments.roles import NamedSet, roles, told_apart
 from onlinehash.experiments.rows import Rows, rows_to_speak_of
+from onlinehash.numeric.threads import cpu_count
 from onlinehash.progress import progress_bar
 
 #: Plans whose precision-recall curves are in the report.
@@ -62,7 +62,7 @@ def run(
     if not any(cells):
         raise InvalidInput(f"no data for {', '.join(skipped)}: {next(iter(skipped.values()))}.")
     jobs = [(cell, plan.alone) for plan, some in zip(chosen, cells, strict=True) for cell in some]
-    tally = runner.run(jobs, store, workers or os.cpu_count() or 1, again)
+    tally = runner.run(jobs, store, workers or cpu_count(), again)
     if as_json:
         document = {
             "results": results,

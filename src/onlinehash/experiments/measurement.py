@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import platform
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,6 +24,7 @@ from onlinehash.experiments.settings import Setting
 from onlinehash.experiments.split_data import SplitData
 from onlinehash.learners.base import Learner
 
+CPUINFO = Path("/proc/cpuinfo")
 METRICS = ("map", "map@1000", "precision@100", "precision@r2", "recall@1000")
 #: Pairs gathered at a time, which bounds the memory of a schedule.
 BLOCK = 10_000
@@ -164,11 +167,23 @@ def whole_classes(rows: np.ndarray, labels: np.ndarray, n: int, rng: np.random.G
 @cache
 def machine() -> str:
     """What the times were taken on."""
-    name = platform.processor() or platform.machine()
-    with suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        name = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), name)
-    return f"{name} ({platform.machine()}), Python {platform.python_version()}, NumPy {np.__version__}"
+    return f"{_processor()} ({platform.machine()}), Python {platform.python_version()}, NumPy {np.__version__}"
+
+
+def _processor() -> str:
+    """Its name; the kernel of Linux knows none for an ARM core, but who made it and which one it is."""
+    with suppress(OSError, subprocess.CalledProcessError):
+        if sys.platform == "darwin":
+            return subprocess.check_output(["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"], text=True).strip()
+        facts: dict[str, str] = {}
+        for line in CPUINFO.read_text().splitlines():
+            key, _, value = line.partition(":")
+            facts.setdefault(key.strip(), value.strip())  # of the first core
+        if "model name" in facts:
+            return facts["model name"]
+        if "CPU part" in facts:
+            return f"implementer {facts.get('CPU implementer', 'unknown')}, part {facts['CPU part']}"
+    return platform.processor() or platform.machine()
 
 
 def counters(learner: Learner, n_pairs: int) -> dict[str, Any]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import TypeVar
 
+from onlinehash.numeric.threads import cpu_count
+
 T = TypeVar("T")
 
 
 def number(n_jobs: int) -> int:
-    """How many threads: -1 means one for each CPU."""
-    return (os.cpu_count() or 1) if n_jobs == -1 else n_jobs
+    """How many threads: -1 means one for each CPU that this process may use."""
+    return cpu_count() if n_jobs == -1 else n_jobs
 
 
 def share(work: Callable[[slice], T], n: int, n_jobs: int) -> list[T]:

@@ -23,6 +23,7 @@ from onlinehash.io import format
 from onlinehash.learners import registry
 from onlinehash.learners.base import Learner
 from onlinehash.learners.encoder import Encoder
+from onlinehash.numeric.threads import cpu_count
 from onlinehash.types import State
 
 INDEXES: dict[str, type[FlatIndex | MultiIndex]] = {"FlatIndex": FlatIndex, "MultiIndex": MultiIndex}
@@ -318,7 +319,7 @@ def _scikit_learn(value: dict[str, Any]) -> Any:
     if params.get("memory") is not None:
         raise FormatError(f"{name} must not have memory, which would name a folder of pickles to trust.")
     if type(n_jobs := params.get("n_jobs")) is int:  # as many processes would be started
-        params["n_jobs"] = min(n_jobs, os.cpu_count() or 1)
+        params["n_jobs"] = min(n_jobs, cpu_count())
     transformer = cls(**params)
     for attribute, learned in _unpack(value["learned"]).items():
         # Set this way a parameter would not be checked, a method would be replaced, and `__dict__` would set them all.

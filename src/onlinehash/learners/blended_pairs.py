@@ -11,7 +11,8 @@ ten classes a few hundred pairs say a lot, with 150 classes they say little, and
 - *Blending*: codes are those of W₀ + α (W - W₀). Each pair is first a question: how far up does a similar pair come,
   among similar pairs and among others, for α of 0, 0.1, 0.3 and 1? Only then it is learned. Others are pairs that were
   called dissimilar and points that nobody paired. α is the mean of the four, weighted by the exponential of that
-  evidence, older pairs being forgotten. So it begins in the middle, and needs evidence to leave it.
+  evidence, older pairs being forgotten. So it begins in the middle, and needs evidence to leave it; the better the
+  beginning answers, the more of it.
 - *Marks on results* come many to a query. Pairs that share a point count together as one question, none if the chunk
   before had the point, and their step is shorter.
 - *Inference*: what is shown is near the query, so marks on it never say that far points are similar. But two results
@@ -92,12 +93,15 @@ class BlendedPairHashing(SmoothPairHashing):
     With W₀ from the first points alone, and W learned from pairs beginning there (see `SmoothPairHashing`),
 
         h(x) = sgn((W₀ + α (W - W₀))ᵀ x)
-        α = Σ_i α_i exp(0.4 J_i) / Σ_i exp(0.4 J_i)      α_i = 0, 0.1, 0.3, 1
+        α = Σ_i α_i exp(0.4 J_i + b_i) / Σ_i exp(0.4 J_i + b_i)      α_i = 0, 0.1, 0.3, 1
         J = Σ_similar log((S(d) + 0.01) / (F(d) + 0.01))
 
     d is the Hamming distance of a similar pair not learned yet, S(d) the part of such pairs that is nearer, and
     F(d) that of others: 0.8 times of points that nobody paired, 0.2 times of pairs called dissimilar. The weight of a
     pair falls with the square of how far back in the stream it is, and halves at least with every 100 of its kind.
+
+    b prefers a beginning that answers well already: with q = J_0 / (n + 2) for n similar pairs, b = (c, c/2, 0, 0),
+    c = 2 max(q - 1.5, 0). Where c > 0, only the best α_i and its neighbours are in the sums.
 
     Parameters
     ----------

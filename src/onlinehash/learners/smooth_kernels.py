@@ -17,6 +17,10 @@ from onlinehash.numeric.order import order_of
 #: ones should precede; and a share that is as good as none.
 TRUST, OF_DIFFER, SURELY = 0.4, 0.2, 0.01
 
+#: How much a good beginning is preferred: for each unit of its evidence a similar pair above what is usual; and pairs
+#: without evidence that are counted with those that were asked.
+CAUTION, USUAL, UNKNOWN = 2.0, 1.5, 2.0
+
 #: Pairs from which others are inferred together: time and memory grow with its square.
 BLOCK = 32
 
@@ -342,7 +346,11 @@ def _difference(a: np.ndarray, b: np.ndarray) -> int:
 
 @njit(nogil=True, cache=True)
 def blend_of(shares: np.ndarray, histograms: np.ndarray) -> float:
-    """The mean of the shares, weighted by how far up each puts similar pairs; the plain mean where that is unknown."""
+    """The mean of the shares, weighted by how far up each puts similar pairs; the plain mean where that is unknown.
+
+    Where the first share, the beginning, does that well already, little can be won and much lost: it is preferred
+    beforehand, and only the best share and its neighbours are averaged, as between the far ends both are lost.
+    """
     n_shares, size = histograms.shape[0], histograms.shape[2]
     n_differ, n_agree, n_others = histograms[0, 0].sum(), histograms[0, 1].sum(), histograms[0, 2].sum()
     of_differ = OF_DIFFER if n_others > 0 else 1.0
@@ -362,10 +370,15 @@ def blend_of(shares: np.ndarray, histograms: np.ndarray) -> float:
                 agree += of_agree / 2
                 differ += histograms[i, 0, distance] / 2
                 others += of_others / 2
-    best = evidence.max()
+    caution = CAUTION * max(evidence[0] / (n_agree + UNKNOWN) - USUAL, 0.0)
+    evidence *= TRUST
+    evidence[0] += caution
+    evidence[1] += caution / 2
+    best = evidence.argmax()
     total = blend = 0.0
     for i in range(n_shares):
-        weight = math.exp(TRUST * (evidence[i] - best))
-        total += weight
-        blend += weight * shares[i]
+        if caution == 0 or abs(i - best) <= 1:
+            weight = math.exp(evidence[i] - evidence[best])
+            total += weight
+            blend += weight * shares[i]
     return blend / total

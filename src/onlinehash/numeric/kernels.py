@@ -174,10 +174,7 @@ def _folders(name: str) -> Iterator[Path]:
     with suppress(FileNotFoundError):  # no temporary file can be written anywhere
         temporary = Path(tempfile.gettempdir())
         folder = temporary / f"{name}-{os.geteuid()}"
-        if _is_safe(temporary) and _is_made(folder):
-            # A lock keeps the system's clean-up from removing the directory while it is in use: another user could
-            # then create one of the same name. It is held until the process ends.
-            fcntl.flock(os.open(folder, os.O_RDONLY | os.O_CLOEXEC), fcntl.LOCK_SH)
+        if _is_safe(temporary) and _is_made(folder) and _is_private(folder) and _is_held(folder):
             yield folder
 
 
@@ -187,6 +184,24 @@ def _is_made(folder: Path) -> bool:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
     except OSError:
+        return False
+    return True
+
+
+def _is_held(folder: Path) -> bool:
+    """Lock a directory until the process ends; False if there are no locks here, or somebody else has it.
+
+    The lock keeps the system's clean-up from removing the directory while it is in use: another user could then create
+    one of the same name.
+    """
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
         return False
     return True
 

@@ -1,4 +1,4 @@
-"""BLAS on one thread, for results that must not depend on how many there are.
+"""How many threads there can be; and BLAS on one, for results that must not depend on how many there are.
 
 A product that two threads share is cut in two, and the pieces round differently than the whole. What is learned must
 be the same on every machine, so learners that compute a chunk or a batch by BLAS do it inside `one_thread()`.
@@ -14,6 +14,17 @@ from functools import cache
 from threadpoolctl import ThreadpoolController
 
 _inside = threading.local()
+
+
+@cache
+def cpu_count() -> int:
+    """How many CPUs this process may use: fewer than the machine has where its affinity or its container says so.
+
+    Asked once, as the answer takes as long as a search.
+    """
+    import joblib  # takes a third of a second, and most programs never ask
+
+    return int(joblib.cpu_count())
 
 
 @contextmanager

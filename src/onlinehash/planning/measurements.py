@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import sys
 import time
@@ -21,6 +20,7 @@ from onlinehash.index.multi_index import MultiIndex
 from onlinehash.index.substrings import cut
 from onlinehash.learners.locality_sensitive import LSH
 from onlinehash.live.margins import Margins
+from onlinehash.numeric.threads import cpu_count
 from onlinehash.planning import disk_measurements
 from onlinehash.planning.costs import Costs, Encoding, Memory, Search, Store
 
@@ -80,7 +80,7 @@ def measure(
 def _machine() -> str:
     from onlinehash.experiments.measurement import machine
 
-    return f"{machine()}, {os.cpu_count()} cores"
+    return f"{machine()}, {cpu_count()} cores"
 
 
 def seconds(run: Callable[[], object], sizes: Sizes, clock: Callable[[], float] = time.process_time) -> float:
@@ -216,7 +216,7 @@ def _tables(n: int, queries: Codes, sizes: Sizes, show: Show) -> _Tables:
 def _scans(index: FlatIndex, queries: Codes, sizes: Sizes) -> dict[str, float]:
     """One query, a batch, and a batch on all cores."""
     n_bytes = 1e-9 * len(index) * WORD
-    cores = os.cpu_count() or 1
+    cores = cpu_count()
     one = seconds(lambda: index.search(queries[0], 10), sizes)
     many = seconds(lambda: index.search(queries, 10), sizes)
     alone = seconds(lambda: index.search(queries, 10), sizes, time.perf_counter)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from onlinehash.checks import shown
 from onlinehash.errors import FormatError, InvalidInput, StorageError
-from onlinehash.io.atomic import make_folders
+from onlinehash.io import atomic
 
 DATABASE = "items.db"
 UNFINISHED = "items.new"  #: A database that is being made; it is renamed when all of it is on the disk.
@@ -47,7 +47,7 @@ def make_room(folder: Path) -> None:
     """An empty folder; what a crash left of a database that was being made is taken away."""
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(expected="a folder's path for a store", got=f"the file {folder}")
-    make_folders(folder)
+    atomic.make_folders(folder)
     for found in sorted(folder.iterdir()):
         if found.name != LOCK and not found.name.startswith(UNFINISHED):
             raise InvalidInput(expected="a new or empty folder for a store", got=f"{folder}, which holds {found.name}")
@@ -80,7 +80,7 @@ def sync_log(folder: Path) -> None:
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(descriptor)
+        atomic.sync_file(descriptor)
     finally:
         os.close(descriptor)
 

@@ -70,7 +70,7 @@ def test_a_mark_counts_in_the_next_answer_though_the_pair_waits_for_its_chunk() 
     with served(index) as (_, url):
         asked = {"id": 1, "k": 6}
         before = post_json(url, "/v1/find", asked).json()
-        assert before["ranked_by"] == {"metric": "learned", "pairs": 0}
+        assert before["ranked_by"] == {"metric": "cosine", "pairs": 0}
         wrong = before["ids"][1]
         codes = post_json(url, "/v1/search", asked).json()
         told = post_json(url, "/v1/learn", {"id_a": 1, "id_b": wrong, "similar": False}).json()

@@ -24,6 +24,7 @@ from onlinehash.index.base import Index
 from onlinehash.index.gpu import GpuIndex
 from onlinehash.index.hits import Hits
 from onlinehash.live.index import LiveIndex
+from onlinehash.live.queries import sorted_by
 from onlinehash.progress import progress_bar
 from onlinehash.streams.from_files import BLOCK_ROWS
 
@@ -119,9 +120,8 @@ def _search(index: Index | LiveIndex, codes: Codes, k: int | None, radius: int |
 
 
 def _find(index: LiveIndex, vectors: np.ndarray, k: int | None) -> Iterator[tuple[Hits, RankedBy]]:
-    metric = index.learner.pair_metric_
+    ranked_by = sorted_by(index.learner.pair_metric_)
     hits = index.find(vectors, NEIGHBOURS if k is None else k)
-    ranked_by = {"metric": "learned", "pairs": 0 if metric is None else metric.n_pairs}
     return ((Hits(*row), ranked_by) for row in zip(*hits, strict=True))
 
 

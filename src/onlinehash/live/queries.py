@@ -166,6 +166,12 @@ def find(rows: np.ndarray, k: int, metric: PairMetric, finder: Finder) -> Iterat
             yield Hits(finder.ids(best.ids), best.distances)
 
 
+def sorted_by(metric: PairMetric | None) -> dict[str, Any]:
+    """What `find` sorts hits by: the cosine, or what a metric has learned from so many pairs."""
+    n = 0 if metric is None else metric.n_pairs
+    return {"metric": "learned" if n else "cosine", "pairs": n}
+
+
 def joined(hits: list[Hits], is_one: bool) -> Hits:
     """The hits of all queries."""
     if is_one:

@@ -65,9 +65,10 @@ class Items(Answer, kw_only=True):
 
 
 class RankedBy(Struct, kw_only=True):
-    """What hits are sorted by: the `hamming` distance of codes, or the metric `learned` from this many pairs."""
+    """What hits are sorted by: the `hamming` distance of codes, the `cosine` before the first pair, or the metric
+    `learned` from this many pairs."""
 
-    metric: Literal["hamming", "learned"]
+    metric: Literal["hamming", "cosine", "learned"]
     pairs: int | None = None
 
 

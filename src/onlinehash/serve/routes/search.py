@@ -19,11 +19,10 @@ from onlinehash.index.api import Capability, Id
 from onlinehash.index.hits import Hits
 from onlinehash.learners.encoder import Encoder
 from onlinehash.live import filters
-from onlinehash.live.queries import n_candidates
+from onlinehash.live.queries import n_candidates, sorted_by
 from onlinehash.serve import results
 from onlinehash.serve.batches import Batches
 from onlinehash.serve.bodies import shapes
-from onlinehash.serve.changes import ranking_pairs
 from onlinehash.serve.epochs import EPOCH
 from onlinehash.serve.errors import Busy, NotFound, TooLarge, UnsupportedMediaType
 from onlinehash.serve.openapi import described
@@ -392,8 +391,8 @@ def _lists(hits: Hits, ranked_by: Document) -> Document:
 
 
 def _learned(service: Service) -> Document:
-    """In responses whose hits are sorted by the learned metric; taken first, because it may learn more meanwhile."""
-    return {"ranked_by": {"metric": "learned", "pairs": ranking_pairs(service.index.learner)}}
+    """In responses whose hits are sorted as by `find`; taken first, because more may be learned meanwhile."""
+    return {"ranked_by": sorted_by(service.index.learner.pair_metric_)}
 
 
 def _plain(ids: np.ndarray) -> object:

@@ -32,7 +32,7 @@ class Mutation:
 MUTATIONS = {
     "a sync of a folder removed": Mutation(
         "io/atomic.py",
-        "            os.fsync(descriptor)\n",
+        "            sync_file(descriptor)\n",
         "            pass\n",
         "tests/live/test_power_failure.py::test_nothing_acknowledged_is_lost[full, nested]",
     ),

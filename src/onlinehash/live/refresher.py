@@ -116,8 +116,10 @@ class Refresh:
 
     @property
     def rests(self) -> bool:
-        """Whether it has done its work so short a time ago that no other should follow yet."""
-        return self.done and self._finished and time.monotonic() - self._ended < REST * (self._ended - self._begun)
+        """Whether it did its work so short a time ago that no other should follow yet, and nobody waited for it."""
+        if self.was_waited_for or not (self.done and self._finished):
+            return False
+        return time.monotonic() - self._ended < REST * (self._ended - self._begun)
 
     def cancel(self) -> None:
         """Stop at the next block, as if it had never begun."""

@@ -22,9 +22,10 @@ def cpu_count() -> int:
 
     Asked once, as the answer takes as long as a search.
     """
-    import joblib  # takes a third of a second, and most programs never ask
+    # Takes a third of a second, and most programs never ask.
+    from joblib import cpu_count as count
 
-    return int(joblib.cpu_count())
+    return int(count())
 
 
 @contextmanager

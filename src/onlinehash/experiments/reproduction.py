@@ -20,6 +20,7 @@ from onlinehash.experiments.claims_map import ReadOtherwise
 from onlinehash.experiments.lacking import Lacking
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.rows import Row, Rows
+from onlinehash.experiments.table_forms import range_of
 from onlinehash.experiments.tables import table
 from onlinehash.io import atomic
 
@@ -197,7 +198,8 @@ def _claims(claims: Sequence[Judged], others: Sequence[ReadOtherwise], run: Cont
         turns = [f"{other.verdict(claim)} with {other.reading.title}" for other in claims_map.turned(claim, others)]
         verdict = "; ".join([f"**{claim.verdict[0].upper()}{claim.verdict[1:]}**", *turns])
         plans = ", ".join(f"[{name}]({name}.md)" if name in run else name for name in claim.plans)
-        yield f"{verdict}. Measured by {plans}; the paper's section is *{claim.source}*.\n"
+        seeds = range_of(claim.seeds, "{}")
+        yield f"{verdict}. Measured by {plans} with {seeds} seeds; the paper's section is *{claim.source}*.\n"
         yield from (f"- {line}" for line in claim.measured.split("\n"))
         yield f"\n*Rule:* {claim.rule}\n"
 

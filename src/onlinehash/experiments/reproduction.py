@@ -195,7 +195,7 @@ def _title_of(other: ReadOtherwise) -> str:
 def _claims(claims: Sequence[Judged], others: Sequence[ReadOtherwise], run: Container[str]) -> Iterator[str]:
     for number, claim in enumerate(claims, 1):
         yield f"## {_heading(number, claim)}\n"
-        turns = [f"{other.verdict(claim)} with {other.reading.title}" for other in claims_map.turned(claim, others)]
+        turns = [f"{other.verdict(claim)} under *{other.reading.title}*" for other in claims_map.turned(claim, others)]
         verdict = "; ".join([f"**{claim.verdict[0].upper()}{claim.verdict[1:]}**", *turns])
         plans = ", ".join(f"[{name}]({name}.md)" if name in run else name for name in claim.plans)
         seeds = range_of(claim.seeds, "{}")

@@ -58,10 +58,10 @@ def test_a_beginning_as_the_points_become_more_and_none_afterwards() -> None:
     for x in points(80):
         learner.observe(x[None])
         begun.append(learner._begun_with)
-    assert sorted(set(begun)) == [0, 2, 4, 8, 16, 32, 64]
-    assert (begun[3], begun[15], begun[63]) == (4, 16, 64)
+    assert sorted(set(begun)) == [0, 16, 32, 64]
+    assert (begun[14], begun[15], begun[63]) == (0, 16, 64)
     assert learner._points is None
-    assert learner.version_ == 6
+    assert learner.version_ == 3
 
 
 def test_pairs_learned_before_are_learned_again_from_the_new_beginning() -> None:
@@ -83,6 +83,27 @@ def test_flush_begins_with_the_points_there_are() -> None:
     version = learner.version_
     learner.observe(points(5)).flush()
     assert (learner._begun_with, learner.version_) == (20, version), "not for a few more"
+
+
+@pytest.mark.parametrize("burn_in", [64, 2000])
+@pytest.mark.parametrize("n", [2, 6, 15])
+def test_a_few_points_are_no_beginning(burn_in: int, n: int) -> None:
+    """ITQ of n points has n directions: codes in so few of them are worse than those of random projections."""
+    X, y = clusters(600, 20, 0.7, seed=1)
+    learner = BlendedPairHashing(64, burn_in=burn_in, random_state=0).observe(X[:n])
+    at_random = learner.score(X[100:], y[100:])
+    assert learner.flush().score(X[100:], y[100:]) == at_random
+    assert learner.observe(X[n:16]).flush().score(X[100:], y[100:]) > at_random - 0.05
+
+
+def test_long_codes_begin_with_fewer_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is quicker by far, and as good."""
+    X, y = clusters(900, 20, 0.7, seed=1)
+    taken = BlendedPairHashing(160, burn_in=300, random_state=0).observe(X[:300]).score(X[300:], y[300:])
+    monkeypatch.setattr("onlinehash.learners.blended_pairs.OF_LONG_CODES", 50)
+    more = BlendedPairHashing(160, burn_in=300, random_state=0).observe(X[:300]).score(X[300:], y[300:])
+    assert taken != more
+    assert taken == pytest.approx(more, abs=0.01)
 
 
 def test_points_that_are_all_zero_are_no_beginning() -> None:

@@ -390,6 +390,30 @@ def test_never_much_worse_than_its_beginning_with_many_classes() -> None:
     assert learner.flush().score(Q, z) > begun
 
 
+def test_after_a_change_of_what_is_similar_quality_comes_back() -> None:
+    """Classes are similar two by two, then in another way: codes follow, as soon as those of SmoothPairHashing, and α
+    lets them."""
+    X, y = clusters(3000, 10, 0.8, seed=1)
+    Q, z = clusters(600, 10, 0.8, seed=2)
+    learner, smooth = (cls(32, random_state=0).observe(X[:2000]) for cls in (BlendedPairHashing, SmoothPairHashing))
+    begun = learner.score(Q, z // 2)
+    for one in (learner, smooth):
+        one.partial_fit_pairs(*drawn(X, y // 2, 2000, seed=0))
+    before = learner.score(Q, z // 2)
+    assert before > begun + 0.2
+    changed, now = (y + 1) % 10 // 2, (z + 1) % 10 // 2
+    old_codes, at_once = learner.encode(Q), learner.score(Q, now)
+    assert at_once < before - 0.3
+    A, B, similar = drawn(X, changed, 2000, seed=10)
+    for rows in (slice(0, 1000), slice(1000, 2000)):
+        for one in (learner, smooth):
+            one.partial_fit_pairs(A[rows], B[rows], similar[rows])
+        assert learner.score(Q, now) > max(at_once + 0.15, smooth.score(Q, now) - 0.05)
+        assert learner.blend_ > 0.7
+    assert learner.encode(Q) != old_codes
+    assert learner.score(Q, now) > before - 0.1
+
+
 def test_a_blend_goes_on_after_loading() -> None:
     A, B, similar = stream(640)
     straight, goes_on = small().partial_fit_pairs(A, B, similar), small()

@@ -49,6 +49,12 @@ FOUND: dict[str, tuple[Any, str, Any, str]] = {
     "the same as a real number": (lambda: make("HadamardMatchingHashing"), "state.method.n_taught", 1e29, "n_taught"),
     "rounds without end": (lambda: make("OnlineHashing"), "params.n_rounds", 2**31, "n_rounds to be an integer from 1"),
     "a class that is none": (lambda: make("MutualInformationHashing"), "state.method.members", "members", "members"),
+    "a mean whose square is no number": (
+        lambda: make("SmoothPairHashing"),
+        "state.method.surprise.means",
+        [0.0, 1e308, 0.0],
+        "the slow mean",
+    ),
     "another type": (
         lambda: make("OnlineHashing", features=RbfAnchors(6)),
         "params.features.$rbf_anchors.normalize",

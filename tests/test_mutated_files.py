@@ -55,6 +55,13 @@ FOUND: dict[str, tuple[Any, str, Any, str]] = {
         [0.0, 1e308, 0.0],
         "the slow mean",
     ),
+    "a row of no class": (
+        lambda: make("BalancedSimilarityHashing"),
+        "state.method.chunk.rows.members",
+        np.array([[0], [0], [-1], [0]]),
+        "members from 0 to",
+    ),
+    "a weight that overflows": (lambda: make("BalancedSimilarityHashing"), "params.fit_weight", 1e308, "fit_weight"),
     "another type": (
         lambda: make("OnlineHashing", features=RbfAnchors(6)),
         "params.features.$rbf_anchors.normalize",

@@ -126,6 +126,15 @@ class Updates:
         own = np.arange(self.flips.shape[1]) if self.moved[t] else self.flips[t].nonzero()[0]
         return np.union1d(self.replayed[t], own).astype(np.int64) if t in self.replayed else own
 
+    def all_bits(self) -> list[list[int]]:
+        """`bits` of each pair, as plain lists; without a call for each, of which there may be many."""
+        rows, columns = np.nonzero((self.flips != 0) | self.moved[:, None])
+        ends, flat = np.searchsorted(rows, np.arange(len(self) + 1)).tolist(), columns.tolist()
+        found = [flat[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+        for t in self.replayed:
+            found[t] = self.bits(t).tolist()
+        return found
+
     def changed(self) -> np.ndarray:
         """Which pairs changed any bit's function, bool `(n,)`."""
         changed = self.moved | (self.n_moved > 0)

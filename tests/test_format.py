@@ -359,5 +359,5 @@ def test_a_name_that_occurs_twice_in_the_header_is_refused() -> None:
     for once in ('{"a": 1}', '{"a":1}'):
         text = text.replace(once, '{"a": 2, "a": 1}')
     header["__metadata__"]["onlinehash"] = text
-    with pytest.raises(FormatError, match="has a name twice"):
+    with pytest.raises(FormatError, match="or has a name twice"):
         format.from_bytes(with_header(header, rest), "the body")

@@ -101,7 +101,7 @@ def test_items_are_refused_once_they_are_too_large(heavy: Any, accept: str, monk
             asked = {"ids": [1] * n, "vectors": False}
             answered = httpx.post(f"{url}/v1/items/get", json=asked, headers={"Accept": accept}, timeout=60)
             assert answered.status_code == status
-    assert answered.json()["message"] == "the response is larger than the limit of 1,048,576 bytes; ask for fewer items."
+    assert answered.json()["message"] == "the response is larger than the limit of 1,048,576 bytes; ask for less."
     assert n_read < 60
 
 

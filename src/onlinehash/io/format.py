@@ -187,7 +187,7 @@ def _our_header(found: container.Header, path: str | os.PathLike[str]) -> State:
         header: State = json.loads(found.metadata[KEY], object_pairs_hook=_named_once)
         number, *_ = (header[field] for field in ("format", "kind", "content", "checksum"))
     except (KeyError, TypeError, ValueError, RecursionError):
-        raise FormatError(f"{path} is not an onlinehash file: it lacks the header, or has a name twice in it.") from None
+        raise FormatError(f"{path} is not an onlinehash file: its header is missing, or has a name twice.") from None
     if number != FORMAT:
         raise FormatError(
             f"{path} has format {checks.shown(number)}, and this version of onlinehash reads format {FORMAT}; "

@@ -110,7 +110,7 @@ def _find_names(text: np.ndarray, depth: int, keys: np.ndarray, names: np.ndarra
                 n_names += 1
             at = after
             continue
-        if sign == _OPEN or sign == _OPEN_LIST:
+        if sign in (_OPEN, _OPEN_LIST):
             if depth > 0:
                 stack[level] = number
             level += 1
@@ -118,7 +118,7 @@ def _find_names(text: np.ndarray, depth: int, keys: np.ndarray, names: np.ndarra
             if sign == _OPEN:
                 n_objects += 1
                 number = n_objects
-        elif sign == _CLOSE or sign == _CLOSE_LIST:
+        elif sign in (_CLOSE, _CLOSE_LIST):
             level -= 1
             if depth > 0:
                 number = stack[level]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -130,7 +131,7 @@ class Updates:
         """`bits` of each pair, as plain lists; without a call for each, of which there may be many."""
         rows, columns = np.nonzero((self.flips != 0) | self.moved[:, None])
         ends, flat = np.searchsorted(rows, np.arange(len(self) + 1)).tolist(), columns.tolist()
-        found = [flat[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+        found = [flat[start:end] for start, end in pairwise(ends)]
         for t in self.replayed:
             found[t] = self.bits(t).tolist()
         return found

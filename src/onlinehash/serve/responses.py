@@ -60,7 +60,7 @@ class Pieces:
         data = _json(part)
         self._n_bytes += len(data)
         if self._n_bytes > self._most:
-            raise errors.TooLarge(f"the response is larger than the limit of {self._most:,} bytes; ask for fewer items.")
+            raise errors.TooLarge(f"the response is larger than the limit of {self._most:,} bytes; ask for less.")
         return orjson.Fragment(data)
 
 

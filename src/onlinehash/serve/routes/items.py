@@ -70,7 +70,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/v1/items/get", **described("Get items", shapes.WantedItems, results.Items))
     async def get_many(request: Request) -> Response:
-        """Some items, a thousand at a time as of one moment; with `Accept: application/vnd.onlinehash` in that format."""
+        """Some items, each thousand as of one moment; with `Accept: application/vnd.onlinehash` in that format."""
         body, _ = await parsed(request, service, shapes.WantedItems)
         most = service.limits.batch
         if body.vectors and len(body.ids) > most:

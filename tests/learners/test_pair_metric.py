@@ -164,6 +164,19 @@ def test_a_mark_moves_the_result_at_once():
     assert order(other) == others
 
 
+def test_neighbours_of_the_nearest_do_not_come_before_it():
+    """An item between the others is nearest to the query that they have joined, but not to the query."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((2000, 8)).astype(np.float32)
+    U, metric = rows / np.linalg.norm(rows, axis=1, keepdims=True), PairMetric(8, seed=0)
+    for query in rng.standard_normal((40, 8)).astype(np.float32):
+        ranking = metric.ranking(query, 10)
+        ranking.add(rows)
+        order, near = ranking.order(10)
+        assert order[0] == np.argmax(U @ query)
+        assert (np.diff(near) <= 0).all()
+
+
 def test_a_second_thought_counts():
     rng = np.random.default_rng(0)
     rows, query = rng.standard_normal((300, 20)).astype(np.float32), rng.standard_normal(20).astype(np.float32)

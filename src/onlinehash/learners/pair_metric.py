@@ -12,7 +12,8 @@ Codes find candidates; this metric puts them in order. It begins as the cosine a
   log(1 + exp(10 (c_j - c_i))) / 10, with c the cosine of mapped vectors. As much of E is used as pairs confirm that
   were not learned yet, by the area under the ROC curve.
 - *Expansion.* The query is joined by the `N_NEIGHBOURS` candidates that are nearest to it, each counting as the cube of
-  its cosine (Chum et al. 2007; Radenovic et al. 2019 for the weights). It needs no marks.
+  its cosine (Chum et al. 2007; Radenovic et al. 2019 for the weights). The nearest of all stays first. It needs no
+  marks.
 
 Everything happens at fixed places in the stream of pairs, so that any split of it gives the same bytes. On another
 machine the last digits may differ, as products of matrices round differently there.
@@ -48,8 +49,9 @@ SAME, LEAST_POINTS, ROUNDING = 0.1, 32, 1e-3
 LARGEST = 1e6
 #: Times that pairs are read while they are being written.
 READS = 1000
-#: How far a mark moves its item: past all cosines.
-FORCE = 2.0
+#: How far a mark moves its item: past all cosines. What equals a query with marks moves so many times as far: of the
+#: query and of all that was marked similar to it, none would come before the others otherwise but by rounding.
+FORCE, ITSELF = 2.0, 2.0
 #: How far a query moves towards the mean of what was marked similar to it, and away from what was not.
 TOWARDS, AWAY = 1.0, 0.5
 #: Candidates that join a query, and the power of their cosine that each counts; candidates that are mapped.
@@ -366,16 +368,18 @@ class Ranking:
         if weights.sum() > 0:
             query = unit((query + (weights / weights.sum()) @ mapped[first])[None])[0]
         near = mapped @ query + best.said
+        near[first[:1]] = np.nextafter(near.max(initial=-1), np.float32(np.inf))  # the nearest by itself stays first
         order = np.argsort(-near, kind="stable")[:k]
         return best.numbers[order], near[order]
 
     def _said(self, X: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """What marks say of candidates themselves, from -FORCE to FORCE."""
+        """What marks say of candidates themselves, and the query of what equals it."""
         if not len(self._marks.rows):
             return np.zeros(len(X), np.float32)
         same = _sameness(X / lengths[:, None], self._marks.rows, self._radius)
         self._is_met |= same.any(axis=0)
-        return np.asarray(FORCE * np.clip(same @ self._marks.weight, -1, 1), np.float32)
+        marked = np.clip(same[:, :-1] @ self._marks.weight[:-1], -1, 1)
+        return np.asarray(FORCE * (marked + self._marks.weight[-1] * same[:, -1]), np.float32)
 
 
 class _Candidates(NamedTuple):
@@ -400,9 +404,9 @@ class _Marks(NamedTuple):
     lengths: np.ndarray
 
     def and_query(self, query: np.ndarray, length: float) -> _Marks:
-        """With the query itself, as similar as can be."""
+        """With the query itself, at the end."""
         lengths = np.append(self.lengths, length)
-        return _Marks(np.vstack([self.rows, query]), np.append(self.weight, np.float32(1)), lengths)
+        return _Marks(np.vstack([self.rows, query]), np.append(self.weight, np.float32(ITSELF)), lengths)
 
 
 class _Pairs:

@@ -224,13 +224,11 @@ def _best_of(query: np.ndarray, ranking: Ranking, keys: np.ndarray, k: int, metr
     if len(missing) and k:  # what was marked similar comes up, however far it is from the query
         keys = _joined(keys[:n], finder.nearest(missing, 2 * _first(k) // len(missing)))
         _add(ranking, keys[n:], finder)
-    order, near = ranking.order(k)
     if finder.exact is not None and k:
-        few = np.sort(ranking.order(settled)[0])
-        ranking = metric.ranking(query, len(few))
-        ranking.add(finder.exact(keys[few]))
-        order, near = ranking.order(k)
-        order = few[order]
+        keys = keys[np.sort(ranking.order(settled)[0])]
+        ranking = metric.ranking(query, len(keys))
+        ranking.add(finder.exact(keys))
+    order, near = ranking.order(k)
     return Hits(keys[order], 1.0 - near)
 
 

@@ -28,9 +28,9 @@ adapter   exact search in float vectors after a linear map that is learned from 
 before and after, not counting what was marked, and with it; the same by Rocchio on floats (the query, plus the mean of
 what was marked similar, less a quarter of the mean of what was not); and that of 200 other queries.
 
-*candidates*: precision@10 without a mark, the share of queries whose first result is the nearest item by the cosine, the
-share of the ten nearest that are among the candidates, and how many vectors are compared, by how many are compared at
-first.
+*candidates*: precision@10 without a mark, the share of queries whose first result is the nearest item by the cosine,
+the share of the ten nearest that are among the candidates, and how many vectors are compared, by how many are compared
+at first.
 
 *rounded*: how many of ten results are those of float32, where vectors are kept in one or two bytes a value, and the
 milliseconds, with the best few compared as they are stored and without.

@@ -292,7 +292,7 @@ class Ranking:
         """The vector whose code finds candidates: the query or, in its length, what marks have made of it."""
         if not len(self._marks.rows):
             return self._asked
-        return self._lengthened(unit(self._moved[None]), np.array([self._length]))[0]
+        return np.asarray(self._lengthened(unit(self._moved[None]), np.array([self._length]))[0])
 
     def missing(self, n: int) -> np.ndarray:
         """What was marked similar and is not among the candidates, nor anything like it; of more than n, the newest n.

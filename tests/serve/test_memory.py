@@ -19,7 +19,7 @@ from onlinehash.errors import InvalidInput
 from onlinehash.serve import allocator, memory
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.bodies.from_json import from_json
-from onlinehash.serve.memory import SMALL
+from onlinehash.serve.memory import CONSIDERABLE
 from tests.serve.services import connected, post_json, request_bytes, served, until
 
 ANSWER = 1 << 16
@@ -27,6 +27,17 @@ ANSWER = 1 << 16
 
 def json_with(where: bytes) -> bytes:
     return b'{"vector":[0.5,0.5],"k":3,"where":{"colour":%s}}' % where
+
+
+def peak_of_parsing(data: bytes) -> int:
+    """Bytes that parsing a query takes at most, once everything it needs has been imported."""
+    from_json(shapes.Query, data)
+    tracemalloc.start()
+    try:
+        from_json(shapes.Query, data)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
@@ -41,14 +52,7 @@ def json_with(where: bytes) -> bytes:
 )
 def test_parsing_takes_a_few_times_the_memory_of_the_body(where: bytes, most: int) -> None:
     data = json_with(where)
-    from_json(shapes.Query, data)
-    tracemalloc.start()
-    try:
-        from_json(shapes.Query, data)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < most * len(data)
+    assert peak_of_parsing(data) < most * len(data)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +106,7 @@ def test_a_json_body_for_which_there_is_no_room_is_refused_before_it_is_sent() -
 )
 def test_json_that_would_become_large_is_refused(where: Any) -> None:
     data = json.dumps({"vector": [0.5, 0.5], "where": {"colour": where}}).encode()
-    assert SMALL < len(data) < 2 << 20
+    assert CONSIDERABLE < len(data) < 2 << 20
     with served(json_memory=4 << 20) as (_, url), connected(url) as client:
         head = {"Content_Type": "application/json", "Content_Length": str(len(data))}
         client.sendall(request_bytes("POST", "/v1/search", url, data, **head))
@@ -116,10 +120,10 @@ def test_json_that_would_become_large_is_refused(where: Any) -> None:
 
 def test_bodies_share_the_memory_and_give_it_back() -> None:
     array = np.zeros((200_000, 2), np.float32).tobytes()
-    body = array[: 3 * SMALL]
+    body = array[: 3 * CONSIDERABLE]
     head = {"Content_Type": "application/x-npy", "Transfer_Encoding": "chunked"}
     chunk = b"%x\r\n%s\r\n" % (len(body), body)
-    with served(memory=8 * SMALL) as (_, url):
+    with served(memory=8 * CONSIDERABLE) as (_, url):
 
         def one_of_two_is_refused() -> bool:
             """Whichever comes second; the other one goes on to hold its memory."""
@@ -149,7 +153,7 @@ def test_the_memory_of_large_bodies_goes_back_to_the_system(monkeypatch: pytest.
     trimmed: list[bool] = []
     monkeypatch.setattr(memory, "TRIM_SECONDS", 0.2)
     monkeypatch.setattr(allocator, "trim", lambda: trimmed.append(True))
-    small, large = {"vector": [0.5, 0.5]}, {"vector": [0.5, 0.5], "where": {"colour": "a" * 2 * SMALL}}
+    small, large = {"vector": [0.5, 0.5]}, {"vector": [0.5, 0.5], "where": {"colour": "a" * 2 * CONSIDERABLE}}
     with served() as (_, url):
         for _ in range(3):
             assert post_json(url, "/v1/search", small).status_code == 200
@@ -190,14 +194,7 @@ def test_a_refused_body_is_freed_without_the_garbage_collector(path: str, docume
 
 def test_no_number_of_a_large_body_becomes_an_object() -> None:
     data = json.dumps({"vectors": [[0.5] * 100] * 500, "k": 1}, separators=(",", ":")).encode()
-    from_json(shapes.Query, data)
-    tracemalloc.start()
-    try:
-        from_json(shapes.Query, data)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 4 * len(data)  # a list of objects is eight times as large
+    assert peak_of_parsing(data) < 4 * len(data)  # a list of objects is eight times as large
 
 
 needs_trim = pytest.mark.skipif(

@@ -82,7 +82,8 @@ def measure_floats(setting: Setting, schedule: Schedule) -> Result:
     n_pairs = 0
     for part in schedule.parts:
         n_pairs += len(part)
-        found = {} if part.exam is None else evaluate.cosine(*vars(part.exam).values(), metrics=OF_FLOATS)
+        exam = part.exam
+        found = {} if exam is None else evaluate.cosine(exam.queries, exam.base, exam.truth, OF_FLOATS)
         looks.append({"pairs": n_pairs, "seconds": 0.0} | {name: round(value, 6) for name, value in found.items()})
     facts: dict[str, Any] = {"similar_share": similar_share(schedule), "machine": machine(), "version": __version__}
     last = schedule.parts[-1].exam

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,21 +14,9 @@ from docutils.utils import new_document
 
 import onlinehash
 from onlinehash.cli.app import app
+from tests.doc_modules import ROOT, doc_module
 
-ROOT = Path(__file__).parent.parent
-
-
-def load(name: str) -> ModuleType:
-    """A module of docs/, which is no package."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-reference_pages, docstrings, conf = (load(name) for name in ("reference_pages", "docstrings", "conf"))
+reference_pages, docstrings, conf = (doc_module(name) for name in ("reference_pages", "docstrings", "conf"))
 
 
 @pytest.fixture(scope="module")

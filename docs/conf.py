@@ -42,6 +42,7 @@ REPOSITORY = "https://github.com/onlinehash/onlinehash/blob/main"
 myst_enable_extensions = ["deflist"]
 myst_heading_anchors = 4
 
+highlight_language = "text"  # indented formulas and drawings, whose words are no keywords
 default_role = "py:obj"
 suppress_warnings = ["ref.python"]  # such as n_bits in the shape of an array: several classes have one
 autodoc_typehints = "signature"
@@ -139,8 +140,10 @@ def write_notebooks(app, error):
             path.write_text(json.dumps(notebook(page), indent=1, ensure_ascii=False) + "\n")
 
 
-def name_arrays(app, what, name, thing, options, signature, returns):
-    """Write ArrayLike for what it stands for, where an alias holds it that is named by its module."""
+def tidy_signature(app, what, name, thing, options, signature, returns):
+    """Write ArrayLike for what it stands for; errors are all made alike, so only their base says how."""
+    if what == "exception" and "__init__" not in vars(thing):
+        return "", None
     long = stringify_annotation(ArrayLike, "smart")
     return tuple(text and text.replace(long, "ArrayLike") for text in (signature, returns))
 
@@ -219,7 +222,7 @@ def setup(app):
     reference_pages.write(DOCS / "reference" / "generated", reference_pages.pages())
     app.connect("source-read", point_to_repository)
     app.connect("autodoc-process-docstring", docstrings.convert, priority=100)  # before napoleon reads the sections
-    app.connect("autodoc-process-signature", name_arrays)
+    app.connect("autodoc-process-signature", tidy_signature)
     app.connect("doctree-resolved", fold)
     app.connect("doctree-resolved", mark_sizes)
     app.connect("source-read", offer_notebook)

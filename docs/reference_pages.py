@@ -148,11 +148,17 @@ def members_shown(thing: Any, name: str) -> list[str]:
 
 
 def room_page(path: str, room: ModuleType) -> str:
-    names = sorted(room_names(room), key=lambda name: (not inspect.isclass(getattr(room, name)), name.lower()))
+    names = sorted(room_names(room), key=lambda name: place(getattr(room, name), name))
     parts = [f"# {path}\n\n```{{eval-rst}}\n.. automodule:: {path}\n```\n"]
     for name in names:
         parts.append(f"## {name}\n\n{directive(getattr(room, name), f'{path}.{name}')}")
     return "\n".join(parts)
+
+
+def place(thing: Any, name: str) -> tuple[bool, str]:
+    """Where a name stands on the page of its package: errors as they are defined, parents first, then by letters."""
+    is_class = inspect.isclass(thing)
+    return not is_class, "" if is_class and issubclass(thing, BaseException) else name.lower()
 
 
 def room_names(room: ModuleType) -> list[str]:

@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
 
-.PHONY: demo test long fuzz lowest docs docs-links figures docs-test lint lint-files actionlint dist bench bench-check bench-keep format release servers frameworks clean clean-kernels
+.PHONY: demo test portable long fuzz lowest docs docs-links figures docs-test lint lint-files actionlint dist bench bench-check bench-keep format release servers frameworks clean clean-kernels
 
 demo: .venv/.core
 	$(BIN)/onlinehash demo
@@ -28,6 +28,11 @@ fuzz: .venv/.dev
 # below them, which says nothing about whether they work.
 lowest: .venv-lowest/.dev
 	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/pytest -n 2 --dist worksteal -W ignore::DeprecationWarning
+
+# The wheel and the sdist as users install them, and the scan as it is compiled for ARM: what a change breaks on other
+# machines first.
+portable: .venv/.dev
+	$(TESTS) --dist loadfile -m '' tests/test_package_installed.py tests/index/test_arm.py
 
 # What is sent to a package index, in dist/.
 dist: .venv/.dev

@@ -143,6 +143,11 @@ def main() -> int:
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps({"machine": here, "ratios": ratios}, indent=1) + "\n")
         console.print(f"Kept in {path.relative_to(KEPT.parent.parent)}.")
+        if n_loose := sum(ratio.spread > MOVED for ratio in now):
+            console.print(
+                f"{n_loose} of {len(now)} differed by more than {MOVED:.0%} between passes, so changes of them will be "
+                "called noise: keep them again when nothing else runs on this machine."
+            )
     return int(args.strict and any(row.verdict == "worse" for row in rows))
 
 

@@ -188,15 +188,15 @@ def learn(
 
         learn_feedback.learn(
             index,
-            schema,
             [*files, *(clicks or [])],
-            embed,
-            format,
-            skip_weight,
-            position_bias,
-            similar_column,
-            skip_bad,
-            as_json,
+            schema=schema,
+            embed=embed,
+            format=format,
+            skip_weight=skip_weight,
+            position_bias=position_bias,
+            similar_column=similar_column,
+            skip_bad=skip_bad,
+            as_json=as_json,
         )
         return
     if clicks or skip_bad or embed is not None or schema is not None:

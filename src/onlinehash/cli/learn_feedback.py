@@ -14,8 +14,9 @@ from onlinehash.progress import progress_bar
 
 def learn(
     target: str,
-    schema: str | None,
     files: Sequence[str],
+    *,
+    schema: str | None,
     embed: str | None,
     format: str | None,
     skip_weight: float,

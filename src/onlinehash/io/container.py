@@ -56,6 +56,10 @@ def stored(dtype: np.dtype) -> np.dtype:
 
 def pieces(array: np.ndarray) -> Iterator[memoryview]:
     """The array's bytes in C order; a piece is copied only if it does not lie in memory as it lies in files."""
+    if array.nbytes <= PIECE and array.flags.c_contiguous and array.dtype == stored(array.dtype):
+        if array.size:
+            yield array.reshape(-1).data
+        return
     found = np.nditer(
         array,
         flags=["external_loop", "buffered", "zerosize_ok"],

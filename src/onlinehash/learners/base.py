@@ -1157,7 +1157,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         if self._told_of_outliers or not self.is_ready or self._map is not None:
             return
         typical = typical_length(plain(rows[:: max(1, len(rows) // SAMPLE_OF_OUTLIERS)]))
-        mean = self._centring.mean
+        mean = self.mean_
         ratio = math.sqrt(mean @ mean) / typical if typical else 0.0
         if ratio > FAR_AWAY:
             self._told_of_outliers = True
@@ -1625,19 +1625,16 @@ def _weight(sample_weight: object) -> float:
     return sample_weight if type(sample_weight) is float and 0 <= sample_weight <= checks.MOST_WEIGHT else -1.0
 
 
-def _check_finite(state: object, owner: str, name: str = "state") -> None:
+def _check_finite(state: State | list[Any] | tuple[Any, ...], owner: str, name: str = "state") -> None:
     """Refuse a number that is not finite, anywhere in a state."""
-    if isinstance(state, dict):
-        for key, value in state.items():
+    for key, value in state.items() if isinstance(state, dict) else ((name, value) for value in state):
+        if isinstance(value, dict | list | tuple):
             _check_finite(value, owner, key)
-    elif isinstance(state, list | tuple):
-        for value in state:
-            _check_finite(value, owner, name)
-    elif isinstance(state, float | np.ndarray) and not _is_finite(state):
-        raise Diverged(
-            f"{owner} has learned values that are not finite ({name}), because its vectors are too large, too small or "
-            f"too different in size; {ANEW}."
-        )
+        elif isinstance(value, float | np.ndarray) and not _is_finite(value):
+            raise Diverged(
+                f"{owner} has learned values that are not finite ({key}), because its vectors are too large, too small "
+                f"or too different in size; {ANEW}."
+            )
 
 
 def _is_finite(values: float | np.ndarray) -> bool:

@@ -368,6 +368,8 @@ class BlendedPairHashing(SmoothPairHashing):
         else:
             assert self._points is not None
             self._points.set_state(state["points"])
-        n_apart, caution = listed(state.get("caution", [0.0, 0.0]), "caution", 2)  # older files go on without
+        # Files from before there was caution do not say which pairs came apart, so those they have learned count as if
+        # none had: caution comes back once more pairs that share no points have come than were learned before.
+        n_apart, caution = listed(state.get("caution", [0.0, 0.0]), "caution", 2)
         self._n_apart, self._caution = real(n_apart, "n_apart", 0), real(caution, "caution", 0, 1)
         self._blend = blend_of(SHARES, self._distances, self._caution)

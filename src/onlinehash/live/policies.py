@@ -192,11 +192,11 @@ class when_changed(_BuiltIn):
     """At once where that is cheap, and else when so large a share of the stored bits would come out otherwise.
 
     Cheap is what recomputes at most `index.bits_at_once` bits (changed functions times items: all functions of some
-    20,000 items), and a 16th of this more for each pair since. So the
-    codes of a small index follow as soon as the learner changes a function: with each pair for one that learns pair by
-    pair, after some chunks for the default one, which publishes a bit when a good share of items would change theirs.
-    The share is estimated on a sample of the vectors, and such a refresh waits until it costs at
-    most `price` of what it would have cost to refresh after every single change.
+    20,000 items), and a 16th of this more for each pair since. So the codes of a small index follow as soon as the
+    learner changes a function: with each pair for one that learns pair by pair, after some chunks for the default one,
+    which publishes a bit when a good share of items would change theirs. The share is estimated on a sample of the
+    vectors, and such a refresh waits until it costs at most `price` of what it would have cost to refresh after every
+    single change.
 
     Examples
     --------

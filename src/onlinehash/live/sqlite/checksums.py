@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,9 @@ from onlinehash.errors import FormatError
 from onlinehash.live.sqlite.schema import COLUMNS, OWN_SUMS, tables_of
 from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.views import read_only
+
+#: That one statement names: SQLite takes no more than 999 values in some builds.
+MOST_KEYS = 500
 
 Totals = dict[str, list[int]]  #: For each table, the number of records and the sum of their sums.
 
@@ -99,28 +102,32 @@ class Ledger:
 
     def insert(self, table: str, records: Iterable[Sequence[Any]]) -> None:
         """New records, (key, *values) each, whose keys are not in the table."""
-        covered = len(summed_columns(table))
         marks = ", ".join("?" * (2 + len(COLUMNS[table])))
-        statement = f"INSERT INTO {table} VALUES ({marks})"
+        self._connection.executemany(f"INSERT INTO {table} VALUES ({marks})", self._summed(table, records))
+
+    def _summed(self, table: str, records: Iterable[Sequence[Any]]) -> Iterator[tuple[Any, ...]]:
+        """Each record with its sum, which is counted."""
+        covered = len(summed_columns(table))
         for key, *values in records:
             total = record_sum(table, key, values[:covered])
-            self._connection.execute(statement, (key, total, *values))
             self._count(table, 1, total)
+            yield (key, total, *values)
 
-    def delete(self, table: str, keys: Iterable[int]) -> None:
+    def delete(self, table: str, keys: Sequence[int]) -> None:
         """Delete the records of these keys that there are."""
-        for key in keys:
-            found = self._connection.execute(f"SELECT sum FROM {table} WHERE key = ?", (key,)).fetchone()
-            if found is not None:
-                self._connection.execute(f"DELETE FROM {table} WHERE key = ?", (key,))
-                self._count(table, -1, -found[0])
+        for start in range(0, len(keys), MOST_KEYS):
+            some = keys[start : start + MOST_KEYS]
+            self._delete(table, f"key IN ({', '.join('?' * len(some))})", some)
 
     def delete_between(self, table: str, first: int, stop: int) -> None:
-        """Delete the records with keys in a range, in one statement."""
-        where = "WHERE key >= ? AND key < ?"
-        sums = self._connection.execute(f"SELECT sum FROM {table} {where}", (first, stop)).fetchall()
-        self._connection.execute(f"DELETE FROM {table} {where}", (first, stop))
-        self._count(table, -len(sums), -sum(total for (total,) in sums))
+        """Delete the records with keys in a range."""
+        self._delete(table, "key >= ? AND key < ?", (first, stop))
+
+    def _delete(self, table: str, where: str, values: Sequence[int]) -> None:
+        sums = self._connection.execute(f"SELECT sum FROM {table} WHERE {where}", values).fetchall()
+        if sums:
+            self._connection.execute(f"DELETE FROM {table} WHERE {where}", values)
+            self._count(table, -len(sums), -sum(total for (total,) in sums))
 
     def put(self, table: str, key: int, *values: Any) -> None:
         """This record in the place of the one there is, if there is one."""

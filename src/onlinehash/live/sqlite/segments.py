@@ -219,7 +219,7 @@ class Sealing:
 
     def _is_stale(self, key: int, stop: int) -> bool:
         found = self._connection.execute("SELECT length(numbers) / 8 FROM blocks WHERE key = ?", (key,)).fetchone()
-        stale = sum(len(self._keys(table, key, stop)) for table in ("rows", "gone"))
+        stale = sum(self._count(table, key, stop) for table in ("rows", "gone"))
         return stale > int(found[0]) * STALE_SHARE
 
     def _rewrite(self, key: int, stop: int) -> None:
@@ -241,22 +241,25 @@ class Sealing:
 
     def _n_living(self, key: int) -> int:
         (rows,) = self._connection.execute("SELECT length(numbers) / 8 FROM blocks WHERE key = ?", (key,)).fetchone()
-        return int(rows) - len(self._keys("gone", key, self._stop(key)))
+        return int(rows) - self._count("gone", key, self._stop(key))
 
     def _take_out(self, key: int, stop: int) -> Batch:
         """The living rows of a block as they are now, which with all that belongs to it leaves the tables."""
         sealed = read_block(self._connection, self._folder, self._state, key)
         changed = read_singles(self._connection, self._folder, self._state, key, stop)
-        gone = self._keys("gone", key, stop)
+        found = self._connection.execute("SELECT key FROM gone WHERE key >= ? AND key < ?", (key, stop))
+        gone = np.array([number for (number,) in found], np.int64)
         stale = np.isin(sealed.numbers, np.concatenate([changed.numbers, gone]))
         self._ledger.delete("blocks", [key])
         for table in ("rows", "gone"):
             self._ledger.delete_between(table, key, stop)
         return joined([sealed.where(~stale), changed])
 
-    def _keys(self, table: str, first: int, stop: int) -> np.ndarray:
-        found = self._connection.execute(f"SELECT key FROM {table} WHERE key >= ? AND key < ?", (first, stop))
-        return np.array([key for (key,) in found], np.int64)
+    def _count(self, table: str, first: int, stop: int) -> int:
+        (n,) = self._connection.execute(
+            f"SELECT count(*) FROM {table} WHERE key >= ? AND key < ?", (first, stop)
+        ).fetchone()
+        return int(n)
 
 
 READ_ROWS = 4096

@@ -97,18 +97,25 @@ def offer_notebook(app, name, source):
 
 
 def notebook(page: Path) -> dict:
-    """A page as a Jupyter notebook: Python blocks are code, with what they print or draw, and all else is Markdown."""
+    """A page as a Jupyter notebook: Python blocks are code, with what they print or draw, and all else is Markdown.
+
+    What a block printed stands right below it, or below a line that says so, which then follows the output.
+    """
     cells = []
-    block = r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?(?:\n!\[([^\]]*)\]\(([^)]*\.svg)\)\n)?"
+    block = (
+        r"^```python\n(.*?)^```\n(?:\n(?:([^\n`]+):\n\n)?```text\n(.*?)^```\n)?"
+        r"(?:\n!\[([^\]]*)\]\(([^)]*\.svg)\)\n)?"
+    )
     words, *found = re.split(block, page.read_text(), flags=re.MULTILINE | re.DOTALL)
     cells += [markdown_cell(words, page)] if words.strip() else []
-    for code, printed, alternative, picture, words in zip(*(found[k::5] for k in range(5)), strict=True):
+    for code, said, printed, alternative, picture, words in zip(*(found[k::6] for k in range(6)), strict=True):
         outputs = [{"output_type": "stream", "name": "stdout", "text": printed}] if printed else []
         if picture:
             data = {"image/svg+xml": (page.parent / picture).read_text(), "text/plain": alternative}
             outputs.append({"output_type": "display_data", "data": data, "metadata": {}})
         code_cell = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": outputs}
         cells.append(code_cell | {"source": code.strip()})
+        words = f"{said}.\n\n{words}" if said else words
         cells += [markdown_cell(words, page)] if words.strip() else []
     cells = [cell | {"id": f"cell-{k}"} for k, cell in enumerate(cells)]
     return {"cells": cells, "metadata": {"language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 5}

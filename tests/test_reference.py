@@ -121,6 +121,7 @@ def test_a_tutorial_becomes_a_notebook(tmp_path: Path, monkeypatch: pytest.Monke
         "# Title\n\n[There](../how-to/x.md#y) and [that](../../LICENSE).\n\n"
         "```python\nprint(1)\n```\n\n```text\n1\n```\n"
         "\nMore.\n\n```python\nx = 2\n```\n\n![A line.](a.svg)\n"
+        "\n```python\nshow()\n```\n\nHere, this printed:\n\n```text\n3\n```\n\nThe end.\n"
     )
     made = conf.notebook(page)
     words = f"# Title\n\n[There]({conf.html_baseurl}how-to/x.html#y) and [that]({conf.REPOSITORY}/LICENSE)."
@@ -129,11 +130,13 @@ def test_a_tutorial_becomes_a_notebook(tmp_path: Path, monkeypatch: pytest.Monke
         ("code", "print(1)"),
         ("markdown", "More."),
         ("code", "x = 2"),
+        ("code", "show()"),
+        ("markdown", "Here, this printed.\n\nThe end."),
     ]
-    printed, drawn = made["cells"][1]["outputs"], made["cells"][3]["outputs"]
-    assert [output["text"] for output in printed] == ["1\n"]
+    printed, drawn, shown = (made["cells"][k]["outputs"] for k in (1, 3, 4))
+    assert [output["text"] for output in printed + shown] == ["1\n", "3\n"]
     assert [output["data"] for output in drawn] == [{"image/svg+xml": "<svg/>", "text/plain": "A line."}]
-    assert len({cell["id"] for cell in made["cells"]}) == 4
+    assert len({cell["id"] for cell in made["cells"]}) == 6
 
 
 def test_long_tables_of_results_are_folded() -> None:

@@ -115,7 +115,7 @@ def notebook(page: Path) -> dict:
             outputs.append({"output_type": "display_data", "data": data, "metadata": {}})
         code_cell = {"cell_type": "code", "metadata": {}, "execution_count": None, "outputs": outputs}
         cells.append(code_cell | {"source": code.strip()})
-        words = f"{said}.\n\n{words}" if said else words
+        words = f"{said}.\n\n{words.lstrip()}" if said else words
         cells += [markdown_cell(words, page)] if words.strip() else []
     cells = [cell | {"id": f"cell-{k}"} for k, cell in enumerate(cells)]
     return {"cells": cells, "metadata": {"language_info": {"name": "python"}}, "nbformat": 4, "nbformat_minor": 5}

@@ -7,6 +7,8 @@
     python benchmarks/find.py speed --n 2e4 1e6 --dims 512 --where memory disk --folder /tmp
     python benchmarks/find.py learning --dims 512
     python benchmarks/find.py effect --n 1500 1e5 1e6 --dims 128 --folder /tmp
+    python benchmarks/find.py far --n 3e5 --dims 64
+    python benchmarks/find.py early cifar10_deep512.npz mnist.npz
     python benchmarks/find.py stores cifar10_deep512.npz
 
 Each file is an npz with X and y (and offset and scale, where X is quantised), taken as it is. The first 20,000 rows (of
@@ -26,8 +28,9 @@ adapter   exact search in float vectors after a linear map that is learned from 
 before and after, not counting what was marked, and with it; the same by Rocchio on floats (the query, plus the mean of
 what was marked similar, less a quarter of the mean of what was not); and that of 200 other queries.
 
-*candidates*: precision@10 without a mark, the share of the ten nearest by the cosine that are among the candidates, and
-how many vectors are compared, by how many are compared at first.
+*candidates*: precision@10 without a mark, the share of queries whose first result is the nearest item by the cosine,
+the share of the ten nearest that are among the candidates, and how many vectors are compared, by how many are compared
+at first.
 
 *rounded*: how many of ten results are those of float32, where vectors are kept in one or two bytes a value, and the
 milliseconds, with the best few compared as they are stored and without.
@@ -43,6 +46,13 @@ the metric and without.
 the default policy. How long `learn_pair` takes, with the refresh that it may bring; how long the next `find` takes,
 which knows of it; after how many marks codes followed for the first time and how long that call took; and bits
 recomputed for each mark.
+
+*far*: 30 random items are marked similar to each of six queries. How many of them are among the first 10 and the first
+30 results of the next `find`, and how long it takes, before the marks and after them.
+
+*early*: the codes of an index of 1,500 items after the first marks on its results. Precision@10 of `search`, with the
+codes that the index has, and with codes of 0, 0.1, 0.3 and all of what its learner has learned (`blend_` is what it
+takes of it); other rows of the file are 400 queries.
 
 *stores*: milliseconds of `search` and of `find` in PostgreSQL and in Milvus's embedded engine, and their ratio; of
 `find` with vectors that were not compared before, and with those that were.
@@ -67,6 +77,7 @@ import numpy as np
 from onlinehash import LiveIndex, MilvusIndex, PostgresIndex, refresh
 from onlinehash.experiments.adapter import LinearAdapter
 from onlinehash.learners import registry
+from onlinehash.learners.blended_pairs import SHARES
 from onlinehash.live import queries
 
 STAGES = (0, 10, 50, 100, 200, 1000, 3000, 10_000)
@@ -204,9 +215,11 @@ def candidates(data: Data, seeds: int) -> None:
     """`seeds` is not used, as nothing is drawn."""
     index = LiveIndex(n_bits=64)
     index.add(None, data.items)
-    near = best_ten(unit(data.queries), unit(data.items))
-    print(f"\n{data.name}: {len(data.items)} items\n\n| at first | precision@10 | of the nearest ten | compared | ms |")
-    print("| --- | --- | --- | --- | --- |")
+    U, V = unit(data.items), unit(data.queries)
+    near, nearest = best_ten(V, U), (V @ U.T).argmax(axis=1)
+    print(f"\n{data.name}: {len(data.items)} items\n")
+    print("| at first | precision@10 | the nearest first | of the nearest ten | compared | ms |")
+    print("| --- | --- | --- | --- | --- | --- |")
     for first in (64, 128, 256, 512, 1024, 2048):
         queries.FIRST = first
         with mock.patch.object(queries, "_add", wraps=queries._add) as add:  # through which all candidates go
@@ -215,7 +228,8 @@ def candidates(data: Data, seeds: int) -> None:
         reached = index.search(data.queries, int(n_compared)).ids
         recall = np.mean([np.isin(ten, some).mean() for ten, some in zip(near, reached, strict=True)])
         ms = 1e3 * best(lambda q: index.find(q, K), data.queries[:50])
-        print(f"| {first} | {data.precision(found):.4f} | {recall:.4f} | {n_compared:.0f} | {ms:.2f} |", flush=True)
+        told = f"{data.precision(found):.4f} | {(found[:, 0] == nearest).mean():.4f} | {recall:.4f}"
+        print(f"| {first} | {told} | {n_compared:.0f} | {ms:.2f} |", flush=True)
 
 
 def rounded(data: Data, seeds: int) -> None:
@@ -223,21 +237,20 @@ def rounded(data: Data, seeds: int) -> None:
     print(f"\n{data.name}: {len(data.items)} items\n\n| kept as | rescored | same of ten | precision@10 | ms |")
     print("| --- | --- | --- | --- | --- |")
     exact = np.empty(0)
-    for precision, few in (("float32", 0), ("float16", 0), ("int8", 0), ("int8", 4)):
-        queries.RESCORED = max(few, 1)
+    for precision, is_rescored in (("float32", False), ("float16", False), ("int8", False), ("int8", True)):
         with (
             tempfile.TemporaryDirectory() as path,
             LiveIndex(n_bits=64, path=Path(path) / "items", precision=precision, sync="batch") as index,
         ):
             index.add(None, data.items)
             finder = index._finder
-            if not few:  # only int8 has any
+            if not is_rescored:
                 index._finder = lambda where, finder=finder: finder(where)._replace(exact=None)
             found = index.find(data.queries, K).ids
             exact = exact if len(exact) else found
             same = np.mean([np.isin(a, b).mean() for a, b in zip(exact, found, strict=True)])
             ms = 1e3 * best(lambda q: index.find(q, K), data.queries[:20])
-        told = f"{few} k" if few else "none"
+        told = queries.LEAST_SETTLED if is_rescored else "none"
         print(f"| {precision} | {told} | {same:.4f} | {data.precision(found):.4f} | {ms:.2f} |", flush=True)
 
 
@@ -343,6 +356,59 @@ def marked_one_by_one(index: LiveIndex, asked: np.ndarray) -> str:
     return f"{told} | {bits:,.0f} ({index.refreshes - n_refreshes} refreshes)"
 
 
+def far(sizes: list[int], d: int, places: list[str], folder: Path) -> None:
+    """Always in memory."""
+    print("| items | before, ms | of 10 results | of 30 results | after, ms |\n| --- | --- | --- | --- | --- |")
+    for n in sizes:
+        items, asked = clusters(n, d)
+        index, rng = LiveIndex(n_bits=64), np.random.default_rng(1)
+        filled(index, items)
+        for query in asked[:6]:
+            before = 1e3 * best(lambda q: index.find(q, K), [query])
+            marked = rng.choice(n, 30, replace=False)
+            index.learn_pairs(np.tile(query, (30, 1)), items[marked], [True] * 30)
+            shown = [np.isin(index.find(query, k).ids, marked).sum() for k in (K, 30)]
+            after = 1e3 * best(lambda q: index.find(q, K), [query])
+            print(f"| {n:,} | {before:.1f} | {shown[0]} | {shown[1]} | {after:.1f} |", flush=True)
+
+
+def early(data: Data, seeds: int) -> None:
+    n, stages = 1500, (0, 100, 200, 300)
+    items, labels = data.items[:n], data.labels[:n]
+    rest = n + np.flatnonzero(np.isin(data.labels[n:], labels))[:N_QUERIES]
+    asked, right = data.items[rest], data.labels[rest, None]
+
+    def precision(found: np.ndarray) -> float:
+        return float((labels[found] == right).mean())
+
+    rows = np.empty((seeds, len(stages), 3 + len(SHARES)))
+    for seed in range(seeds):
+        index, rng = LiveIndex(n_bits=64), np.random.default_rng(seed)
+        index.add(None, items)
+        index.refresh()
+        for i, stage in enumerate(stages):
+            while index.learner.n_pairs_seen_ < stage:
+                query = int(rng.integers(n))
+                shown = index.find(items[query], K + 1).ids
+                for id in shown[shown != query][:K].tolist():
+                    index.learn_pair(items[query], items[id], labels[id] == labels[query])
+            learner = copy.deepcopy(index.learner).flush()
+            rows[seed, i, :3] = index.refreshes - 1, learner.blend_, precision(index.search(asked, K).ids)
+            for j, share in enumerate(SHARES):
+                learner._blend = share
+                learner._show(np.ones(learner.n_bits, np.bool_))
+                W = learner._W[:, : items.shape[1]]
+                A, B = (np.where((X - learner.mean_) @ W.T > 0, 1, -1).astype(np.float32) for X in (asked, items))
+                rows[seed, i, 3 + j] = precision(np.argsort(-(A @ B.T), axis=1, kind="stable")[:, :K])
+    print(f"\n{data.name}: {n} items, {seeds} seeds\n")
+    print("| marks | refreshes | blend_ | as published | " + " | ".join(f"{share:g} of it" for share in SHARES) + " |")
+    print("| --- |" + " --- |" * (3 + len(SHARES)))
+    for stage, (refreshes, blend, *values) in zip(stages, rows.mean(axis=0), strict=True):
+        print(
+            f"| {stage} | {refreshes:.1f} | {blend:.2f} | " + " | ".join(f"{v:.3f}" for v in values) + " |", flush=True
+        )
+
+
 def stores(data: Data, seeds: int) -> None:
     """`seeds` is not used, as nothing is drawn."""
     sys.path.insert(0, str(Path(__file__).parents[1]))  # the server is that of the tests
@@ -397,9 +463,11 @@ def best(
 
 
 def main() -> None:
-    of_files = {"quality": quality, "marked": marked, "candidates": candidates, "rounded": rounded, "stores": stores}
+    of_files = {"quality": quality, "marked": marked, "candidates": candidates, "rounded": rounded, "early": early}
+    of_files["stores"] = stores
+    of_sizes = {"speed": speed, "effect": effect, "far": far}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=[*of_files, "speed", "learning", "effect"])
+    parser.add_argument("what", choices=[*of_files, *of_sizes, "learning"])
     parser.add_argument("files", type=Path, nargs="*")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--n", type=float, nargs="+", default=[2e4])
@@ -409,9 +477,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.what == "learning":
         learning(given.dims)
-    elif given.what in ("speed", "effect"):
-        run = speed if given.what == "speed" else effect
-        run([int(n) for n in given.n], given.dims, given.where, given.folder)
+    elif given.what in of_sizes:
+        of_sizes[given.what]([int(n) for n in given.n], given.dims, given.where, given.folder)
     for path in given.files:
         of_files[given.what](Data(path), given.seeds)
 

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 from safetensors import safe_open
 
-from onlinehash.errors import InvalidInput
+from onlinehash.errors import FormatError, InvalidInput
 from onlinehash.io import atomic, container, format
-from tests.edited_files import header_of, ours_of
+from tests.edited_files import header_of, ours_of, with_header
 from tests.support import as_bytes, refused
 
 CONTENT: dict[str, Any] = {
@@ -349,3 +349,15 @@ def test_the_file_has_the_permissions_of_a_new_file(path: Path) -> None:
     plain = path.with_name("plain")
     plain.touch()
     assert path.stat().st_mode == plain.stat().st_mode
+
+
+def test_a_name_that_occurs_twice_in_the_header_is_refused() -> None:
+    """Which of the two values counts would be a guess, and the checksum is that of the last."""
+    header, rest = header_of(format.to_bytes("thing", {"payloads": [{"a": 1}]}))
+    text = header["__metadata__"]["onlinehash"]
+    assert text.count('{"a": 1}') + text.count('{"a":1}') == 1
+    for once in ('{"a": 1}', '{"a":1}'):
+        text = text.replace(once, '{"a": 2, "a": 1}')
+    header["__metadata__"]["onlinehash"] = text
+    with pytest.raises(FormatError, match="or has a name twice"):
+        format.from_bytes(with_header(header, rest), "the body")

@@ -49,6 +49,19 @@ FOUND: dict[str, tuple[Any, str, Any, str]] = {
     "the same as a real number": (lambda: make("HadamardMatchingHashing"), "state.method.n_taught", 1e29, "n_taught"),
     "rounds without end": (lambda: make("OnlineHashing"), "params.n_rounds", 2**31, "n_rounds to be an integer from 1"),
     "a class that is none": (lambda: make("MutualInformationHashing"), "state.method.members", "members", "members"),
+    "a mean whose square is no number": (
+        lambda: make("SmoothPairHashing"),
+        "state.method.surprise.means",
+        [0.0, 1e308, 0.0],
+        "the slow mean",
+    ),
+    "a row of no class": (
+        lambda: make("BalancedSimilarityHashing"),
+        "state.method.chunk.rows.members",
+        np.array([[0], [0], [-1], [0]]),
+        "members from 0 to",
+    ),
+    "a weight that overflows": (lambda: make("BalancedSimilarityHashing"), "params.fit_weight", 1e308, "fit_weight"),
     "another type": (
         lambda: make("OnlineHashing", features=RbfAnchors(6)),
         "params.features.$rbf_anchors.normalize",

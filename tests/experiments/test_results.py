@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
 from onlinehash.errors import FormatError, InvalidInput
-from onlinehash.experiments.results import KEPT_QUERIES, Result, Store, existing
+from onlinehash.experiments.results import KEPT_QUERIES, LINES, Result, Store, existing
 from onlinehash.experiments.settings import Setting
+from onlinehash.io import atomic
 
 
 def a_result(seed: int = 0, n_queries: int = 400) -> Result:
@@ -30,6 +33,16 @@ def test_what_was_added_is_there_again(tmp_path):
         assert kept.final == result.final
         np.testing.assert_allclose(kept.per_query, result.per_query, atol=1e-5)
         assert np.isnan(kept.per_query[3])
+
+
+def test_what_was_added_is_on_the_disk_with_its_folders(tmp_path, monkeypatch):
+    synced = []
+    monkeypatch.setattr(atomic, "sync_file", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    folder = tmp_path / "new" / "runs"
+    Store(folder).add(a_result())
+    assert synced == [path.stat().st_ino for path in (tmp_path, folder.parent, folder / LINES, folder)]
+    Store(folder).add(a_result(1))
+    assert synced[4:] == [(folder / LINES).stat().st_ino]
 
 
 @pytest.mark.parametrize("cut", [2, 20, 300])

@@ -164,6 +164,19 @@ def test_a_mark_moves_the_result_at_once():
     assert order(other) == others
 
 
+def test_neighbours_of_the_nearest_do_not_come_before_it():
+    """An item between the others is nearest to the query that they have joined, but not to the query."""
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((2000, 8)).astype(np.float32)
+    U, metric = rows / np.linalg.norm(rows, axis=1, keepdims=True), PairMetric(8, seed=0)
+    for query in rng.standard_normal((40, 8)).astype(np.float32):
+        ranking = metric.ranking(query, 10)
+        ranking.add(rows)
+        order, near = ranking.order(10)
+        assert order[0] == np.argmax(U @ query)
+        assert (np.diff(near) <= 0).all()
+
+
 def test_a_second_thought_counts():
     rng = np.random.default_rng(0)
     rows, query = rng.standard_normal((300, 20)).astype(np.float32), rng.standard_normal(20).astype(np.float32)
@@ -263,11 +276,36 @@ def test_a_state_that_cannot_be_is_refused(small, change):
 def test_weights_and_signs_of_kept_pairs_are_checked(small):
     A, B, similar, weight = stream(100)
     learner = OnlineHashing(8, random_state=0).keep_metric().partial_fit_pairs(A, B, similar, weight)
-    for name, value in {"similar": 0, "weight": -1.0}.items():
+    for name, value in {"similar": 0, "weight": -1.0, "lengths": -1.0}.items():
         state = learner.get_state()
-        state["metric"]["pairs"][name][3] = value
+        state["metric"]["pairs"][name].flat[3] = value
         with pytest.raises(FormatError):
             learner.set_state(state)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_missing_comes_in_the_length_it_had(small, dtype):
+    """As far as it is known: files of earlier versions do not say it."""
+    rng = np.random.default_rng(0)
+    rows, query = rng.standard_normal((5, D)).astype(dtype), rng.standard_normal(D).astype(dtype)
+    rows[3] *= np.sqrt(np.finfo(dtype).max) / np.linalg.norm(rows[3]) * 0.9999
+    learner = OnlineHashing(8, random_state=0).keep_metric().observe(rows[:2])
+    assert learner.pair_metric_.ranking(query, 5).missing(9).shape == (0, D)
+    learner.pair_metric_.learn(np.tile(query, (4, 1)), rows[:4], np.array([1, 1, -1, 1], np.int8), np.ones(4))
+    ranking = learner.pair_metric_.ranking(query, 5)
+    np.testing.assert_allclose(ranking.missing(9), [rows[0], rows[1], 0.99 * rows[3], query], rtol=2e-3)
+    assert np.array_equal(ranking.missing(2), ranking.missing(9)[-2:])
+    assert np.isfinite(np.square(ranking.missing(9)).sum(axis=1)).all()
+    np.testing.assert_allclose(np.linalg.norm(ranking.sought), np.linalg.norm(query), rtol=1e-5)
+    assert ranking.sought.dtype == ranking.missing(9).dtype == dtype
+    ranking.add(rows[1:3])
+    np.testing.assert_allclose(ranking.missing(9)[0], rows[0], rtol=2e-3)
+    assert len(ranking.missing(9)) == 3
+    state = learner.get_state()
+    del state["metric"]["pairs"]["lengths"]
+    learner.set_state(state)
+    missing = learner.pair_metric_.ranking(query, 5).missing(9)
+    np.testing.assert_allclose(np.linalg.norm(missing, axis=1), np.linalg.norm(query), rtol=2e-3)
 
 
 def test_fit_forgets_and_keeps_on_keeping():

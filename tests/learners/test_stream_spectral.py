@@ -91,3 +91,12 @@ def test_a_chunk_of_zeros_changes_nothing() -> None:
     ssbc = make(4, chunk_size=10, centre="none").observe(np.zeros((10, 5)))
     assert ssbc.version_ == 0
     np.testing.assert_array_equal(ssbc.projection_, np.random.default_rng([0, 0]).standard_normal((1, 5, 4))[0])
+
+
+def test_functions_of_zeros_are_replaced_by_the_next_chunk() -> None:
+    learner = make().partial_fit(stream(300))
+    state = learner._get_method_state()
+    learner._set_method_state(state | {"W": np.zeros_like(state["W"])})
+    learner.partial_fit(stream(300))
+    assert np.isfinite(learner.snapshot().weights).all()
+    assert learner.snapshot().weights.any(axis=1).all()

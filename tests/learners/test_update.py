@@ -44,3 +44,13 @@ def test_blocks_join_into_one() -> None:
     assert [repr(update) for update in joined] == [repr(update) for update in whole]
     assert whole.pending.tolist() == [*range(1, 10), *[0] * 21]
     assert len(whole[9].bits) == 8
+
+
+def test_the_bits_of_all_pairs_are_those_of_each() -> None:
+    updates = Updates.empty(4, 1, 6)
+    updates.flips[0, [1, 4]], updates.flips[2, 5], updates.moved[3] = 1, -3, True
+    updates.replayed[1] = np.array([0, 2])
+    updates.replayed[2] = np.array([1])
+    assert updates.all_bits() == [[1, 4], [0, 2], [1, 5], [0, 1, 2, 3, 4, 5]]
+    assert updates.all_bits() == [updates.bits(t).tolist() for t in range(4)]
+    assert Updates.empty(0, 1, 6).all_bits() == []

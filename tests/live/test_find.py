@@ -100,6 +100,57 @@ def test_items_that_are_marked_by_id(index):
     assert before[1] not in after
 
 
+def test_what_was_marked_similar_comes_up_wherever_it_is(index, monkeypatch):
+    """Also where it is too far from the query to be among the candidates, and of another length."""
+    monkeypatch.setattr(queries, "FIRST", 20)
+    monkeypatch.setattr(queries, "MOST", 80)
+    items = clustered(3000) * np.random.default_rng(1).uniform(0.2, 5, (3000, 1)).astype(np.float32)
+    index.add(None, items)
+    query, other = clustered(2)
+    farthest = index.search(query, 3000).ids[-200::20].tolist()
+    others = index.find(other).ids.tolist()
+    index.learn_pairs(np.tile(query, (10, 1)), items[farthest], [True] * 10)
+    assert set(index.find(query, 11).ids.tolist()) == {0, *farthest}  # and what is the query itself
+    assert set(index.find(query, 3).ids.tolist()) < {0, *farthest}
+    assert index.find(other).ids.tolist() == others
+    batch = index.find(np.stack([other, query]), 11).ids
+    assert batch[1].tolist() == index.find(query, 11).ids.tolist()
+    index.remove(farthest[:5])
+    assert set(index.find(query, 6).ids.tolist()) == {0, *farthest[5:]}
+
+
+def test_candidates_are_those_of_the_query_that_marks_have_moved(monkeypatch):
+    """Marks lead to items that are near what was marked, and not near the query."""
+    monkeypatch.setattr(queries, "FIRST", 20)
+    monkeypatch.setattr(queries, "MOST", 80)
+    monkeypatch.setattr(queries, "TIMES", 1)
+    items = clustered(3000)
+    index = LiveIndex(LSH(64, random_state=0))
+    index.add(None, items)
+    query, marked = items[0], np.arange(1, 121, 12)
+    index.learn_pairs(np.tile(query, (10, 1)), items[marked], [True] * 10)
+    found = index.find(query, 30).ids
+    assert np.isin(marked, found).all()
+    U = items / np.linalg.norm(items, axis=1, keepdims=True)
+    by_rocchio = np.argsort(-(U @ (U[0] + U[marked].mean(axis=0))))[:30]
+    assert (found % 12 == 1).sum() >= (by_rocchio % 12 == 1).sum() > 20
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_fewer_results_are_the_first_of_ten(tmp_path, precision):
+    items, asked = clustered(4000), clustered(4030)[4000:]
+    with LiveIndex(OnlineHashing(32, random_state=0), path=tmp_path / "items", precision=precision) as index:
+        index.add(None, items)
+        for marked in (False, True):
+            if marked:
+                index.learn_pairs(np.repeat(asked, 3, axis=0), items[:90], [True, False, True] * 30)
+            ten = index.find(asked, 10)
+            for k in range(10):
+                found = index.find(asked, k)
+                assert found.ids.tolist() == ten.ids[:, :k].tolist()
+                assert found.distances.tobytes() == np.ascontiguousarray(ten.distances[:, :k]).tobytes()
+
+
 def test_filters(index):
     index.add(None, clustered(300), [{"odd": i % 2 == 1} for i in range(300)])
     found = index.find(rows(3, 2), 10, where={"odd": True})

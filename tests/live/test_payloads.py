@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from onlinehash import LSH, LiveIndex
 from onlinehash.errors import InvalidInput
 from onlinehash.live import filters
 from onlinehash.live import payloads as module
@@ -493,3 +494,22 @@ def test_an_evaluation_ends_when_its_check_raises():
     assert payloads.mask({"a": "x"}).all()
     with pytest.raises(TimeoutError):
         payloads.mask(filters.checked({"a": {"<": "y"}}, stop))
+
+
+@pytest.mark.parametrize("read", ["get_many", "payloads_of"])
+def test_changes_do_not_wait_while_payloads_are_parsed(read, monkeypatch):
+    """An addition once waited for sixteen seconds while somebody got many items with large payloads."""
+    index = LiveIndex(LSH(n_bits=8, random_state=0))
+    index.add(range(3), np.eye(3), [{"n": i} for i in range(3)])
+    added = []
+
+    def slow(text):
+        adding = threading.Thread(target=lambda: added.append(index.add(None, np.ones((1, 3)))))
+        adding.start()
+        adding.join(30)
+        assert not adding.is_alive()
+        return json.loads(text)
+
+    monkeypatch.setattr(module, "parsed", slow)
+    getattr(index, read)([0])
+    assert len(added) == 1

@@ -125,18 +125,19 @@ class SlowMetric:
             total = sum(w for _, w in chosen)
             if total:
                 q = q + far * min(1.0, total) * sum(w * x for x, w in chosen) / total
-        marks += [(unit(query), 1.0)] if marks else []
         q = unit(self.mapped(q, share))
         X = [unit(self.mapped(unit(x), share)) for x in rows]
-        said = [
-            constants.FORCE * max(-1.0, min(1.0, sum(w * self.sameness(unit(x), m) for m, w in marks))) for x in rows
-        ]
+        said = [max(-1.0, min(1.0, sum(w * self.sameness(unit(x), m) for m, w in marks))) for x in rows]
+        if marks:
+            said = [s + constants.ITSELF * self.sameness(unit(x), unit(query)) for s, x in zip(said, rows, strict=True)]
+        said = [constants.FORCE * s for s in said]
         near = [float(q @ x) for x in X]
         first = sorted(range(len(X)), key=lambda i: -(near[i] + said[i]))[: constants.N_NEIGHBOURS]
         weights = np.array([max(near[i], 0) ** constants.POWER for i in first])
         if weights.sum() > 0:
             q = unit(q + sum(w * X[i] for w, i in zip(weights / weights.sum(), first, strict=True)))
         scores = [float(q @ x) + s for x, s in zip(X, said, strict=True)]
+        scores[first[0]] = math.nextafter(max(scores), math.inf)
         order = sorted(range(len(X)), key=lambda i: -scores[i])
         return order, [scores[i] for i in order]
 

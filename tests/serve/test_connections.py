@@ -9,6 +9,7 @@ import time
 import httpx
 import pytest
 import uvicorn
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from tests.serve.services import connected, request_bytes, rest_of, served, until
@@ -43,6 +44,7 @@ PRIVATE = {
     "on_message_complete send_400_response timeout_keep_alive_handler",
     RequestResponseCycle: "default_headers disconnected flow keep_alive message_event on_response response_complete "
     "response_started waiting_for_100_continue",
+    FlowControl: "drain write_paused",
     uvicorn.Server: "capture_signals handle_exit should_exit shutdown started startup",
 }
 

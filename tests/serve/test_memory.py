@@ -19,7 +19,7 @@ from onlinehash.errors import InvalidInput
 from onlinehash.serve import allocator, memory
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.bodies.from_json import from_json
-from onlinehash.serve.memory import SMALL
+from onlinehash.serve.memory import CONSIDERABLE
 from tests.serve.services import connected, post_json, request_bytes, served, until
 
 ANSWER = 1 << 16
@@ -106,7 +106,7 @@ def test_a_json_body_for_which_there_is_no_room_is_refused_before_it_is_sent() -
 )
 def test_json_that_would_become_large_is_refused(where: Any) -> None:
     data = json.dumps({"vector": [0.5, 0.5], "where": {"colour": where}}).encode()
-    assert SMALL < len(data) < 2 << 20
+    assert CONSIDERABLE < len(data) < 2 << 20
     with served(json_memory=4 << 20) as (_, url), connected(url) as client:
         head = {"Content_Type": "application/json", "Content_Length": str(len(data))}
         client.sendall(request_bytes("POST", "/v1/search", url, data, **head))
@@ -120,10 +120,10 @@ def test_json_that_would_become_large_is_refused(where: Any) -> None:
 
 def test_bodies_share_the_memory_and_give_it_back() -> None:
     array = np.zeros((200_000, 2), np.float32).tobytes()
-    body = array[: 3 * SMALL]
+    body = array[: 3 * CONSIDERABLE]
     head = {"Content_Type": "application/x-npy", "Transfer_Encoding": "chunked"}
     chunk = b"%x\r\n%s\r\n" % (len(body), body)
-    with served(memory=8 * SMALL) as (_, url):
+    with served(memory=8 * CONSIDERABLE) as (_, url):
 
         def one_of_two_is_refused() -> bool:
             """Whichever comes second; the other one goes on to hold its memory."""
@@ -153,7 +153,7 @@ def test_the_memory_of_large_bodies_goes_back_to_the_system(monkeypatch: pytest.
     trimmed: list[bool] = []
     monkeypatch.setattr(memory, "TRIM_SECONDS", 0.2)
     monkeypatch.setattr(allocator, "trim", lambda: trimmed.append(True))
-    small, large = {"vector": [0.5, 0.5]}, {"vector": [0.5, 0.5], "where": {"colour": "a" * 2 * SMALL}}
+    small, large = {"vector": [0.5, 0.5]}, {"vector": [0.5, 0.5], "where": {"colour": "a" * 2 * CONSIDERABLE}}
     with served() as (_, url):
         for _ in range(3):
             assert post_json(url, "/v1/search", small).status_code == 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hmac
+import io
 import json
 import socket
 import time
@@ -13,6 +14,7 @@ from typing import Any
 from unittest import mock
 
 import httpx
+import numpy as np
 import pytest
 
 import onlinehash.serve
@@ -156,6 +158,30 @@ def test_headers_that_decide_who_may_come_in_are_sent_once(name: str, other_firs
         connection.sendall("\r\n".join(head).encode() + b"\r\n\r\n")
         assert rest_of(connection).split()[1] == b"400"
         assert everything(service.index) == before
+
+
+@pytest.mark.parametrize("name", ["Content-Type", "Idempotency-Key"])
+def test_headers_that_decide_how_a_body_is_read_are_sent_once(name: str) -> None:
+    """Of two content types, the limits on JSON were those of the first, and the parser that of the second."""
+    with served() as (service, url), connected(url) as connection:
+        before = everything(service.index)
+        lines = [f"Host: {url.removeprefix('http://')}", f"{name}: application/x-npy", f"{name}: application/json"]
+        body = '{"vectors": [[0.5, 0.5]]}'
+        head = ["POST /v1/items HTTP/1.1", *lines, f"Content-Length: {len(body)}", "Connection: close"]
+        connection.sendall("\r\n".join([*head, "", body]).encode())
+        assert rest_of(connection).split()[1] == b"400"
+        assert everything(service.index) == before
+
+
+@pytest.mark.parametrize("query", ["k=1&k=2", 'where={"a":1,"a":2}', 'where={"a":{"in":[1],"in":[2]}}', "k=1&%6b=2"])
+def test_query_parameters_are_sent_once_and_their_names_too(query: str) -> None:
+    with served() as (_, url):
+        vectors = io.BytesIO()
+        np.save(vectors, np.zeros((1, 2), np.float32))
+        head = {"Content-Type": "application/x-npy"}
+        answered = httpx.post(f"{url}/v1/search?{query}", content=vectors.getvalue(), headers=head)
+        assert answered.status_code in (400, 422)
+        assert "send it once" in answered.json()["message"]
 
 
 @pytest.mark.parametrize(

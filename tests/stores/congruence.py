@@ -62,9 +62,15 @@ def check_find(make_index: Callable[[Any, Any], Any], reopen: Callable[[Any], An
     def pairs(index: Any) -> None:
         index.learn_pairs(rows[:300], rows[300:600], rows[:300, 0] * rows[300:600, 0] > 0)
 
+    def far_marks(index: Any) -> None:
+        """Items that are no candidates of a query are similar to it."""
+        ids = here.search(queries[2], 1100).ids[-30:].tolist()
+        index.learn_pairs(np.repeat(queries[2:3], 30, axis=0), here.vectors_of(ids), [True] * 30)
+
     steps: list[Call] = [
         lambda index: index.add(range(1200), rows[:1200], [{"colour": COLOURS[i % 3]} for i in range(1200)]),
         marks,
+        far_marks,
         lambda index: index.update(range(5), rows[1200:1205]),
         pairs,
         lambda index: index.remove(range(3, 40)),

@@ -214,11 +214,24 @@ class Calls:
         found: list[NDArray[Any]] = []
         for page in (yield from self._pages("batch")):
             try:
-                items = yield from self._items(page)
+                items = yield from self._items_in_parts(page)
             except UnknownId:  # removed a moment ago
                 return None
             found += [item.vector for item in items]
         return np.array(found) if found else (yield from self._no_vectors())
+
+    def _items_in_parts(self, ids: list[Id]) -> Call[list[Item]]:
+        """Items in as few requests as the service answers; how large they are is not known before."""
+        try:
+            return (yield from self._items(ids))
+        except UnknownId:
+            raise
+        except InvalidInput:
+            if len(ids) == 1:
+                raise
+        middle = len(ids) // 2
+        first = yield from self._items_in_parts(ids[:middle])
+        return first + (yield from self._items_in_parts(ids[middle:]))
 
     def _pages(self, limit: str) -> Call[list[list[Id]]]:
         found = yield from self.ids()

@@ -80,7 +80,8 @@ class Store:
 
     def add(self, result: Result) -> None:
         """On the disk before this returns."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        atomic.make_folders(self.folder)
+        is_new = not (self.folder / LINES).exists()
         with open(self.folder / LINES, "ab+") as file:
             _lock(file)  # another process may write to the same folder
             if file.seek(0, os.SEEK_END):
@@ -89,14 +90,16 @@ class Store:
                     file.write(b"\n")
             file.write(_line(result))
             file.flush()
-            os.fsync(file.fileno())
+            atomic.sync_file(file.fileno())
+        if is_new:
+            atomic.sync_folder(self.folder)
         self._results[result.setting.name] = result
 
     def keep(self, others: Iterable[Result]) -> Path:
         """All of these too, in one small file: the same bytes for the same results."""
         self._results.update({result.setting.name: result for result in others})
         lines = sorted(_line(_shortened(result)) for result in self)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        atomic.make_folders(self.folder)
         path = self.folder / COMPACT
         with atomic.replacing(path) as file:
             file.write(lzma.compress(b"".join(lines), preset=9))

@@ -432,7 +432,8 @@ class VectorIndex(ABC):
         ----------
         queries : array-like of shape (n_features,) or (n, n_features)
         k : int, default=10
-            Fewer are found where there are not as many items.
+            Fewer are found where there are not as many items. Up to ten results are the first of ten; for a larger k
+            more candidates may be compared, and better ones found.
         where : dict, optional
             A filter on payloads, as in `search`.
         payloads : bool, default=False

@@ -184,10 +184,10 @@ def _kept(value: object, name: str, rule: checks.Rule) -> Any:
 def _our_header(found: container.Header, path: str | os.PathLike[str]) -> State:
     """The JSON object, if it has every field, our format number, and the outline (where there is one) of this file."""
     try:
-        header: State = json.loads(found.metadata[KEY])
+        header: State = json.loads(found.metadata[KEY], object_pairs_hook=_named_once)
         number, *_ = (header[field] for field in ("format", "kind", "content", "checksum"))
     except (KeyError, TypeError, ValueError, RecursionError):
-        raise FormatError(f"{path} is not an onlinehash file: it lacks the header.") from None
+        raise FormatError(f"{path} is not an onlinehash file: its header is missing, or has a name twice.") from None
     if number != FORMAT:
         raise FormatError(
             f"{path} has format {checks.shown(number)}, and this version of onlinehash reads format {FORMAT}; "
@@ -196,6 +196,14 @@ def _our_header(found: container.Header, path: str | os.PathLike[str]) -> State:
     if "outline" in header and header["outline"] != _outline(header, found.entries):
         raise _changed(path, "outline")
     return header
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> State:
+    """An object of JSON, unless it has a name twice; which of two values counts would be a guess."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
 
 
 def _changed(path: str | os.PathLike[str], what: str) -> FormatError:

@@ -119,10 +119,10 @@ class BalancedSimilarityHashing(ChunkLearner):
     def _rules(self) -> dict[str, checks.Rule]:
         return {
             "chunk_size": checks.integer(1, 10**6),
-            "similar_weight": checks.real(0, above=True),
-            "dissimilar_weight": checks.real(0),
-            "fit_weight": checks.real(0, above=True),
-            "ridge": checks.real(0, above=True),
+            "similar_weight": checks.real(0, checks.MOST_WEIGHT, above=True),
+            "dissimilar_weight": checks.real(0, checks.MOST_WEIGHT),
+            "fit_weight": checks.real(0, checks.MOST_WEIGHT, above=True),
+            "ridge": checks.real(0, checks.MOST_WEIGHT, above=True),
         }
 
     def _begin(self, n_inputs: int, rng: np.random.Generator) -> None:

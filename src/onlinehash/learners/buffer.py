@@ -64,11 +64,10 @@ class Buffer:
         return {"count": self.count, "rows": self._arrays}
 
     def set_state(self, state: State, n_classes: int = 0) -> None:
-        """Take over rows; of whole numbers, `members` are classes, and all others are -1, 0 or 1."""
+        """Take over rows; of whole numbers, `members` are classes, one each, and all others are -1, 0 or 1."""
         count = whole(state["count"], "the rows that wait for their chunk", 0, self.size - 1)
         for name, array in self._arrays.items():
-            limits = (
-                (None, None) if array.dtype.kind == "f" else (-1, max(n_classes - 1, 0) if name == "members" else 1)
-            )
+            low, high = (0, max(n_classes - 1, 0)) if name == "members" else (-1, 1)
+            limits = (None, None) if array.dtype.kind == "f" else (low, high)
             self._arrays[name] = like(state["rows"][name], array, name, *limits)
         self.count = count

@@ -12,7 +12,8 @@ Codes find candidates; this metric puts them in order. It begins as the cosine a
   log(1 + exp(10 (c_j - c_i))) / 10, with c the cosine of mapped vectors. As much of E is used as pairs confirm that
   were not learned yet, by the area under the ROC curve.
 - *Expansion.* The query is joined by the `N_NEIGHBOURS` candidates that are nearest to it, each counting as the cube of
-  its cosine (Chum et al. 2007; Radenovic et al. 2019 for the weights). It needs no marks.
+  its cosine (Chum et al. 2007; Radenovic et al. 2019 for the weights). The nearest of all stays first. It needs no
+  marks.
 
 Everything happens at fixed places in the stream of pairs, so that any split of it gives the same bytes. On another
 machine the last digits may differ, as products of matrices round differently there.
@@ -48,8 +49,9 @@ SAME, LEAST_POINTS, ROUNDING = 0.1, 32, 1e-3
 LARGEST = 1e6
 #: Times that pairs are read while they are being written.
 READS = 1000
-#: How far a mark moves its item: past all cosines.
-FORCE = 2.0
+#: How far a mark moves its item: past all cosines. What equals a query with marks moves so many times as far: of the
+#: query and of all that was marked similar to it, none would come before the others otherwise but by rounding.
+FORCE, ITSELF = 2.0, 2.0
 #: How far a query moves towards the mean of what was marked similar to it, and away from what was not.
 TOWARDS, AWAY = 1.0, 0.5
 #: Candidates that join a query, and the power of their cosine that each counts; candidates that are mapped.
@@ -96,6 +98,7 @@ class PairMetric:
     def learn(self, A: np.ndarray, B: np.ndarray, similar: np.ndarray, weight: np.ndarray) -> None:
         """Pairs that were checked; `similar` is +1 or -1."""
         left, right = (unit(X).astype(np.float16) for X in (A, B))
+        lengths = np.stack([_norms(A), _norms(B)])
         t = 0
         while t < len(A):
             if not self._map.rank:
@@ -104,7 +107,7 @@ class PairMetric:
             else:  # up to where the next chunk is full, as later pairs must not be replayed for it
                 n = min(len(A) - t, self._chunk_size() - (self.n_pairs - self.n_learned))
             some = slice(t, t + n)
-            self._pairs.put(self.n_pairs, left[some], right[some], similar[some], weight[some])
+            self._pairs.put(self.n_pairs, left[some], right[some], lengths[:, some], similar[some], weight[some])
             self.n_pairs += n
             t += n
             self._learn_chunks()
@@ -191,7 +194,7 @@ class PairMetric:
 
     def ranking(self, query: np.ndarray, k: int) -> Ranking:
         """Return a ranking that keeps the best k candidates of a query, or more."""
-        return Ranking(self, unit(query[None])[0], max(k, N_BEST))
+        return Ranking(self, query, max(k, N_BEST))
 
     # ------------------------------------------------------------------ state
 
@@ -272,13 +275,39 @@ class Ranking:
 
     def __init__(self, metric: PairMetric, query: np.ndarray, n_best: int) -> None:
         self._n_best, self._radius = n_best, metric._radius
-        self._marks, self._weight = metric._pairs.of(query, metric.n_pairs, self._radius)  # what was marked for it
+        self._asked, self._length = query, float(_norms(query[None])[0])
+        direction = unit(query[None])[0]
+        marks = metric._pairs.of(direction, metric.n_pairs, self._radius)  # what was marked for it
+        self._moved = moved(direction, marks.rows, marks.weight)
+        if len(marks.rows):  # what equals the query stays first, wherever marks move the query
+            marks = marks.and_query(direction, self._length)
+        self._marks, self._is_met = marks, np.zeros(len(marks.rows), np.bool_)
         self._map = metric._map.times(metric.share if metric.n_steps else 0.0)
-        self._query = unit(self._map.of(moved(query, self._marks, self._weight)[None]))[0]
-        if len(self._marks):  # what equals the query stays first, wherever marks move the query
-            self._marks, self._weight = np.vstack([self._marks, query]), np.append(self._weight, np.float32(1))
+        self._query = unit(self._map.of(self._moved[None]))[0]
         self._n = 0
         self._best = _Candidates.none(len(query))
+
+    @property
+    def sought(self) -> np.ndarray:
+        """The vector whose code finds candidates: the query or, in its length, what marks have made of it."""
+        if not len(self._marks.rows):
+            return self._asked
+        return np.asarray(self._lengthened(unit(self._moved[None]), np.array([self._length]))[0])
+
+    def missing(self, n: int) -> np.ndarray:
+        """What was marked similar and is not among the candidates, nor anything like it; of more than n, the newest n.
+
+        With marks, the query counts as marked, as an item that equals it is found wherever marks have moved it.
+        """
+        missing = np.flatnonzero((self._marks.weight > 0) & ~self._is_met)[-n:]
+        return self._lengthened(self._marks.rows[missing], self._marks.lengths[missing])
+
+    def _lengthened(self, rows: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+        """Unit vectors as they would be stored; what has an unknown length, 0, gets that of the query."""
+        dtype = self._asked.dtype
+        lengths = np.where(lengths > 0, lengths, self._length)
+        longest = 0.99 * np.sqrt(np.finfo(dtype).max)  # whose square is finite, rounded as it may be
+        return np.asarray(rows * np.minimum(lengths, longest)[:, None], dtype)
 
     @property
     def direction(self) -> np.ndarray:
@@ -288,7 +317,7 @@ class Ranking:
     @property
     def needs_only_products(self) -> bool:
         """Whether nothing else of a candidate counts: no marks were made for the query."""
-        return not len(self._marks)
+        return not len(self._marks.rows)
 
     def add(self, rows: np.ndarray) -> None:
         """More candidates, by their vectors."""
@@ -339,15 +368,18 @@ class Ranking:
         if weights.sum() > 0:
             query = unit((query + (weights / weights.sum()) @ mapped[first])[None])[0]
         near = mapped @ query + best.said
+        near[first[:1]] = np.nextafter(near.max(initial=-1), np.float32(np.inf))  # the nearest by itself stays first
         order = np.argsort(-near, kind="stable")[:k]
         return best.numbers[order], near[order]
 
     def _said(self, X: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-        """What marks say of candidates themselves, from -FORCE to FORCE."""
-        if not len(self._marks):
+        """What marks say of candidates themselves, and the query of what equals it."""
+        if not len(self._marks.rows):
             return np.zeros(len(X), np.float32)
-        same = _sameness(X / lengths[:, None], self._marks, self._radius)
-        return np.asarray(FORCE * np.clip(same @ self._weight, -1, 1), np.float32)
+        same = _sameness(X / lengths[:, None], self._marks.rows, self._radius)
+        self._is_met |= same.any(axis=0)
+        marked = np.clip(same[:, :-1] @ self._marks.weight[:-1], -1, 1)
+        return np.asarray(FORCE * (marked + self._marks.weight[-1] * same[:, -1]), np.float32)
 
 
 class _Candidates(NamedTuple):
@@ -364,6 +396,19 @@ class _Candidates(NamedTuple):
         return cls(np.empty(0, np.intp), np.empty((0, d), np.float32), np.empty(0, np.float32), np.empty(0, np.float32))
 
 
+class _Marks(NamedTuple):
+    """What was marked for a query: unit vectors, how much each mark counts (+1 to -1), and lengths of the vectors."""
+
+    rows: np.ndarray
+    weight: np.ndarray
+    lengths: np.ndarray
+
+    def and_query(self, query: np.ndarray, length: float) -> _Marks:
+        """With the query itself, at the end."""
+        lengths = np.append(self.lengths, length)
+        return _Marks(np.vstack([self.rows, query]), np.append(self.weight, np.float32(ITSELF)), lengths)
+
+
 class _Pairs:
     """The last pairs, by their numbers: unit vectors of half precision, and what they are in the map's directions."""
 
@@ -372,14 +417,23 @@ class _Pairs:
         self._sides = np.zeros((2, 0, n_features), np.float32)  # grows up to KEPT
         self._inside = np.zeros((2, 0, 0), np.float32)
         self._similar, self._weight = np.zeros(KEPT, np.int8), np.zeros(KEPT)
+        self._lengths = np.zeros((2, KEPT))  # that the vectors had; 0 is not known
         self._n_writes = 0  # odd while somebody writes, so that those who read meanwhile read again
 
-    def put(self, number: int, left: np.ndarray, right: np.ndarray, similar: np.ndarray, weight: np.ndarray) -> None:
+    def put(
+        self,
+        number: int,
+        left: np.ndarray,
+        right: np.ndarray,
+        lengths: np.ndarray,
+        similar: np.ndarray,
+        weight: np.ndarray,
+    ) -> None:
         """The next pairs take the places of the oldest."""
         places = (number + np.arange(len(left))) % KEPT
         self._n_writes += 1
         self._grow(int(places.max()) + 1)
-        self._sides[0, places], self._sides[1, places] = left, right
+        self._sides[0, places], self._sides[1, places], self._lengths[:, places] = left, right, lengths
         self._similar[places], self._weight[places] = similar, weight
         self._n_writes += 1
 
@@ -403,8 +457,8 @@ class _Pairs:
         A, B = self._inside[:, places]
         return _Chunk(A, B, whole, self._similar[places], self._weight[places])
 
-    def of(self, query: np.ndarray, n_pairs: int, radius: float) -> tuple[np.ndarray, np.ndarray]:
-        """What was marked for a query, and how much each mark counts: +1 to -1."""
+    def of(self, query: np.ndarray, n_pairs: int, radius: float) -> _Marks:
+        """What was marked for a query."""
         for _ in range(READS):
             before = self._n_writes
             found = self._of(query, n_pairs, radius)
@@ -413,9 +467,9 @@ class _Pairs:
             time.sleep(0)  # whoever writes goes on
         return found
 
-    def _of(self, query: np.ndarray, n_pairs: int, radius: float) -> tuple[np.ndarray, np.ndarray]:
+    def _of(self, query: np.ndarray, n_pairs: int, radius: float) -> _Marks:
         n = min(n_pairs, KEPT)
-        marks: dict[bytes, tuple[np.ndarray, float]] = {}
+        marks: dict[bytes, tuple[np.ndarray, float, float]] = {}
         same = _sameness(self._sides[:, :n].reshape(-1, self.n_features), query[None], radius).reshape(2, n)
         places = np.flatnonzero(same.any(axis=0))
         for place in places[np.argsort((places - n_pairs) % KEPT)]:  # the oldest first: newer ones take their place
@@ -423,11 +477,15 @@ class _Pairs:
                 share = float(same[one, place]) * min(1.0, float(self._weight[place]))
                 if share:
                     mark = self._sides[other, place].copy()
-                    _, before = marks.get(key := mark.tobytes(), (mark, 0.0))
-                    marks[key] = mark, before + share * (int(self._similar[place]) - before)
-        rows = [mark for mark, _ in marks.values()]
-        counts = np.array([count for _, count in marks.values()], np.float32)
-        return np.array(rows, np.float32).reshape(len(rows), self.n_features), counts
+                    _, before, _ = marks.get(key := mark.tobytes(), (mark, 0.0, 0.0))
+                    count = before + share * (int(self._similar[place]) - before)
+                    marks[key] = mark, count, float(self._lengths[other, place])
+        rows, counts, lengths = zip(*marks.values(), strict=True) if marks else ((), (), ())
+        return _Marks(
+            np.array(rows, np.float32).reshape(len(rows), self.n_features),
+            np.array(counts, np.float32),
+            np.array(lengths, np.float64),
+        )
 
     def get_state(self, n: int) -> State:
         return {
@@ -435,6 +493,7 @@ class _Pairs:
             "inside": self._inside[:, :n],  # of shape (2, 0, 0) before the first chunk
             "similar": self._similar[:n],
             "weight": self._weight[:n],
+            "lengths": self._lengths[:, :n],
         }
 
     def set_state(self, state: State, n: int, rank: int) -> None:
@@ -442,12 +501,15 @@ class _Pairs:
         inside = _array(state["inside"], np.float32, (2, n, rank) if rank else (2, 0, 0))
         similar = _array(state["similar"], np.int8, (n,))
         weight = _array(state["weight"], np.float64, (n,))
+        lengths = _array(state.get("lengths", np.zeros((2, n))), np.float64, (2, n))  # older files have none
         if not np.isin(similar, (-1, 1)).all() or (weight < 0).any():
             raise FormatError(expected="pairs that are similar or not, with weights", got="others")
+        if (lengths < 0).any():
+            raise FormatError(expected="lengths of vectors in pairs", got="negative ones")
         if (np.square(sides, dtype=np.float32).sum(axis=2) > 1.01).any():
             raise FormatError(expected="vectors of length 1 in pairs", got="longer ones")
         self._grow(n)
-        self._sides[:, :n], self._similar[:n], self._weight[:n] = sides, similar, weight
+        self._sides[:, :n], self._similar[:n], self._weight[:n], self._lengths[:, :n] = sides, similar, weight, lengths
         if inside.size:
             self._inside = np.zeros((2, KEPT, rank), np.float32)
             self._inside[:, :n] = inside
@@ -507,6 +569,11 @@ def unit(X: np.ndarray) -> np.ndarray:
         X[odd] /= np.maximum(np.abs(X[odd]).max(axis=1, keepdims=True), tiny)
         squares[odd] = np.maximum((X[odd] * X[odd]).sum(axis=1), tiny)
     return np.asarray(X / np.sqrt(squares)[:, None], np.float32)
+
+
+def _norms(X: np.ndarray) -> np.ndarray:
+    """Lengths of rows, in double precision."""
+    return np.asarray(np.sqrt(np.square(X, dtype=np.float64).sum(axis=1)))
 
 
 def _lengths(squares: np.ndarray) -> np.ndarray:

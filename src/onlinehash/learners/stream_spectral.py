@@ -93,7 +93,8 @@ class StreamSpectralHashing(ChunkLearner):
         V = self._sketch.directions(self.n_bits)
         before = self._W.copy()
         old = self._W[:, : self._n_inputs].astype(np.float64)
-        likeness = V.T @ (old / np.linalg.norm(old, axis=1, keepdims=True)).T
+        lengths = np.linalg.norm(old, axis=1, keepdims=True)
+        likeness = V.T @ (old / np.where(lengths > 0, lengths, 1.0)).T
         vectors, bits = linear_sum_assignment(-np.abs(likeness))
         signs = np.where(likeness[vectors, bits] < 0, -1.0, 1.0)
         self._W[bits, : self._n_inputs] = (V[:, vectors] * signs).T

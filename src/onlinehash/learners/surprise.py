@@ -9,6 +9,8 @@ from onlinehash.types import State
 
 #: Rates of the fast and of the slow running mean; chunks before a judgement; how many standard deviations are clear.
 FAST, SLOW, EARLIEST, CLEAR = 0.1, 0.01, 50, 5.0
+#: A mean loss that no chunk comes near; its square is still a number.
+LARGEST = 1e100
 
 
 class Surprise:
@@ -42,5 +44,6 @@ class Surprise:
     def set_state(self, state: State) -> None:
         self.n_since, self._n_chunks = (whole(count, "a count") for count in listed(state["counts"], "counts", 2))
         fast, slow, variance = listed(state["means"], "means", 3)
-        self._fast, self._slow = real(fast, "the fast mean"), real(slow, "the slow mean")
-        self._variance = real(variance, "the variance", 0)
+        self._fast = real(fast, "the fast mean", -LARGEST, LARGEST)
+        self._slow = real(slow, "the slow mean", -LARGEST, LARGEST)
+        self._variance = real(variance, "the variance", 0, LARGEST**2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +126,15 @@ class Updates:
         """The columns whose function pair t changed."""
         own = np.arange(self.flips.shape[1]) if self.moved[t] else self.flips[t].nonzero()[0]
         return np.union1d(self.replayed[t], own).astype(np.int64) if t in self.replayed else own
+
+    def all_bits(self) -> list[list[int]]:
+        """`bits` of each pair, as plain lists; without a call for each, of which there may be many."""
+        rows, columns = np.nonzero((self.flips != 0) | self.moved[:, None])
+        ends, flat = np.searchsorted(rows, np.arange(len(self) + 1)).tolist(), columns.tolist()
+        found = [flat[start:end] for start, end in pairwise(ends)]
+        for t in self.replayed:
+            found[t] = self.bits(t).tolist()
+        return found
 
     def changed(self) -> np.ndarray:
         """Which pairs changed any bit's function, bool `(n,)`."""

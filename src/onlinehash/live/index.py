@@ -41,7 +41,7 @@ from onlinehash.live.attachments import Attachment, Attachments
 from onlinehash.live.group import LiveGroup
 from onlinehash.live.interrupts import uninterrupted
 from onlinehash.live.learner_index import LearnerIndex
-from onlinehash.live.payloads import Payloads
+from onlinehash.live.payloads import Payloads, payload_of
 from onlinehash.live.policies import IS_POLICY
 from onlinehash.live.queries import (
     BLOCK_QUERIES,
@@ -393,9 +393,9 @@ class LiveIndex(LearnerIndex):
         with self._gate:
             positions = self._table.view.items.ids.find(ids, repeated=True)
             names = self._table.view.items.ids.at(positions).tolist()
-            payloads = [self._table.payloads.at(position) for position in positions.tolist()]
+            texts = [self._table.payloads.text(position) for position in positions.tolist()]
             vectors: Any = self._table.take(ids) if len(positions) else []
-        return [Item(*item) for item in zip(names, vectors, payloads, strict=True)]
+        return [Item(*item) for item in zip(names, vectors, map(payload_of, texts), strict=True)]
 
     def _take(self, ids: ArrayLike) -> np.ndarray:
         self._check_unchanged(ids)
@@ -406,7 +406,8 @@ class LiveIndex(LearnerIndex):
         self._check_unchanged(ids)
         with self._gate:
             index, payloads = self._table.view.items.ids, self._table.payloads
-            return [payloads.at(int(index.find([id])[0])) if id in self._table.view else None for id in ids]
+            texts = [payloads.text(int(index.find([id])[0])) if id in self._table.view else None for id in ids]
+        return [payload_of(text) for text in texts]
 
     def __contains__(self, id: object) -> bool:
         with self._gate:

@@ -71,8 +71,7 @@ class Payloads:
 
     def at(self, position: int) -> dict[str, Any] | None:
         """The object at a position, which is the caller's to change."""
-        text = self._texts[position]
-        return None if text is None else parsed(text)
+        return payload_of(self._texts[position])
 
     def mask(self, where: Any) -> np.ndarray:
         """Which positions a filter admits, as a new array of bools.
@@ -248,6 +247,11 @@ def _by_field(
                         found[field][1].append(value)
         n_before += len(payloads)
     return {field: (np.array(places, np.intp), values) for field, (places, values) in found.items()}
+
+
+def payload_of(text: str | None) -> dict[str, Any] | None:
+    """The object of a text, which is the caller's to change."""
+    return None if text is None else parsed(text)
 
 
 def parsed(text: str) -> Any:

@@ -94,12 +94,11 @@ def to_rerank(queries: Any, hits: Hits, k: int | None, kind: VectorKind) -> ToRe
 
 #: Candidates that are compared at first, or ten for each of the k; and in all at most, or so many times the first.
 FIRST, MOST, TIMES = 256, 16_384, 16
-#: Enough were compared when twice as many leave so many times k of the best as they are.
-SETTLED = 4
+#: Enough were compared when twice as many leave so many times k of the best as they are, and so many at least: fewer
+#: than ten results are then the first of ten. Where rounded vectors were compared, so many are compared as stored.
+SETTLED, LEAST_SETTLED = 4, 40
 #: Codes are searched for twice the first candidates and, where these do not settle it, for so many times as many.
 GROWTH = 8
-#: Times k of the best whose order is decided by the vectors as they are stored, where rounded ones were compared.
-RESCORED = 4
 #: Queries whose codes are compared together.
 BLOCK_QUERIES = 64
 #: Times that a search of several steps is tried for each block of queries, while the index changes below it.
@@ -161,8 +160,10 @@ def find(rows: np.ndarray, k: int, metric: PairMetric, finder: Finder) -> Iterat
     """The hits of each query, with ids."""
     for start in range(0, len(rows), BLOCK_QUERIES):
         block = rows[start : start + BLOCK_QUERIES]
-        for row, keys in zip(block, finder.nearest(block, 2 * _first(k)), strict=True):
-            best = _best_of(row, keys, int(k), metric, finder)
+        rankings = [metric.ranking(row, _settled(k)) for row in block]
+        sought = np.stack([ranking.sought for ranking in rankings])
+        for row, ranking, keys in zip(block, rankings, finder.nearest(sought, 2 * _first(k)), strict=True):
+            best = _best_of(row, ranking, keys, int(k), metric, finder)
             yield Hits(finder.ids(best.ids), best.distances)
 
 
@@ -185,6 +186,11 @@ def _first(k: int) -> int:
     return min(max(FIRST, 10 * int(k)), 2**28)
 
 
+def _settled(k: int) -> int:
+    """How many of the best more candidates must leave as they are."""
+    return max(SETTLED * int(k), LEAST_SETTLED)
+
+
 def n_candidates(k: int) -> int:
     """How many candidates are compared at most."""
     return max(MOST, TIMES * _first(k))
@@ -200,26 +206,33 @@ def _add(ranking: Ranking, keys: np.ndarray, finder: Finder) -> None:
     ranking.add(finder.vectors(keys))
 
 
-def _best_of(query: np.ndarray, keys: np.ndarray, k: int, metric: PairMetric, finder: Finder) -> Hits:
+def _best_of(query: np.ndarray, ranking: Ranking, keys: np.ndarray, k: int, metric: PairMetric, finder: Finder) -> Hits:
     """The keys of the best k candidates; as many are looked at as it takes until twice as many bring nothing new."""
-    settled, asked = SETTLED * k, 2 * _first(k)
+    settled, asked = _settled(k), 2 * _first(k)
     most = n_candidates(k)
-    ranking, n, more = metric.ranking(query, settled), 0, _first(k)
+    n, more = 0, _first(k)
     while n < len(keys):
         before = ranking.nearest(settled)
         _add(ranking, keys[n : n + more], finder)
-        n, more = n + more, n + more
+        n = more = min(n + more, len(keys))
         if np.array_equal(before, ranking.nearest(settled)):
             break
         if n >= len(keys) >= asked and asked < most:
             asked = min(GROWTH * asked, most)
-            (found,) = finder.nearest(query[None], asked)
-            keys = np.append(keys, found[~np.isin(found, keys)])  # an approximate search may have others in between
-    order, near = ranking.order(k)
+            keys = _joined(keys, finder.nearest(ranking.sought[None], asked))
+    missing = ranking.missing(settled)
+    if len(missing) and k:  # what was marked similar comes up, however far it is from the query
+        keys = _joined(keys[:n], finder.nearest(missing, 2 * _first(k) // len(missing)))
+        _add(ranking, keys[n:], finder)
     if finder.exact is not None and k:
-        few = np.sort(ranking.order(RESCORED * k)[0])
-        ranking = metric.ranking(query, len(few))
-        ranking.add(finder.exact(keys[few]))
-        order, near = ranking.order(k)
-        order = few[order]
+        keys = keys[np.sort(ranking.order(settled)[0])]
+        ranking = metric.ranking(query, len(keys))
+        ranking.add(finder.exact(keys))
+    order, near = ranking.order(k)
     return Hits(keys[order], 1.0 - near)
+
+
+def _joined(keys: np.ndarray, found: Iterable[np.ndarray]) -> np.ndarray:
+    """Keys, and the others that were found, each once."""
+    every = np.concatenate([keys, *found])
+    return every[np.sort(np.unique(every, return_index=True)[1])]

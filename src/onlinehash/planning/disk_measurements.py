@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from onlinehash.io import atomic
 from onlinehash.learners.online_hashing import OnlineHashing
 from onlinehash.live import policies as refresh
 from onlinehash.live.index import LiveIndex
@@ -91,7 +92,7 @@ def _forget(path: Path) -> None:
     """Ask the system to drop a folder's files from its cache, where one can."""
     for file in path.iterdir():
         with open(file, "rb") as opened:
-            os.fsync(opened.fileno())
+            atomic.sync_file(opened.fileno())
             if hasattr(os, "posix_fadvise"):
                 os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 

@@ -21,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from onlinehash.errors import OnlineHashError
 from onlinehash.serve.errors import BadRequest, RequestTimeout, Unavailable
-from onlinehash.serve.responses import EPOCH_HEADER, WHOLE, refusal
+from onlinehash.serve.responses import EPOCH_HEADER, RECEIVED, WHOLE, refusal
 from onlinehash.serve.settings import Limits
 
 #: Bytes of a request line and headers that arrive in several pieces.
@@ -87,7 +87,8 @@ class TimedConnection(HttpToolsProtocol):
             many = f"too many connections (the limit is {self.limits.connections}); close some, or retry later."
             self.app = refusal(Unavailable(many))
         super().on_headers_complete()
-        self.scope["extensions"] = {WHOLE: partial(self._send_whole, self.cycle)}  # type: ignore[dict-item]
+        ours = {WHOLE: partial(self._send_whole, self.cycle), RECEIVED: self.flow.drain}
+        self.scope["extensions"] = ours  # type: ignore[typeddict-item]
 
     def on_message_complete(self) -> None:
         self._stage += 1

@@ -1,8 +1,9 @@
-"""The memory that the bodies of requests take, all of them together.
+"""The memory that the bodies of requests and their responses take, all of them together.
 
 A body is counted as it arrives, before anything is made of it: its bytes, which are there twice when they are joined,
 and what a JSON parser makes of them, which can be twenty times as much. The memory is released when the
-request is answered. Small bodies are not counted; those of all connections together are bounded by their number.
+request is answered. A response is counted until its client has received it. Small bodies and responses are not counted;
+those of all connections together are bounded by their number.
 """
 
 from __future__ import annotations
@@ -15,8 +16,13 @@ from onlinehash.serve import allocator
 from onlinehash.serve.errors import TooLarge, Unavailable
 from onlinehash.serve.settings import Limits
 
-#: Bytes of a body that is small.
-SMALL = 1 << 18
+#: Bytes of a body that is small: even as Python's objects, those of a thousand connections leave room for others.
+SMALL = 1 << 14
+
+#: Bytes of a response that is small, and of a body or response whose memory is worth giving back to the system.
+CONSIDERABLE = 1 << 18
+
+NO_ROOM = "other requests use all the memory reserved for bodies and responses; retry after 1 s."
 
 #: Seconds after a body that was not small until its memory goes back to the system, with that of others meanwhile.
 TRIM_SECONDS = 10.0
@@ -27,7 +33,7 @@ _VALUE, _OBJECT, _LIST, _WIDE = 64, 200, 64, 4
 
 
 class Memory:
-    """The memory that the bodies of all requests use."""
+    """The memory that the bodies and responses of all requests use."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits, self.n_bytes = limits, 0
@@ -43,10 +49,18 @@ class Memory:
             body.check_room(length)
         return body
 
+    def has_room(self, n_bytes: int) -> bool:
+        """Whether a response may be sent; its memory is taken already, but not for as long as a slow client reads."""
+        return n_bytes <= CONSIDERABLE or self.n_bytes + n_bytes <= self.limits.memory
+
+    def hold(self, n_bytes: int) -> None:
+        """Count a response."""
+        self.n_bytes += n_bytes
+
     def release(self, n_bytes: int) -> None:
-        """The body of a request is not needed any more."""
+        """The body of a request, or its response, is not needed any more."""
         self.n_bytes -= n_bytes
-        if n_bytes > SMALL and self._trim is None:
+        if n_bytes > CONSIDERABLE and self._trim is None:
             self._trim = asyncio.get_running_loop().call_later(TRIM_SECONDS, self._give_back)
 
     def _give_back(self) -> None:
@@ -94,8 +108,8 @@ class Body:
                 f"the JSON body takes {needed:,} bytes of memory or more, and the limit is {limits.json_memory:,}; "
                 "send less per request, or send arrays as application/x-npy or application/vnd.onlinehash."
             )
-        if needed > 2 * SMALL and self._memory.n_bytes + needed - self._taken > limits.memory:
-            raise Unavailable("the bodies of other requests use all the memory reserved for bodies; retry after 1 s.")
+        if needed > 2 * CONSIDERABLE and self._memory.n_bytes + needed - self._taken > limits.memory:
+            raise Unavailable(NO_ROOM)
 
     def end(self) -> None:
         """Release the memory."""

@@ -10,8 +10,9 @@ import logging
 import re
 import time
 from collections import OrderedDict
+from collections.abc import Iterable
 from functools import lru_cache
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,10 +21,10 @@ from onlinehash import checks
 from onlinehash.errors import OnlineHashError
 from onlinehash.serve import errors, logs
 from onlinehash.serve.epochs import EPOCH, wait_for_epoch
-from onlinehash.serve.memory import Body, Memory
+from onlinehash.serve.memory import CONSIDERABLE, NO_ROOM, Body, Memory
 from onlinehash.serve.metrics import Metrics
 from onlinehash.serve.requests import client_of, too_large
-from onlinehash.serve.responses import EPOCH_HEADER, refusal
+from onlinehash.serve.responses import EPOCH_HEADER, RECEIVED, refusal
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Access
 
@@ -35,9 +36,13 @@ PATHS = "/v1/"
 #: The version of the encoder, in errors and in answers that are not JSON.
 ENCODER_HEADER = b"onlinehash-encoder"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+#: What is sent by POST and changes nothing, so that its response may be refused after it was made.
+POSTED_READS = frozenset(
+    f"/v1/{name}" for name in ("find", "search", "within", "rerank", "search/image", "codes", "compare", "items/get")
+)
 MOST_CLIENTS = 10_000
 #: Headers that security depends on; if one came twice, it would matter which is read.
-ONCE = (b"host", b"authorization", b"origin", b"content-length")
+ONCE = (b"host", b"authorization", b"origin", b"content-length", b"content-type", b"idempotency-key")
 
 _HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::\d{1,5})?")
 #: A proxy may resolve such parts of a path, encoded or not, and then forward a request for another resource.
@@ -99,9 +104,20 @@ class Middleware:
         is_change = scope["method"] not in SAFE_METHODS
         extra = _FOR_CHANGES if is_change else _FOR_PAGE if is_page else _FOR_DATA
 
+        is_read, held, is_dropped = not is_change or path in POSTED_READS, 0, False
+
         async def send_on(message: Message) -> None:
-            nonlocal status, whole
+            nonlocal status, whole, held, is_dropped
+            if is_dropped:
+                return
             if message["type"] == "http.response.start":
+                length = _length(message["headers"])
+                if is_read and not self._memory.has_room(length):
+                    await refusal(errors.Unavailable(NO_ROOM))(scope, receive, send_on)
+                    is_dropped = True
+                    return
+                held = length
+                self._memory.hold(held)
                 status = message["status"]
                 message["headers"] = [*message["headers"], *extra]
                 if path.startswith(PATHS) and not any(name == EPOCH_HEADER for name, _ in message["headers"]):
@@ -137,6 +153,16 @@ class Middleware:
             if body is not None:
                 body.end()
             self._record(scope, status, time.perf_counter() - start)
+            await self._release(scope, held)
+
+    async def _release(self, scope: Scope, held: int) -> None:
+        """The response needs no memory any more, once its client has received it or is gone."""
+        received = scope.get("extensions", {}).get(RECEIVED)
+        try:
+            if held > CONSIDERABLE and received is not None:
+                await received()
+        finally:
+            self._memory.release(held)
 
     def _encoder_header(self) -> tuple[bytes, bytes]:
         encoder = self._service.index.encoder
@@ -200,11 +226,21 @@ def _refuse_ambiguous(scope: Scope) -> None:
     if len(names) > len(set(names)):
         twice = max(names, key=names.count).decode().title()
         raise errors.BadRequest(f"the header {twice} was sent more than once; send it once.")
+    if scope["query_string"]:
+        given = [name for name, _ in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)]
+        if len(given) > len(set(given)):
+            twice = checks.shown(max(given, key=given.count))
+            raise errors.BadRequest(f"the query parameter {twice} was sent more than once; send it once.")
     target = scope.get("raw_path", b"").partition(b"?")[0]
     if not target.startswith(b"/") or _DOTS.search(scope["path"]):
         raise errors.BadRequest("the path must begin with / and have no . or .. between slashes; send it resolved.")
     if not target.startswith(_ITEMS) and _ENCODED_SLASH.search(target):
         raise errors.BadRequest("only the id of an item may have an encoded slash; send the path with plain ones.")
+
+
+def _length(headers: Iterable[tuple[bytes, bytes]]) -> int:
+    """The length of a response; 0 where it is not known."""
+    return next((int(value) for name, value in headers if name == b"content-length"), 0)
 
 
 @lru_cache(64)

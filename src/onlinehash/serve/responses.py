@@ -25,6 +25,8 @@ REPLAYED_HEADER = "Idempotency-Replayed"
 
 #: An ASGI extension of our server (`connections`): sends the JSON of a success in one write; returns whether it did.
 WHOLE = "onlinehash.whole_answer"
+#: Another one: waits until the client has received what was sent, or is gone.
+RECEIVED = "onlinehash.received"
 
 #: A JSON object that is sent.
 Document: TypeAlias = dict[str, object]
@@ -47,7 +49,22 @@ def answer(
     return response
 
 
-def _json(document: Document) -> bytes:
+class Pieces:
+    """Parts of a response whose size is not known before they are made; refused once they are too large together."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._n_bytes = most, 0
+
+    def add(self, part: object) -> orjson.Fragment:
+        """The part as JSON, which is put into the response as it is."""
+        data = _json(part)
+        self._n_bytes += len(data)
+        if self._n_bytes > self._most:
+            raise errors.TooLarge(f"the response is larger than the limit of {self._most:,} bytes; ask for less.")
+        return orjson.Fragment(data)
+
+
+def _json(document: object) -> bytes:
     try:
         return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:  # payloads may hold integers beyond 64 bits and lone surrogates, which only `json` can write

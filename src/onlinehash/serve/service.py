@@ -24,6 +24,7 @@ from onlinehash.serve import logs
 from onlinehash.serve.changes import Changes, pairs_at_a_time, pairs_waiting, ranking_pairs
 from onlinehash.serve.comparison import METHODS, MethodComparison
 from onlinehash.serve.embedding import EmbeddingQueue
+from onlinehash.serve.errors import Busy, DeadlineExceeded
 from onlinehash.serve.events import Events
 from onlinehash.serve.pictures import Pictures
 from onlinehash.serve.quality import QualityMonitor
@@ -39,8 +40,8 @@ TRIES = 3
 MOST_LAG = 5.0
 #: Seconds between two looks of a reader at the disk.
 FOLLOW_EVERY = 0.1
-#: Seconds that the parser of large bodies rests between two of them, at most.
-LONGEST_REST = 0.1
+#: Seconds that the parser of large bodies rests between two of them, at most, and how many may wait for it.
+LONGEST_REST, MOST_PARSING = 0.1, 256
 
 T = TypeVar("T")
 
@@ -81,7 +82,7 @@ class Service:
         self._hears_of_others = index.supports(Capability.RELOAD)  # of changes by other processes, without a question
         self._counts = (self.n_pairs, len(index)) if self._hears_of_others else (0, 0)  # as of the last events
         self._waiting = ThreadPoolExecutor(1, "onlinehash-waiting")
-        self._parsing = ThreadPoolExecutor(1, "onlinehash-parsing")
+        self._parsing, self._n_parsing = ThreadPoolExecutor(1, "onlinehash-parsing"), 0
 
     # ------------------------------------------------------------------------------------------------ observers
 
@@ -152,13 +153,18 @@ class Service:
         """Parse a large body in a thread; one at a time, because a parser keeps other threads from running.
 
         The next one waits as long as this one took, so that a client who sends such bodies all the time leaves half of
-        the time to others, who need the interpreter several times for each answer.
+        the time to others, who need the interpreter several times for each answer. One that has waited for too long is
+        not parsed, as its client may have left.
         """
-        took = 0.0
+        if self._n_parsing >= MOST_PARSING:
+            raise Busy(f"too many large bodies wait to be parsed ({self._n_parsing}); retry after 1 s.")
+        took, arrived, seconds = 0.0, time.perf_counter(), self.limits.request_seconds
 
         def timed() -> T:
             nonlocal took
             begin = time.perf_counter()
+            if begin - arrived > seconds:
+                raise DeadlineExceeded(f"the body waited longer than {seconds:g} s to be parsed; retry.")
             try:
                 return parse()
             finally:
@@ -166,7 +172,11 @@ class Service:
 
         found = asyncio.get_running_loop().run_in_executor(self._parsing, timed)
         self._parsing.submit(lambda: time.sleep(min(took, LONGEST_REST)))
-        return await found
+        self._n_parsing += 1
+        try:
+            return await found
+        finally:
+            self._n_parsing -= 1
 
     async def waited(self, find: Callable[[], T]) -> T:
         """Call `find`, which may wait for a running change, in a thread that searches do not use."""

@@ -31,8 +31,9 @@ class Limits:
         "bytes of memory for one JSON body and what is parsed from it, as estimated from its bytes, commas and "
         "brackets; about 6 MB of floats. Send larger arrays in a binary format",
     )
-    memory: int = _limit(512 * MIB, "bytes of memory for the bodies of all requests that are under way")
-    batch: int = _limit(10_000, "rows of one request")
+    answer_bytes: int = _limit(64 * MIB, "bytes of one response, and of the vectors that a request names by ids")
+    memory: int = _limit(512 * MIB, "bytes of memory for the bodies and responses of all requests that are under way")
+    batch: int = _limit(10_000, "rows or pairs of one request")
     features: int = _limit(65_536, "values of one row")
     k: int = _limit(10_000, "results of one query")
     ids: int = _limit(100_000, "ids of one request")

@@ -265,6 +265,7 @@ class Sealing:
 READ_ROWS = 4096
 READ_BYTES = 32 << 20  #: Fewer rows at a time, where they are so wide.
 ALIGNED_ROWS = 64
+KEYS_AT_ONCE = 500  #: In one statement; SQLite may be built to take no more than 999.
 
 #: The block that a number would be in, and the blocks between it and another number.
 _BLOCK_OF = "SELECT key, numbers, row_sums FROM blocks WHERE key <= ? ORDER BY key DESC LIMIT 1"
@@ -286,48 +287,58 @@ class Reader:
         rows = np.zeros((len(wanted), self._state.width), self._state.dtype or np.float32)
         found = np.zeros(len(wanted), np.bool_)
         self._take_singles(wanted, rows, found)
-        i = 0
-        while i < len(wanted):
-            block = None if found[i] else self._connection.execute(_BLOCK_OF, (int(wanted[i]),)).fetchone()
-            if block is None:
-                i += 1
-                continue
-            held = self._numbers(block[0], block[1])
-            stop = i + int(np.searchsorted(wanted[i:], held[-1], side="right"))
-            if stop > i:
-                self._take_sealed(block[0], held, block[2], wanted[i:stop], rows[i:stop], found[i:stop])
-            i = max(stop, i + 1)
+        self._take_sealed(wanted, rows, found)
         return rows[places], found[places]
 
     def _take_singles(self, wanted: np.ndarray, rows: np.ndarray, found: np.ndarray) -> None:
-        one = "SELECT key, row_sum, vector FROM rows WHERE key = ?"
-        singles = [self._connection.execute(one, (number,)).fetchone() for number in wanted.tolist()]
-        self._scatter_singles([single for single in singles if single is not None], wanted, rows, found)
+        self._scatter_singles(self._among("key, row_sum, vector", "rows", wanted), wanted, rows, found)
 
-    def _take_sealed(
-        self, key: int, held: np.ndarray, sums: bytes, wanted: np.ndarray, rows: np.ndarray, found: np.ndarray
+    def _take_sealed(self, wanted: np.ndarray, rows: np.ndarray, found: np.ndarray) -> None:
+        """Rows out of blocks, each by itself; those that were found already are passed over."""
+        gone = [key for (key,) in self._among("key", "gone", wanted)]
+        places = np.flatnonzero(~found & ~np.isin(wanted, gone))
+        left = wanted[places]
+        has, sums, vectors = np.zeros(len(left), np.bool_), list[bytes](), list[bytes]()
+        i = 0
+        while i < len(left):
+            block = self._connection.execute(_BLOCK_OF, (int(left[i]),)).fetchone()
+            if block is None:
+                i += 1
+                continue
+            key, held = block[0], self._numbers(block[0], block[1])
+            stop = i + int(np.searchsorted(left[i:], held[-1], side="right"))
+            if stop > i:
+                guesses = np.searchsorted(held, left[i:stop])
+                has[i:stop] = held[guesses] == left[i:stop]
+                self._read_sealed(key, len(held), block[2], guesses[has[i:stop]].tolist(), sums, vectors)
+            i = max(stop, i + 1)
+        if vectors:  # they are checked together, as that takes as long for a few as for one
+            rows[places[has]] = checked_rows(self._folder, "blocks", self._state, left[has], sums, vectors)
+            found[places[has]] = True
+
+    def _read_sealed(
+        self, key: int, n: int, row_sums: bytes, inside: list[int], sums: list[bytes], vectors: list[bytes]
     ) -> None:
-        """Rows out of one block, each by itself; those that were found already are passed over."""
-        guesses = np.minimum(np.searchsorted(held, wanted), len(held) - 1)
-        absent = found | (held[guesses] != wanted)
-        gone = self._gone(int(wanted[0]), int(wanted[-1]))
-        if len(gone):
-            absent |= np.isin(wanted, gone)
-        places = np.flatnonzero(~absent)
-        if len(places) == 0:
-            return
+        """More sums and vectors, of the rows at some places in a block of n."""
         size = self._state.row_bytes
-        inside = guesses[places].tolist()
         with self._connection.blobopen("blocks", "vectors", key, readonly=True) as blob:
-            if len(blob) != len(held) * size or len(sums) != 8 * len(held):
+            if len(blob) != n * size or len(row_sums) != 8 * n:
                 raise damaged(self._folder, "blocks", key, "vectors or their sums are too short or too long")
-            pieces = []
             for i in inside:
                 blob.seek(i * size)
-                pieces.append(blob.read(size))
-        expected = np.frombuffer(sums, np.uint64)[inside].tobytes()
-        rows[places] = self._checked("blocks", wanted[places], expected, b"".join(pieces))
-        found[places] = True
+                vectors.append(blob.read(size))
+                sums.append(row_sums[8 * i : 8 * i + 8])
+
+    def _among(self, columns: str, table: str, wanted: np.ndarray) -> list[tuple[Any, ...]]:
+        """The records with these keys, which ascend, of a table that has few of them or none."""
+        found = list[tuple[Any, ...]]()
+        for start in range(0, len(wanted), KEYS_AT_ONCE):
+            keys = wanted[start : start + KEYS_AT_ONCE].tolist()
+            marks = ",".join("?" * len(keys))
+            found += self._connection.execute(
+                f"SELECT {columns} FROM {table} WHERE key IN ({marks}) ORDER BY key", keys
+            ).fetchall()
+        return found
 
     # ------------------------------------------------------------------ all of them
 

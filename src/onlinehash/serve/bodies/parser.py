@@ -14,6 +14,7 @@ import numpy as np
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
+from onlinehash.io.json_names import refuse_repeated
 from onlinehash.serve.bodies.from_arrow import from_arrow
 from onlinehash.serve.bodies.from_format import from_format
 from onlinehash.serve.bodies.from_json import from_json, from_plain
@@ -25,13 +26,13 @@ from onlinehash.serve.settings import Limits
 #: The limit on the length of each field. Rows of vectors are checked in `_array`.
 _LENGTHS = {
     "ids": "ids",
-    "id_a": "ids",
-    "id_b": "ids",
-    "shown": "ids",
-    "clicked": "ids",
-    "similar": "ids",
-    "weight": "ids",
-    "y": "ids",
+    "id_a": "batch",
+    "id_b": "batch",
+    "shown": "batch",
+    "clicked": "batch",
+    "similar": "batch",
+    "weight": "batch",
+    "y": "batch",
     "codes": "batch",
     "payloads": "batch",
     "texts": "batch",
@@ -90,6 +91,7 @@ def _with_query(shape: type[S], columns: dict[str, Any], query: Mapping[str, str
             raise BadRequest(
                 expected=f"JSON for the query parameter {checks.shown(name)}", got=checks.shown(text)
             ) from None
+        refuse_repeated(text.encode())
     body = from_plain(shape, fields)
     for name, value in columns.items():
         setattr(body, name, value)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import Annotated, Any
 
+import orjson
 from fastapi import APIRouter, Path, Query, Request
 from msgspec import UNSET
 from numpy.typing import NDArray
@@ -18,8 +20,10 @@ from onlinehash.serve.bodies import shapes
 from onlinehash.serve.bodies.shapes import FORMAT
 from onlinehash.serve.errors import NotFound, TooLarge
 from onlinehash.serve.openapi import described
+from onlinehash.serve.reads import Deadline
 from onlinehash.serve.requests import held, id_in_path, parsed, retry_of
-from onlinehash.serve.responses import Document, answer, done
+from onlinehash.serve.responses import Document, Pieces, answer, done
+from onlinehash.serve.routes.search import FEW_IDS, ITEMS_AT_ONCE, read, refuse_wide
 from onlinehash.serve.service import Service
 
 MOST_LISTED = 100_000
@@ -66,7 +70,7 @@ def routes(service: Service) -> APIRouter:
 
     @router.post("/v1/items/get", **described("Get items", shapes.WantedItems, results.Items))
     async def get_many(request: Request) -> Response:
-        """Some items, as of one moment; with `Accept: application/vnd.onlinehash` in that format."""
+        """Some items, each thousand as of one moment; with `Accept: application/vnd.onlinehash` in that format."""
         body, _ = await parsed(request, service, shapes.WantedItems)
         most = service.limits.batch
         if body.vectors and len(body.ids) > most:
@@ -75,22 +79,31 @@ def routes(service: Service) -> APIRouter:
                 got=f"{len(body.ids)}",
                 hint="request fewer at once",
             )
+        if body.vectors:
+            refuse_wide(service, len(body.ids))
         as_format = request.headers.get("accept") == FORMAT
 
-        def find() -> Response:
-            encoder = index.encoder
-            items = index.get_many(body.ids)
+        def items(pieces: Pieces, deadline: Deadline) -> Iterator[tuple[Item, orjson.Fragment]]:
+            for start in range(0, len(body.ids), ITEMS_AT_ONCE):
+                deadline.check()
+                for item in index.get_many(body.ids[start : start + ITEMS_AT_ONCE]):
+                    yield item, pieces.add(item.payload if as_format else _shown(item, body.vectors))
+
+        def find(deadline: Deadline) -> Response:
+            encoder, pieces = index.encoder, Pieces(service.limits.answer_bytes)
+            found = items(pieces, deadline)
             if not as_format:
-                return answer({"items": [_shown(item, body.vectors) for item in items]}, encoder)
+                return answer({"items": [shown for _, shown in found]}, encoder)
+            every = [item for item, _ in found]
             content = {
-                "ids": [item.id for item in items],
-                "payloads": [item.payload for item in items],
-                "vectors": [item.vector for item in items] if body.vectors else None,
+                "ids": [item.id for item in every],
+                "payloads": [item.payload for item in every],
+                "vectors": [item.vector for item in every] if body.vectors else None,
                 "encoder": None if encoder is None else encoder.version,
             }
             return Response(format.to_bytes("answer", content), media_type=FORMAT)
 
-        return await asyncio.to_thread(service.read, find)
+        return await read(service, request.receive, find, len(body.ids) > FEW_IDS)
 
     @router.get("/v1/items", **described("List ids", None, results.Listed))
     async def ids(

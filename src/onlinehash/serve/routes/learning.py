@@ -22,6 +22,7 @@ from onlinehash.serve.errors import Busy, Unavailable
 from onlinehash.serve.openapi import described
 from onlinehash.serve.requests import held, parsed, retry_of
 from onlinehash.serve.responses import REPLAYED_HEADER, Document, answer, done
+from onlinehash.serve.routes.search import refuse_wide
 from onlinehash.serve.service import Service
 
 #: Seconds between two attempts to refresh after a change.
@@ -36,7 +37,7 @@ def routes(service: Service) -> APIRouter:
         return {
             "loss": updates.loss,
             "step": updates.step,
-            "bits": [updates.bits(t).tolist() for t in range(len(updates))],
+            "bits": updates.all_bits(),
             "pending": updates.pending,
             "waiting": change.n_waiting,
             "ranking_pairs": change.n_ranking,
@@ -56,10 +57,12 @@ def routes(service: Service) -> APIRouter:
             change = service.changes.learn(A, B, body.similar, body.weight, retry, held(body, data))
         elif body.a is not None:
             vectors = np.atleast_2d(body.a)
+            refuse_wide(service, len(vectors))
             change = service.changes.learn_with_items(
                 vectors, _ids(body.id_b), body.similar, body.weight, retry, held(body, data)
             )
         else:
+            refuse_wide(service, 2 * len(_ids(body.id_a)))
             change = service.changes.learn_by_id(
                 _ids(body.id_a), _ids(body.id_b), body.similar, body.weight, retry, len(data)
             )
@@ -93,6 +96,7 @@ def routes(service: Service) -> APIRouter:
             nothing: Document = {name: [] for name in ("loss", "step", "bits", "pending", "pairs")}
             counts = {"waiting": pairs_waiting(index.learner), "ranking_pairs": ranking_pairs(index.learner)}
             return answer(nothing | counts | {"n_pairs": service.n_pairs}, index.encoder)
+        refuse_wide(service, 2 * len(shown))
         retry = retry_of(request, data)
         if body.vector is None:
             ids_a = cast(list[Id], pairs.ids_a)  # the query is an item

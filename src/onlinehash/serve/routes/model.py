@@ -14,13 +14,13 @@ from onlinehash.io import files
 from onlinehash.learners.registry import RECOMMENDED
 from onlinehash.serve import results
 from onlinehash.serve.bodies import shapes
-from onlinehash.serve.comparison import MethodComparison
 from onlinehash.serve.errors import NotFound
 from onlinehash.serve.metrics import Metrics
 from onlinehash.serve.openapi import described, example
+from onlinehash.serve.reads import Deadline
 from onlinehash.serve.requests import client_of, parsed
 from onlinehash.serve.responses import Document, answer
-from onlinehash.serve.routes.search import encoded, undisturbed
+from onlinehash.serve.routes.search import encoded, read, undisturbed
 from onlinehash.serve.sample import sample
 from onlinehash.serve.service import Service
 from onlinehash.serve.simulated_teacher import SimulatedTeacher
@@ -66,18 +66,20 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         return answer(service.about() | {"version": onlinehash.__version__}, index.encoder)
 
     @router.get("/v1/map", **described("Get a sample of codes", None, results.Map))
-    async def map(limit: Annotated[int, Query(ge=1, le=MOST_ON_MAP, description="How many items.")] = 600) -> Response:
+    async def map(
+        request: Request, limit: Annotated[int, Query(ge=1, le=MOST_ON_MAP, description="How many items.")] = 600
+    ) -> Response:
         """A sample of items with their codes; it stays the same until items are removed."""
 
-        def draw() -> Response:
+        def draw(deadline: Deadline) -> Response:
             ids = sample(index.ids, limit)
             labels = None
             if service.label is not None:
                 payloads = index.payloads_of(ids)
                 labels = [None if payload is None else payload.get(service.label) for payload in payloads]
-            return encoded(service, ids, None, {"ids": ids, "labels": labels})
+            return encoded(service, ids, deadline, {"ids": ids, "labels": labels})
 
-        return await asyncio.to_thread(service.read, lambda: undisturbed(draw))
+        return await read(service, request.receive, lambda deadline: undisturbed(lambda: draw(deadline)), True)
 
     @router.post("/v1/compare", **described("Compare methods", shapes.Comparison, results.ComparedMethods))
     async def compare(request: Request) -> Response:
@@ -86,12 +88,14 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         if service.comparison is None:
             raise NotFound("this service does not compare methods; start it with --compare.")
 
-        def find(comparison: MethodComparison) -> Document:
+        comparison = service.comparison
+
+        def find(_: Deadline) -> Document:
             vector = body.vector if body.id is None else index.vectors_of([body.id])[0]
             assert vector is not None  # a body has one of both
             return {"methods": comparison.compare(vector, body.k), "exact": comparison.exact()}
 
-        return answer(await asyncio.to_thread(find, service.comparison), index.encoder)
+        return answer(await read(service, request.receive, find, True), index.encoder)
 
     @router.get("/v1/teacher", **described("Get the teacher", None, results.Teacher))
     async def teacher() -> Response:

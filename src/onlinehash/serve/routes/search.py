@@ -29,7 +29,7 @@ from onlinehash.serve.openapi import described
 from onlinehash.serve.pictures import MEDIA_TYPES
 from onlinehash.serve.reads import Deadline
 from onlinehash.serve.requests import asked, body_of, parsed
-from onlinehash.serve.responses import Document, answer, send_json
+from onlinehash.serve.responses import Document, Pieces, answer, send_json
 from onlinehash.serve.service import Service
 
 #: Attempts at a search of several steps, while others change the index.
@@ -40,6 +40,9 @@ HITS_AT_ONCE = 8
 
 #: Numbers of queries, of fields and values of a filter, and of hits to rerank, up to which a search is cheap.
 FEW_QUERIES, FEW_FIELDS, FEW_VALUES, FEW_RERANKED = 16, 4, 100, 1000
+
+#: Ids of one request that are few, and how many items are read between two checks of the deadline.
+FEW_IDS, ITEMS_AT_ONCE = 256, 1000
 
 #: Items times queries that are compared, queries that are reranked, and queries that find, between two checks of the
 #: deadline.
@@ -123,6 +126,7 @@ def routes(service: Service) -> APIRouter:
         if len({type(id) for id in body.ids}) > 1:
             raise InvalidInput(expected="integer ids, string ids, or one list of ids per vector", got="a mixture")
         ids = np.array(body.ids, object)  # as NumPy would make strings of numbers beside a string
+        refuse_wide(service, ids.size)
         hits = Hits(ids, np.zeros(ids.shape))
         encoder = index.encoder
 
@@ -130,7 +134,7 @@ def routes(service: Service) -> APIRouter:
             ranked_by = _learned(service)
             return answer(_lists(index.rerank(query, hits, body.k), ranked_by), encoder)
 
-        return await read(service, request.receive, rank, len(body.ids) > FEW_RERANKED)
+        return await read(service, request.receive, rank, ids.size > FEW_RERANKED)
 
     @router.post("/v1/search/image", **described("Search by a picture", MEDIA_TYPES, results.FoundByPicture))
     async def by_image(
@@ -160,7 +164,13 @@ def routes(service: Service) -> APIRouter:
     async def codes(request: Request) -> Response:
         """The codes of items or of vectors, as hexadecimal text: bit j of a model is bit j % 8 of its byte j // 8."""
         body, _ = await parsed(request, service, shapes.WantedCodes)
-        return await asyncio.to_thread(service.read, lambda: encoded(service, body.ids, body.vectors))
+        wanted = body.ids if body.vectors is None else body.vectors
+        assert wanted is not None  # a body has one of both
+
+        def encode(deadline: Deadline) -> Response:
+            return encoded(service, wanted, deadline)
+
+        return await read(service, request.receive, encode, len(wanted) > FEW_IDS)
 
     return router
 
@@ -187,15 +197,19 @@ def undisturbed(find: Callable[[], T]) -> T:
 
 
 def encoded(
-    service: Service, ids: list[Id] | None, vectors: np.ndarray | None, more: Document | None = None
+    service: Service, wanted: list[Id] | np.ndarray, deadline: Deadline, more: Document | None = None
 ) -> Response:
-    """The codes of items, or of vectors."""
+    """The codes of items, or of vectors; a few at a time, as the vectors of many items would fill the memory."""
     index = service.index
     encoder = index.encoder
     if encoder is None:
         raise not_ready(service)
-    rows = index.vectors_of(ids) if ids is not None and len(ids) else vectors
-    texts = [] if rows is None else [row.tobytes().hex() for row in encoder.encode(rows).rows()]
+    texts: list[str] = []
+    for start in range(0, len(wanted), ITEMS_AT_ONCE):
+        deadline.check()
+        some = wanted[start : start + ITEMS_AT_ONCE]
+        rows = some if np.ndim(some) == 2 else index.vectors_of(some)
+        texts += [row.tobytes().hex() for row in encoder.encode(rows).rows()]
     shape = {"n_bits": encoder.n_bits, "n_models": encoder.n_models}
     return answer({"codes": texts, **shape, **(more or {})}, encoder)
 
@@ -214,7 +228,8 @@ def _find(service: Service, body: shapes.Find, deadline: Deadline) -> Response:
         step = min(HITS_AT_ONCE * service.limits.hits // n_candidates(body.k), _FOUND_AT_ONCE)
         hits, encoder = _in_parts(vectors, step, find, _joined, lambda _: deadline.check())
     service.searches += 1 if hits.ids.ndim == 1 else len(hits.ids)
-    return answer(_lists(hits, ranked_by) | _payloads(service, hits.ids, body.payloads), encoder, epoch=hits.epoch)
+    lists = _lists(hits, ranked_by) | _payloads(service, hits.ids, body.payloads, deadline)
+    return answer(lists, encoder, epoch=hits.epoch)
 
 
 def _joined(parts: list[Hits]) -> Hits | None:
@@ -252,7 +267,8 @@ def _search(service: Service, body: shapes.Query, deadline: Deadline) -> Respons
     if body.code is not None:
         hits = Hits(hits.ids[0], hits.distances[0], epoch=hits.epoch)
     service.searches += 1 if hits.ids.ndim == 1 else len(hits.ids)
-    return answer(_lists(hits, ranked_by) | _payloads(service, hits.ids, body.payloads), encoder, epoch=hits.epoch)
+    lists = _lists(hits, ranked_by) | _payloads(service, hits.ids, body.payloads, deadline)
+    return answer(lists, encoder, epoch=hits.epoch)
 
 
 def _within(service: Service, body: shapes.Within, deadline: Deadline) -> Response:
@@ -261,13 +277,14 @@ def _within(service: Service, body: shapes.Within, deadline: Deadline) -> Respon
         (found,) = found
     if isinstance(found, Hits):
         service.searches += 1
-        lists = _lists(found, _HAMMING) | _payloads(service, found.ids, body.payloads)
+        lists = _lists(found, _HAMMING) | _payloads(service, found.ids, body.payloads, deadline)
         return answer(lists, encoder, epoch=found.epoch)
     service.searches += len(found)
     ids = [hits.ids.tolist() for hits in found]
     lists = {"ids": ids, "distances": [hits.distances for hits in found], **_HAMMING}
     if body.payloads:
-        lists["payloads"] = [service.index.payloads_of(row) for row in ids]
+        pieces = Pieces(service.limits.answer_bytes)
+        lists["payloads"] = [_payloads_of(service, row, pieces, deadline) for row in ids]
     return answer(lists, encoder, epoch=_oldest(found))
 
 
@@ -354,11 +371,20 @@ def _vectors(service: Service, body: shapes.Asked | shapes.Find) -> np.ndarray:
     if body.id is not None:
         vector: np.ndarray = service.index.vectors_of([body.id])[0]
         return vector
-    return (
-        service.index.vectors_of(body.ids)
-        if body.ids is not None and len(body.ids)
-        else np.empty((0, service.n_features))
-    )
+    if body.ids is None or not len(body.ids):
+        return np.empty((0, service.n_features))
+    refuse_wide(service, len(body.ids))
+    return service.index.vectors_of(body.ids)
+
+
+def refuse_wide(service: Service, n: int) -> None:
+    """Refuse ids of so many items that their vectors, which a few bytes ask for, would fill the memory."""
+    most = service.limits.answer_bytes
+    n_bytes = n * service.n_features * np.dtype(np.float32).itemsize
+    if n_bytes > most:
+        raise TooLarge(
+            expected=f"items whose vectors take at most {most:,} bytes", got=f"{n} of {n_bytes:,}", hint="name fewer"
+        )
 
 
 def not_ready(service: Service) -> NotReady:
@@ -400,9 +426,19 @@ def _plain(ids: np.ndarray) -> object:
     return ids if ids.dtype == np.int64 and ids.flags.c_contiguous else ids.tolist()
 
 
-def _payloads(service: Service, ids: np.ndarray, wanted: bool) -> Document:
+def _payloads(service: Service, ids: np.ndarray, wanted: bool, deadline: Deadline) -> Document:
     if not wanted:
         return {}
-    rows = ids.tolist()
-    of = service.index.payloads_of
-    return {"payloads": of(rows) if ids.ndim == 1 else [of(row) for row in rows]}
+    pieces = Pieces(service.limits.answer_bytes)
+    if ids.ndim == 1:
+        return {"payloads": _payloads_of(service, ids.tolist(), pieces, deadline)}
+    return {"payloads": [_payloads_of(service, row, pieces, deadline) for row in ids.tolist()]}
+
+
+def _payloads_of(service: Service, ids: list[Id], pieces: Pieces, deadline: Deadline) -> list[object]:
+    """The payloads as JSON, a few at a time, as those of many items would fill the memory."""
+    found: list[object] = []
+    for start in range(0, len(ids), ITEMS_AT_ONCE):
+        deadline.check()
+        found += [pieces.add(payload) for payload in service.index.payloads_of(ids[start : start + ITEMS_AT_ONCE])]
+    return found

@@ -69,6 +69,17 @@ def test_ties_as_stored_are_measured_where_they_are_asked_for():
     assert "map_stored" not in measure(setting("HadamardHashing"), here).final
 
 
+def test_floats_are_searched_as_they_are():
+    here = world("labels")
+    result = measure(setting("ExactSearch", checkpoints=2), here)
+    expected = evaluate.cosine(here.queries, here.rows, here.truth, ["map", "precision@100"])
+    assert [look["pairs"] for look in result.checkpoints] == [75, 150]
+    for look in result.checkpoints:
+        assert {name: look[name] for name in expected} == pytest.approx(expected, abs=1e-6)
+    assert (result.facts["n_queries"], result.facts["n_base"]) == (80, 400)
+    assert 0 < result.facts["similar_share"] < 1
+
+
 METHODS = [
     "ProjectedCodesHashing",
     "SmoothPairHashing",

@@ -197,3 +197,12 @@ def test_unknown_names_are_refused():
         planning.plans(["nowhere.toml"])
     with pytest.raises(KeyError, match="there is no method"):
         planning.contestant("OHH")
+
+
+def test_floats_have_no_length_and_run_once_for_all():
+    runs = list(planning.cells(planning.read_plan("untaught"), [a_set("gist1m")]))
+    floats = {cell.setting.name for cell in runs if cell.line == "Float"}
+    codes = {cell.setting.name for cell in runs if cell.line == "ITQ"}
+    batch = {cell.setting.name for cell in planning.cells(planning.read_plan("batch"), [a_set("gist1m")])}
+    assert len(floats) == 3, "one for each seed"
+    assert codes <= batch, "ITQ was run for that figure"

@@ -58,10 +58,10 @@ def test_a_beginning_as_the_points_become_more_and_none_afterwards() -> None:
     for x in points(80):
         learner.observe(x[None])
         begun.append(learner._begun_with)
-    assert sorted(set(begun)) == [0, 2, 4, 8, 16, 32, 64]
-    assert (begun[3], begun[15], begun[63]) == (4, 16, 64)
+    assert sorted(set(begun)) == [0, 16, 32, 64]
+    assert (begun[14], begun[15], begun[63]) == (0, 16, 64)
     assert learner._points is None
-    assert learner.version_ == 6
+    assert learner.version_ == 3
 
 
 def test_pairs_learned_before_are_learned_again_from_the_new_beginning() -> None:
@@ -83,6 +83,27 @@ def test_flush_begins_with_the_points_there_are() -> None:
     version = learner.version_
     learner.observe(points(5)).flush()
     assert (learner._begun_with, learner.version_) == (20, version), "not for a few more"
+
+
+@pytest.mark.parametrize("burn_in", [64, 2000])
+@pytest.mark.parametrize("n", [2, 6, 15])
+def test_a_few_points_are_no_beginning(burn_in: int, n: int) -> None:
+    """ITQ of n points has n directions: codes in so few of them are worse than those of random projections."""
+    X, y = clusters(600, 20, 0.7, seed=1)
+    learner = BlendedPairHashing(64, burn_in=burn_in, random_state=0).observe(X[:n])
+    at_random = learner.score(X[100:], y[100:])
+    assert learner.flush().score(X[100:], y[100:]) == at_random
+    assert learner.observe(X[n:16]).flush().score(X[100:], y[100:]) > at_random - 0.05
+
+
+def test_long_codes_begin_with_fewer_iterations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is quicker by far, and as good."""
+    X, y = clusters(900, 20, 0.7, seed=1)
+    taken = BlendedPairHashing(160, burn_in=300, random_state=0).observe(X[:300]).score(X[300:], y[300:])
+    monkeypatch.setattr("onlinehash.learners.blended_pairs.OF_LONG_CODES", 50)
+    more = BlendedPairHashing(160, burn_in=300, random_state=0).observe(X[:300]).score(X[300:], y[300:])
+    assert taken != more
+    assert taken == pytest.approx(more, abs=0.01)
 
 
 def test_points_that_are_all_zero_are_no_beginning() -> None:
@@ -367,6 +388,30 @@ def test_never_much_worse_than_its_beginning_with_many_classes() -> None:
         assert learner.score(Q, z) > begun - 0.02
         assert learner.score(Q, z) > smooth.score(Q, z) - 0.01
     assert learner.flush().score(Q, z) > begun
+
+
+def test_after_a_change_of_what_is_similar_quality_comes_back() -> None:
+    """Classes are similar two by two, then in another way: codes follow, as soon as those of SmoothPairHashing, and α
+    lets them."""
+    X, y = clusters(3000, 10, 0.8, seed=1)
+    Q, z = clusters(600, 10, 0.8, seed=2)
+    learner, smooth = (cls(32, random_state=0).observe(X[:2000]) for cls in (BlendedPairHashing, SmoothPairHashing))
+    begun = learner.score(Q, z // 2)
+    for one in (learner, smooth):
+        one.partial_fit_pairs(*drawn(X, y // 2, 2000, seed=0))
+    before = learner.score(Q, z // 2)
+    assert before > begun + 0.2
+    changed, now = (y + 1) % 10 // 2, (z + 1) % 10 // 2
+    old_codes, at_once = learner.encode(Q), learner.score(Q, now)
+    assert at_once < before - 0.3
+    A, B, similar = drawn(X, changed, 2000, seed=10)
+    for rows in (slice(0, 1000), slice(1000, 2000)):
+        for one in (learner, smooth):
+            one.partial_fit_pairs(A[rows], B[rows], similar[rows])
+        assert learner.score(Q, now) > max(at_once + 0.15, smooth.score(Q, now) - 0.05)
+        assert learner.blend_ > 0.7
+    assert learner.encode(Q) != old_codes
+    assert learner.score(Q, now) > before - 0.1
 
 
 def test_a_blend_goes_on_after_loading() -> None:

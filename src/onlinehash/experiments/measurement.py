@@ -17,6 +17,7 @@ import numpy as np
 
 from onlinehash import __version__, evaluate
 from onlinehash.errors import NotReady
+from onlinehash.experiments.adapter import ExactSearch
 from onlinehash.experiments.flops import flops_per_pair, state_bytes
 from onlinehash.experiments.protocols import Exam, Part, Schedule, schedule_of
 from onlinehash.experiments.results import Result
@@ -26,6 +27,8 @@ from onlinehash.learners.base import Learner
 
 CPUINFO = Path("/proc/cpuinfo")
 METRICS = ("map", "map@1000", "precision@100", "precision@r2", "recall@1000")
+#: Cosines have no radius.
+OF_FLOATS = tuple(name for name in METRICS if name != "precision@r2")
 #: Pairs gathered at a time, which bounds the memory of a schedule.
 BLOCK = 10_000
 #: Pairs that are learned, and pairs that judge, where a parameter is chosen.
@@ -35,6 +38,8 @@ LEARNED, JUDGED = 4000, 4000
 def measure(setting: Setting, data: SplitData) -> Result:
     """The whole run."""
     schedule = schedule_of(data, setting.conditions, setting.seed)
+    if setting.method == ExactSearch.__name__:
+        return measure_floats(setting, schedule)
     chosen = choose(setting, data)
     learner = setting.learner(**chosen)
     teacher = Teacher(learner, data, schedule, setting)
@@ -51,7 +56,7 @@ def measure(setting: Setting, data: SplitData) -> Result:
                 look |= asked.means()
         looks.append(look)
     facts: dict[str, Any] = {
-        "similar_share": round(float(np.concatenate([part.similar for part in schedule.parts]).mean()), 4),
+        "similar_share": similar_share(schedule),
         "flops_per_pair": flops_per_pair(learner),
         "n_features": data.rows.shape[1],
         "state_bytes": state_bytes(learner),
@@ -64,6 +69,27 @@ def measure(setting: Setting, data: SplitData) -> Result:
     if last is not None:
         facts |= {"n_queries": len(last.queries), "n_base": len(last.base), "curve": asked.curve}
     return Result(setting, looks, asked.values["map"] if asked.values else None, facts)
+
+
+def similar_share(schedule: Schedule) -> float:
+    """Of all pairs."""
+    return round(float(np.concatenate([part.similar for part in schedule.parts]).mean()), 4)
+
+
+def measure_floats(setting: Setting, schedule: Schedule) -> Result:
+    """Exact search in the vectors, which learns nothing: what each exam finds by cosine."""
+    looks: list[dict[str, Any]] = []
+    n_pairs = 0
+    for part in schedule.parts:
+        n_pairs += len(part)
+        exam = part.exam
+        found = {} if exam is None else evaluate.cosine(exam.queries, exam.base, exam.truth, OF_FLOATS)
+        looks.append({"pairs": n_pairs, "seconds": 0.0} | {name: round(value, 6) for name, value in found.items()})
+    facts: dict[str, Any] = {"similar_share": similar_share(schedule), "machine": machine(), "version": __version__}
+    last = schedule.parts[-1].exam
+    if last is not None:
+        facts |= {"n_features": last.base.shape[1], "n_queries": len(last.queries), "n_base": len(last.base)}
+    return Result(setting, looks, None, facts)
 
 
 def choose(setting: Setting, data: SplitData) -> dict[str, Any]:

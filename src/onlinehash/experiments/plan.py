@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from onlinehash.errors import InvalidInput
 from onlinehash.experiments import methods, toml
+from onlinehash.experiments.adapter import ExactSearch
 from onlinehash.experiments.plan_checks import MEASURED, check, check_conditions
 from onlinehash.experiments.readings import OURS, Reading
 from onlinehash.experiments.results import Result
@@ -208,7 +209,9 @@ def _setting(plan: Plan, data: NamedSet, who: Contestant, value: Value, seed: in
         features = {"n_anchors": who.kernel, "width": WIDTH, "normalize": True, **plan.reading.features}
     n_bits = plan.reading.bits or plan.bits
     room, _, name = plan.vary.rpartition(".")
-    if plan.vary == "bits":
+    if method is ExactSearch:  # floats have no code: one run for all lengths
+        n_bits = plan.bits
+    elif plan.vary == "bits":
         n_bits = cast(int, value)  # `check` has seen to that
     elif room == "conditions":
         conditions[name] = value

@@ -24,6 +24,8 @@ from onlinehash.experiments.rows import Row, Rows
 from onlinehash.experiments.tables import table
 from onlinehash.io import atomic
 
+#: The plan that has the reference for figures of mAP.
+UNTAUGHT = "untaught"
 #: What the sets are that we used in the place of the paper's.
 STAND_INS = {
     "photo_tourism_gist512": "GIST of 64 x 64 grey patches of Notre Dame. Which patches show the same point was "
@@ -214,6 +216,14 @@ def _line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(cell.replace('|', bar) for cell in cells)} |"
 
 
+def _beside(plan: Plan) -> str:
+    """Where floats and codes without feedback are, if the same queries were asked of the same base."""
+    is_same = plan.conditions["protocol"] == "retrieval" and "distractors" not in plan.conditions
+    if not is_same or plan.drawing.y != "map" or plan.name == UNTAUGHT:
+        return ""
+    return f" [What is found without feedback]({UNTAUGHT}.md), by floats and by ITQ, on the same sets."
+
+
 def _experiment(plan: Plan, rows: Rows, figures: str, has_curves: bool) -> str:
     """The page of a plan."""
     pictures = [f"![{described(plan, rows)}]({figures}/{plan.name}.svg)\n"]
@@ -222,7 +232,7 @@ def _experiment(plan: Plan, rows: Rows, figures: str, has_curves: bool) -> str:
     return "\n".join(
         [
             f"# {plan.title}\n",
-            f"{plan.question} Source: {plan.source}. [How it was measured](method.md).\n",
+            f"{plan.question} Source: {plan.source}. [How it was measured](method.md).{_beside(plan)}\n",
             *pictures,
             table(plan, rows).as_markdown(),
             f"\n    onlinehash experiment run {plan.name} --data data/\n",

@@ -5,8 +5,9 @@ than Iterative Quantization (ITQ) without a single pair. And how far pairs shoul
 ten classes a few hundred pairs say a lot, with 150 classes they say little, and a bold step destroys what was there.
 
 - *The beginning*: the first points, observed or in pairs, are kept, and W₀ is ITQ's rotation of their principal
-  directions. It is found again whenever the points have doubled (from 1/64 to all of those wanted: `burn_in`, but at
-  least 8 for each bit), each time the pairs so far are learned again from it, and then the points are forgotten.
+  directions. It is found again whenever the points have doubled (from 1/64, but at least 16, to all of those wanted:
+  `burn_in`, but at least 8 for each bit), each time the pairs so far are learned again from it, and then the points are
+  forgotten.
 - *Learning* is that of `SmoothPairHashing`, from W₀ scaled so that the first steps turn functions less.
 - *Blending*: codes are those of W₀ + α (W - W₀). Each pair is first a question: how far up does a similar pair come,
   among similar pairs and among others, for α of 0, 0.1, 0.3 and 1? Only then it is learned. Others are pairs that were
@@ -83,8 +84,15 @@ LOOKED_AT = 4
 #: Points that a bit needs, however small `burn_in` is: ITQ of fewer points than bits fits nothing.
 POINTS_PER_BIT = 8
 
-#: The most points that are kept; at which parts of them a beginning is found; ITQ's iterations.
-MOST_POINTS, PARTS, N_ITERATIONS = 2000, (64, 32, 16, 8, 4, 2, 1), 50
+#: The most points that are kept, and at which parts of them a beginning is found.
+MOST_POINTS, PARTS = 2000, (64, 32, 16, 8, 4, 2, 1)
+
+#: Points of the first beginning at least: ITQ of fewer has so few directions that random projections are better.
+FEWEST_POINTS = 16
+
+#: ITQ's iterations, and those of codes longer than this, each of which takes as long as the cube of the length: the mAP
+#: of these codes is the same after ten.
+N_ITERATIONS, LONG_CODE, OF_LONG_CODES = 50, 128, 10
 
 
 class BlendedPairHashing(SmoothPairHashing):
@@ -185,7 +193,8 @@ class BlendedPairHashing(SmoothPairHashing):
 
     def _target(self) -> int:
         """With how many points W₀ is found next."""
-        return next(n for n in (self._n_points // part for part in PARTS) if n > max(self._begun_with, 1))
+        least = min(max(self._begun_with + 1, FEWEST_POINTS), self._n_points)
+        return next(n for n in (self._n_points // part for part in PARTS) if n >= least)
 
     def _is_due(self) -> bool:
         return self._points is not None and self._points.count >= self._target()
@@ -213,7 +222,8 @@ class BlendedPairHashing(SmoothPairHashing):
             if is_last:
                 self._points, self._begun_with = self._room(), 0
             return np.zeros(self.n_bits, np.bool_)
-        W = rotated_directions(kept.X, self.n_bits, N_ITERATIONS, np.random.default_rng([self._seed, 2]))
+        n_iterations = N_ITERATIONS if self.n_bits <= LONG_CODE else OF_LONG_CODES
+        W = rotated_directions(kept.X, self.n_bits, n_iterations, np.random.default_rng([self._seed, 2]))
         self._damping = damping
         self._start_from(W * (FIRST_SCALE / max(rms(X @ W), 1e-30)))
         A, B = (rows := np.flatnonzero(kept.kind))[0::2], rows[1::2]
@@ -331,9 +341,9 @@ class BlendedPairHashing(SmoothPairHashing):
         return np.asarray(first + self.dtype_.type(self._blend) * (learned - first))
 
     def _settle(self, updates: Updates) -> None:
-        """Begin from the points there are, if they are twice as many as the last time; then show all bits."""
+        """Begin from the points there are, if they are enough and twice as many as the last time; show all bits."""
         changed = np.zeros(self.n_bits, np.bool_)
-        if self._points is not None and self._points.count >= 2 * max(self._begun_with, 1):
+        if self._points is not None and self._points.count >= max(2 * self._begun_with, FEWEST_POINTS):
             with one_thread():
                 changed = self._begin_from_points()
         super()._settle(updates)

@@ -26,6 +26,21 @@ CONTRACTS = {
 #: Classes whose inherited methods are worth repeating on their own page.
 WITH_INHERITED = ("LiveIndex", "FlatIndex", "MultiIndex", "GpuIndex")
 
+#: Methods by which parts of the library work together, by the class that has them first. They check nothing, or hand
+#: out what must not be changed: no page describes them.
+BETWEEN_PARTS = {
+    "Classes": "get_state set_state",
+    "Codes": "checked from_planes from_rows",
+    "Embedding": "check_made",
+    "Encoder": "bits_of card_signs codes_of encode_by_card encode_into",
+    "GpuIndex": "check_addition check_change check_removal planes_by",
+    "Index": "append bury bury_at codes_of compact follow fork from_state get_state items nearest put recoded"
+    " wants_compaction with_encoder",
+    "LabelPairing": "get_state set_state",
+    "Learner": "check_finite check_free check_pairs learn_pairs_by origin owned_by relearn_pairs",
+    "OnlineHashing": "model",
+    "RbfAnchors": "check fork get_state map_rows set_state",
+}
 
 #: Classes with more methods than this have a list of them at the top.
 FEW_MEMBERS = 6
@@ -62,6 +77,24 @@ def pages() -> dict[str, str]:
 def public_names() -> list[str]:
     """Names of `onlinehash`, those that need an extra included."""
     return [name for name in dir(onlinehash) if not name.startswith("_")]
+
+
+def described_things() -> dict[str, Any]:
+    """Everything that has an entry of its own, by its name below `onlinehash`: packages, and what is in them."""
+    found: dict[str, Any] = {name: getattr(onlinehash, name) for name in public_names()}
+    found |= {name: thing_at(path) for name, path in CONTRACTS.items()}
+    waiting = [(name, thing) for name, thing in found.items() if isinstance(thing, ModuleType)]
+    while waiting:
+        room, module = waiting.pop()
+        inside = {f"{room}.{name}": getattr(module, name) for name in room_names(module)}
+        found |= inside
+        waiting += [(name, thing) for name, thing in inside.items() if isinstance(thing, ModuleType)]
+    return found
+
+
+def between_parts(cls: type) -> set[str]:
+    """The methods of a class that no page describes."""
+    return {name for base in cls.__mro__ for name in BETWEEN_PARTS.get(base.__name__, "").split()}
 
 
 def api_pages() -> dict[str, str]:
@@ -107,18 +140,25 @@ def members_shown(thing: Any, name: str) -> list[str]:
     """The public methods and properties of a class that its page describes."""
     if not inspect.isclass(thing):
         return []
-    found = [member for member in dir(thing) if not member.startswith("_") and hasattr(thing, member)]
+    hidden = between_parts(thing)
+    found = [m for m in dir(thing) if not m.startswith("_") and m not in hidden and hasattr(thing, m)]
     described = [member for member in found if inspect.getdoc(getattr(thing, member))]
     kinds = [member for member in described if not isinstance(getattr(thing, member), str | int | float | tuple | dict)]
     return [member for member in kinds if name in WITH_INHERITED or member in vars(thing)]
 
 
 def room_page(path: str, room: ModuleType) -> str:
-    names = sorted(room_names(room), key=lambda name: (not inspect.isclass(getattr(room, name)), name.lower()))
-    parts = [f"# {path}\n\n{summary(room)}\n"]
+    names = sorted(room_names(room), key=lambda name: place(getattr(room, name), name))
+    parts = [f"# {path}\n\n```{{eval-rst}}\n.. automodule:: {path}\n```\n"]
     for name in names:
         parts.append(f"## {name}\n\n{directive(getattr(room, name), f'{path}.{name}')}")
     return "\n".join(parts)
+
+
+def place(thing: Any, name: str) -> tuple[bool, str]:
+    """Where a name stands on the page of its package: errors as they are defined, parents first, then by letters."""
+    is_class = inspect.isclass(thing)
+    return not is_class, "" if is_class and issubclass(thing, BaseException) else name.lower()
 
 
 def room_names(room: ModuleType) -> list[str]:
@@ -150,10 +190,12 @@ def directive(thing: Any, path: str) -> str:
         kind = "autoclass"
         options += [":special-members: __len__, __iter__, __contains__"] * (path == CONTRACTS["VectorIndex"])
         options += [":inherited-members: object"] * (name in WITH_INHERITED)
+        options += [f":exclude-members: {', '.join(sorted(between_parts(thing)))}"] * bool(between_parts(thing))
     elif callable(thing):
         kind, options = "autofunction", []
     else:
-        return f"```{{eval-rst}}\n.. py:data:: {path}\n   :type: {type(thing).__name__}\n```\n"
+        keys = ", ".join(f"``{key}``" for key in thing)
+        return f"```{{eval-rst}}\n.. py:data:: {path}\n   :type: {type(thing).__name__}\n\n   Its keys: {keys}.\n```\n"
     lines = "".join(f"   {option}\n" for option in options)
     return f"```{{eval-rst}}\n.. {kind}:: {path}\n{lines}```\n"
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,21 +14,9 @@ from docutils.utils import new_document
 
 import onlinehash
 from onlinehash.cli.app import app
+from tests.doc_modules import ROOT, doc_module
 
-ROOT = Path(__file__).parent.parent
-
-
-def load(name: str) -> ModuleType:
-    """A module of docs/, which is no package."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-reference_pages, docstrings, conf = (load(name) for name in ("reference_pages", "docstrings", "conf"))
+reference_pages, docstrings, conf = (doc_module(name) for name in ("reference_pages", "docstrings", "conf"))
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +121,7 @@ def test_a_tutorial_becomes_a_notebook(tmp_path: Path, monkeypatch: pytest.Monke
         "# Title\n\n[There](../how-to/x.md#y) and [that](../../LICENSE).\n\n"
         "```python\nprint(1)\n```\n\n```text\n1\n```\n"
         "\nMore.\n\n```python\nx = 2\n```\n\n![A line.](a.svg)\n"
+        "\n```python\nshow()\n```\n\nHere, this printed:\n\n```text\n3\n```\n\nThe end.\n"
     )
     made = conf.notebook(page)
     words = f"# Title\n\n[There]({conf.html_baseurl}how-to/x.html#y) and [that]({conf.REPOSITORY}/LICENSE)."
@@ -143,11 +130,13 @@ def test_a_tutorial_becomes_a_notebook(tmp_path: Path, monkeypatch: pytest.Monke
         ("code", "print(1)"),
         ("markdown", "More."),
         ("code", "x = 2"),
+        ("code", "show()"),
+        ("markdown", "Here, this printed.\n\nThe end."),
     ]
-    printed, drawn = made["cells"][1]["outputs"], made["cells"][3]["outputs"]
-    assert [output["text"] for output in printed] == ["1\n"]
+    printed, drawn, shown = (made["cells"][k]["outputs"] for k in (1, 3, 4))
+    assert [output["text"] for output in printed + shown] == ["1\n", "3\n"]
     assert [output["data"] for output in drawn] == [{"image/svg+xml": "<svg/>", "text/plain": "A line."}]
-    assert len({cell["id"] for cell in made["cells"]}) == 4
+    assert len({cell["id"] for cell in made["cells"]}) == 6
 
 
 def test_long_tables_of_results_are_folded() -> None:

@@ -37,6 +37,17 @@ class OnlineHashError(Exception):
         What was expected of a value, what was given, and what to do, without a full stop.
     where : str or path-like, optional
         Where the value is, such as a file; it begins the message that is made of the parts.
+
+    Examples
+    --------
+    Catch this one to catch them all; what it carries is the same for each.
+
+    >>> import onlinehash
+    >>> try:
+    ...     onlinehash.load("nowhere.oh")
+    ... except onlinehash.errors.OnlineHashError as error:
+    ...     print(type(error).__name__, error.exit_code, error.http_status)
+    InvalidInput 2 422
     """
 
     exit_code = 1
@@ -70,72 +81,209 @@ class OnlineHashError(Exception):
 
 
 class InvalidInput(OnlineHashError, ValueError):
-    """Data that cannot be used. Nothing was changed."""
+    """Data that cannot be used. Nothing was changed.
+
+    Examples
+    --------
+    >>> from onlinehash import LiveIndex, errors
+    >>> index = LiveIndex(n_bits=16)
+    >>> try:
+    ...     index.add(["a"], [[1.0, float("nan")]])
+    ... except errors.InvalidInput as error:
+    ...     print(error)
+    X contains NaN in row 0; expected finite values, clean or rescale that row.
+    >>> len(index)
+    0
+    """
 
     exit_code = 2
     http_status = 422
 
 
 class InvalidType(InvalidInput, TypeError):
-    """Values that are no numbers. Nothing was changed."""
+    """Values that are no numbers. Nothing was changed.
+
+    Examples
+    --------
+    >>> from onlinehash import LiveIndex, errors
+    >>> try:
+    ...     LiveIndex(n_bits=16).add(["a"], [[{"red": 1}, {"red": 2}]])
+    ... except errors.InvalidType as error:
+    ...     print(error)
+    expected numbers for X, got an object: float() argument must be a string or a real number, not 'dict'.
+    """
 
 
 class InvalidParameter(InvalidInput):
-    """A parameter outside its rule. Nothing was changed."""
+    """A parameter outside its rule. Nothing was changed.
+
+    Examples
+    --------
+    >>> from onlinehash import OnlineHashing, errors
+    >>> try:
+    ...     OnlineHashing(n_bits=0).fit([[1.0], [2.0]], [0, 1])
+    ... except errors.InvalidParameter as error:
+    ...     print(error)
+    ...     print(error.expected, "|", error.got)
+    OnlineHashing expects n_bits to be an integer from 1 to 4096, got 0.
+    n_bits to be an integer from 1 to 4096 | 0
+    """
 
 
 class NotIncremental(InvalidInput, AttributeError):
-    """A batch method cannot go on learning. Nothing was changed."""
+    """A batch method cannot go on learning. Nothing was changed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import IterativeQuantization, errors
+    >>> try:
+    ...     IterativeQuantization(n_bits=2).partial_fit(np.eye(4))
+    ... except errors.NotIncremental as error:
+    ...     print(error.message.partition(";")[0])
+    IterativeQuantization is a batch method and cannot continue learning
+    """
 
 
 class NotSupported(InvalidInput, AttributeError):
-    """This kind of index cannot do that. Nothing was changed."""
+    """This kind of index cannot do that. Nothing was changed.
+
+    Examples
+    --------
+    >>> import onlinehash
+    >>> from onlinehash import LiveIndex, serve
+    >>> with serve.background(LiveIndex(n_bits=16)) as url, onlinehash.connect(url) as index:
+    ...     try:
+    ...         index.backup("copy")
+    ...     except onlinehash.errors.NotSupported:
+    ...         print("can back up:", index.supports("backup"))
+    can back up: False
+    """
 
 
 class UnknownMethod(OnlineHashError, KeyError):
-    """No learner of that name."""
+    """No learner of that name.
+
+    Examples
+    --------
+    >>> from onlinehash import errors
+    >>> from onlinehash.learners import registry
+    >>> try:
+    ...     registry.find("OnlineHash")
+    ... except errors.UnknownMethod as error:
+    ...     print(error)
+    there is no method 'OnlineHash'; did you mean OnlineHashing? `onlinehash methods` lists all.
+    """
 
     exit_code = 2
     http_status = 404
 
 
 class UnknownId(OnlineHashError, KeyError):
-    """No item of that id. Nothing was changed."""
+    """No item of that id. Nothing was changed.
+
+    Examples
+    --------
+    >>> from onlinehash import LiveIndex, errors
+    >>> index = LiveIndex(n_bits=16)
+    >>> _ = index.add([1], [[0.5, 2.0]])
+    >>> try:
+    ...     index.get(9)
+    ... except errors.UnknownId as error:
+    ...     print(error)
+    no item has id 9; ids here are integers.
+    """
 
     exit_code = 2
     http_status = 404
 
 
 class NotReady(OnlineHashError, ValueError):
-    """Asked for codes before there is a hash function."""
+    """Asked for codes before there is a hash function.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, RbfAnchors, errors
+    >>> learner = OnlineHashing(n_bits=8, features=RbfAnchors(n_anchors=50)).observe(np.eye(4))
+    >>> try:
+    ...     learner.encode(np.eye(4))
+    ... except errors.NotReady:
+    ...     codes = learner.flush().encode(np.eye(4))  # four anchors are enough for now
+    >>> codes
+    Codes(n=4, n_bits=8)
+    """
 
     exit_code = 3
     http_status = 409
 
 
 class Diverged(OnlineHashError, ArithmeticError):
-    """What a learner learned is not finite any more. A durable index undoes the call that did it."""
+    """What a learner learned is not finite any more. A durable index undoes the call that did it.
+
+    Examples
+    --------
+    A learner cannot be brought back; a durable index goes on as before the call that was refused.
+
+    >>> import numpy as np
+    >>> from onlinehash import Encoder, errors
+    >>> try:
+    ...     Encoder(np.array([[np.inf]]), np.zeros(1), None, 1, 1, "min", 0, "a method")
+    ... except errors.Diverged as error:
+    ...     print(error.message.partition(",")[0])
+    the hash functions of a method are not finite (weights)
+    """
 
     exit_code = 9
     http_status = 422
 
 
 class FormatError(OnlineHashError, ValueError):
-    """A file that is not what it claims to be."""
+    """A file that is not what it claims to be.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> import onlinehash
+    >>> onlinehash.save(onlinehash.LSH(n_bits=8), "model.oh")
+    >>> _ = Path("model.oh").write_bytes(Path("model.oh").read_bytes()[:100])  # a copy that was cut short
+    >>> try:
+    ...     onlinehash.load("model.oh")
+    ... except onlinehash.errors.FormatError as error:
+    ...     print(error.message.partition(":")[0])
+    model.oh is not an onlinehash file, or it is truncated
+    """
 
     exit_code = 4
     http_status = 422
 
 
 class StorageError(OnlineHashError, OSError):
-    """The disk is full, read-only, or fails. Nothing of the call was kept, unless the message says that it may be."""
+    """The disk is full, read-only, or fails. Nothing of the call was kept, unless the message says that it may be.
+
+    Examples
+    --------
+    >>> from onlinehash import errors
+    >>> try:
+    ...     raise errors.StorageError("cannot write items: No space left on device; nothing of the call was kept.")
+    ... except OSError as error:  # whoever handles errors of the disk handles these
+    ...     print(error)
+    cannot write items: No space left on device; nothing of the call was kept.
+    """
 
     exit_code = 6
     http_status = 507
 
 
 class MissingExtra(OnlineHashError, ImportError):
-    """An optional dependency is not installed."""
+    """An optional dependency is not installed.
+
+    Examples
+    --------
+    >>> from onlinehash import errors
+    >>> print(errors.MissingExtra("the service", "granian", "serve"))
+    the service needs granian, which is not installed; run: pip install 'onlinehash[serve]'
+    """
 
     exit_code = 5
     http_status = 501
@@ -145,14 +293,36 @@ class MissingExtra(OnlineHashError, ImportError):
 
 
 class ServiceUnavailable(OnlineHashError, ConnectionError):
-    """A service cannot be reached, or has no time. What was asked may or may not have been done."""
+    """A service cannot be reached, or has no time. What was asked may or may not have been done.
+
+    Examples
+    --------
+    >>> import onlinehash
+    >>> try:
+    ...     onlinehash.connect("http://127.0.0.1:9")
+    ... except onlinehash.errors.ServiceUnavailable as error:
+    ...     print(error.message.partition(" (")[0])
+    the service at http://127.0.0.1:9 gave no answer
+    """
 
     exit_code = 7
     http_status = 503
 
 
 class Unauthorized(OnlineHashError, PermissionError):
-    """A service wants another token, or does not allow this. Nothing was changed."""
+    """A service wants another token, or does not allow this. Nothing was changed.
+
+    Examples
+    --------
+    >>> import onlinehash
+    >>> from onlinehash import LiveIndex, serve
+    >>> with serve.background(LiveIndex(n_bits=16), token="a-secret") as url:
+    ...     try:
+    ...         onlinehash.connect(url, token="another").add([1], [[1.0, 2.0]])
+    ...     except onlinehash.errors.Unauthorized as error:
+    ...         print(error)
+    expected the header Authorization: Bearer TOKEN with this service's token, got another.
+    """
 
     exit_code = 8
     http_status = 401

@@ -21,7 +21,21 @@ __all__ = ["Learned", "learn"]
 
 class Learned(NamedTuple):
     """What came of a file: rows read now and before, pairs made of those, pairs of items that are gone, and rows that
-    were no good."""
+    were no good.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from onlinehash import LiveIndex, feedback
+    >>> index = LiveIndex(n_bits=16)
+    >>> _ = index.add([1, 2, 3], [[1.0, 2.0], [2.0, 0.5], [0.1, 0.2]])
+    >>> rows = "query,id,similar", "1,2,1", "1,3,0", "1,99,1"
+    >>> _ = Path("log.csv").write_text(chr(10).join(rows))
+    >>> feedback.learn(index, "log.csv")  # no item has id 99
+    Learned(rows=3, rows_before=0, pairs=2, unknown=1, bad=0)
+    >>> feedback.learn(index, "log.csv")  # nothing is learned twice
+    Learned(rows=0, rows_before=3, pairs=0, unknown=0, bad=0)
+    """
 
     rows: int
     rows_before: int

@@ -51,7 +51,9 @@ def methods() -> list[str]:
     return [name for name, thing in public().items() if inspect.isfunction(thing)]
 
 
-EXAMPLES = {test.name: test for test in doctest.DocTestFinder().find(VectorIndex, "VectorIndex") if test.examples}
+#: Those of methods; that of the class makes the index that they go on with.
+FOUND = doctest.DocTestFinder().find(VectorIndex, "VectorIndex")
+EXAMPLES = {test.name: test for test in FOUND if test.examples and test.name != "VectorIndex"}
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -16,7 +16,20 @@ from onlinehash.codes import Codes
 
 
 class Encoded(NamedTuple):
-    """Codes in the order of the source's rows; ids and labels where the source has them."""
+    """Codes in the order of the source's rows; ids and labels where the source has them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import LSH, bulk
+    >>> X = np.eye(3, 4, dtype=np.float32)
+    >>> np.save("vectors.npy", X)
+    >>> np.save("vectors.ids.npy", np.array([10, 20, 30]))
+    >>> _ = bulk.encode(LSH(n_bits=8, random_state=0).fit(X), "vectors.npy", "codes", on="local://1")
+    >>> found = bulk.read_codes("codes")
+    >>> found.codes, found.ids, found.labels
+    (Codes(n=3, n_bits=8), array([10, 20, 30]), None)
+    """
 
     codes: Codes
     ids: np.ndarray | None

@@ -30,7 +30,20 @@ FilePath = str | os.PathLike[str]
 
 
 class Report(NamedTuple):
-    """The result: codes and parts in the folder, and how many of the parts were there already."""
+    """The result: codes and parts in the folder, and how many of the parts were there already.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import LSH, bulk
+    >>> X = np.eye(4, dtype=np.float32)
+    >>> np.save("vectors.npy", X)
+    >>> learner = LSH(n_bits=8, random_state=0).fit(X)
+    >>> bulk.encode(learner, "vectors.npy", "codes", on="local://1")
+    Report(n=4, n_parts=1, n_found=0)
+    >>> bulk.encode(learner, "vectors.npy", "codes", on="local://1")  # again: the part is there already
+    Report(n=4, n_parts=1, n_found=1)
+    """
 
     n: int
     n_parts: int

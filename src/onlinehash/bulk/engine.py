@@ -37,7 +37,15 @@ class Failure:
 
 
 class Engine(ABC):
-    """Workers. A `with` block starts and stops them, or the connection to them; jobs inside it share them."""
+    """Workers. A `with` block starts and stops them, or the connection to them; jobs inside it share them.
+
+    Examples
+    --------
+    >>> from onlinehash import bulk
+    >>> with bulk.engine_of("local://1") as engine:
+    ...     sorted(engine.map(len, ["a", "bb", "ccc"], "measuring"))
+    [(0, 1), (1, 2), (2, 3)]
+    """
 
     _depth = 0
 

@@ -39,7 +39,17 @@ CUTTERS: dict[str, Cutter] = {
 
 @dataclass(frozen=True)
 class Source:
-    """Partitions, in the order of their rows, and the file or folder that they are in, where it is one."""
+    """Partitions, in the order of their rows, and the file or folder that they are in, where it is one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import bulk
+    >>> np.save("vectors.npy", np.zeros((1000, 16), np.float32))
+    >>> source = bulk.open_source("vectors.npy", partition_rows=300)
+    >>> source.n_rows, source.n_features, len(source.partitions)
+    (1000, 16, 4)
+    """
 
     partitions: Sequence[Partition]
     root: Path | None = None

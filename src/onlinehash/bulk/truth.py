@@ -53,7 +53,17 @@ class BulkTruth(ABC):
 
 @dataclass(frozen=True)
 class SameLabel(BulkTruth):
-    """Relevant are the items with the query's label."""
+    """Relevant are the items with the query's label.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import bulk
+    >>> truth = bulk.same_label([3, 1])
+    >>> truth.among(first=0, n_rows=3, labels=np.array([1, 3, 3])).block(slice(0, 2))
+    array([[False,  True,  True],
+           [ True, False, False]])
+    """
 
     labels: np.ndarray
 
@@ -74,7 +84,19 @@ class SameLabel(BulkTruth):
 @dataclass(frozen=True)
 class Neighbours(BulkTruth):
     """Relevant are the k nearest. Row numbers of the source and squared distances `(queries, k)`, nearest first; of
-    equally far rows the one that comes first."""
+    equally far rows the one that comes first.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import bulk
+    >>> np.save("vectors.npy", np.array([[0.0], [3.0], [5.0]]))
+    >>> found = bulk.ground_truth([[1.0]], "vectors.npy", 2, on="local://1")
+    >>> found.rows, found.squared_distances
+    (array([[0, 1]]), array([[1., 4.]]))
+    >>> found.among(first=1, n_rows=2, labels=None).block(slice(0, 1))
+    array([[ True, False]])
+    """
 
     rows: np.ndarray
     squared_distances: np.ndarray

@@ -105,6 +105,20 @@ class AsyncRemoteIndex:
     `await index.ids`, `await index.behind`. `n_bits` and `n_models` are known at once. In place of `len(index)`,
     `id in index` and `for id in index` there are `await index.count()`, `await index.contains(id)` and
     `async for id in index`. Any number of tasks of one event loop may use it.
+
+    Examples
+    --------
+    >>> import asyncio
+    >>> import numpy as np
+    >>> from onlinehash import LiveIndex, connect_async, serve
+    >>> X = np.random.default_rng(0).standard_normal((20, 8))
+    >>> async def main(url):
+    ...     async with connect_async(url) as index:
+    ...         _ = await index.add(None, X)
+    ...         print(await index.count(), await index.contains(3), (await index.find(X[3], k=1)).ids)
+    >>> with serve.background(LiveIndex(n_bits=16)) as url:
+    ...     asyncio.run(main(url))
+    20 True [3]
     """
 
     def __init__(self, session: Session, token: str | None = None) -> None:

@@ -72,6 +72,18 @@ class RemoteIndex(VectorIndex):
     Methods, results and errors are those of `LiveIndex`. What cannot be sent is refused here, everything else by the
     service. Any number of threads may use it. It has no optional capabilities: backups, receipts, positions, the
     learner and its policy belong to the service.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import LiveIndex, connect, serve
+    >>> X = np.random.default_rng(0).standard_normal((20, 8))
+    >>> with serve.background(LiveIndex(n_bits=16)) as url, connect(url) as index:
+    ...     _ = index.add(None, X)
+    ...     updates = index.learn_pairs_by_id([0, 0], [1, 2], [True, False])
+    ...     updates = index.learn_clicks(X[3], shown=[5, 3, 7], clicked=[3])
+    ...     print(len(index), index.find(X[3], k=1).ids)
+    20 [3]
     """
 
     def __init__(self, session: Session, token: str | None = None) -> None:

@@ -63,6 +63,15 @@ class Codes:
         ------
         InvalidInput
             If it is not such an array.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import Codes
+        >>> Codes.from_bits(np.eye(3, 16, dtype=bool))
+        Codes(n=3, n_bits=16)
+        >>> Codes.from_bits(np.eye(3, 16, dtype=bool), n_models=2)
+        Codes(n=3, n_bits=8, n_models=2)
         """
         try:
             bits = np.asarray(bits)
@@ -126,6 +135,14 @@ class Codes:
         ------
         InvalidInput
             If type or shape do not fit, or bits of the padding are set.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import Codes
+        >>> bits = np.eye(3, 12, dtype=bool)
+        >>> Codes.from_packbits(np.packbits(bits, axis=1), n_bits=12) == Codes.from_bits(bits)
+        True
         """
         _check_width(n_bits, n_models)
         _check_order(bitorder)
@@ -155,6 +172,13 @@ class Codes:
         ------
         InvalidInput
             If type or shape do not fit, or bits of the padding are set.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import Codes
+        >>> Codes.from_faiss(np.array([[5], [4]], np.uint8), n_bits=8).to_pgvector()
+        ['10100000', '00100000']
         """
         return cls.from_packbits(packed, n_bits, n_models, "little")
 
@@ -170,6 +194,12 @@ class Codes:
         ------
         InvalidInput
             If the strings are not all of one length, or have other characters.
+
+        Examples
+        --------
+        >>> from onlinehash import Codes
+        >>> Codes.from_pgvector(["101", "001"])
+        Codes(n=2, n_bits=3)
         """
         if isinstance(texts, str):
             raise InvalidInput(expected="a sequence of strings of 0 and 1, one for each code", got="a single string")
@@ -192,6 +222,12 @@ class Codes:
         ------
         InvalidInput
             If there are none, or they differ in width.
+
+        Examples
+        --------
+        >>> from onlinehash import Codes
+        >>> Codes.concatenate([Codes.from_pgvector(["101"]), Codes.from_pgvector(["001", "110"])])
+        Codes(n=3, n_bits=3)
         """
         parts = list(parts)
         if not parts or len({(part.n_bits, part.n_models) for part in parts}) != 1:
@@ -250,44 +286,105 @@ class Codes:
         Returns
         -------
         ndarray of bool, of shape (n, n_models * n_bits)
+
+        Examples
+        --------
+        >>> from onlinehash import Codes
+        >>> Codes.from_pgvector(["101", "001"]).bits()
+        array([[ True, False,  True],
+               [False, False,  True]])
         """
         rows = self.rows().reshape(len(self), self.n_models, layout.planes_per_model(self.n_bits))
         bits = np.unpackbits(rows, axis=2, count=self.n_bits, bitorder="little")
         return bits.reshape(len(self), self.n_columns).view(np.bool_)
 
     def popcount(self) -> np.ndarray:
-        """Return how many bits are set in each code, `(n,)`."""
+        """Return how many bits are set in each code, `(n,)`.
+
+        Examples
+        --------
+        >>> from onlinehash import Codes
+        >>> Codes.from_pgvector(["101", "001"]).popcount()
+        array([2, 1])
+        """
         counts: NDArray[np.int64] = np.bitwise_count(self._planes).sum(axis=1, dtype=np.int64)
         return counts.reshape(-1)[: len(self)]
 
     def rows(self) -> np.ndarray:
-        """Return the bytes code by code, `(n, n_planes)`; each model begins at a byte of its own, lowest bit first."""
+        """Return the bytes code by code, `(n, n_planes)`; each model begins at a byte of its own, lowest bit first.
+
+        Examples
+        --------
+        >>> from onlinehash import Codes
+        >>> Codes.from_pgvector(["101", "001"]).rows()
+        array([[5],
+               [4]], dtype=uint8)
+        """
         rows = np.empty((len(self), self.n_planes), np.uint8)
         layout.get_rows(self._planes, 0, rows)
         return rows
 
     def to_packbits(self, bitorder: Literal["big", "little"] = "big") -> np.ndarray:
-        """Return what `np.packbits(codes.bits(), axis=1, bitorder=bitorder)` gives."""
+        """Return what `np.packbits(codes.bits(), axis=1, bitorder=bitorder)` gives.
+
+        Examples
+        --------
+        >>> from onlinehash import Codes
+        >>> Codes.from_pgvector(["101", "001"]).to_packbits()
+        array([[160],
+               [ 32]], dtype=uint8)
+        """
         _check_order(bitorder)
         if bitorder == "little" and _bytes_are_shared_alike(self.n_bits, self.n_models):
             return self.rows()
         return np.packbits(self.bits(), axis=1, bitorder=bitorder)
 
     def to_faiss(self) -> np.ndarray:
-        """Return rows for FAISS's binary indexes of dimension `8 * ceil(n_columns / 8)`."""
+        """Return rows for FAISS's binary indexes of dimension `8 * ceil(n_columns / 8)`.
+
+        Examples
+        --------
+        >>> from onlinehash import Codes
+        >>> Codes.from_pgvector(["101", "001"]).to_faiss()
+        array([[5],
+               [4]], dtype=uint8)
+        """
         return self.to_packbits("little")
 
     def to_pgvector(self) -> list[str]:
-        """Return strings of 0 and 1, as PostgreSQL reads its type `bit(n)`."""
+        """Return strings of 0 and 1, as PostgreSQL reads its type `bit(n)`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import Codes
+        >>> Codes.from_bits(np.eye(2, 4, dtype=bool)).to_pgvector()
+        ['1000', '0100']
+        """
         text = (self.bits().view(np.uint8) + ord("0")).tobytes().decode()
         return [text[start : start + self.n_columns] for start in range(0, len(text), self.n_columns)]
 
     def to_int8(self) -> np.ndarray:
-        """The bytes of `to_packbits()` as signed numbers, for Elasticsearch, OpenSearch and Vespa."""
+        """The bytes of `to_packbits()` as signed numbers, for Elasticsearch, OpenSearch and Vespa.
+
+        Examples
+        --------
+        >>> from onlinehash import Codes
+        >>> Codes.from_pgvector(["101", "001"]).to_int8()
+        array([[-96],
+               [ 32]], dtype=int8)
+        """
         return self.to_packbits().view(np.int8)
 
     def to_hex(self) -> list[str]:
-        """The bytes of `to_packbits()` as hexadecimal texts, for Elasticsearch and Vespa."""
+        """The bytes of `to_packbits()` as hexadecimal texts, for Elasticsearch and Vespa.
+
+        Examples
+        --------
+        >>> from onlinehash import Codes
+        >>> Codes.from_pgvector(["101", "001"]).to_hex()
+        ['a0', '20']
+        """
         text, width = self.to_packbits().tobytes().hex(), 2 * -(-self.n_columns // 8)
         return [text[start : start + width] for start in range(0, len(text), width)]
 
@@ -295,6 +392,16 @@ class Codes:
         """+1 for a bit that is set and -1 for one that is not, as float32, for stores that know floats only.
 
         The dot product of two such rows is `n_columns - 2 * distance`, so the largest is the nearest.
+
+        Examples
+        --------
+        >>> from onlinehash import Codes
+        >>> signs = Codes.from_pgvector(["101", "001"]).to_signs()
+        >>> signs
+        array([[ 1., -1.,  1.],
+               [-1., -1.,  1.]], dtype=float32)
+        >>> float(signs[0] @ signs[1])  # three bits, one of which differs
+        1.0
         """
         return self.bits() * np.float32(2) - np.float32(1)
 

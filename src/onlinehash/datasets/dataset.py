@@ -22,6 +22,18 @@ class Dataset:
 
     Sets that come with a search task have `queries`, the rows of X nearest to each of them (`neighbours`, the
     nearest first, by `metric`), and maybe vectors to learn from (`learning`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import datasets
+    >>> digits = datasets.digits()
+    >>> digits.X.shape, digits.X.dtype, digits.y[:5]
+    ((1797, 64), dtype('float32'), array([0, 1, 2, 3, 4]))
+    >>> digits.first(100).X.shape
+    (100, 64)
+    >>> datasets.Dataset("of my own", np.eye(3, dtype=np.float32), y=np.array([0, 0, 1])).nbytes
+    60
     """
 
     name: str

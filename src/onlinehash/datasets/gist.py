@@ -7,6 +7,14 @@ pyleargist no longer builds, and the others are copies of Matlab code that take 
 An image is whitened (its logarithm less its low frequencies, divided by the local contrast), filtered by Gabor
 functions in the Fourier domain with its border mirrored, and the magnitude is averaged over blocks. Images are not
 resized, because the filters are in cycles a pixel; descriptors of different sizes should not be compared.
+
+Examples
+--------
+>>> import numpy as np
+>>> from onlinehash.datasets import gist
+>>> pictures = np.random.default_rng(0).integers(256, size=(2, 32, 32, 3))
+>>> gist.describe(pictures).shape
+(2, 960)
 """
 
 from __future__ import annotations
@@ -21,6 +29,8 @@ import numpy as np
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
 from onlinehash.progress import progress_bar
+
+__all__ = ["describe"]
 
 GREY_ORIENTATIONS = (8, 8, 8, 8)
 COLOUR_ORIENTATIONS = (8, 8, 4)
@@ -44,6 +54,17 @@ def describe(images: np.ndarray, *, jobs: int = 1) -> np.ndarray:
     Pixels are bytes, or numbers from 0 to 255. A descriptor holds 16 blocks, row by row, for each orientation of each
     scale, the finest scale first; for colour images all of red comes first, then green, then blue. `jobs` threads
     share the work.
+
+    Returns
+    -------
+    ndarray of shape (n, 512) or (n, 960)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash.datasets import gist
+    >>> gist.describe(np.random.default_rng(0).integers(256, size=(2, 32, 32))).shape
+    (2, 512)
     """
     images = _checked(images)
     checks.parameters("describe", {"jobs": jobs}, {"jobs": checks.integer(1)})

@@ -18,6 +18,14 @@ class Found:
     """A known set in a folder.
 
     `state` is "here", "in part", "damaged" or "not here"; `checked` says how the files were checked.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from onlinehash import datasets
+    >>> found = {found.name: found for found in datasets.survey(Path())}
+    >>> found["mnist"].state, found["mnist"].place, found["mnist"].problems
+    ('not here', None, [])
     """
 
     name: str

@@ -17,7 +17,17 @@ N_IMAGES = 79_302_017
 
 
 class TinyImages:
-    """Images that stay on the disk until they are asked for: distractors for a search."""
+    """Images that stay on the disk until they are asked for: distractors for a search.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import datasets
+    >>> np.arange(2 * 3072, dtype=np.uint8).tofile("tiny_images.bin")  # two images in place of 79 million
+    >>> tiny = datasets.TinyImages("tiny_images.bin")
+    >>> len(tiny), tiny.images([1]).shape
+    (2, (1, 32, 32, 3))
+    """
 
     def __init__(self, path: Path | str) -> None:
         path = Path(path)

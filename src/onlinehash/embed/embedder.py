@@ -38,7 +38,21 @@ NUMBERS, TOLERANCE = 8, 0.02
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Anything with `encode(texts)` that gives one vector a text."""
+    """Anything with `encode(texts)` that gives one vector a text.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import LiveIndex, embed
+    >>> class Lengths:
+    ...     def encode(self, texts):
+    ...         return np.array([[len(text), text.count(" ")] for text in texts], np.float32)
+    >>> isinstance(Lengths(), embed.Embedder)
+    True
+    >>> index = LiveIndex(n_bits=16, embed=Lengths())
+    >>> index.add_texts(["a dog", "a long way home"])
+    array([0, 1])
+    """
 
     def encode(self, texts: list[str], /) -> VectorLike: ...
 
@@ -58,6 +72,7 @@ class Embedding:
 
     Examples
     --------
+    >>> from onlinehash.embed import Embedding, Lexical
     >>> Embedding(Lexical()).encode(["a text"]).shape
     (1, 512)
     """

@@ -72,6 +72,7 @@ class Lexical:
 
     Examples
     --------
+    >>> from onlinehash.embed import Lexical
     >>> X = Lexical().encode(["Read a file", "reading of files", "A warm day"])
     >>> X.shape
     (3, 512)

@@ -32,6 +32,13 @@ class Row:
     update_rate: the share of them that moved a hash function.
     bits_moved: how many functions they moved, in all.
     measured: what `measure` returned, which can be read as further attributes.
+
+    Examples
+    --------
+    >>> from onlinehash import evaluate
+    >>> row = evaluate.Row(n_pairs=100, cumulative_loss=250.0, update_rate=0.4, bits_moved=90, measured={"map": 0.5})
+    >>> row.n_pairs, row.cumulative_loss / row.n_pairs, row.map
+    (100, 2.5, 0.5)
     """
 
     n_pairs: int
@@ -129,6 +136,16 @@ class CodeChanges:
 
     Called with a learner or an encoder it gives `{"bits_changed": n}`, over all rows of X together. `before` says
     from where the first row counts; without it, from itself, so it has 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, evaluate
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 8))
+    >>> learner, changes = OnlineHashing(n_bits=16, random_state=0), evaluate.CodeChanges(A[:50])
+    >>> rows = list(evaluate.along(learner, (A, B, A[:, 0] * B[:, 0] > 0), every=100, measure=changes))
+    >>> rows[0].bits_changed, 0 < rows[1].bits_changed < 50 * 16
+    (0, True)
     """
 
     def __init__(self, X: ArrayLike, before: Learner | Encoder | None = None) -> None:

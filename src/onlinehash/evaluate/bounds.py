@@ -12,6 +12,17 @@ For a comparison matrix U let ℓ_U = H(U) - G(U) + √R be its prediction loss 
 
 Theorem 2 as printed puts C for τ in Σ τ ℓ_U, which needs ℓ_U ≥ 0 on every pair; with max(0, ℓ_U) it holds for
 any U. `docs/explanation/loss.md` has the whole story, with measurements.
+
+Examples
+--------
+>>> import numpy as np
+>>> from onlinehash import OnlineHashing
+>>> from onlinehash.evaluate import bounds
+>>> A, B = np.random.default_rng(0).standard_normal((2, 200, 4))
+>>> ledger = bounds.follow(OnlineHashing(n_bits=8, random_state=0), A, B, A[:, 0] * B[:, 0] > 0)
+>>> found = bounds.report(ledger)
+>>> found.cumulative_loss <= found.safe
+True
 """
 
 from __future__ import annotations
@@ -37,6 +48,17 @@ class Report:
     gap, where U is the best in hindsight. Three right-hand sides bound `cumulative_loss`: `stepwise`, with
     Σ τ ℓ_U, and `safe`, with C Σ max(0, ℓ_U), if C is large enough; `printed`, with C Σ ℓ_U, only where no
     ℓ_U is negative.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing
+    >>> from onlinehash.evaluate import bounds
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 4))
+    >>> ledger = bounds.follow(OnlineHashing(n_bits=8, random_state=0), A, B, A[:, 0] * B[:, 0] > 0)
+    >>> found = bounds.report(ledger)
+    >>> bool((found.lemma_left <= found.lemma_right).all()), found.is_C_enough
+    (True, True)
     """
 
     n_pairs: int
@@ -95,6 +117,20 @@ def report(ledger: Ledger, U: ArrayLike | None = None) -> Report:
 
     For several models `stepwise` and `safe` sum over them, each with its own W1. `printed` is the paper's
     T F² (|U - W1|² + 2C Σ ℓ_U); it does not say whose W1 and ℓ_U are meant: those that make it largest.
+
+    Returns
+    -------
+    Report
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing
+    >>> from onlinehash.evaluate import bounds
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 4))
+    >>> ledger = bounds.follow(OnlineHashing(n_bits=8, random_state=0), A, B, A[:, 0] * B[:, 0] > 0)
+    >>> print(str(bounds.report(ledger)).split(";")[0])
+    200 pairs, 97 with loss
     """
     hindsight = best_in_hindsight(ledger) if U is None else None
     matrices = _comparison(ledger, U) if hindsight is None else hindsight.U
@@ -135,6 +171,21 @@ def scaled(ledger: Ledger, U: ArrayLike) -> np.ndarray:
 
     The paper concludes that the cumulative loss stays below F² |γU - W1|² for ever. It does not follow, as
     some of these losses are negative: `report(ledger, scaled(ledger, U)).printed` can be below the loss.
+
+    Returns
+    -------
+    ndarray of shape (T, d, r)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing
+    >>> from onlinehash.evaluate import bounds
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 4))
+    >>> ledger = bounds.follow(OnlineHashing(n_bits=8, random_state=0), A, B, A[:, 0] * B[:, 0] > 0)
+    >>> U = bounds.scaled(ledger, ledger.models[0].W)
+    >>> bool(abs(bounds.report(ledger, U).prediction_loss.sum()) < 1e-6)
+    True
     """
     out = []
     for trail, U_m in zip(ledger.models, _comparison(ledger, U), strict=True):

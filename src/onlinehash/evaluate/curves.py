@@ -29,6 +29,17 @@ class PrecisionRecall:
     radius, recall, precision: for each Hamming radius, what lies within it. It takes all of a tie, so no order of ties
         is in it. Where it holds nothing for a query, the precision follows `empty_ball`; NaN where all were left out.
     levels, interpolated: for each level of recall, the best precision at that recall or more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import Codes, evaluate
+    >>> base = Codes.from_bits(np.array([[True, True], [True, False], [False, False]]))
+    >>> found = evaluate.curve(base[:1], base, evaluate.same_label([1], [1, 2, 1]))
+    >>> found.radius, found.recall, found.precision.round(2)
+    (array([0, 1, 2]), array([0.5, 0.5, 1. ]), array([1.  , 0.5 , 0.67]))
+    >>> found.at([0.5, 0.75, 1.0]).round(2)
+    array([1.  , 0.67, 0.67])
     """
 
     radius: np.ndarray

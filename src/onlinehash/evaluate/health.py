@@ -25,6 +25,14 @@ class BitHealth:
     dead: the bits whose share of ones is below 2 % or above 98 %.
     correlation: mean absolute correlation between two different bits, constant ones left out; 0 is best.
     entropy: mean entropy of a bit, from 0 (constant) to 1 (balanced).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import evaluate
+    >>> health = evaluate.bit_health(np.array([[True, True], [False, True]] * 50))  # the second bit is always 1
+    >>> health.balance, health.dead, health.entropy
+    (array([0.5, 1. ]), array([1]), 0.5)
     """
 
     balance: np.ndarray

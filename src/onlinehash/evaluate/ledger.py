@@ -23,6 +23,22 @@ class Trail:
     points `(n, 2, d)`: the two sides as they were hashed, mapped and centred; changes `(n, 2, r)`: g - h;
     R, step (τ) and capped `(n,)`. Pairs without loss are left out: there M = x(g - h)ᵀ and R are zero. A pair
     that was skipped (its flipped side is a zero vector) has M = 0 too, but its loss counts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing
+    >>> from onlinehash.evaluate import bounds
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 4))
+    >>> learner = OnlineHashing(n_bits=8, random_state=0)
+    >>> trail = bounds.follow(learner, A, B, A[:, 0] * B[:, 0] > 0).models[0]
+    >>> np.allclose(trail.W, trail.W1 + trail.combine(trail.step))  # each step adds τM
+    True
+    >>> U = trail.W
+    >>> np.allclose(trail.prediction_losses(U), np.sqrt(trail.R) - trail.pull(U))
+    True
+    >>> len(trail.norms()) == len(trail.own_losses()) == len(trail)
+    True
     """
 
     W1: np.ndarray
@@ -66,7 +82,19 @@ class Trail:
 
 @dataclass(frozen=True, eq=False)
 class Ledger:
-    """A stream of pairs as it was learned: a `Trail` for each model."""
+    """A stream of pairs as it was learned: a `Trail` for each model.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing
+    >>> from onlinehash.evaluate import bounds
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 4))
+    >>> learner = OnlineHashing(n_bits=8, random_state=0)
+    >>> ledger = bounds.follow(learner, A, B, A[:, 0] * B[:, 0] > 0)
+    >>> ledger.n_pairs, len(ledger.models), ledger.cumulative_loss == learner.cumulative_loss_
+    (200, 1, True)
+    """
 
     n_pairs: int
     C: float

@@ -25,6 +25,16 @@ class PairReport:
     auc: the probability that a similar pair is closer than a dissimilar one, a tie counting half.
     similar_distance, dissimilar_distance: mean Hamming distance of each kind, as a share of the bits.
     loss: mean similarity loss R, in bits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import LSH, evaluate
+    >>> A = np.random.default_rng(0).standard_normal((100, 8))
+    >>> B = np.where(np.arange(100)[:, None] < 50, A, -A)  # the first fifty are equal, the others opposite
+    >>> report = evaluate.pairs(LSH(n_bits=16, centre="none", random_state=0).fit(A), A, B, np.arange(100) < 50)
+    >>> report.auc, report.similar_distance, report.dissimilar_distance, report.n_similar
+    (1.0, 0.0, 1.0, 50)
     """
 
     auc: float

@@ -20,6 +20,13 @@ class PairedTest:
 
     difference: mean of a - b. low, high: its confidence interval. p_value: how often chance alone would make the
     difference as large, in either direction. n: queries that both answered.
+
+    Examples
+    --------
+    >>> from onlinehash import evaluate
+    >>> found = evaluate.paired_test([0.6, 0.7, 0.4, 0.8, 0.9, 0.5], [0.5, 0.7, 0.2, 0.7, 0.6, 0.4])
+    >>> f"{found.difference:.2f} ({found.low:.2f} to {found.high:.2f}), p = {found.p_value:.2f}, {found.n} queries"
+    '0.13 (0.02 to 0.24), p = 0.06, 6 queries'
     """
 
     difference: float

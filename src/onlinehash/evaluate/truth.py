@@ -26,6 +26,19 @@ class Truth:
     The whole table can be larger than memory, so nobody ever holds it: `block(rows)` gives the booleans
     `(len(rows), n_base)` of a slice of queries. `packed`, where it is given, tells the same in bits, without making
     the booleans first; `n_masks` is then how many rows differ over all queries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import Codes, evaluate
+    >>> graded = np.array([[3, 0, 1], [0, 2, 2]])  # judgements of yours: two queries, three items
+    >>> truth = evaluate.Truth(2, 3, lambda rows: graded[rows] >= 2)
+    >>> base = Codes.from_bits(np.array([[True, True], [True, False], [False, False]]))
+    >>> evaluate.curve(base[:2], base, truth).n_queries
+    2
+    >>> truth.masks(slice(0, 2))[0]  # the same, an item a bit
+    array([[1],
+           [6]], dtype=uint64)
     """
 
     n_queries: int

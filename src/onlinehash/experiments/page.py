@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 from markupsafe import Markup
 
 from onlinehash import __version__
+from onlinehash.experiments.descriptions import described, described_curves
 from onlinehash.experiments.figures import curve_name, curve_panels
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.rows import Rows
@@ -99,20 +100,9 @@ class Figure(NamedTuple):
 def _figure(plan: Plan, rows: Rows, folder: Path) -> Figure:
     curves = None
     if curve_panels(plan, rows):
-        text = f"{plan.title}: precision against recall of the same contestants."
-        curves = _picture(folder / f"{curve_name(plan)}.svg", text)
-    picture = _picture(folder / f"{plan.name}.svg", _description(plan, rows))
+        curves = _picture(folder / f"{curve_name(plan)}.svg", described_curves(plan, rows))
+    picture = _picture(folder / f"{plan.name}.svg", described(plan, rows))
     return Figure(plan, picture, curves, table(plan, rows), _commands(plan, rows))
-
-
-def _description(plan: Plan, rows: Rows) -> str:
-    """The alternative text of a figure."""
-    lines, sets = rows.distinct("line"), rows.distinct("data")
-    drawing = plan.drawing
-    return (
-        f"{plan.title}. Line chart of {drawing.y_label} against {drawing.x_label}, for {', '.join(lines)}; "
-        f"a panel for each of: {', '.join(sets)}. The table below has the numbers."
-    )
 
 
 def _picture(path: Path, text: str) -> Picture:

@@ -17,6 +17,7 @@ from string import Template
 from onlinehash.experiments import claims_map
 from onlinehash.experiments.claims import Judged
 from onlinehash.experiments.claims_map import ReadOtherwise
+from onlinehash.experiments.descriptions import described, described_curves
 from onlinehash.experiments.lacking import Lacking
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.rows import Row, Rows
@@ -138,7 +139,8 @@ def _map(claims: Sequence[Judged], others: Sequence[ReadOtherwise], figures: str
         yield "No other reading was run."
         return
     turning = sum(bool(claims_map.turned(claim, others)) for claim in claims)
-    yield f"![Verdict on each claim, by reading; the table below says the same]({figures}/{claims_map.NAME}.svg)\n"
+    words = f"Verdicts on {len(claims)} claims, {turning} of which turn under another reading; the table below has them"
+    yield f"![{words}]({figures}/{claims_map.NAME}.svg)\n"
     yield f"{turning} of {len(claims)} verdicts turn under one of these readings (in bold). ✓ confirmed, ◐ in part,"
     yield "✗ not confirmed, – not run; nothing where a reading does not touch a claim.\n"
     head, *lines = claims_map.as_lines(claims, others)
@@ -226,9 +228,9 @@ def _beside(plan: Plan) -> str:
 
 def _experiment(plan: Plan, rows: Rows, figures: str, has_curves: bool) -> str:
     """The page of a plan."""
-    pictures = [f"![{plan.title}]({figures}/{plan.name}.svg)\n"]
+    pictures = [f"![{described(plan, rows)}]({figures}/{plan.name}.svg)\n"]
     if has_curves:
-        pictures.append(f"![{plan.title}: precision and recall]({figures}/{plan.name}-precision-recall.svg)\n")
+        pictures.append(f"![{described_curves(plan, rows)}]({figures}/{plan.name}-precision-recall.svg)\n")
     return "\n".join(
         [
             f"# {plan.title}\n",

@@ -36,7 +36,17 @@ NAME = re.compile("[a-z][a-z0-9_]{0,62}")
 
 
 class Written(NamedTuple):
-    """How many items were written, and how many removed."""
+    """How many items were written, and how many removed.
+
+    Examples
+    --------
+    >>> from onlinehash import LiveIndex, export
+    >>> index = LiveIndex(n_bits=16)
+    >>> _ = index.add(["a", "b"], [[1.0, 2.0], [2.0, 0.5]])
+    >>> written = export.codes(index, "codes.parquet", to="parquet")
+    >>> written.items, written.removed
+    (2, 0)
+    """
 
     items: int
     removed: int

@@ -82,7 +82,17 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return self
 
     def partial_fit(self, X: ArrayLike, y: object = None) -> RbfAnchors:
-        """Offer points; they become anchors until there are enough."""
+        """Offer points; they become anchors until there are enough.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import RbfAnchors
+        >>> anchors = RbfAnchors(50).partial_fit(np.eye(8))
+        >>> anchors.start()  # eight of them are enough
+        >>> anchors.transform(np.eye(8)).shape
+        (8, 8)
+        """
         first = not hasattr(self, "n_features_in_")
         rows = checks.vectors(X)
         if first:
@@ -128,7 +138,17 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return len(self.anchors_) if self.is_ready else None
 
     def start(self) -> None:
-        """Make the points collected so far the anchors."""
+        """Make the points collected so far the anchors.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import RbfAnchors
+        >>> anchors = RbfAnchors(50).partial_fit(np.eye(8))
+        >>> anchors.start()
+        >>> anchors.transform(np.eye(8)).shape
+        (8, 8)
+        """
         if not self.is_ready and self._collected:
             self._set_anchors(np.stack(list(self._collected.values())))
 

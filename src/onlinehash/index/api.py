@@ -184,11 +184,16 @@ class VectorIndex(ABC):
     changes neither; a refresh replaces both in one step, when the policy says so or `refresh` is called. Searches see
     the state before a change or the state after it, never one in between. A refused call changes nothing.
 
-    The examples below share one index::
+    The examples of its methods go on with this index.
 
-        X = np.random.default_rng(0).normal(size=(6, 4))
-        index = LiveIndex(OnlineHashing(n_bits=16, random_state=0), refresh=refresh.by_hand())
-        index.add(["a", "b", "c", "d"], X[:4], [{"red": True}, {"red": True}, None, None])
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import LiveIndex, OnlineHashing, refresh
+    >>> X = np.random.default_rng(0).normal(size=(6, 4))
+    >>> index = LiveIndex(OnlineHashing(n_bits=16, random_state=0), refresh=refresh.by_hand())
+    >>> index.add(["a", "b", "c", "d"], X[:4], [{"red": True}, {"red": True}, None, None])
+    array(['a', 'b', 'c', 'd'], dtype=object)
     """
 
     #: When to refresh, and whether such refreshes run in the background; with the capability `learner`.

@@ -95,6 +95,14 @@ class Index(ABC):
         ------
         InvalidInput
             If queries, k or `among` are not valid.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import Codes, FlatIndex
+        >>> codes = Codes.from_bits(np.eye(3, 8, dtype=bool))
+        >>> FlatIndex(codes, ids=["a", "b", "c"]).search(codes[1], k=1).ids
+        array([['b']], dtype=object)
         """
         checks.parameters("search", {"k": k}, _SEARCH_RULES)
         codes, one = self.codes_of(queries)
@@ -127,6 +135,14 @@ class Index(ABC):
         ------
         InvalidInput
             If queries, radius or `among` are not valid.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import Codes, FlatIndex
+        >>> codes = Codes.from_bits(np.eye(3, 8, dtype=bool))
+        >>> [hits.ids for hits in FlatIndex(codes).within(codes[:2], radius=1)]
+        [array([0]), array([1])]
         """
         checks.parameters("within", {"radius": radius}, _WITHIN_RULES)
         codes, one = self.codes_of(queries)
@@ -196,6 +212,16 @@ class Index(ABC):
         ------
         InvalidInput
             If an id is in use already, or the codes have another width.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import Codes, FlatIndex
+        >>> codes = Codes.from_bits(np.eye(3, 8, dtype=bool))
+        >>> index = FlatIndex(codes[:2])
+        >>> index.add(codes[2:])
+        >>> index.ids
+        array([0, 1, 2])
         """
         self._add(codes, ids, False)
 
@@ -213,6 +239,16 @@ class Index(ABC):
             If no item has one of the ids.
         InvalidInput
             If the codes do not fit.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import Codes, FlatIndex
+        >>> codes = Codes.from_bits(np.eye(3, 8, dtype=bool))
+        >>> index = FlatIndex(codes)
+        >>> index.update([0], codes[1])
+        >>> index.codes[0] == codes[1]
+        True
         """
         self._touched(self._items.update(ids, codes))
 
@@ -227,6 +263,15 @@ class Index(ABC):
         ------
         UnknownId
             If no item has one of the ids.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import Codes, FlatIndex
+        >>> index = FlatIndex(Codes.from_bits(np.eye(3, 8, dtype=bool)))
+        >>> index.remove([1])
+        >>> index.ids, 1 in index
+        (array([0, 2]), False)
         """
         self.bury(ids)
         if self.wants_compaction:
@@ -246,6 +291,18 @@ class Index(ABC):
         ------
         InvalidInput
             If the codes do not fit.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import FlatIndex, OnlineHashing
+        >>> X = np.random.default_rng(0).standard_normal((10, 4))
+        >>> learner = OnlineHashing(n_bits=8, random_state=0).observe(X)
+        >>> index = FlatIndex(learner.encode(X), encoder=learner.snapshot())
+        >>> _ = learner.learn_pair(X[0], X[1], similar=True)
+        >>> index.replace(learner.encode(X), learner.snapshot())
+        >>> index.search(X[:1], k=1).distances
+        array([[0]], dtype=int32)
         """
         encoder = self._check_encoder(encoder)
         moved = self._items.n_dead > 0
@@ -314,7 +371,16 @@ class Index(ABC):
 
     @classmethod
     def of(cls, other: Index) -> Self:
-        """Make an index from the items of an index of another kind."""
+        """Make an index from the items of an index of another kind.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import Codes, FlatIndex, MultiIndex
+        >>> flat = FlatIndex(Codes.from_bits(np.eye(3, 8, dtype=bool)), ids=[10, 20, 30])
+        >>> MultiIndex.of(flat).ids
+        array([10, 20, 30])
+        """
         index = cls.__new__(cls)
         index._set_up(other._items.fork(), other.n_jobs, other.fusion, other.encoder)
         index._replaced(None)

@@ -590,6 +590,16 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         ------
         InvalidInput
             If values or shapes do not fit; nothing is learned then, even if only the last row is wrong.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import OnlineHashing
+        >>> A, B = np.random.default_rng(0).standard_normal((2, 100, 4))
+        >>> similar = A[:, 0] * B[:, 0] > 0
+        >>> learner = OnlineHashing(n_bits=8, random_state=0).partial_fit_pairs(A, B, similar)
+        >>> learner.n_pairs_seen_
+        100
         """
         for _ in self._take_pairs(A, B, similar, sample_weight):
             pass  # what each pair did is not kept, so that memory does not grow with the batch
@@ -839,6 +849,14 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         ------
         InvalidInput
             If values or shapes do not fit; nothing changes then.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import OnlineHashing
+        >>> X = np.random.default_rng(0).standard_normal((100, 4)) + 5
+        >>> OnlineHashing(n_bits=8, random_state=0).observe(X).mean_.round(1)
+        array([5. , 5. , 4.8, 5.1])
         """
         self._check_takes("points")
         rows = checks.vectors(X, dtype=self._dtype_so_far)
@@ -898,6 +916,14 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         ------
         InvalidInput
             If values or shapes do not fit; nothing is forgotten then.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from onlinehash import OnlineHashing
+        >>> X, y = load_iris(return_X_y=True)
+        >>> OnlineHashing(n_bits=8, random_state=0).fit(X, y).n_pairs_seen_  # two points make a pair
+        75
         """
         fresh = self._unfitted()
         fresh.partial_fit(X, y).flush()
@@ -1027,6 +1053,15 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import OnlineHashing, RbfAnchors
+        >>> X = np.random.default_rng(0).standard_normal((20, 4))
+        >>> learner = OnlineHashing(n_bits=8, features=RbfAnchors(300), random_state=0).observe(X)
+        >>> learner.is_ready, learner.flush().is_ready  # 20 anchors in place of 300
+        (False, True)
         """
         self.check_free()
         if hasattr(self, "n_features_in_") and not self.is_ready and self._pending:
@@ -1043,6 +1078,16 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import OnlineSketchingHashing
+        >>> X = np.random.default_rng(0).standard_normal((20, 4))
+        >>> learner = OnlineSketchingHashing(n_bits=2, random_state=0).partial_fit(X)
+        >>> before = learner.version_
+        >>> learner.end_chunk().version_ > before
+        True
         """
         self.check_free()
         if self.is_ready:
@@ -1184,6 +1229,14 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import OnlineHashing
+        >>> learner = OnlineHashing(n_bits=8, random_state=0).keep_metric().observe(np.eye(4))
+        >>> learner.pair_metric_ is None
+        False
         """
         self._keeps_metric = True
         if self._metric is None and hasattr(self, "n_features_in_"):
@@ -1258,6 +1311,15 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             If values or shapes do not fit.
         NotFitted, NotReady
             As in `snapshot`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import LSH
+        >>> X = np.random.default_rng(0).standard_normal((10, 4))
+        >>> bits = LSH(n_bits=8, random_state=0).fit(X).transform(X)
+        >>> bits.shape, bits.dtype
+        ((10, 8), dtype('bool'))
         """
         return self.encode(X).bits()
 
@@ -1279,6 +1341,15 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             If values or shapes do not fit.
         NotFitted, NotReady
             As in `snapshot`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import LSH, FlatIndex
+        >>> X = np.random.default_rng(0).standard_normal((10, 4))
+        >>> codes = LSH(n_bits=8, random_state=0).fit(X).encode(X)
+        >>> codes, len(FlatIndex(codes))
+        (Codes(n=10, n_bits=8), 10)
         """
         return self.snapshot().codes_of(self._check_shape(X))  # which checks the values too
 
@@ -1300,6 +1371,15 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             If values or shapes do not fit.
         NotFitted, NotReady
             As in `snapshot`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import LSH
+        >>> X = np.random.default_rng(0).standard_normal((10, 4))
+        >>> learner = LSH(n_bits=8, random_state=0).fit(X)
+        >>> learner.encode_queries(X) == learner.encode(X)  # as for nearly all methods
+        True
         """
         return self.snapshot().encode_queries(self._check_rows(X))
 
@@ -1320,6 +1400,14 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         ------
         InvalidInput
             If values or shapes do not fit, or no two rows share a label.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from onlinehash import LSH
+        >>> X, y = load_iris(return_X_y=True)
+        >>> 0.5 < LSH(n_bits=16, random_state=0).fit(X).score(X, y) < 1
+        True
         """
         codes, queries = self.encode(X), self.encode_queries(X)
         labels = checks.labels(y, len(codes), self.traits.several_labels)
@@ -1451,6 +1539,16 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         ------
         FormatError
             If it is the state of another learner, or damaged; nothing changes then.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import OnlineHashing
+        >>> learner = OnlineHashing(n_bits=8, random_state=0).observe(np.eye(4))
+        >>> twin = OnlineHashing(n_bits=8, random_state=0)
+        >>> twin.set_state(learner.get_state())
+        >>> twin.n_points_seen_
+        4
         """
         fresh = self._unfitted()
         try:

@@ -131,6 +131,15 @@ def fit_similarities(self: BatchMethod, X: VectorLike, similar: ArrayLike | spar
     ------
     InvalidInput
         If values or shapes do not fit; nothing is forgotten then.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import KernelSupervisedHashing
+    >>> X = np.random.default_rng(0).standard_normal((60, 4))
+    >>> similar = np.sign(X[:, :1] * X[:, 0])  # +1 where both have the same sign in their first number
+    >>> KernelSupervisedHashing(n_bits=4, random_state=0).fit_similarities(X, similar).encode(X)
+    Codes(n=60, n_bits=4)
     """
     self.check_free()
     rows = checks.vectors(X)

@@ -95,6 +95,14 @@ class Encoder:
         ------
         InvalidInput
             If the vectors are not finite, or have another width.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import LSH
+        >>> encoder = LSH(n_bits=8, random_state=0).fit(np.eye(4)).snapshot()
+        >>> encoder.transform(np.eye(4)).shape
+        (4, 8)
         """
         return self.encode(X).bits()
 
@@ -116,6 +124,14 @@ class Encoder:
         ------
         InvalidInput
             If the vectors are not finite, or have another width.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import LSH
+        >>> encoder = LSH(n_bits=8, random_state=0).fit(np.eye(4)).snapshot()
+        >>> encoder.encode(np.eye(4))
+        Codes(n=4, n_bits=8)
         """
         if check_device(device):
             return self._encode_on_card(X)
@@ -138,6 +154,14 @@ class Encoder:
         ------
         InvalidInput
             If the vectors are not finite, or have another width.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import LSH
+        >>> encoder = LSH(n_bits=8, random_state=0).fit(np.eye(4)).snapshot()
+        >>> encoder.encode_queries(np.eye(4)) == encoder.encode(np.eye(4))
+        True
         """
         if self.queries is None:
             return self.encode(X, device)
@@ -280,7 +304,18 @@ class Encoder:
         return numbers.astype(np.int64)
 
     def changed_bits(self, older: Encoder) -> np.ndarray:
-        """The columns whose hash function for items differs from the older encoder's."""
+        """The columns whose hash function for items differs from the older encoder's.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import OnlineHashing
+        >>> learner = OnlineHashing(n_bits=8, random_state=0).observe(np.eye(4))
+        >>> older = learner.snapshot()
+        >>> update = learner.learn_pair([1, 0, 0, 0], [0, 1, 0, 0], similar=True)
+        >>> np.array_equal(learner.snapshot().changed_bits(older), update.bits)
+        True
+        """
         if self.weights.shape != older.weights.shape or not same_map(self.feature_map, older.feature_map):
             return np.arange(self.n_columns)
         differs = (self.weights != older.weights).any(axis=1) | (self.thresholds != older.thresholds)

@@ -234,6 +234,15 @@ class OnlineHashing(LinearLearner):
             If values or shapes do not fit.
         NotFitted, NotReady
             As in `snapshot`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from onlinehash import OnlineHashing
+        >>> A, B = np.random.default_rng(0).standard_normal((2, 100, 4))
+        >>> learner = OnlineHashing(n_bits=8, random_state=0).observe(A)
+        >>> learner.refined_loss(A[0], A[0], True)  # equal vectors are as near as can be: no loss
+        0.0
         """
         rows = np.concatenate([self._check_rows(checks.row(x, name)) for x, name in ((a, "a"), (b, "b"))])
         Z = rows if self._map is None else self._map.map_rows(rows)

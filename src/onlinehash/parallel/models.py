@@ -28,9 +28,6 @@ FEW_PAIRS = 32
 class ParallelModels:
     """Processes that learn pairs for a `MultiModelOnlineHashing`.
 
-        with ParallelModels(learner, n_processes=2) as teacher:
-            teacher.learn_pairs(A, B, similar)
-
     After every call the learner is what its own `learn_pairs` would have made of it, to the byte. A call that fails
     leaves it as it was, also where a process was killed.
 
@@ -47,6 +44,20 @@ class ParallelModels:
         If the learner is of another method.
     InvalidParameter
         If there are more processes than models.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import MultiModelOnlineHashing
+    >>> from onlinehash.parallel import ParallelModels
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 200, 8))
+    >>> similar = A[:, 0] * B[:, 0] > 0
+    >>> together = MultiModelOnlineHashing(n_bits=8, n_models=2, random_state=0)
+    >>> with ParallelModels(together, n_processes=2) as teacher:
+    ...     losses = teacher.learn_pairs(A, B, similar).loss
+    >>> alone = MultiModelOnlineHashing(n_bits=8, n_models=2, random_state=0).partial_fit_pairs(A, B, similar)
+    >>> together.encode(A) == alone.encode(A)
+    True
     """
 
     def __init__(self, learner: MultiModelOnlineHashing, n_processes: int = 2) -> None:

@@ -74,6 +74,16 @@ def learn_on_shards(
         If one of the processes was killed.
 
     A call that fails leaves the learner as it was.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing
+    >>> from onlinehash.parallel import learn_on_shards
+    >>> A, B = np.random.default_rng(0).standard_normal((2, 2000, 8))
+    >>> learner = OnlineHashing(n_bits=8, burn_in=500, random_state=0)
+    >>> learn_on_shards(learner, A, B, A[:, 0] * B[:, 0] > 0, n_shards=2, every=100).n_pairs_seen_
+    2000
     """
     check_can_be_combined(learner)
     learner.check_free()

@@ -11,7 +11,20 @@ from onlinehash.types import State
 
 
 class Classes:
-    """The classes seen so far. A point has one label, or several: a column of 0 and 1 for each class."""
+    """The classes seen so far. A point has one label, or several: a column of 0 and 1 for each class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import streams
+    >>> classes = streams.Classes()
+    >>> classes.members(np.array(["cat", "dog", "cat"]))
+    array([[0],
+           [1],
+           [0]])
+    >>> len(classes)
+    2
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[str, int] = {}

@@ -34,7 +34,18 @@ MOST_OFTEN = 10.0
 
 
 class ClickPairs(NamedTuple):
-    """Aligned lists, a pair each, in the order shown: the query (None if it is no item), an item, and what it says."""
+    """Aligned lists, a pair each, in the order shown: the query (None if it is no item), an item, and what it says.
+
+    Examples
+    --------
+    >>> from onlinehash import LiveIndex, streams
+    >>> index = LiveIndex(n_bits=16)
+    >>> _ = index.add(["q", "a", "b"], [[1.0, 2.0], [2.0, 0.5], [0.1, 0.2]])
+    >>> pairs = streams.from_clicks("q", shown=["a", "b"], clicked=["b"])
+    >>> pairs.ids_b, pairs.similar, pairs.weight
+    (['a', 'b'], [False, True], [0.5, 1.0])
+    >>> updates = index.learn_pairs_by_id(*pairs)  # they are in the order of its arguments
+    """
 
     ids_a: list[int | str | None]
     ids_b: list[int | str]

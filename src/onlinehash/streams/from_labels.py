@@ -24,7 +24,17 @@ FEW_SIMILAR = 0.01
 
 
 class LabelPairing:
-    """Turns `(x, y)` into pairs."""
+    """Turns `(x, y)` into pairs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import streams
+    >>> pairing = streams.LabelPairing(None, 0, np.random.default_rng(0), n_features=1, dtype=np.float64)
+    >>> A, B, similar = pairing.pairs(np.array([[1.0], [2.0], [3.0]]), np.array(["x", "x", "y"]))
+    >>> A, B, similar  # the third point waits for a fourth
+    (array([[1.]]), array([[2.]]), array([1], dtype=int8))
+    """
 
     def __init__(
         self,

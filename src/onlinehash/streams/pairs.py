@@ -21,7 +21,19 @@ from onlinehash.streams.tables import Table
 
 
 class Pairs(NamedTuple):
-    """Aligned arrays, a row per pair; `similar` holds bools, `weight` is None where the file gives none."""
+    """Aligned arrays, a row per pair; `similar` holds bools, `weight` is None where the file gives none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import OnlineHashing, streams
+    >>> np.savez("pairs.npz", A=np.eye(3), B=np.ones((3, 3)), similar=[True, False, True])
+    >>> learner = OnlineHashing(n_bits=8, random_state=0)
+    >>> for pairs in streams.blocks("pairs.npz"):
+    ...     learner = learner.partial_fit_pairs(*pairs)  # they are in the order of its arguments
+    >>> pairs.similar, pairs.weight, learner.n_pairs_seen_
+    (array([ True, False,  True]), None, 3)
+    """
 
     A: np.ndarray
     B: np.ndarray

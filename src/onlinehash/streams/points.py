@@ -23,7 +23,17 @@ LABEL_NAMES = ("label", "y")
 
 
 class Points(NamedTuple):
-    """Aligned arrays, a row per point; `y` is None where the file gives no labels."""
+    """Aligned arrays, a row per point; `y` is None where the file gives no labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import streams
+    >>> np.savez("points.npz", X=np.eye(2), y=[7, 8])
+    >>> X, y = next(streams.points("points.npz"))
+    >>> X.shape, y
+    ((2, 2), array([7, 8]))
+    """
 
     X: np.ndarray
     y: np.ndarray | None

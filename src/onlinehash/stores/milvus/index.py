@@ -20,13 +20,18 @@ class MilvusIndex(StoreIndex):
 
     It has the methods of `LiveIndex`. Any number of processes may search it; one at a time may change it, as Milvus has
     no locks: who finds that another one has changed it since its own last change is refused. Begin with `create`, go on
-    with `open`:
+    with `open`.
 
-        with MilvusIndex.create("items.db", n_bits=64) as index:  # a file, or the address of a server
-            index.add(ids, vectors)
-
-        with MilvusIndex.open("items.db") as index:
-            index.find(query, k=10)
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import MilvusIndex
+    >>> X = np.random.default_rng(0).standard_normal((20, 8))
+    >>> with MilvusIndex.create("items.db", n_bits=64) as index:  # a file, or the address of a server
+    ...     _ = index.add(range(20), X)
+    >>> with MilvusIndex.open("items.db") as index:
+    ...     print(len(index), index.find(X[3], k=1).ids)
+    20 [3]
     """
 
     @classmethod

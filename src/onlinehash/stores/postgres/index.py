@@ -21,13 +21,19 @@ class PostgresIndex(StoreIndex):
     """An index of vectors whose codes follow a learner, in the tables of a schema of PostgreSQL.
 
     It has the methods of `LiveIndex`. Any number of processes, on any machines, may search and change it at the same
-    time; changes wait for each other. Begin with `create`, go on with `open`:
+    time; changes wait for each other. Begin with `create`, go on with `open`.
 
-        with PostgresIndex.create("postgresql://127.0.0.1/shop", n_bits=64) as index:
-            index.add(ids, vectors)
-
-        with PostgresIndex.open("postgresql://127.0.0.1/shop") as index:  # in any process
-            index.find(query, k=10)
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from onlinehash import PostgresIndex
+    >>> X = np.random.default_rng(0).standard_normal((20, 8))
+    >>> address = "postgresql://postgres:secret@127.0.0.1:5432/postgres"
+    >>> with PostgresIndex.create(address, n_bits=64, schema="shop") as index:
+    ...     _ = index.add(range(20), X)
+    >>> with PostgresIndex.open(address, schema="shop") as index:  # in any process
+    ...     print(len(index), index.find(X[3], k=1).ids)
+    20 [3]
     """
 
     @classmethod

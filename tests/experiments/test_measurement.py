@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from onlinehash import OnlineHashing, datasets, evaluate
+from onlinehash import OnlineHashing, RbfAnchors, datasets, evaluate
 from onlinehash.experiments import measurement
 from onlinehash.experiments.measurement import measure, whole_classes
 from onlinehash.experiments.settings import Setting
@@ -67,6 +67,29 @@ def test_ties_as_stored_are_measured_where_they_are_asked_for():
     assert result.final["map_stored"] == pytest.approx(expected, abs=1e-6)
     assert result.final["map_stored"] != result.final["map"]
     assert "map_stored" not in measure(setting("HadamardHashing"), here).final
+
+
+def test_features_of_the_base_are_made_once_for_all_looks_and_methods_and_change_no_number(monkeypatch):
+    here, kernel = world("labels"), {"features": {"n_anchors": 30, "normalize": True}}
+    asked = [setting(name, checkpoints=3, parameters=kernel) for name in ("OnlineHashing", "MinimalLossHashing")]
+    made = []
+
+    def map_rows(features, rows, old=RbfAnchors.map_rows):
+        made.append(len(rows))
+        return old(features, rows)
+
+    monkeypatch.setattr(RbfAnchors, "map_rows", map_rows)
+    kept = [measure(one, here) for one in asked]
+    assert made.count(len(here.rows)) == 1
+    monkeypatch.setattr(measurement, "MOST_KEPT", 0)
+    anew = [measure(one, here) for one in asked]
+    assert made.count(len(here.rows)) == 1 + 2 * 3
+    for one, other in zip(kept, anew, strict=True):
+        np.testing.assert_array_equal(one.per_query, other.per_query)
+        assert [look["map"] for look in one.checkpoints] == [look["map"] for look in other.checkpoints]
+    monkeypatch.undo()
+    others = setting("OnlineHashing", parameters={"features": {"n_anchors": 20, "normalize": True}})
+    assert measure(others, here).final["map"] != kept[0].final["map"]
 
 
 def test_floats_are_searched_as_they_are():

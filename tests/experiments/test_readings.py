@@ -190,5 +190,5 @@ def test_the_map(otherwise, tmp_path):
     assert reading.startswith("# Rivals without the kernel\n")
     assert "--reading linear" in reading
     turning = claims_map.turned(claims[ranks], [otherwise])
-    assert all(f"; {one.verdict(claims[ranks])} with rivals without the kernel." in all_claims for one in turning)
+    assert all(f"; {one.verdict(claims[ranks])} under *rivals without the kernel*." in all_claims for one in turning)
     assert claims_map.draw(claims, [], tmp_path) == []

@@ -62,6 +62,16 @@ def test_every_claim_is_judged(found, pages):
     assert len({claim.verdict for claim in claims}) >= 3
 
 
+def test_the_seeds_of_a_verdict_are_told(found, pages):
+    plan, rows = found[0]
+    fewer = Rows(row for row in rows if row.seed or row.value != plan.values[0])
+    assert judged(fewer)[0].seeds == (2, 3)
+    first, last = (next(claim for claim in judged(found[k][1]) if claim.plans == (NAMES[k],)) for k in (0, 2))
+    assert (first.seeds, last.seeds) == ((3, 3), (10, 10))
+    assert "Measured by [beta](beta.md) with 3 seeds;" in pages["claims"]
+    assert "Measured by [time-bits](time-bits.md) with 10 seeds;" in pages["claims"]
+
+
 def test_stand_ins_are_named_as_such(pages):
     assert "stand-ins" in pages["index"]
     text = pages["method"]

@@ -189,6 +189,15 @@ def test_who_has_fewer_seeds_or_values_is_named():
     assert table(plan, rows).notes[-1].endswith("; 1 seed (0); MMOH: nothing measured at n_models = 1.")
 
 
+def test_parameters_that_were_chosen_are_named():
+    plan = replace(read_plan("online"), contestants=("OH", "OSH"), values=(16, 32), seeds=2)
+    rows = made_up(plan, named_sets("cifar10"))
+    for row in rows.of(line="OH"):
+        row.result.facts["chosen"] = {"C": 0.001 if (row.value, row.seed) == (16, 0) else 0.01}
+    told = "; 2 seeds (0, 1); C chosen for OH: 0.001 in 1 run, 0.01 in 3 runs."
+    assert table(plan, rows).notes[-1].endswith(told)
+
+
 def test_who_learns_from_a_sample_is_named():
     plan = replace(read_plan("batch"), contestants=("OH", "KSH", "FastHash"), values=(32,), seeds=1)
     told = "KSH learns from 2,000 rows, FastHash from 2,000, or from all if there are fewer."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 
@@ -21,7 +23,7 @@ def conditions(plan: Plan, rows: Rows) -> Iterator[str]:
     values = [value for value in plan.values if value in rows.distinct("value")]
     for data in rows.distinct("data"):
         of_set = rows.of(data=data)
-        parts = [", ".join(_sizes(of_set)), _seeds(plan, of_set), *_gaps(plan, of_set, values)]
+        parts = [", ".join(_sizes(of_set)), _seeds(plan, of_set), *_chosen(of_set), *_gaps(plan, of_set, values)]
         yield f"{data}: {'; '.join(parts)}."
 
 
@@ -63,6 +65,16 @@ def _seeds(plan: Plan, rows: Rows) -> str:
             fewer.append(f"{line} {range_of(counts, '{}')}")
     told = f"{len(seeds)} seed{'s' if len(seeds) > 1 else ''} ({', '.join(map(str, seeds))})"
     return f"{told}, but {', '.join(fewer)}" if fewer else told
+
+
+def _chosen(rows: Rows) -> Iterator[str]:
+    """How often pairs held out spoke for each value of a parameter."""
+    for line in rows.distinct("line"):
+        choices = [row.result.facts["chosen"] for row in rows.of(line=line) if "chosen" in row.result.facts]
+        for name in dict.fromkeys(itertools.chain(*choices)):
+            counts = sorted(Counter(chosen[name] for chosen in choices).items())
+            times = ", ".join(f"{shown(value)} in {n} run{'s' if n > 1 else ''}" for value, n in counts)
+            yield f"{name} chosen for {line}: {times}"
 
 
 def _gaps(plan: Plan, rows: Rows, values: list[Value]) -> Iterator[str]:

@@ -8,14 +8,15 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
 from onlinehash import __version__, evaluate
+from onlinehash.codes import Codes
 from onlinehash.errors import NotReady
 from onlinehash.experiments.adapter import ExactSearch
 from onlinehash.experiments.flops import flops_per_pair, state_bytes
@@ -23,7 +24,9 @@ from onlinehash.experiments.protocols import Exam, Part, Schedule, schedule_of
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.settings import Setting
 from onlinehash.experiments.split_data import SplitData
+from onlinehash.features import FeatureMap, same_map
 from onlinehash.learners.base import Learner
+from onlinehash.learners.encoder import Encoder
 
 CPUINFO = Path("/proc/cpuinfo")
 METRICS = ("map", "map@1000", "precision@100", "precision@r2", "recall@1000")
@@ -33,6 +36,8 @@ OF_FLOATS = tuple(name for name in METRICS if name != "precision@r2")
 BLOCK = 10_000
 #: Pairs that are learned, and pairs that judge, where a parameter is chosen.
 LEARNED, JUDGED = 4000, 4000
+#: Numbers of features that may be kept: 300 of each of 118,000 rows are fewer.
+MOST_KEPT = 2**26
 
 
 def measure(setting: Setting, data: SplitData) -> Result:
@@ -238,10 +243,36 @@ class Answers:
         return {name: round(float(np.nanmean(values)), 6) for name, values in self.values.items()}
 
 
+def _base_codes(encoder: Encoder, base: np.ndarray) -> Codes:
+    """As `encode` gives them. The features of a base are kept for the next look or run with the same anchors."""
+    kernel = encoder.feature_map
+    if kernel is None or len(base) * encoder.weights.shape[1] > MOST_KEPT:
+        return encoder.encode(base)
+    if not (_Features.last and _Features.last.are_of(kernel, base, encoder.weights.dtype)):
+        _Features.last = None  # so that two are never there at once
+        rows = base.astype(encoder.weights.dtype, copy=False)
+        _Features.last = _Features(kernel, base, kernel.map_rows(rows))
+    values = _Features.last.values
+    return replace(encoder, feature_map=None, n_features=values.shape[1]).encode(values)
+
+
+@dataclass(frozen=True)
+class _Features:
+    """Those of a base by a map."""
+
+    last: ClassVar[_Features | None] = None
+    kernel: FeatureMap
+    base: np.ndarray
+    values: np.ndarray
+
+    def are_of(self, kernel: FeatureMap, base: np.ndarray, dtype: np.dtype) -> bool:
+        return base is self.base and dtype == self.values.dtype and same_map(kernel, self.kernel)
+
+
 def ask(learner: Learner, exam: Exam, stored_order: bool = False) -> Answers:
     """Queries and base are encoded by the functions of now; `map_stored` takes ties in the order of the base."""
     encoder = learner.snapshot()
-    queries, base = encoder.encode_queries(exam.queries), encoder.encode(exam.base)
+    queries, base = encoder.encode_queries(exam.queries), _base_codes(encoder, exam.base)
     values = evaluate.rank(queries, base, exam.truth, METRICS, fusion=encoder.fusion, per_query=True)
     if stored_order:
         stored = evaluate.rank(queries, base, exam.truth, ["map"], fusion=encoder.fusion, per_query=True, ties="stored")

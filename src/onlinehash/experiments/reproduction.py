@@ -21,6 +21,7 @@ from onlinehash.experiments.descriptions import described, described_curves
 from onlinehash.experiments.lacking import Lacking
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.rows import Row, Rows
+from onlinehash.experiments.table_forms import range_of
 from onlinehash.experiments.tables import table
 from onlinehash.io import atomic
 
@@ -198,10 +199,11 @@ def _title_of(other: ReadOtherwise) -> str:
 def _claims(claims: Sequence[Judged], others: Sequence[ReadOtherwise], run: Container[str]) -> Iterator[str]:
     for number, claim in enumerate(claims, 1):
         yield f"## {_heading(number, claim)}\n"
-        turns = [f"{other.verdict(claim)} with {other.reading.title}" for other in claims_map.turned(claim, others)]
+        turns = [f"{other.verdict(claim)} under *{other.reading.title}*" for other in claims_map.turned(claim, others)]
         verdict = "; ".join([f"**{claim.verdict[0].upper()}{claim.verdict[1:]}**", *turns])
         plans = ", ".join(f"[{name}]({name}.md)" if name in run else name for name in claim.plans)
-        yield f"{verdict}. Measured by {plans}; the paper's section is *{claim.source}*.\n"
+        seeds = range_of(claim.seeds, "{}")
+        yield f"{verdict}. Measured by {plans} with {seeds} seeds; the paper's section is *{claim.source}*.\n"
         yield from (f"- {line}" for line in claim.measured.split("\n"))
         yield f"\n*Rule:* {claim.rule}\n"
 

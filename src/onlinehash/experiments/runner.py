@@ -71,7 +71,7 @@ def run(cells: Iterable[tuple[Cell, bool]], store: Store, workers: int, again: C
         elif name not in jobs:
             label = f"{cell.plan}: {cell.line} at {cell.value}, {cell.set.title}, seed {cell.seed}"
             jobs[name] = Job(cell.setting, cell.set.path, str(store.folder / "cache"), is_alone, label)
-    together = [job for job in jobs.values() if not job.is_alone]
+    together = _sharing([job for job in jobs.values() if not job.is_alone])
     alone = [job for job in jobs.values() if job.is_alone]
     with progress_bar(len(jobs)) as bar, _told_now_and_then(len(jobs)) as tell:
 
@@ -95,6 +95,16 @@ def run(cells: Iterable[tuple[Cell, bool]], store: Store, workers: int, again: C
                 show(tally.n_done, f"{tally.n_done} of {len(jobs)}  starting")
                 _run_in_processes(some, n, took)
     return tally
+
+
+def _sharing(jobs: Sequence[Job]) -> list[Job]:
+    """Those on the same split of a set together, and of those the ones of a seed, which have the same anchors."""
+    splits: dict[tuple[object, ...], int] = {}
+    places = {
+        job.setting.name: splits.setdefault((job.path, *as_conditions(job.setting.conditions)), len(splits))
+        for job in jobs
+    }
+    return sorted(jobs, key=lambda job: (places[job.setting.name], job.setting.seed))
 
 
 @contextmanager

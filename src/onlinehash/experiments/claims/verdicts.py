@@ -58,7 +58,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim with its verdict."""
+    """A claim with its verdict.
+
+    seeds: the least and the largest number of runs in the places (set, contestant and value) of its plans.
+    """
 
     name: str
     text: str
@@ -67,6 +70,7 @@ class Judged:
     plans: tuple[str, ...]
     measured: str
     verdict: str
+    seeds: tuple[int, int]
 
 
 def judge(claim: Claim, rows: Rows) -> Judged:
@@ -76,7 +80,9 @@ def judge(claim: Claim, rows: Rows) -> Judged:
     except Missing as missing:
         command = f"onlinehash experiment run {' '.join(claim.plans)}"
         found = Verdict(f"no results {missing}; `{command}` makes them", NOT_TESTED)
-    return Judged(claim.name, claim.text, claim.source, claim.rule, claim.plans, found.measured, found.verdict)
+    places = [n for plan in claim.plans for n in rows.of(plan=plan).seeds_of_places()] or [0]
+    seeds = min(places), max(places)
+    return Judged(claim.name, claim.text, claim.source, claim.rule, claim.plans, found.measured, found.verdict, seeds)
 
 
 def word(holds: bool, in_part: bool = False) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -31,6 +32,7 @@ KNOWN = {
 }
 
 
+@cache
 def tree(name: str) -> ast.Module:
     return ast.parse(MODULES[name].read_text())
 
@@ -39,11 +41,13 @@ def is_private(name: str) -> bool:
     return name.startswith("_") and not name.startswith("__") and name not in PUBLIC
 
 
-def defined(module: ast.Module) -> set[str]:
+def defined(nodes: list[ast.AST]) -> set[str]:
     """All names and attributes that a module itself defines."""
-    found = {node.name for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.ClassDef)}
-    for node in ast.walk(module):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
             found.add(node.attr)
@@ -52,8 +56,9 @@ def defined(module: ast.Module) -> set[str]:
 
 def intrusions(module: ast.Module) -> list[str]:
     """Private names of other modules, and private attributes of objects that this module does not define."""
-    own, found = defined(module), []
-    for node in ast.walk(module):
+    nodes = list(ast.walk(module))
+    own, found = defined(nodes), []
+    for node in nodes:
         if isinstance(node, ast.Attribute) and is_private(node.attr) and node.attr not in own:
             of_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
             found += [] if of_self else [f"{node.lineno}: {ast.unparse(node)}"]

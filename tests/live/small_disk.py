@@ -42,7 +42,7 @@ def main(disk: Path) -> None:
             ballast.unlink()
             index.add(list(range(first, first + 500)), vectors(500, first))
             kept = everything(index)
-        subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(disk)], check=True)
         assert isinstance(refused(LiveIndex.open, disk / "index"), StorageError)
         with LiveIndex.open(disk / "index", read_only=True) as index:
             assert everything(index) == kept

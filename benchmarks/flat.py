@@ -128,7 +128,7 @@ def compared(seconds: float) -> Iterator[Pair]:
         for n_queries, n_codes in ((1, (1 << 30) // n_bits), (BATCH, 1_000_000)):
             codes = grown.uniform(n_codes, n_bits)
             rounds = common.rounds(scans(codes, queries[:n_queries], 10), 3, time.process_time, seconds)
-            what = f"flat {n_bits} bits, {'one query' if n_queries == 1 else f'{n_queries} queries'}"
+            what = f"flat {n_bits} bits, {'one query over 128 MiB' if n_queries == 1 else f'{n_queries} queries'}"
             if faiss is not None:
                 yield pair(f"{what}: times faster than FAISS", rounds, "faiss", "ours", "higher")
             yield pair(f"{what}: over a read of memory", rounds, "ours", "read", "lower")

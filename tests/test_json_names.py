@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,6 +48,18 @@ def test_both_ways_find_what_the_parser_would_drop(text: str) -> None:
     data = text.encode()
     assert (json_names._repeated(data) is not None) == repeats(text)
     assert (json_names._repeated_in_large(data) is not None) == repeats(text)
+
+
+@given(st.text('"\\\\{}[]:a ', max_size=12))
+def test_text_that_is_no_json_is_read_within_its_bounds(text: str) -> None:
+    """Callers parse first; but a kernel that trusted them would read, and write, wherever a stranger's text leads."""
+    data = np.frombuffer(text.encode(), np.uint8)
+    n_names, depth = json_names._find_names.py_func(data, 0, *json_names._NO_NAMES)
+    assert 0 <= depth <= len(text)
+    keys, names = np.empty(n_names, np.uint64), np.empty((n_names, 4), np.int64)
+    with np.errstate(over="ignore"):
+        assert json_names._find_names.py_func(data, depth, keys, names) == (n_names, depth)
+    assert ((names[:, 1:3] >= 0) & (names[:, 1:3] <= len(text))).all()
 
 
 @pytest.mark.parametrize("twice", ['"k":1,"k":2', r'"k":1,"\u006b":2', r'"x":"\"k\":","k":1,"k":2'])

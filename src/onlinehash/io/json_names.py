@@ -81,7 +81,8 @@ def _find_names(text: np.ndarray, depth: int, keys: np.ndarray, names: np.ndarra
     """How many names there are, and how deep objects and lists are inside each other.
 
     With that depth and with room for them, also a key for each name, the number of its object, where it begins and
-    ends, with its quotes, and whether it has escapes.
+    ends, with its quotes, and whether it has escapes. Of text that is no JSON the answer means nothing, but nothing
+    outside of the arrays is touched.
     """
     stack = np.empty(depth + 1, np.int64)
     n_names, n_objects, number, level, deepest = 0, 0, 0, 0, 0
@@ -91,7 +92,7 @@ def _find_names(text: np.ndarray, depth: int, keys: np.ndarray, names: np.ndarra
         if sign == _QUOTE:
             start, key, has_escape = at, _BASIS, 0
             at += 1
-            while text[at] != _QUOTE:
+            while at < end and text[at] != _QUOTE:
                 if text[at] == _BACKSLASH:
                     has_escape = 1
                     at += 1
@@ -119,7 +120,7 @@ def _find_names(text: np.ndarray, depth: int, keys: np.ndarray, names: np.ndarra
                 n_objects += 1
                 number = n_objects
         elif sign in (_CLOSE, _CLOSE_LIST):
-            level -= 1
+            level = max(level - 1, 0)
             if depth > 0:
                 number = stack[level]
         at += 1

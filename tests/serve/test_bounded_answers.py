@@ -15,7 +15,8 @@ import pytest
 from onlinehash.serve import memory, requests, service
 from onlinehash.serve.bodies import parser
 from onlinehash.serve.bodies.shapes import FORMAT
-from tests.serve.services import connected, post_json, request_bytes, rows, served, small_index, until
+from onlinehash.serve.middleware import POSTED_READS
+from tests.serve.services import SECONDS, connected, post_json, request_bytes, rows, served, small_index, until
 
 
 def test_a_radius_that_finds_too_much_is_given_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,3 +206,10 @@ def test_large_bodies_do_not_wait_for_ever_to_be_parsed(monkeypatch: pytest.Monk
         for thread in threads:
             thread.join()
         assert sorted(statuses) == [200, 429, 429, 504, 504]
+
+
+def test_what_is_posted_to_read_is_known_to_the_service() -> None:
+    with served() as (_, url):
+        paths = httpx.get(f"{url}/openapi.json", timeout=SECONDS).json()["paths"]
+    posted = {path for path, methods in paths.items() if "post" in methods}
+    assert posted >= POSTED_READS

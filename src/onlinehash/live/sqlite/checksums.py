@@ -25,8 +25,8 @@ from onlinehash.live.sqlite.schema import COLUMNS, OWN_SUMS, tables_of
 from onlinehash.numeric.kernels import njit
 from onlinehash.numeric.views import read_only
 
-#: That one statement names: SQLite takes no more than 999 values in some builds.
-MOST_KEYS = 500
+#: Keys in one statement; SQLite may be built to take no more than 999.
+KEYS_AT_ONCE = 500
 
 Totals = dict[str, list[int]]  #: For each table, the number of records and the sum of their sums.
 
@@ -94,6 +94,13 @@ def check_total(connection: sqlite3.Connection, folder: Path, table: str, expect
         )
 
 
+def conditions(keys: Sequence[int]) -> Iterator[tuple[str, Sequence[int]]]:
+    """Conditions that records with these keys meet, and the keys that each of them takes."""
+    for start in range(0, len(keys), KEYS_AT_ONCE):
+        some = keys[start : start + KEYS_AT_ONCE]
+        yield f"key IN ({', '.join('?' * len(some))})", some
+
+
 class Ledger:
     """The one way to change tables: what is written gets its sum, and the totals follow."""
 
@@ -115,9 +122,8 @@ class Ledger:
 
     def delete(self, table: str, keys: Sequence[int]) -> None:
         """Delete the records of these keys that there are."""
-        for start in range(0, len(keys), MOST_KEYS):
-            some = keys[start : start + MOST_KEYS]
-            self._delete(table, f"key IN ({', '.join('?' * len(some))})", some)
+        for where, some in conditions(keys):
+            self._delete(table, where, some)
 
     def delete_between(self, table: str, first: int, stop: int) -> None:
         """Delete the records with keys in a range."""

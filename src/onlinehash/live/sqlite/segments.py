@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from onlinehash.errors import FormatError
-from onlinehash.live.sqlite.checksums import Ledger, check_record, damaged, row_sums
+from onlinehash.live.sqlite.checksums import Ledger, check_record, conditions, damaged, row_sums
 from onlinehash.live.sqlite.state import State
 
 
@@ -265,7 +265,6 @@ class Sealing:
 READ_ROWS = 4096
 READ_BYTES = 32 << 20  #: Fewer rows at a time, where they are so wide.
 ALIGNED_ROWS = 64
-KEYS_AT_ONCE = 500  #: In one statement; SQLite may be built to take no more than 999.
 
 #: The block that a number would be in, and the blocks between it and another number.
 _BLOCK_OF = "SELECT key, numbers, row_sums FROM blocks WHERE key <= ? ORDER BY key DESC LIMIT 1"
@@ -332,12 +331,8 @@ class Reader:
     def _among(self, columns: str, table: str, wanted: np.ndarray) -> list[tuple[Any, ...]]:
         """The records with these keys, which ascend, of a table that has few of them or none."""
         found = list[tuple[Any, ...]]()
-        for start in range(0, len(wanted), KEYS_AT_ONCE):
-            keys = wanted[start : start + KEYS_AT_ONCE].tolist()
-            marks = ",".join("?" * len(keys))
-            found += self._connection.execute(
-                f"SELECT {columns} FROM {table} WHERE key IN ({marks}) ORDER BY key", keys
-            ).fetchall()
+        for where, keys in conditions(wanted.tolist()):
+            found += self._connection.execute(f"SELECT {columns} FROM {table} WHERE {where} ORDER BY key", keys)
         return found
 
     # ------------------------------------------------------------------ all of them

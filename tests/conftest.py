@@ -4,6 +4,7 @@ import importlib
 import logging
 import os
 import signal
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -28,9 +29,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.pop("SSL_CERT_FILE", None)
 os.environ["SSL_CERT_DIR"] = str(HERE)
 
-# Modules that are no tests but assert like them: their failures then show the values compared.
-CONTRACTS = ("input_contract", "stream_contract", "numeric_contract", "use_contract")
-pytest.register_assert_rewrite("tests.support", *(f"tests.contracts.{name}" for name in CONTRACTS))
+# Modules that are no tests assert like them: their failures then show the values compared, too.
+NAMES = {f"tests.{path.stem}" for path in HERE.iterdir()}
+pytest.register_assert_rewrite(*NAMES - sys.modules.keys())
 
 
 @pytest.fixture(autouse=True)

@@ -15,9 +15,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
-from onlinehash import RbfAnchors
+from onlinehash import BlendedPairHashing, RbfAnchors
 from onlinehash.errors import InvalidInput, InvalidParameter, NotReady
 from onlinehash.features import same_map
+from onlinehash.io.files import from_bytes, to_bytes
 from tests.support import refused
 
 rng = np.random.default_rng(0)
@@ -53,6 +54,46 @@ def test_normalize() -> None:
     features = RbfAnchors(20, width=1.0, normalize=True).fit(5 * X)
     np.testing.assert_allclose(features.transform(3 * X), kernel(unit(X), unit(X[:20]), 1.0), rtol=1e-12)
     assert np.isfinite(features.transform(np.zeros((1, 7)))).all(), "a zero vector has no direction; it stays zero"
+
+
+def test_the_vector_itself_beside_its_kernel_values() -> None:
+    for normalize in (False, True):
+        features = RbfAnchors(20, normalize=normalize, linear=True).fit(5 * X)
+        rows = unit(X) if normalize else 5 * X
+        values = kernel(rows, rows[:20], features.width_)
+        found = features.transform(5 * X)
+        assert found.shape == (60, 7 + 20) == (60, features.n_outputs)
+        linear, scaled = found[:, :7], found[:, 7:]
+        np.testing.assert_allclose(
+            linear / linear[0, 0], (rows - rows[:20].mean(axis=0)) / (rows[0, 0] - rows[:20, 0].mean())
+        )
+        np.testing.assert_allclose(scaled / scaled[0, 0], values / values[0, 0], rtol=1e-9)
+        assert (linear[:20] ** 2).sum(axis=1).mean() == pytest.approx(1)
+        others = np.ma.masked_array(scaled[:20], np.eye(20))
+        assert others.var(axis=0).sum() == pytest.approx(1)
+        assert list(features.get_feature_names_out())[-1] == "rbfanchors26"
+
+
+def test_the_vector_beside_one_anchor_or_equal_ones() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for rows in (X[:1], X[:2], np.zeros((3, 7))):
+            assert np.isfinite(RbfAnchors(5, linear=True).fit(rows).transform(X)).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_state_of_a_map_with_the_vector_beside(dtype: type) -> None:
+    features = RbfAnchors(20, linear=True).fit(X.astype(dtype))
+    again = clone(features)
+    again.set_state(features.get_state())
+    assert same_map(features, again)
+    assert np.array_equal(again.transform(X.astype(dtype)), features.transform(X.astype(dtype)))
+    learner = BlendedPairHashing(8, features=RbfAnchors(20, linear=True), burn_in=30, random_state=0)
+    learner.partial_fit_pairs(X[:30], X[30:], np.arange(30) % 3 == 0)
+    assert learner.projection_.shape == (27, 8)
+    loaded = from_bytes(to_bytes(learner), "a learner")
+    assert isinstance(loaded, BlendedPairHashing)
+    assert loaded.encode(X) == learner.encode(X)
 
 
 def test_the_width_can_come_from_the_anchors() -> None:

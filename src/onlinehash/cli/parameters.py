@@ -148,11 +148,11 @@ def parse_settings(texts: list[str]) -> dict[str, Any]:
 
 
 def parse_features(text: str) -> RbfAnchors:
-    """`rbf`, `rbf:300`, `rbf:300,width=1.0,normalize=true`."""
+    """`rbf`, `rbf:300`, `rbf:300,width=1.0,normalize=true,linear=true`."""
     kind, _, rest = text.partition(":")
     anchors, _, others = rest.partition(",")
     settings = parse_settings(others.split(",")) if others else {}
-    if kind != "rbf" or not settings.keys() <= {"width", "normalize"}:
+    if kind != "rbf" or not settings.keys() <= {"width", "normalize", "linear"}:
         raise InvalidParameter(
             expected="features such as rbf, rbf:300 or rbf:300,width=1,normalize=true", got=repr(text)
         )

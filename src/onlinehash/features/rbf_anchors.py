@@ -33,7 +33,9 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     """`z(x) = [κ(x, a_1), ..., κ(x, a_m)]` with `κ(x, a) = exp(-|x - a|² / 2 width²)`.
 
     The anchors are the first `n_anchors` distinct points seen, as in the paper (no clustering: the stream need not be
-    kept), unless they are given.
+    kept), unless they are given. With `linear=True` the vector itself comes first, `[x / s, z(x) / t]`, with s and t
+    such that both parts of the anchors vary alike. What a straight line separates is then as easy as before, and what
+    it does not is no longer lost.
 
     Parameters
     ----------
@@ -46,6 +48,8 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         Scale every vector to unit length first.
     anchors : array of shape (m, n_features), default=None
         Anchors of your own.
+    linear : bool, default=False
+        Put the vector itself before its kernel values.
 
     Examples
     --------
@@ -67,11 +71,13 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         width: float | str = "auto",
         normalize: bool = False,
         anchors: ArrayLike | None = None,
+        linear: bool = False,
     ) -> None:
         self.n_anchors = n_anchors
         self.width = width
         self.normalize = normalize
         self.anchors = anchors
+        self.linear = linear
 
     def fit(self, X: ArrayLike, y: object = None) -> RbfAnchors:
         """Forget; take the first distinct rows of X as anchors, all of them if there are fewer than asked for."""
@@ -135,7 +141,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     @property
     def n_outputs(self) -> int | None:
         """How many features a vector gets, once that is known."""
-        return len(self.anchors_) if self.is_ready else None
+        return self._n_features_out if self.is_ready else None
 
     def start(self) -> None:
         """Make the points collected so far the anchors.
@@ -153,7 +159,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             self._set_anchors(np.stack(list(self._collected.values())))
 
     def transform(self, X: ArrayLike) -> np.ndarray:
-        """Kernel values `(n, m)`; a row's values do not depend on the other rows."""
+        """Kernel values `(n, m)`, after the rows if `linear`; a row's values do not depend on the other rows."""
         if not self.is_ready:
             raise NotFitted("This RbfAnchors has no anchors yet; call fit, or partial_fit until is_ready.")
         rows = checks.vectors(X, dtype=self.dtype_)
@@ -163,13 +169,18 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def map_rows(self, X: np.ndarray) -> np.ndarray:
         """`transform` for rows that have passed the gate."""
-        out = np.empty((len(X), len(self._rows)), X.dtype)
+        out = np.empty((len(X), self._n_features_out), X.dtype)
+        n_first = X.shape[1] if self.linear else 0
         for start in range(0, len(X), 1024):
             stop = min(start + 1024, len(X))
             shifted = aligned_zeros((stop - start, X.shape[1]), X.dtype)
             norms = _shift_rows(read_only(X[start:stop]), read_only(self._shift), self.normalize, shifted)
-            row_dots(read_only(self._rows), read_only(shifted), 0, stop - start, out[start:stop])
-            _kernel_values(out[start:stop], norms, read_only(self._norms), -0.5 / self.width_**2)
+            values = np.empty((stop - start, len(self._rows)), X.dtype) if self.linear else out[start:stop]
+            row_dots(read_only(self._rows), read_only(shifted), 0, stop - start, values)
+            _kernel_values(values, norms, read_only(self._norms), -0.5 / self.width_**2)
+            if self.linear:
+                np.multiply(shifted[:, :n_first], X.dtype.type(self._scales[0]), out=out[start:stop, :n_first])
+                np.multiply(values, X.dtype.type(self._scales[1]), out=out[start:stop, n_first:])
         return out
 
     def fork(self) -> RbfAnchors:
@@ -195,6 +206,7 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 "n_anchors": checks.integer(1, 10**6),
                 "width": checks.either(checks.real(*WIDTHS), checks.one_of("auto")),
                 "normalize": ("True or False", lambda v: isinstance(v, bool)),
+                "linear": ("True or False", lambda v: isinstance(v, bool)),
             },
         )
         if self.anchors is not None:
@@ -208,7 +220,8 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.anchors_ = anchors
         self._collected = {}
         self._prepare()
-        distances = np.sqrt(self._square_distances())
+        squares = self._square_distances()
+        distances = np.sqrt(squares[np.triu_indices(len(squares), 1)])
         if self.width == "auto":
             typical = float(np.median(distances)) if len(distances) else 0.0
             self.width_ = min(max(AUTO_WIDTH_FACTOR * typical, WIDTHS[0]), WIDTHS[1]) if typical else 1.0
@@ -221,6 +234,8 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                     f"RbfAnchors: kernel values are degenerate (mean {mean:.3g} among the anchors, expected 0.01 to "
                     f"0.99) at width {self.width_:.3g}; use width='auto', or normalize=True with width=1.",
                 )
+        if self.linear:
+            self._scales = self._scales_of_parts(squares)
 
     def _prepare(self) -> None:
         """What the row kernels want: anchors less their mean (distances then do not cancel), padded, with norms."""
@@ -232,23 +247,33 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self._rows = aligned_zeros(self.anchors_.shape, self.dtype_)
         self._norms = _shift_rows(anchors, read_only(self._shift), self.normalize, self._rows)
 
+    def _scales_of_parts(self, squares: np.ndarray) -> tuple[float, float]:
+        """By what to multiply vectors and kernel values, so that either part of the anchors has a mean square of 1
+        about its mean; without the 1 that an anchor has as its own kernel value, which no other point has."""
+        m = len(squares)
+        values = np.exp(-0.5 * squares / self.width_**2)[~np.eye(m, dtype=np.bool_)].reshape(m, m - 1)
+        spreads = float(self._norms.mean()), float(values.var(axis=1).sum()) if m > 2 else 0.0
+        linear, kernel = (1 / math.sqrt(spread) if 1e-30 < spread < 1e30 else 1.0 for spread in spreads)
+        return linear, kernel
+
     def _square_distances(self) -> np.ndarray:
-        """Among the anchors, one of each pair."""
+        """Among the anchors."""
         products = np.empty((len(self._rows), len(self._rows)), self.dtype_)
         row_dots(read_only(self._rows), read_only(self._rows), 0, len(self._rows), products)
         squares = self._norms[:, None] + self._norms - 2 * products
-        upper: np.ndarray = np.maximum(squares[np.triu_indices(len(squares), 1)], 0.0)
-        return upper
+        return np.asarray(np.maximum(squares, 0.0))
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.anchors_)
+        return len(self.anchors_) + (self.n_features_in_ if self.linear else 0)
 
     def get_state(self) -> State:
         """Everything learned, as plain values and arrays."""
         if not hasattr(self, "n_features_in_"):
             return {}
-        ready = {"anchors": self.anchors_, "width": self.width_} if self.is_ready else {}
+        ready: State = {"anchors": self.anchors_, "width": self.width_} if self.is_ready else {}
+        if self.is_ready and self.linear:
+            ready["scales"] = list(self._scales)
         return {
             "n_features": self.n_features_in_,
             "dtype": str(self.dtype_),
@@ -278,6 +303,9 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             if not len(self.anchors_):
                 raise FormatError(expected="at least one anchor", got="none")
             self._prepare()
+            if self.linear:
+                linear, kernel = (real(scale, "a scale") for scale in listed(state["scales"], "scales", 2))
+                self._scales = linear, kernel
 
 
 @njit(nogil=True, cache=True)

@@ -18,10 +18,11 @@ Begun     SmoothPairHashing that begins with ITQ's functions of the 2,000 rows, 
           Not with `--shown`.
 Blended   BlendedPairHashing, and the mean of its `blend_`.
 
-`--rows` takes only some of the last three, `--kernel` puts `RbfAnchors(300, normalize=True)` before ITQ and all
-learners. Under each table of all rows: what Blended must hold, and whether it does. *The best row* is, at each number
-of pairs, the best in hindsight of all others but float. Every run is written to the file of results when it is done,
-and a run that is found there is not done again, unless the library's source has changed.
+`--rows` takes only some of the last three, `--features kernel` puts `RbfAnchors(300, normalize=True)` before ITQ and
+all learners, `--features both` the same with `linear=True`. Under each table of all rows: what Blended must hold, and
+whether it does. *The best row* is, at each number of pairs, the best in hindsight of all others but float. Every run is
+written to the file of results when it is done, and a run that is found there is not done again, unless the library's
+source has changed.
 """
 
 from __future__ import annotations
@@ -42,6 +43,12 @@ from onlinehash.learners.smooth_pairs import FIRST_STEP, LEAST_STEP, STEADY, rms
 
 STAGES = (0, 100, 300, 1000, 3000, 10_000, 30_000, 50_000)
 N_OBSERVED, N_QUERIES, N_SHOWN = 2000, 400, 10
+
+FEATURES = {
+    "vectors": None,
+    "kernel": RbfAnchors(300, normalize=True),
+    "both": RbfAnchors(300, normalize=True, linear=True),
+}
 
 Run = dict[str, Any]
 
@@ -120,7 +127,7 @@ def measured(data: Marks, run: Run) -> Run:
     if run["row"] == "float":
         return {"maps": [data.map_of_floats()]}
     seed = run["seed"]
-    features = RbfAnchors(300, normalize=True) if run["kernel"] else None
+    features = FEATURES[run["features"]]
     if run["row"] == "ITQ":
         itq = IterativeQuantization(run["bits"], features=features, random_state=seed)
         return {"maps": [data.map_of(itq.fit(data.rows[:N_OBSERVED]))]}
@@ -149,7 +156,7 @@ def runs(data: Marks, given: argparse.Namespace) -> Iterator[Run]:
     share = 0.0 if given.shown else given.similar
     yield {"data": data.name, "row": "float"}
     for seed in range(given.seeds):
-        run = {"data": data.name, "bits": given.bits, "kernel": given.kernel, "seed": seed}
+        run = {"data": data.name, "bits": given.bits, "features": given.features, "seed": seed}
         yield run | {"row": "ITQ"}
         yield from (run | {"row": row, "share": share, "stages": given.stages} for row in rows_of(given))
 
@@ -163,8 +170,7 @@ def report(data: Marks, given: argparse.Namespace, done: list[Run]) -> None:
     mine = [row for row in done if any(run.items() <= row.items() for run in found)]
     maps = {row: np.array([run["maps"] for run in mine if run["row"] == row]) for row in ("float", "ITQ", *rows)}
     what = "marks on results" if given.shown else f"{given.similar:.0%} similar"
-    kernel = ", kernel" if given.kernel else ""
-    print(f"\n{data.name}, {given.bits} bits{kernel}, {what}, {given.seeds} seeds\n")
+    print(f"\n{data.name}, {given.bits} bits, features: {given.features}, {what}, {given.seeds} seeds\n")
     lines = [["float"] + [f"{maps['float'][0, 0]:.3f}"] * len(given.stages)]
     lines += [["ITQ"] + [cell(maps["ITQ"][:, 0])] * len(given.stages)]
     lines += [[row, *(cell(maps[row][:, stage]) for stage in range(len(given.stages)))] for row in rows]
@@ -197,10 +203,10 @@ def main() -> None:
     parser.add_argument("--shown", action="store_true", help="marks on the results that are shown, not random pairs")
     parser.add_argument("--rows", nargs="+", choices=["Smooth", "Begun", "Blended"], metavar="ROW",
                         default=["Smooth", "Begun", "Blended"])  # fmt: skip
-    parser.add_argument("--kernel", action="store_true", help="kernel features in place of the vectors themselves")
+    parser.add_argument("--features", choices=FEATURES, default="vectors", help="what comes before ITQ and learners")
     given = parser.parse_args()
-    if given.kernel and "Begun" in given.rows:
-        parser.error("--kernel is for rows Smooth and Blended")
+    if given.features != "vectors" and "Begun" in given.rows:
+        parser.error("--features is for rows Smooth and Blended")
     results, sets = common.Results(given.results), [Marks(path) for path in given.files]
     for data in sets:
         for run in runs(data, given):

@@ -20,8 +20,8 @@ from onlinehash.embed import Embedding, Lexical
 from onlinehash.errors import InvalidInput, NotSupported, UnknownId
 from onlinehash.index.hits import Hits
 from onlinehash.io import format
-from onlinehash.serve.bodies.shapes import NewItems
 from onlinehash.serve import embedding as queues
+from onlinehash.serve.bodies.shapes import NewItems
 from onlinehash.serve.embedding import BATCH, BATCH_LETTERS, EmbeddingQueue
 from onlinehash.serve.errors import Busy
 from onlinehash.serve.requests import held

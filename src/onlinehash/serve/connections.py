@@ -122,7 +122,7 @@ class TimedConnection(HttpToolsProtocol):
         if cycle.flow.write_paused or cycle.disconnected or cycle.response_started or not cycle.keep_alive:
             return False
         self.transport.write(_head(status, *headers, _NO_SNIFFING, *cycle.default_headers) + body)
-        cycle.scope[WHOLE] = status  # type: ignore[typeddict-unknown-key]
+        cycle.scope[WHOLE] = status  # type: ignore[literal-required]
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
         cycle.message_event.set()

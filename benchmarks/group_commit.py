@@ -6,8 +6,11 @@
 Each client adds one item or teaches one pair in a request, and sends the next one when it has its answer. `http` is the
 service over a folder, on loopback, with its clients in a process of their own; `folder` and `postgres` are the same
 changes without HTTP, from threads of this process, and PostgreSQL syncs its disk. "Alone" is the same program with
-groups of one. The best of some rounds, in turn; then the latencies at half of that load. The time that the processor
-works for a change is printed too: it depends least on what else the machine does (for `postgres`, without the server).
+groups of one. The best of some rounds, in turn; then the latencies at half of that load, of as many rounds together,
+from the moment at which a request was due, even if its client still waited for the last answer. The time that the
+processor works for a change is printed too: it depends least on what else the machine does (for `postgres`, without the
+server). So is how long the disk takes to sync: nobody has an answer before, and at half load many wait for the sync of
+those before them as well.
 
 With `--beside N` a folder of N items is refreshed again and again while one client adds items: how long it waits.
 """
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 import tempfile
 import threading
@@ -62,6 +66,7 @@ def main() -> None:
     print(common.machine())
     rows = []
     with tempfile.TemporaryDirectory(dir=options.folder) as root:
+        print(f"fdatasync of 4 KiB: {quantiles(synced(Path(root) / 'synced'))}", flush=True)
         for where in options.where:
             with PLACES[where](Path(root), options) as loads:
                 rows += [measured(where, kind, loads, options) for kind in KINDS]
@@ -70,13 +75,25 @@ def main() -> None:
     common.write_json(rows, options.json)
 
 
+def synced(path: Path, times: int = 300) -> list[float]:
+    """Seconds until so many bytes as a small change has are on the disk."""
+    seconds = []
+    with path.open("wb", buffering=0) as file:
+        for _ in range(times):
+            file.write(bytes(4096))
+            begin = time.perf_counter()
+            os.fdatasync(file.fileno())
+            seconds.append(time.perf_counter() - begin)
+    return seconds
+
+
 class Load:
     """What clients send to one place, in one mode.
 
     flood : function of the kind
         As much as they can; changes in a second, and seconds of the processor for each.
     pace : function of the kind and a rate
-        So many a second; seconds of each answer.
+        So many a second; seconds of each answer, from when its request was due.
     """
 
     def __init__(self, flood: Callable[[str], tuple[float, float]], pace: Callable[[str, float], list[float]]) -> None:
@@ -91,7 +108,8 @@ def measured(where: str, kind: str, loads: dict[str, Load], options: argparse.Na
             found[mode].append(load.flood(kind))
     best = {mode: max(rate for rate, _ in some) for mode, some in found.items()}
     cpu = {mode: 1e3 * min(used for _, used in some) for mode, some in found.items()}
-    half = loads["together"].pace(kind, best["together"] / 2)
+    rounds = (loads["together"].pace(kind, best["together"] / 2) for _ in range(options.rounds))
+    half = [seconds for latencies in rounds for seconds in latencies]
     ratio = best["together"] / best["alone"]
     print(f"{where:8} {kind:5} {options.clients} clients: alone {best['alone']:7,.0f}/s, together "
           f"{best['together']:7,.0f}/s, {ratio:4.1f} times as many; processor {cpu['alone']:.2f} and "
@@ -144,17 +162,17 @@ def http_load(served: Served, flooding: Sender, bodies: dict[str, list[bytes]], 
 
 
 async def paced(port: int, bodies: list[bytes], n_clients: int, rate: float, seconds: float) -> list[float]:
-    """Seconds of each answer, where clients send so many requests a second together."""
+    """Seconds of each answer from when it was due, where clients send so many requests a second together."""
     latencies: list[float] = []
     begin = time.perf_counter() + 0.1
 
     async def client(number: int) -> None:
         connection = Client(port)
         for turn in range(number, int(rate * seconds), n_clients):
-            await asyncio.sleep(max(0.0, begin + turn / rate - time.perf_counter()))
-            sent = time.perf_counter()
+            due = begin + turn / rate
+            await asyncio.sleep(max(0.0, due - time.perf_counter()))
             answer = await connection.ask(bodies[turn % len(bodies)])
-            latencies.append(time.perf_counter() - sent)
+            latencies.append(time.perf_counter() - due)
             assert answer.status in (200, 201), answer.body
         connection.close()
 
@@ -210,16 +228,16 @@ def thread_load(index: VectorIndex, mode: str, options: argparse.Namespace) -> L
 
         def client(number: int) -> None:
             for turn in range(number, 10**9, options.clients):
-                now = time.perf_counter()
+                due = now = time.perf_counter()
                 if rate is not None:
-                    time.sleep(max(0.0, begin + turn / rate - now))
-                if time.perf_counter() > begin + options.seconds:
+                    due = begin + turn / rate
+                    time.sleep(max(0.0, due - now))
+                if max(due, now) > begin + options.seconds:
                     return
                 a, b = rows[[turn % 1000]], rows[[(turn + 1) % 1000]]
-                sent = time.perf_counter()
                 done = changes.add(None, a) if kind == "add" else changes.learn(a, b, [turn % 2 == 0])
                 done.result()
-                latencies.append(time.perf_counter() - sent)
+                latencies.append(time.perf_counter() - due)
 
         threads = [threading.Thread(target=client, args=(number,)) for number in range(options.clients)]
         for thread in threads:

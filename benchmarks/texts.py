@@ -1,12 +1,13 @@
 """Texts through the service beside the embedder alone: embedding, adding and searching, in texts a second.
 
-    python benchmarks/texts.py [--n 1e4]
+    python benchmarks/texts.py [--n 1e4] [--rounds 3]
 
 Two embedders: `lexical`, which takes a fraction of a millisecond for a text, and a deep averaging network on top of it
 (Iyyer et al., 2015; here with random weights), which takes about as long for a text as the smallest sentence encoders.
 The service is a process of its own, and a few connections send it texts, many at a time: first all of them to be added,
 then all of them to be searched by codes, then some of them to be found by vectors as well, which takes milliseconds for
-each whatever made the vectors. The embedder alone makes as many vectors in this process, before and after.
+each whatever made the vectors. The embedder alone makes as many vectors in this process, before and after. All of it
+is repeated some times, each time with a new service, and the best rates are compared.
 
 Beside the rates stand the microseconds of a processor for a text, in the process of the service: what is beyond those
 of the embedder alone is the price of HTTP, JSON and the index, whatever the embedder.
@@ -101,6 +102,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--n", type=float, default=1e4, help="texts that are added and searched")
     parser.add_argument("--finds", type=float, default=1e3, help="of these, texts that are found by vectors")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--batch", type=int, default=500, help="texts of a request")
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--embed", nargs="+", default=["lexical", "texts:Network"], help="embedders, by their names")
@@ -112,13 +114,13 @@ def main() -> None:
     print(f"{len(texts):,} texts of {np.mean([len(text) for text in texts]):.0f} characters; texts a second")
     print(f"{'embedder':>14}" + "".join(f"{name:>10}" for name in ("alone", "added", "searched", "both", "found")))
     for name in options.embed:
-        before = alone(name, texts, options.batch)
-        added, searched, found = through(name, texts, options)
-        after = alone(name, texts, options.batch)
+        by_itself, rounds = [alone(name, texts, options.batch)], []
+        for _ in range(options.rounds):
+            rounds.append(through(name, texts, options))
+            by_itself.append(alone(name, texts, options.batch))
         for field, beside in (("by_clock", "beside alone"), ("by_cpu", "by CPU time")):
-            best, a, s, f = (
-                max(getattr(rate, field) for rate in rates) for rates in ((before, after), [added], [searched], [found])
-            )
+            columns = (by_itself, *zip(*rounds, strict=True))
+            best, a, s, f = (max(getattr(rate, field) for rate in rates) for rates in columns)
             row = (best, a, s, 2 / (1 / a + 1 / s), f)
             if field == "by_clock":
                 print(f"{name:>14}" + "".join(f"{rate:>10.0f}" for rate in row))

@@ -20,6 +20,7 @@ from onlinehash.embed import Embedding, Lexical
 from onlinehash.errors import InvalidInput, NotSupported, UnknownId
 from onlinehash.index.hits import Hits
 from onlinehash.io import format
+from onlinehash.serve import embedding as queues
 from onlinehash.serve.bodies.shapes import NewItems
 from onlinehash.serve.embedding import BATCH, BATCH_LETTERS, EmbeddingQueue
 from onlinehash.serve.errors import Busy
@@ -256,6 +257,13 @@ class Gated:
         return [[float(len(text)), 1.0] for text in texts]
 
 
+@pytest.fixture(autouse=True)
+def one_size_of_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a model was kept waiting."""
+    monkeypatch.setattr(queues, "LEAST_BATCH", BATCH)
+    monkeypatch.setattr(queues, "MOST_BATCH", BATCH)
+
+
 def run(steps: Any, model: Gated, limits: Limits | None = None) -> Any:
     async def main() -> Any:
         embedding = Embedding(model)
@@ -320,6 +328,26 @@ def test_large_requests_end_one_after_the_other() -> None:
 
     assert run(steps, model) == ["first", "second", "third"]
     assert [len(texts) for texts in model.calls] == [BATCH] * 6
+
+
+@pytest.mark.parametrize(("seconds_of_a_text", "size"), [(1e-6, 512), (0.001, 250), (1.0, 64)])
+def test_batches_take_about_as_long_whatever_the_model(
+    seconds_of_a_text: float, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+
+    class Slow(Gated):
+        def encode(self, texts: list[str]) -> Any:
+            nonlocal now
+            now += seconds_of_a_text * len(texts)
+            return super().encode(texts)
+
+    monkeypatch.setattr(queues, "LEAST_BATCH", 64)
+    monkeypatch.setattr(queues, "MOST_BATCH", 512)
+    monkeypatch.setattr(queues, "perf_counter", lambda: now)
+    model = Slow()
+    run(lambda queue: queue.vectors_of(["x"] * (BATCH + 3 * size)), model)
+    assert [len(texts) for texts in model.calls] == pytest.approx([BATCH, *[size] * 3], abs=1)
 
 
 def test_the_oldest_request_is_in_every_batch() -> None:

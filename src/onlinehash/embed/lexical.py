@@ -103,8 +103,8 @@ class Lexical:
         X = np.zeros((len(texts), self.n_features))
         lexical_kernels.add_features(words, stops, weights, _SECRETS, X)
         lengths = np.sqrt((X * X).sum(axis=1, keepdims=True))
-        unit: np.ndarray = np.divide(X, lengths, out=np.zeros_like(X), where=lengths > 0)
-        return unit.astype(np.float32)
+        unit = np.empty(X.shape, np.float32)
+        return np.divide(X, np.where(lengths > 0, lengths, 1), out=unit, casting="same_kind")
 
     def __repr__(self) -> str:
         said = [] if self.n_features == 512 else [str(self.n_features)]
@@ -114,18 +114,27 @@ class Lexical:
 
 def _words_of(texts: Sequence[str], version: int) -> tuple[np.ndarray, np.ndarray]:
     """The words of texts as UTF-8, a space between two of a text, and where each text stops."""
+    plain = [text for text in texts if text.isascii()]
+    words, stops = _words_of_ascii(plain)
+    if len(plain) == len(texts):
+        return words, stops
+    of_plain = iter(np.split(words, stops[:-1]))
+    parts = [
+        next(of_plain) if text.isascii() else np.frombuffer(" ".join(_words(text, version)).encode(), np.uint8)
+        for text in texts
+    ]
+    return np.concatenate(parts), np.cumsum([len(part) for part in parts], dtype=np.int64)
+
+
+def _words_of_ascii(texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """The same by one call of a kernel: after each, a thread that needs the interpreter waits for all others."""
     from onlinehash.embed.lexical_kernels import split_ascii
 
-    parts = list[np.ndarray]()
-    for text in texts:
-        if text.isascii():
-            raw = np.frombuffer(text.encode(), np.uint8)
-            room = np.empty(2 * len(raw), np.uint8)
-            parts.append(room[: split_ascii(raw, room)])
-        else:
-            parts.append(np.frombuffer(" ".join(_words(text, version)).encode(), np.uint8))
-    stops = np.cumsum([len(part) for part in parts], dtype=np.int64)
-    return np.concatenate(parts) if parts else np.empty(0, np.uint8), stops
+    raw = np.frombuffer("".join(texts).encode(), np.uint8)
+    ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
+    words, stops = np.empty(2 * len(raw), np.uint8), np.zeros_like(ends)
+    split_ascii(raw, ends, words, stops)
+    return words[: stops[-1] if len(stops) else 0], stops
 
 
 def _most_words(stops: np.ndarray) -> int:

@@ -37,31 +37,36 @@ class Weights(NamedTuple):
 
 
 @njit(nogil=True, cache=True)
-def split_ascii(text: np.ndarray, words: np.ndarray) -> int:
-    """Write the words of an ASCII text as lower-case letters or digits, a space between two; returns their bytes.
+def split_ascii(texts: np.ndarray, ends: np.ndarray, words: np.ndarray, stops: np.ndarray) -> None:
+    """Write the words of ASCII texts as lower-case letters or digits, a space between two of a text.
 
-    A word ends where letters, digits or anything else begin, and between a small and a capital letter. `words` has room
-    for twice the text.
+    The texts come one behind the other and end where `ends` says; their words will stop where `stops` says. A word ends
+    where letters, digits or anything else begin, and between a small and a capital letter. `words` has room for twice
+    the texts.
     """
-    n, before = 0, 0  # of the last byte: 0 for none of these, 1 for a digit, 2 for a capital letter, 3 for a small one
-    for byte in text:
-        if 97 <= byte <= 122:
-            kind = 3
-        elif 65 <= byte <= 90:
-            kind = 2
-        elif 48 <= byte <= 57:
-            kind = 1
-        else:
-            before = 0
-            continue
-        joins = before == kind or (before == 2 and kind == 3)
-        if n > 0 and not joins:
-            words[n] = _SPACE
+    n = end = 0
+    for t in range(len(ends)):
+        start, end, first = end, ends[t], n
+        before = 0  # the last byte: 0 for none of these, 1 for a digit, 2 for a capital letter, 3 for a small one
+        for at in range(start, end):
+            byte = texts[at]
+            if 97 <= byte <= 122:
+                kind = 3
+            elif 65 <= byte <= 90:
+                kind = 2
+            elif 48 <= byte <= 57:
+                kind = 1
+            else:
+                before = 0
+                continue
+            joins = before == kind or (before == 2 and kind == 3)
+            if n > first and not joins:
+                words[n] = _SPACE
+                n += 1
+            words[n] = byte + _TO_LOWER if kind == 2 else byte
             n += 1
-        words[n] = byte + _TO_LOWER if kind == 2 else byte
-        n += 1
-        before = kind
-    return n
+            before = kind
+        stops[t] = n
 
 
 class _Token(NamedTuple):

@@ -104,8 +104,8 @@ class Updates:
         return len(self.loss)
 
     def part(self, start: int, stop: int) -> Updates:
-        """The updates of some of the pairs, as if those alone had been a batch."""
-        some = Updates(self.n_models, *(array[start:stop].copy() for array in self._arrays()), per_model=self.per_model)
+        """The updates of some of the pairs, as if those alone had been a batch, sharing memory."""
+        some = self.view(slice(start, stop))
         some.replayed.update({t - start: bits for t, bits in self.replayed.items() if start <= t < stop})
         return some
 
@@ -129,6 +129,8 @@ class Updates:
 
     def all_bits(self) -> list[list[int]]:
         """`bits` of each pair, as plain lists; without a call for each, of which there may be many."""
+        if len(self) == 1:
+            return [self.bits(0).tolist()]
         rows, columns = np.nonzero((self.flips != 0) | self.moved[:, None])
         ends, flat = np.searchsorted(rows, np.arange(len(self) + 1)).tolist(), columns.tolist()
         found = [flat[start:end] for start, end in pairwise(ends)]

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 
@@ -21,7 +21,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 
 from onlinehash.errors import OnlineHashError
 from onlinehash.serve.errors import BadRequest, RequestTimeout, Unavailable
-from onlinehash.serve.responses import EPOCH_HEADER, RECEIVED, WHOLE, refusal
+from onlinehash.serve.responses import RECEIVED, WHOLE, refusal
 from onlinehash.serve.settings import Limits
 
 #: Bytes of a request line and headers that arrive in several pieces.
@@ -30,12 +30,12 @@ MOST_HEADER_BYTES = 1 << 17
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 
 
-def _head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
-    first = b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode())
-    return first + b"".join([b"%s: %s\r\n" % header for header in headers])
+_FIRST_LINES = {status: b"HTTP/1.1 %d %s" % (status, status.phrase.encode()) for status in HTTPStatus}
 
 
-_SUCCESS = _head(200, [(b"content-type", b"application/json"), _NO_SNIFFING])
+def _head(status: int, *headers: tuple[bytes, bytes]) -> bytes:
+    lines = [_FIRST_LINES[HTTPStatus(status)], *[b"%s: %s" % header for header in headers], b"", b""]
+    return b"\r\n".join(lines)
 
 
 class TimedConnection(HttpToolsProtocol):
@@ -109,19 +109,20 @@ class TimedConnection(HttpToolsProtocol):
     def _refuse(self, error: OnlineHashError) -> None:
         """Send an error and close the connection; no route is involved."""
         refused = refusal(error)
-        headers = [*refused.raw_headers, (b"connection", b"close"), _NO_SNIFFING]
-        self.transport.write(_head(error.http_status, headers) + b"\r\n" + bytes(refused.body))
+        head = _head(error.http_status, *refused.raw_headers, (b"connection", b"close"), _NO_SNIFFING)
+        self.transport.write(head + bytes(refused.body))
         self.transport.close()
 
     # ------------------------------------------------------------------ the response
 
-    def _send_whole(self, cycle: RequestResponseCycle, body: bytes, epoch: int) -> bool:
-        """Send JSON with status 200 in one write; False if it has to be sent in the usual way."""
+    def _send_whole(
+        self, cycle: RequestResponseCycle, status: int, headers: list[tuple[bytes, bytes]], body: bytes
+    ) -> bool:
+        """Send a response in one write; False if it has to be sent in the usual way."""
         if cycle.flow.write_paused or cycle.disconnected or cycle.response_started or not cycle.keep_alive:
             return False
-        headers = b"".join([b"%s: %s\r\n" % header for header in cycle.default_headers])
-        named = b"%s: %d\r\n" % (EPOCH_HEADER, epoch)
-        self.transport.write(b"%s%s%scontent-length: %d\r\n\r\n%s" % (_SUCCESS, named, headers, len(body), body))
+        self.transport.write(_head(status, *headers, _NO_SNIFFING, *cycle.default_headers) + body)
+        cycle.scope[WHOLE] = status  # type: ignore[literal-required]
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
         cycle.message_event.set()

@@ -14,6 +14,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from time import perf_counter
 
 import numpy as np
 
@@ -22,8 +23,11 @@ from onlinehash.errors import OnlineHashError
 from onlinehash.serve.errors import Busy
 from onlinehash.serve.settings import Limits
 
-#: Texts and letters of them that are embedded by one call, while others wait.
-BATCH, BATCH_LETTERS = 256, 1 << 18
+#: Texts that are embedded by the first call; later as many as take about so many seconds, between these bounds. Larger
+#: batches cost less for a text, and let others wait longer.
+BATCH, BATCH_SECONDS, LEAST_BATCH, MOST_BATCH = 128, 0.25, 64, 512
+#: Letters of texts that are embedded by one call.
+BATCH_LETTERS = 1 << 18
 
 #: The part of a batch that the oldest request has for itself.
 PART_OF_OLDEST = 4
@@ -64,6 +68,7 @@ class EmbeddingQueue:
         self._lock = threading.Lock()  # of the two below
         self._waiting: list[_Job] = []
         self._is_busy = False  # the thread takes what waits, or is about to
+        self._size = BATCH  # of the next batch
         self._n = 0
         self._thread = ThreadPoolExecutor(1, "onlinehash-embedding")
 
@@ -92,7 +97,11 @@ class EmbeddingQueue:
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         """In the thread: embed whatever waits."""
         while batch := self._next():
+            n, begin = sum(len(texts) for _, texts in batch), perf_counter()
             found = self._embed([texts for _, texts in batch])
+            if n >= LEAST_BATCH:
+                fitting = BATCH_SECONDS * n / max(perf_counter() - begin, 1e-6)
+                self._size = min(max(int(fitting), LEAST_BATCH), MOST_BATCH)
             for (job, _), vectors in zip(batch, found, strict=True):
                 job.has_failed |= isinstance(vectors, Exception)
             with suppress(RuntimeError):  # the loop is closed, and nobody waits any more
@@ -103,7 +112,7 @@ class EmbeddingQueue:
         with self._lock:
             self._waiting = [job for job in self._waiting if not (job.has_failed or job.future.done())]
             self._is_busy = bool(self._waiting)
-            batch = _batch_of(self._waiting)
+            batch = _batch_of(self._waiting, self._size)
             self._waiting = [job for job in self._waiting if job.n_left]
         return batch
 
@@ -148,14 +157,14 @@ class EmbeddingQueue:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
-def _batch_of(jobs: list[_Job]) -> list[tuple[_Job, list[str]]]:
+def _batch_of(jobs: list[_Job], size: int) -> list[tuple[_Job, list[str]]]:
     """The next texts of requests, which are given in the order of their coming; one may have two parts of them."""
     if not jobs:
         return []
     part = BATCH_LETTERS // PART_OF_OLDEST
-    oldest = jobs[0].take(BATCH // PART_OF_OLDEST, part) or jobs[0].take(1, sys.maxsize)  # however long that one is
+    oldest = jobs[0].take(size // PART_OF_OLDEST, part) or jobs[0].take(1, sys.maxsize)  # however long that one is
     batch = [(jobs[0], oldest)]
-    n, letters = BATCH - len(oldest), BATCH_LETTERS - min(sum(map(len, oldest)), part)
+    n, letters = size - len(oldest), BATCH_LETTERS - min(sum(map(len, oldest)), part)
     for job in sorted(jobs, key=lambda job: job.n_left):
         some = job.take(n, letters)
         if some:

@@ -11,8 +11,8 @@ import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
+from itertools import chain
 
-import numpy as np
 import orjson
 
 from onlinehash.learners.update import Updates
@@ -25,6 +25,8 @@ BACKLOG = 256
 KEEP_ALIVE_SECONDS = 15.0
 #: Losses in one `learned` event: the latest ones.
 MOST_LOSSES = 200
+#: Calls whose pairs are counted together at most.
+MOST_UNCOUNTED = 100
 
 
 class Events:
@@ -105,7 +107,8 @@ class Activity:
     """What changes did: totals, and what no event has told yet. The writer adds to it, the event task takes from it."""
 
     def __init__(self) -> None:
-        self.n_learned = self.n_updated = 0
+        self._n_learned = self._n_updated = 0
+        self._uncounted: list[Updates] = []
         self._recent, self._lock = RecentActivity(), threading.Lock()
 
     def items_changed(self) -> None:
@@ -115,15 +118,31 @@ class Activity:
 
     def learned(self, updates: Updates) -> None:
         """Pairs were learned."""
-        changed = updates.changed()
         with self._lock:
-            self.n_learned += len(updates)
-            self.n_updated += int(changed.sum())
-            self._recent.add(updates, changed)
+            self._uncounted.append(updates)
+            if len(self._uncounted) >= MOST_UNCOUNTED:
+                self._count()
+
+    def _count(self) -> None:
+        """Count what was learned: to count the pairs of many calls takes about as long as to count those of one."""
+        if self._uncounted:
+            updates, self._uncounted = Updates.join(self._uncounted), []
+            n_updated = int(updates.changed().sum())
+            self._n_learned += len(updates)
+            self._n_updated += n_updated
+            self._recent.add(updates, n_updated)
+
+    @property
+    def totals(self) -> tuple[int, int]:
+        """How many pairs were learned so far, and how many of them changed a hash function."""
+        with self._lock:
+            self._count()
+            return self._n_learned, self._n_updated
 
     def take(self) -> RecentActivity:
         """Return what happened since the last call."""
         with self._lock:
+            self._count()
             recent, self._recent = self._recent, RecentActivity()
         return recent
 
@@ -137,13 +156,12 @@ class RecentActivity:
         self._losses: list[float] = []
         self._bits: Counter[int] = Counter()
 
-    def add(self, updates: Updates, changed: np.ndarray) -> None:
-        """Add pairs; `changed` says which of them changed a hash function."""
+    def add(self, updates: Updates, n_updated: int) -> None:
+        """Add pairs, so many of which changed a hash function."""
         self.n_learned += len(updates)
-        self._n_updated += int(changed.sum())
+        self._n_updated += n_updated
         self._losses = (self._losses + updates.loss[-MOST_LOSSES:].tolist())[-MOST_LOSSES:]
-        for t in np.flatnonzero(changed)[-MOST_LOSSES:]:
-            self._bits.update(updates.bits(t).tolist())
+        self._bits.update(chain.from_iterable(updates.all_bits()[-MOST_LOSSES:]))
 
     def event(self) -> dict[str, object]:
         """The data of the event `learned`."""

@@ -24,7 +24,7 @@ from onlinehash.serve.epochs import EPOCH, wait_for_epoch
 from onlinehash.serve.memory import CONSIDERABLE, NO_ROOM, Body, Memory
 from onlinehash.serve.metrics import Metrics
 from onlinehash.serve.requests import client_of, too_large
-from onlinehash.serve.responses import EPOCH_HEADER, RECEIVED, refusal
+from onlinehash.serve.responses import EPOCH_HEADER, RECEIVED, WHOLE, refusal
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Access
 
@@ -140,7 +140,7 @@ class Middleware:
                 scope["route"] = route
                 await wait_for_epoch(scope, self._service)
                 await route.app(scope, receive, send_on)
-                status = status or 200  # sent in one write, past `send_on`
+                status = status or scope[WHOLE]  # sent in one write, past `send_on`
         except OnlineHashError as error:
             await refusal(error)(scope, receive, send_on)
         except Exception:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from typing import TypeAlias, TypeVar
 
 import orjson
+from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from onlinehash.errors import OnlineHashError
 from onlinehash.learners.encoder import Encoder
@@ -23,8 +24,11 @@ JSON = "application/json"
 EPOCH_HEADER = b"onlinehash-epoch"
 REPLAYED_HEADER = "Idempotency-Replayed"
 
-#: An ASGI extension of our server (`connections`): sends the JSON of a success in one write; returns whether it did.
+#: An ASGI extension of our server (`connections`): sends status, headers and body in one write, past the middleware;
+#: returns whether it did, and notes the status in the scope under the same name.
 WHOLE = "onlinehash.whole_answer"
+#: Bytes of a body that is sent so.
+SHORT = 1 << 14
 #: Another one: waits until the client has received what was sent, or is gone.
 RECEIVED = "onlinehash.received"
 
@@ -74,13 +78,29 @@ def _json(document: object) -> bytes:
 async def send_json(scope: Scope, send: Send, document: Document, epoch: int) -> None:
     """Send what `answer` would return, without the overhead of a Response object."""
     data = orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)
-    send_whole = scope.get("extensions", {}).get(WHOLE)
-    if send_whole is not None and send_whole(data, epoch):
-        return
     headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(data))]
     headers.append((EPOCH_HEADER, b"%d" % epoch))
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": data})
+    if not _sent_whole(scope, 200, headers, data):
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": data})
+
+
+class Changing:
+    """A route for small changes, an ASGI application: calls the function of a route without the framework around it."""
+
+    def __init__(self, change: Callable[[Request], Awaitable[Response]]) -> None:
+        self._change = change
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        response = await self._change(Request(scope, receive))
+        headers, body = response.raw_headers, bytes(response.body)
+        if headers[-1][0] != EPOCH_HEADER or not _sent_whole(scope, response.status_code, headers, body):
+            await response(scope, receive, send)
+
+
+def _sent_whole(scope: Scope, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+    send_whole = scope.get("extensions", {}).get(WHOLE)
+    return send_whole is not None and len(body) <= SHORT and send_whole(status, headers, body)
 
 
 async def done(

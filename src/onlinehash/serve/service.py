@@ -261,7 +261,7 @@ class Service:
     def stats(self) -> dict[str, object]:
         """All statistics."""
         index = self.index
-        seconds = time.monotonic() - self._started
+        seconds, (n_learned, n_updated) = time.monotonic() - self._started, self.changes.activity.totals
         return self.codes() | {
             "n": len(index),
             "behind": {"bits": len(self.changed_bits()), "pairs": index.pairs_behind},
@@ -269,9 +269,9 @@ class Service:
             "queue": {"length": len(self.writer), "limit": self.limits.queue},
             "searches": self.searches,
             "searches_per_second": self.searches_per_second,
-            "learned": self.changes.activity.n_learned,
+            "learned": n_learned,
             "waiting": pairs_waiting(index.learner),
-            "updated": self.changes.activity.n_updated,
+            "updated": n_updated,
             "uptime": round(seconds, 3),
             "measured": None if self.quality is None else self.quality.latest,
             "read_only": self.read_only,

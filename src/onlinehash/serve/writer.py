@@ -6,6 +6,7 @@ which is cheaper where a transaction costs more than what is in it.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
 import time
@@ -45,6 +46,7 @@ class Writer:
         self._n_bytes = 0
         self._until = math.inf  # when no change is begun any more
         self._seconds = 0.001  # estimated duration of a change
+        self._wakes_soon = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="onlinehash-writer", daemon=True)
         self._thread.start()
@@ -78,8 +80,27 @@ class Writer:
             waiting.future.set_running_or_notify_cancel()  # from now on nobody can cancel it
             self._queue.append(waiting)
             self._n_bytes += n_bytes
-            self._changed.notify_all()
+            self._wake_soon()
         return waiting.future
+
+    def _wake_soon(self) -> None:
+        """Wake the thread, or let the event loop do so when it has read the requests that are there already.
+
+        Between two of them the loop lets other threads run, so the thread would begin with the first request alone.
+        """
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self._changed.notify_all()
+            return
+        if not self._wakes_soon:
+            self._wakes_soon = True
+            loop.call_soon(self._wake)
+
+    def _wake(self) -> None:
+        with self._changed:
+            self._wakes_soon = False
+            self._changed.notify_all()
 
     def retire(self) -> None:
         """Refuse new changes from now on."""

@@ -124,7 +124,9 @@ def _check(body: Shape, limits: Limits) -> None:
 
 
 def _refuse_long(texts: str | list[str] | None, most: int) -> None:
-    longest = max(map(len, [texts] if isinstance(texts, str) else texts or [""]), default=0)
+    if texts is None:
+        return
+    longest = max(map(len, [texts] if isinstance(texts, str) else texts), default=0)
     if longest > most:
         raise TooLarge(
             expected=f"texts of at most {most} characters", got=f"one of {longest}", hint="send a part of it"

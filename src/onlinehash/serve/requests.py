@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import ipaddress
 from functools import lru_cache
@@ -97,7 +98,7 @@ def held(body: Shape, data: bytes) -> int:
     return len(data) + sum(int(vectors.nbytes) for vectors in made)
 
 
-def retry_of(request: Request, data: bytes) -> Retry | None:
+async def retry_of(request: Request, data: bytes) -> Retry | None:
     """The key and digest that identify a retry of this request, if the client sent a key."""
     key = request.headers.get(KEY_HEADER)
     if key is None:
@@ -112,7 +113,10 @@ def retry_of(request: Request, data: bytes) -> Retry | None:
     kind = request.headers.get("content-type", "")
     for part in (request.method, request.url.path, request.url.query, kind):
         digest.update(part.encode() + b"\0")
-    digest.update(data)
+    if len(data) < LARGE:
+        digest.update(data)
+    else:
+        await asyncio.to_thread(digest.update, data)  # 60 MB would hold up everybody for a tenth of a second
     return Retry(key, digest.hexdigest())
 
 

@@ -50,7 +50,7 @@ def routes(service: Service) -> APIRouter:
         body, data = await parsed(request, service, shapes.NewItems)
         assert body.vectors is not None  # which were sent, or made of the texts
         payloads = body.payloads if body.texts is None else with_texts(body.payloads, body.texts)
-        change = service.changes.add(body.ids, body.vectors, payloads, retry_of(request, data), held(body, data))
+        change = service.changes.add(body.ids, body.vectors, payloads, await retry_of(request, data), held(body, data))
         return await done(change, service, added, 201)
 
     @router.patch("/v1/items", **described("Update items", shapes.ChangedItems, results.Counted, changes=True))
@@ -58,7 +58,7 @@ def routes(service: Service) -> APIRouter:
         """Change vectors, payloads or both of existing items, which keep their place in the order of insertion."""
         body, data = await parsed(request, service, shapes.ChangedItems)
         change = service.changes.update(
-            body.ids, body.vectors, body.payloads, retry_of(request, data), held(body, data), body.texts
+            body.ids, body.vectors, body.payloads, await retry_of(request, data), held(body, data), body.texts
         )
         return await done(change, service, count)
 
@@ -66,7 +66,7 @@ def routes(service: Service) -> APIRouter:
     async def remove(request: Request) -> Response:
         """Remove existing items."""
         body, data = await parsed(request, service, shapes.Ids)
-        return await done(service.changes.remove(body.ids, retry_of(request, data), len(data)), service, count)
+        return await done(service.changes.remove(body.ids, await retry_of(request, data), len(data)), service, count)
 
     @router.post("/v1/items/get", **described("Get items", shapes.WantedItems, results.Items))
     async def get_many(request: Request) -> Response:
@@ -143,7 +143,7 @@ def routes(service: Service) -> APIRouter:
         assert body.vector is not None
         payloads = [body.payload] if body.text is None else with_texts([body.payload], [body.text])
         change = service.changes.add(
-            [id_in_path(id, service)], body.vector[None], payloads, retry_of(request, data), held(body, data)
+            [id_in_path(id, service)], body.vector[None], payloads, await retry_of(request, data), held(body, data)
         )
         return await done(change, service, added, 201)
 
@@ -157,14 +157,16 @@ def routes(service: Service) -> APIRouter:
         payloads = None if body.payload is UNSET else [body.payload]
         texts, n_bytes = None if body.text is None else [body.text], held(body, data)
         change = service.changes.update(
-            [id_in_path(id, service)], vectors, payloads, retry_of(request, data), n_bytes, texts
+            [id_in_path(id, service)], vectors, payloads, await retry_of(request, data), n_bytes, texts
         )
         return await done(change, service, count)
 
     @router.delete("/v1/items/{id:path}", **described("Remove an item", None, results.Counted, changes=True))
     async def remove_one(id: PathId, request: Request) -> Response:
         """Remove one item."""
-        return await done(service.changes.remove([id_in_path(id, service)], retry_of(request, b"")), service, count)
+        return await done(
+            service.changes.remove([id_in_path(id, service)], await retry_of(request, b"")), service, count
+        )
 
     return router
 

@@ -51,7 +51,7 @@ def routes(service: Service) -> APIRouter:
     async def learn(request: Request) -> Response:
         """Learn pairs of vectors or of items, and whether they are similar; the response has an entry for each pair."""
         body, data = await parsed(request, service, shapes.Lesson)
-        retry = retry_of(request, data)
+        retry = await retry_of(request, data)
         if body.a is not None and body.b is not None:
             A, B = (np.atleast_2d(side) for side in (body.a, body.b))
             change = service.changes.learn(A, B, body.similar, body.weight, retry, held(body, data))
@@ -78,7 +78,7 @@ def routes(service: Service) -> APIRouter:
         vectors = body.vectors
         assert vectors is not None  # which were sent, or made of the texts
         change = service.changes.submit(
-            lambda index: index.learn_labelled(vectors, body.y), retry_of(request, data), held(body, data)
+            lambda index: index.learn_labelled(vectors, body.y), await retry_of(request, data), held(body, data)
         )
         return await done(change, service, taught)
 
@@ -97,7 +97,7 @@ def routes(service: Service) -> APIRouter:
             counts = {"waiting": pairs_waiting(index.learner), "ranking_pairs": ranking_pairs(index.learner)}
             return answer(nothing | counts | {"n_pairs": service.n_pairs}, index.encoder)
         refuse_wide(service, 2 * len(shown))
-        retry = retry_of(request, data)
+        retry = await retry_of(request, data)
         if body.vector is None:
             ids_a = cast(list[Id], pairs.ids_a)  # the query is an item
             change = service.changes.learn_by_id(ids_a, pairs.ids_b, pairs.similar, pairs.weight, retry, len(data))
@@ -114,7 +114,9 @@ def routes(service: Service) -> APIRouter:
     @router.post("/v1/flush", **described("Flush", None, results.Taught, changes=True))
     async def flush(request: Request) -> Response:
         """Start a feature map that is still collecting anchors, and learn an unfinished chunk."""
-        return await done(service.changes.submit(lambda index: index.flush(), retry_of(request, b"")), service, taught)
+        return await done(
+            service.changes.submit(lambda index: index.flush(), await retry_of(request, b"")), service, taught
+        )
 
     # ------------------------------------------------------------------------------------------------ codes
 
@@ -153,7 +155,7 @@ def routes(service: Service) -> APIRouter:
     async def roll_back(request: Request) -> Response:
         """Return to an older encoder: the previous one, or the one with a serial number."""
         body, data = await parsed(request, service, shapes.Rollback)
-        change = service.changes.submit(lambda index: index.roll_back(body.serial), retry_of(request, data))
+        change = service.changes.submit(lambda index: index.roll_back(body.serial), await retry_of(request, data))
         result = await asyncio.shield(asyncio.wrap_future(change))
         return await state({REPLAYED_HEADER: "true"} if result.replayed else None)
 

@@ -209,3 +209,27 @@ def test_floats_have_no_length_and_run_once_for_all():
     batch = {cell.setting.name for cell in planning.cells(planning.read_plan("batch"), [a_set("gist1m")])}
     assert len(floats) == 3, "one for each seed"
     assert codes <= batch, "ITQ was run for that figure"
+
+
+@pytest.mark.parametrize("name", toml.names())
+def test_quality_is_shown_beside_search_without_feedback(name):
+    plan = planning.read_plan(name)
+    asked = list(planning.cells(plan, [a_set(plan.roles[0] if plan.roles else "photo-tourism")]))
+    places = {(cell.value, cell.seed) for cell in asked}
+    for label in planning.REFERENCES:
+        found = {(cell.value, cell.seed) for cell in asked if cell.line == label}
+        assert found == (places if plan.drawing.y in planning.FOUND else set()), label
+
+
+def test_references_follow_what_is_stored_and_not_what_is_taught():
+    def of_itq(name):
+        runs = planning.cells(planning.read_plan(name), [a_set("gist1m")])
+        return {(cell.value, cell.setting.n_bits) for cell in runs if cell.line == "ITQ"}
+
+    untaught = {one.name for one in settings(planning.read_plan("untaught"), "gist1m")}
+    for name in ("share", "centring", "margin"):
+        plan = planning.read_plan(name)
+        beside = [cell for cell in planning.cells(plan, [a_set("gist1m")]) if cell.is_reference]
+        assert {cell.setting.name for cell in beside} < untaught
+    assert of_itq("models") == {(1, 64), (2, 128), (3, 192), (4, 256)}, "equal storage"
+    assert of_itq("storage") == {(64, 64), (128, 128), (256, 256)}

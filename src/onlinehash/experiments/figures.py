@@ -112,6 +112,8 @@ def _write_at_edge(axes: Axes, words: str, at_top: bool, n_before: int) -> None:
         va="top" if at_top else "bottom",
         fontsize=8.5,
         color="#444444",
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
+        zorder=5,
     )
 
 

@@ -260,8 +260,8 @@ def _reference_setting(plan: Plan, data: NamedSet, who: Contestant, value: Value
 def _changed_by(reading: Reading, method: type[Learner], data: NamedSet) -> Conditions:
     """The conditions of a reading that can change a result, so that no other run is made again.
 
-    Nobody looks for neighbours where there are labels, a batch method learns from all rows anyway, and exact search from
-    none.
+    Nobody looks for neighbours where there are labels, a batch method learns from all rows anyway, and exact search
+    learns nothing.
     """
     untouched = {"neighbours"} if data.role.truth == "labels" else set()
     if method.traits.unit == "batch" or method is ExactSearch:

@@ -67,7 +67,7 @@ def folder(plan, tmp_path_factory) -> Path:
 
 def test_a_second_run_finds_everything(plan, folder):
     again = onlinehash("experiment", "run", plan, "--results", folder, "--json")
-    assert (again.document["done"], again.document["found"]) == (0, 28)
+    assert (again.document["done"], again.document["found"]) == (0, 32)  # floats at each length
 
 
 def test_figures_and_a_page_are_written(plan, folder):
@@ -100,7 +100,7 @@ def test_a_contestant_is_run_again_where_that_is_asked_for(plan, folder, tmp_pat
     shutil.copytree(folder, tmp_path / "runs")
     few = ("--data", "cifar10=digits", "--workers", 1, "--results", tmp_path / "runs", "--json")
     again = onlinehash("experiment", "run", plan, "--again", "LSH", *few)
-    assert (again.document["done"], again.document["found"]) == (4, 10)
+    assert (again.document["done"], again.document["found"]) == (4, 12)
     lines = (tmp_path / "runs" / "results.jsonl").read_text().splitlines()
     assert len(lines) == 32
     assert onlinehash("experiment", "run", plan, "--again", "Nobody", *few).code == 2

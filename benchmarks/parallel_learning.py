@@ -98,6 +98,8 @@ def on_shards(args: argparse.Namespace) -> list[dict]:
         data = pairs.Data(path)
         print(f"\n{data.name}: {args.bits} bits, {args.pairs} pairs, mean and spread of {args.seeds} seeds")
         print(f"{'learner':>32} {'mAP':>15} {'pairs a second, most':>21}")
+        for row in pairs.UNTAUGHT:
+            rows.append(untaught(data, args, row))
         for n_shards, every, how in cases:
             found = [run(data, args, seed, n_shards, every, how) for seed in range(args.seeds)]
             maps, speeds = ([row[name] for row in found] for name in ("map", "speed"))
@@ -107,6 +109,16 @@ def on_shards(args: argparse.Namespace) -> list[dict]:
             case = {"data": data.name, "shards": n_shards, "every": every, "combine": how}
             rows += [case | {"seed": seed} | row for seed, row in enumerate(found)]
     return rows
+
+
+def untaught(data: pairs.Data, args: argparse.Namespace, row: str) -> dict:
+    """What is found without a single pair."""
+    seeds = range(1 if row == "float" else args.seeds)
+    jobs = ({"row": row, "bits": args.bits, "seed": seed} for seed in seeds)
+    maps = [pairs.without_feedback(data, job, [(data.rows, data.y)])[0] for job in jobs]
+    spread = f" ± {statistics.stdev(maps):.3f}" if len(maps) > 1 else ""
+    print(f"{f'no feedback: {row}':>32} {statistics.mean(maps):>7.3f}{spread}", flush=True)
+    return {"data": data.name, "row": row, "maps": maps}
 
 
 def run(data: pairs.Data, args: argparse.Namespace, seed: int, n_shards: int, every: int | None, how: str) -> dict:

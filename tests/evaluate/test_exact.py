@@ -64,3 +64,15 @@ def test_a_query_to_which_nothing_is_relevant_is_left_out():
 def test_what_cannot_be_meant_is_refused(arguments, sentence):
     with pytest.raises(InvalidInput, match=sentence):
         evaluate.cosine(*arguments)
+
+
+def test_the_curve_is_the_best_precision_at_each_recall_or_more():
+    order = np.argsort(-(QUERY @ BASE.T) / np.linalg.norm(BASE, axis=1), axis=1, kind="stable")
+    expected = []
+    for hits in np.take_along_axis(TRUTH.block(slice(None)), order, axis=1):
+        found = hits.cumsum()
+        precision, recall = found / np.arange(1, len(hits) + 1), found / found[-1]
+        expected.append([precision[recall >= level].max() for level in np.arange(11) / 10])
+    assert evaluate.cosine_curve(QUERY, BASE, TRUTH) == pytest.approx(np.mean(expected, axis=0))
+    with pytest.raises(InvalidInput, match="no query has a relevant item"):
+        evaluate.cosine_curve(QUERY, BASE, evaluate.same_label(np.full(len(QUERY), 99), Y_BASE))

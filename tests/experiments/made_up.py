@@ -25,9 +25,13 @@ def named_sets(*names):
     return [NamedSet(f"{NAMES[name]}.npz", NAMES[name], "0" * 16, known[name]) for name in names or known]
 
 
-def made_up(plan, sets=None, n_queries=60):
-    """Every cell of a plan, done."""
-    return Rows(Row(cell, _result(plan, cell, n_queries)) for cell in cells(plan, sets or named_sets()))
+def made_up(plan, sets=None, n_queries=60, references=False):
+    """Every cell of a plan, done: of the contestants, and if asked for of the references."""
+    return Rows(
+        Row(cell, _result(plan, cell, n_queries))
+        for cell in cells(plan, sets or named_sets())
+        if references or not cell.is_reference
+    )
 
 
 def not_ready_at_first(plan, waits):

@@ -200,3 +200,19 @@ def test_what_is_zero_is_left_out_of_a_logarithmic_axis():
     assert np.isnan(drawn[0])
     assert min(drawn[1:]) > 0
     assert axes.get_ylim()[0] > 0
+
+
+@pytest.mark.parametrize(("level", "is_drawn"), [(0.5, True), (0.99, False)])
+def test_references_are_drawn_unless_they_would_squeeze_the_others(tmp_path, level, is_drawn):
+    plan = small("beta", values=(0.4, 0.5))
+    rows = made_up(plan, named_sets("cifar10"), references=True)
+    for row in rows:
+        row.result.final["map"] = level if row.line == "Float" else 0.5 + 0.02 * (row.value == 0.5)
+    picture = figures.figure(plan, rows)
+    (axes,) = picture.axes
+    assert ("Float" in {line.get_label() for line in axes.lines}) == is_drawn
+    assert ("↑ Float 0.99" in {text.get_text() for text in axes.texts}) != is_drawn
+    low, high = axes.get_ylim()
+    assert high - low <= figures.MOST_GROWTH * figures.LEAST_SPAN + 1e-9
+    legend = picture.legends[0]
+    assert "without feedback: Float and ITQ" in legend.get_title().get_text()

@@ -74,7 +74,8 @@ def test_a_role_sets_beta_unless_the_plan_varies_it():
     at = {cell.line: cell.setting for cell in planning.cells(online, [a_set("labelme")])}
     assert at["OH"].learner().dissimilar_ratio == 0.5
     assert "dissimilar_ratio" not in at["MLH"].parameters
-    swept = [one.learner().dissimilar_ratio for one in settings(planning.read_plan("beta"), "labelme")]
+    beta = [cell for cell in planning.cells(planning.read_plan("beta"), [a_set("labelme")]) if not cell.is_reference]
+    swept = [cell.setting.learner().dissimilar_ratio for cell in beta]
     assert sorted(set(swept)) == PAPER["beta"]
 
 
@@ -82,8 +83,8 @@ def test_equal_settings_of_two_plans_are_one_run():
     online = {one.name for one in settings(planning.read_plan("online"), "gist1m")}
     batch = {one.name for one in settings(planning.read_plan("batch"), "gist1m")}
     beta = {one.name for one in settings(planning.read_plan("beta"), "gist1m")}
-    assert len(online & batch) == 3 * 7 * 3  # KLSH, OH and MMOH
-    assert len(beta & online) == 3  # β = 0.4, which is the default, at 64 bits
+    assert len(online & batch) == 4 * 7 * 3 + 3  # KLSH, OH, MMOH and ITQ; and floats, which have no length
+    assert len(beta & online) == 3 * 3  # β = 0.4, which is the default, at 64 bits; and both references
 
 
 def test_names_follow_the_content():
@@ -107,6 +108,8 @@ def test_methods_that_need_labels_stay_away_where_there_are_none():
 def test_shared_bits_are_divided():
     storage = planning.read_plan("storage")
     for cell in planning.cells(storage, [a_set("gist1m")]):
+        if cell.line == "Float":  # has no code
+            continue
         models = cell.setting.learner().n_models if "shared" in cell.line else 1
         assert cell.setting.n_bits * models == cell.value
 
@@ -206,3 +209,27 @@ def test_floats_have_no_length_and_run_once_for_all():
     batch = {cell.setting.name for cell in planning.cells(planning.read_plan("batch"), [a_set("gist1m")])}
     assert len(floats) == 3, "one for each seed"
     assert codes <= batch, "ITQ was run for that figure"
+
+
+@pytest.mark.parametrize("name", toml.names())
+def test_quality_is_shown_beside_search_without_feedback(name):
+    plan = planning.read_plan(name)
+    asked = list(planning.cells(plan, [a_set(plan.roles[0] if plan.roles else "photo-tourism")]))
+    places = {(cell.value, cell.seed) for cell in asked}
+    for label in planning.REFERENCES:
+        found = {(cell.value, cell.seed) for cell in asked if cell.line == label}
+        assert found == (places if plan.drawing.y in planning.FOUND else set()), label
+
+
+def test_references_follow_what_is_stored_and_not_what_is_taught():
+    def of_itq(name):
+        runs = planning.cells(planning.read_plan(name), [a_set("gist1m")])
+        return {(cell.value, cell.setting.n_bits) for cell in runs if cell.line == "ITQ"}
+
+    untaught = {one.name for one in settings(planning.read_plan("untaught"), "gist1m")}
+    for name in ("share", "centring", "margin"):
+        plan = planning.read_plan(name)
+        beside = [cell for cell in planning.cells(plan, [a_set("gist1m")]) if cell.is_reference]
+        assert {cell.setting.name for cell in beside} < untaught
+    assert of_itq("models") == {(1, 64), (2, 128), (3, 192), (4, 256)}, "equal storage"
+    assert of_itq("storage") == {(64, 64), (128, 128), (256, 256)}

@@ -306,3 +306,18 @@ def test_small_helpers():
     assert thinned(0, 6) == []
     assert range_of([2, 80], "{:.0f}") == "2 to 80"
     assert range_of([], "{}") == "–"
+
+
+def test_references_come_last_and_are_neither_best_nor_tested():
+    plan = replace(read_plan("models"), values=(1, 4), seeds=2)
+    rows = made_up(plan, named_sets("cifar10"), references=True)
+    for row in rows.of(is_reference=True):
+        row.result.final["map"] = 0.99
+    made = table(plan, rows)
+    assert [line[1].text for line in made.lines] == ["MMOH", "MMOH, sum", "Float", "ITQ"]
+    assert [entry.text for entry in made.lines[2][2:]] == ["0.990", "0.990"]
+    assert not any(entry.best or entry.mark for line in made.lines[2:] for entry in line)
+    assert any(entry.best for line in made.lines[:2] for entry in line)
+    alone = table(plan, made_up(plan, named_sets("cifar10")))
+    assert made.lines[:2] == alone.lines
+    assert any("as many bits as all models have" in note for note in made.notes)

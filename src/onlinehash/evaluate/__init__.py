@@ -4,7 +4,7 @@ what the paper's theorems say about the loss (`bounds`)."""
 from onlinehash.evaluate import bounds
 from onlinehash.evaluate.along import CodeChanges, Row, along, area
 from onlinehash.evaluate.curves import PrecisionRecall, curve, precision_recall
-from onlinehash.evaluate.exact import cosine
+from onlinehash.evaluate.exact import cosine, cosine_curve
 from onlinehash.evaluate.health import BitHealth, bit_health
 from onlinehash.evaluate.information import mutual_information
 from onlinehash.evaluate.neighbours import are_neighbours, neighbour_radii
@@ -27,6 +27,7 @@ __all__ = [
     "bit_health",
     "bounds",
     "cosine",
+    "cosine_curve",
     "curve",
     "mutual_information",
     "nearest",

@@ -155,9 +155,7 @@ def curve(
         answerable = hits.any(axis=1)
         ball, found = items[answerable].cumsum(axis=1), hits[answerable].cumsum(axis=1)
         recall, precision = found / found[:, -1:], found / np.maximum(ball, 1)
-        best = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]  # at this radius or any larger one
-        first = (recall[:, None, :] < wanted[:, None]).sum(axis=2)  # the first radius that reaches the level
-        interpolated += np.take_along_axis(best, first, axis=1).sum(axis=0)
+        interpolated += best_precisions(ball, found, wanted).sum(axis=0)
         recalls += recall.sum(axis=0)
         precisions += precision.sum(axis=0)
         balls += (ball > 0).sum(axis=0)
@@ -168,3 +166,14 @@ def curve(
     return PrecisionRecall(
         radii, recalls / n_queries, precisions / counted, wanted, interpolated / n_queries, n_queries
     )
+
+
+def best_precisions(items: np.ndarray, found: np.ndarray, levels: ArrayLike) -> np.ndarray:
+    """For each query and level of recall, the best precision at that recall or more.
+
+    items, found: within each radius, or up to each rank, how many items there are, and how many relevant ones.
+    """
+    recall, precision = found / found[:, -1:], found / np.maximum(items, 1)
+    best = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
+    first = np.stack([(recall < level).sum(axis=1) for level in np.asarray(levels)], axis=1)  # that reaches the level
+    return np.take_along_axis(best, first, axis=1)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from onlinehash import checks
 from onlinehash.errors import InvalidInput
+from onlinehash.evaluate.curves import LEVELS, best_precisions
 from onlinehash.evaluate.measures import Counts, measure_of
 from onlinehash.evaluate.ranking import mean
 from onlinehash.evaluate.truth import Truth
@@ -51,16 +52,8 @@ def cosine(X_query: ArrayLike, X_base: ArrayLike, truth: Truth, metrics: Sequenc
     if radii := [name for name in metrics if "@r" in name]:
         raise InvalidInput(f"cosine has no radius, so {radii[0]!r} cannot be measured; choose other metrics.")
     measures = {name: measure_of(name) for name in metrics}
-    queries, base = (unit(checks.vectors(X, name)) for X, name in ((X_query, "X_query"), (X_base, "X_base")))
-    checks.width(queries, base.shape[1], "X_base", "X_query")
-    checks.same_length("the truth", truth.n_queries, len(queries), "X_query")
-    checks.same_length("the truth", truth.n_base, len(base), "X_base")
     values: dict[str, list[np.ndarray]] = {name: [np.empty(0)] for name in measures}
-    n_rows = max(1, BLOCK // len(base))
-    for start in range(0, len(queries), n_rows):
-        rows = slice(start, min(start + n_rows, len(queries)))
-        order = np.argsort(-(queries[rows] @ base.T), axis=1, kind="stable")
-        hits = np.take_along_axis(truth.block(rows), order, axis=1).astype(np.int64)
+    for hits in _ranked(X_query, X_base, truth):
         one_each = np.ones_like(hits)
         counts = Counts(one_each, hits, one_each, hits, "zero")
         for name, measure in measures.items():
@@ -69,6 +62,53 @@ def cosine(X_query: ArrayLike, X_base: ArrayLike, truth: Truth, metrics: Sequenc
     if all(np.isnan(value).all() for value in found.values()):
         raise InvalidInput("no query has a relevant item in the base.")
     return {name: mean(value) for name, value in found.items()}
+
+
+def cosine_curve(X_query: ArrayLike, X_base: ArrayLike, truth: Truth) -> np.ndarray:
+    """Return the interpolated precision of that ranking at recall 0, 0.1, ..., 1.
+
+    Parameters
+    ----------
+    X_query, X_base : array-like of shape (n, n_features)
+    truth : Truth
+        Which items are relevant: `same_label` or `nearest`.
+
+    Returns
+    -------
+    ndarray of shape (11,)
+        For each level, the best precision at that recall or more: the mean over the queries with a relevant item.
+
+    Raises
+    ------
+    InvalidInput
+        If no query has a relevant item.
+
+    Examples
+    --------
+    >>> from onlinehash import evaluate
+    >>> X, y = [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], [0, 1, 0]
+    >>> evaluate.cosine_curve(X[:1], X, evaluate.same_label(y[:1], y)).round(2)
+    array([1.  , 1.  , 1.  , 1.  , 1.  , 1.  , 0.67, 0.67, 0.67, 0.67, 0.67])
+    """
+    answerable = (hits[hits.any(axis=1)] for hits in _ranked(X_query, X_base, truth))
+    parts = [best_precisions(np.ones_like(hits).cumsum(axis=1), hits.cumsum(axis=1), LEVELS) for hits in answerable]
+    found = np.concatenate([np.empty((0, len(LEVELS))), *parts])
+    if not len(found):
+        raise InvalidInput("no query has a relevant item in the base.")
+    return np.asarray(found.mean(axis=0))
+
+
+def _ranked(X_query: ArrayLike, X_base: ArrayLike, truth: Truth) -> Iterator[np.ndarray]:
+    """For some queries at a time: whether each item is relevant, from the nearest to the farthest."""
+    queries, base = (unit(checks.vectors(X, name)) for X, name in ((X_query, "X_query"), (X_base, "X_base")))
+    checks.width(queries, base.shape[1], "X_base", "X_query")
+    checks.same_length("the truth", truth.n_queries, len(queries), "X_query")
+    checks.same_length("the truth", truth.n_base, len(base), "X_base")
+    n_rows = max(1, BLOCK // len(base))
+    for start in range(0, len(queries), n_rows):
+        rows = slice(start, min(start + n_rows, len(queries)))
+        order = np.argsort(-(queries[rows] @ base.T), axis=1, kind="stable")
+        yield np.take_along_axis(truth.block(rows), order, axis=1).astype(np.int64)
 
 
 def unit(X: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from functools import cache
 import numpy as np
 
 from onlinehash.experiments import methods
-from onlinehash.experiments.plan import Plan
+from onlinehash.experiments.plan import REFERENCES, Plan, contestant
 from onlinehash.experiments.rows import Row, Rows
 from onlinehash.experiments.series import short_name, shown
 from onlinehash.experiments.table_forms import range_of
@@ -25,6 +25,36 @@ def conditions(plan: Plan, rows: Rows) -> Iterator[str]:
         of_set = rows.of(data=data)
         parts = [", ".join(_sizes(of_set)), _seeds(plan, of_set), *_chosen(of_set), *_gaps(plan, of_set, values)]
         yield f"{data}: {'; '.join(parts)}."
+
+
+def beside(plan: Plan, rows: Rows) -> Iterator[str]:
+    """What the references are, and with whom they do not share the storage of an item."""
+    found = rows.of(is_reference=True).distinct("line")
+    if not found:
+        return
+    length = f"{plan.reading.bits or plan.bits} bits"
+    if plan.vary == "bits":
+        length = "the same length"
+    elif plan.vary == "n_models":
+        length = "as many bits as all models have"
+    words = {
+        "Float": "Float, exact search by the cosine of the vectors",
+        "ITQ": f"ITQ, codes of {length} made of the vectors alone",
+    }
+    shown_ones = [words[label] for label in REFERENCES if label in rows.distinct("line")]
+    yield f"Without feedback: {', and '.join(shown_ones)}. References are neither marked nor tested."
+    several = [label for label in plan.contestants if label in rows.distinct("line") and _has_several_codes(label)]
+    if several and plan.vary != "n_models":
+        yield (
+            f"An item takes a code for each model of {' and of '.join(several)}; the plan `storage` compares codes of "
+            "equal total length."
+        )
+
+
+def _has_several_codes(label: str) -> bool:
+    """Of the length that is shown."""
+    who = contestant(label)
+    return who.models is None and "n_models" in methods.find(who.method)().get_params(deep=False)
 
 
 def is_shortened(row: Row) -> bool:

@@ -29,7 +29,11 @@ def described(plan: Plan, rows: Rows) -> str:
     """The figure of a plan: what it shows, and on each set how far a single line goes, or who ends where."""
     some = rows_to_show(plan, rows)
     drawing = plan.drawing
-    panels = (_panel(data, series(plan, some.of(data=data))) for data in some.distinct("data"))
+    taught, untaught = some.of(is_reference=False), some.of(is_reference=True)
+    panels = (
+        _panel(data, series(plan, taught.of(data=data))) + _beside(series(plan, untaught.of(data=data)))
+        for data in some.distinct("data")
+    )
     return _plain(f"{plan.title}: {drawing.y_label} against {drawing.x_label}. {' '.join(panels)}")
 
 
@@ -59,6 +63,12 @@ def _panel(data: str, lines: Sequence[Series]) -> str:
     ways = {line[0].label: f" (from {_number(line[0].y)} at {shown(line[0].x)})" for line in known if len(line) > 1}
     ends = [line[-1] for line in known if line[-1].x == last]
     return f"On {data}, at {shown(last)}, {_extremes(ends, ways)}."
+
+
+def _beside(lines: Sequence[Series]) -> str:
+    """What is found without feedback, at the end."""
+    ends = [f"{line.label} {_number(line.mean[-1])}" for line in lines]
+    return f" Without feedback, {' and '.join(ends)}." if ends else ""
 
 
 def _extremes(points: Sequence[Point], more: dict[str, str] | None = None) -> str:

@@ -8,11 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from onlinehash.experiments.panels import Sheet, as_bytes, draw_line, labels_of, load_matplotlib
 from onlinehash.experiments.plan import Plan, contestant
 from onlinehash.experiments.rows import Rows
 from onlinehash.experiments.series import Series, curve_value, curves, rows_to_show, series, shown
-from onlinehash.experiments.styles import styles_in_order, styles_of
+from onlinehash.experiments.styles import Style, styles_in_order, styles_of, styles_of_references
+from onlinehash.experiments.table_forms import range_of
 from onlinehash.io import atomic
 from onlinehash.learners import registry
 
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 
 #: The least span of an axis of precision: below it, noise would look like an effect.
 LEAST_SPAN = 0.1
+#: How much higher references may make an axis than the contestants alone, and the room beyond them, as a share of that.
+MOST_GROWTH, EDGE = 1.8, 0.04
 #: From the lowest to the highest value of a logarithmic axis: with less, powers of ten alone are too few ticks.
 FEW_POWERS = 300
 #: From here on, values are written out, with commas.
@@ -50,10 +55,11 @@ def draw_all(
 
 def figure(plan: Plan, rows: Rows) -> Figure:
     """The figure of a plan."""
-    some = rows_to_show(plan, rows)
+    some, references = _parted(rows_to_show(plan, rows))
     panels = {data: series(plan, some.of(data=data)) for data in some.distinct("data")}
-    labels = labels_of(panels)
-    styles = (styles_in_order if plan.drawing.lines_by_value else styles_of)(labels)
+    beside = {data: series(plan, references.of(data=data)) for data in panels}
+    styles = (styles_in_order if plan.drawing.lines_by_value else styles_of)(labels_of(panels))
+    styles |= styles_of_references(labels_of(beside))
     picture = Sheet(plan.title, plan.drawing.x_label, plan.drawing.y_label, panels, styles)
     for data, axes in picture.axes.items():
         places = _places(plan, axes)
@@ -62,13 +68,58 @@ def figure(plan: Plan, rows: Rows) -> Figure:
         if plan.drawing.x == "values":
             _mark_default(plan, some.of(data=data), axes, places)
         _end_axes(plan, axes)
-    picture.add_legend(some.seeds_of_places())
+        _draw_beside(axes, beside[data], places, styles)
+    picture.add_legend(some.seeds_of_places(), labels_of(beside))
     return picture.figure
+
+
+def _parted(rows: Rows) -> tuple[Rows, Rows]:
+    """Contestants and references."""
+    return rows.of(is_reference=False), rows.of(is_reference=True)
+
+
+def _draw_beside(axes: Axes, lines: Sequence[Series], places: Any, styles: dict[str, Style]) -> None:
+    """References. The axis grows to hold them, unless that would squeeze the contestants: then words at its edge tell
+    where they are."""
+    low, high = axes.get_ylim()
+    most, edges = MOST_GROWTH * (high - low), {"↑": 0, "↓": 0}
+    room = EDGE * (high - low)
+    for line in sorted(lines, key=lambda line: max(np.nanmax(line.mean) - high, low - np.nanmin(line.mean))):
+        least, largest = float(np.nanmin(line.mean)), float(np.nanmax(line.mean))
+        lower, higher = min(low, max(0.0, least - room)), max(high, largest + room)
+        if higher - lower <= most:
+            low, high = lower, higher
+        elif least > high or largest < low:
+            arrow = "↑" if least > high else "↓"
+            words = f"{arrow} {line.label} {range_of([least, largest], '{:.2f}')}"
+            _write_at_edge(axes, words, arrow == "↑", edges[arrow])
+            edges[arrow] += 1
+            continue
+        draw_line(axes, line, [places(x) for x in line.x], styles[line.label])
+    axes.set_ylim(low, high)
+
+
+def _write_at_edge(axes: Axes, words: str, at_top: bool, n_before: int) -> None:
+    """On the right, in lines from the edge inwards."""
+    inwards = -1 if at_top else 1
+    axes.annotate(
+        words,
+        (1, 1 if at_top else 0),
+        xycoords="axes fraction",
+        xytext=(-3, inwards * (3 + 11 * n_before)),
+        textcoords="offset points",
+        ha="right",
+        va="top" if at_top else "bottom",
+        fontsize=8.5,
+        color="#444444",
+        bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.5},
+        zorder=5,
+    )
 
 
 def curve_panels(plan: Plan, rows: Rows) -> dict[str, list[Series]]:
     """The curves of each set, at 64 bits or the middle value; empty where the plan has none to compare."""
-    if plan.vary != "bits" or plan.drawing.y != "map" or len(rows.distinct("line")) < 2:
+    if plan.vary != "bits" or plan.drawing.y != "map" or len(rows.of(is_reference=False).distinct("line")) < 2:
         return {}
     panels = {data: curves(rows.of(data=data), curve_value(plan)) for data in rows.distinct("data")}
     return panels if any(panels.values()) else {}
@@ -80,14 +131,16 @@ def curve_figure(plan: Plan, rows: Rows) -> Figure | None:
     panels = curve_panels(plan, some)
     if not panels:
         return None
-    styles = styles_of(labels_of(panels))
+    contestants, references = _parted(some)
+    styles = styles_of(contestants.distinct("line")) | styles_of_references(references.distinct("line"))
+    styles = {label: styles[label] for label in labels_of(panels)}
     title = f"{plan.title}: precision and recall at {shown(curve_value(plan))} bits"
     picture = Sheet(title, "recall (share of the relevant)", "precision (share relevant)", panels, styles)
     for data, axes in picture.axes.items():
         for line in panels[data]:
             draw_line(axes, line, line.x, styles[line.label])
         axes.set_ylim(bottom=0)
-    picture.add_legend(some.seeds_of_places())
+    picture.add_legend(contestants.seeds_of_places(), references.distinct("line"))
     return picture.figure
 
 

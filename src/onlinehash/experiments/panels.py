@@ -76,8 +76,8 @@ class Sheet:
             self.figure.suptitle(title, fontsize=11.5, fontweight="bold")
             self.figure.supylabel(y_label, fontsize=10)
 
-    def add_legend(self, n_seeds: Sequence[int]) -> None:
-        """Below the panels: all contestants, once."""
+    def add_legend(self, n_seeds: Sequence[int], references: Sequence[str] = ()) -> None:
+        """Below the panels: all contestants, once, and then the references."""
         matplotlib = load_matplotlib()
         with matplotlib.rc_context(LOOK):
             handles = [
@@ -85,11 +85,12 @@ class Sheet:
             ]
             told = range_of(n_seeds, "{}")
             seeds = "one seed" if told == "1" else f"mean and standard deviation over {told} seeds"
+            without = f"; without feedback: {' and '.join(references)}" if references else ""
             self.figure.legend(
                 handles=handles,
                 loc="outside lower center",
                 ncols=self.legend_columns,
-                title=seeds,
+                title=seeds + without,
                 frameon=False,
                 handlelength=3.4,
                 columnspacing=1.5,

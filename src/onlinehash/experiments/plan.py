@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from onlinehash.errors import InvalidInput
 from onlinehash.experiments import methods, toml
 from onlinehash.experiments.adapter import ExactSearch
-from onlinehash.experiments.plan_checks import MEASURED, check, check_conditions
+from onlinehash.experiments.plan_checks import FOUND, MEASURED, check, check_conditions
 from onlinehash.experiments.readings import OURS, Reading
 from onlinehash.experiments.results import Result
 from onlinehash.experiments.roles import NamedSet
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 #: σ of the kernel, the paper's, on vectors of unit length.
 WIDTH = 1.0
+#: Search without feedback, beside which quality is shown: in the vectors themselves, and by codes made of them alone.
+REFERENCES = ("Float", "ITQ")
+#: What can be varied of pairs alone, and so changes no search without them.
+OF_PAIRS = ("conditions.similar_share", "conditions.wrong_share")
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,11 @@ class Plan:
     is_quick: bool = False
     reading: Reading = OURS
 
+    @property
+    def references(self) -> tuple[str, ...]:
+        """Who is shown beside the contestants, where quality is what is measured."""
+        return tuple(label for label in REFERENCES if label not in self.contestants and self.drawing.y in FOUND)
+
     def showing(self, measured: str) -> Plan:
         """The same with another thing measured on the y axis, and in tables."""
         if measured not in MEASURED:
@@ -120,6 +129,7 @@ class Cell:
     value: Value
     setting: Setting
     reading: str = ""
+    is_reference: bool = False
 
     @property
     def seed(self) -> int:
@@ -172,18 +182,21 @@ def contestant(label: str) -> Contestant:
 
 
 def cells(plan: Plan, sets: Sequence[NamedSet], others: Sequence[str] = ()) -> Iterator[Cell]:
-    """All runs of a plan; `others` are methods that take part besides."""
+    """All runs of a plan; `others` are methods that take part besides. References come last."""
+    taking_part = dict.fromkeys((*plan.contestants, *others))
     for data in sets:
         if (plan.roles and data.role.name not in plan.roles) or not _is_possible(plan, data):
             continue
-        for label in dict.fromkeys((*plan.contestants, *others)):
+        for label in dict.fromkeys((*taking_part, *plan.references)):
             who = contestant(plan.reading.instead.get(label, label))
+            is_reference = label not in taking_part
+            make = _reference_setting if is_reference else _setting
             if not _can_learn(who, data):
                 continue
             for value in plan.values:
                 for seed in range(plan.seeds):
-                    setting = _setting(plan, data, who, value, seed)
-                    yield Cell(plan.name, data, label, value, setting, plan.reading.name)
+                    setting = make(plan, data, who, value, seed)
+                    yield Cell(plan.name, data, label, value, setting, plan.reading.name, is_reference)
 
 
 def _is_possible(plan: Plan, data: NamedSet) -> bool:
@@ -231,13 +244,27 @@ def _setting(plan: Plan, data: NamedSet, who: Contestant, value: Value, seed: in
     return Setting(*names, conditions, method.__name__, parameters, n_bits, seed)
 
 
+def _reference_setting(plan: Plan, data: NamedSet, who: Contestant, value: Value, seed: int) -> Setting:
+    """Of what a plan varies, only what is stored and what is asked change a reference, and nothing that is taught.
+
+    Beside several models it gets the bits of all of them.
+    """
+    length = plan.reading.bits or plan.bits
+    if plan.vary == "n_models":
+        length *= cast(int, value)
+    elif plan.vary == "bits" or (plan.vary.startswith("conditions.") and plan.vary not in OF_PAIRS):
+        return _setting(plan, data, who, value, seed)
+    return _setting(replace(plan, vary="bits"), data, who, length, seed)
+
+
 def _changed_by(reading: Reading, method: type[Learner], data: NamedSet) -> Conditions:
     """The conditions of a reading that can change a result, so that no other run is made again.
 
-    Nobody looks for neighbours where there are labels, and a batch method learns from all rows anyway.
+    Nobody looks for neighbours where there are labels, a batch method learns from all rows anyway, and exact search
+    learns nothing.
     """
     untouched = {"neighbours"} if data.role.truth == "labels" else set()
-    if method.traits.unit == "batch":
+    if method.traits.unit == "batch" or method is ExactSearch:
         untouched.add("pairs")
     return {name: value for name, value in reading.conditions.items() if name not in untouched}
 

@@ -26,9 +26,9 @@ from onlinehash.experiments.split_data import NOBODY, SplitData, unit_rows
 from onlinehash.experiments.toml import Conditions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Exam:
-    """Who asks whom, and what should be found."""
+    """Who asks whom, and what should be found. Equal to itself alone, so that answers can be kept."""
 
     queries: np.ndarray
     base: np.ndarray

@@ -47,6 +47,11 @@ class Row:
         return self.cell.seed
 
     @property
+    def is_reference(self) -> bool:
+        """Whether it is shown beside the contestants, and is none."""
+        return self.cell.is_reference
+
+    @property
     def reading(self) -> str:
         """Under which reading of the paper; nothing for that of the plans."""
         return self.cell.reading
@@ -105,13 +110,14 @@ def rows_to_speak_of(cells: Iterable[Cell], store: Store, others: Collection[str
 
     Plans share runs, so a few of another plan's would otherwise pass for a figure of this one. For the same reason,
     `others` names runs that belong to another reading as well, and do not count. A set on which that reading changes
-    nothing comes along with those on which it does.
+    nothing comes along with those on which it does. References come along with those beside which they are shown.
     """
     of_sets: dict[str, list[Cell]] = {}
     for cell in cells:
         of_sets.setdefault(cell.set.title, []).append(cell)
-    own = {title: [cell for cell in some if cell.setting.name not in others] for title, some in of_sets.items()}
-    filled = {title for title, some in of_sets.items() if _is_filled(own[title] or some, store)}
+    taught = {title: [cell for cell in some if not cell.is_reference] for title, some in of_sets.items()}
+    own = {title: [cell for cell in some if cell.setting.name not in others] for title, some in taught.items()}
+    filled = {title for title, some in taught.items() if _is_filled(own[title] or some, store)}
     if not any(own[title] for title in filled):
         return Rows([])
     return Rows(row for title, some in of_sets.items() if title in filled for row in rows_of(some, store))

@@ -69,6 +69,7 @@ OTHERS = (
 )
 #: For the second and later variants of a family in a figure.
 VARIANTS = ((DASHED, None), (SHORT, "D"), (DASH_DOT, "^"), (DOTTED, "v"))
+REFERENCE_DASHES = {"Float": DASHED, "ITQ": DOTTED}
 #: For values in their order: from light to dark, which stays an order in grey.
 LIGHT, DARK = (0.98, 0.72, 0.25), (0.10, 0.05, 0.35)
 VALUE_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h")
@@ -92,6 +93,11 @@ def styles_of(labels: Sequence[str]) -> dict[str, Style]:
         met[family] = before + 1
         found[label] = style
     return found
+
+
+def styles_of_references(labels: Sequence[str]) -> dict[str, Style]:
+    """Styles for what is shown beside contestants: their own colours, thin, broken, and without markers."""
+    return {label: replace(FAMILIES[label], marker="", dashes=REFERENCE_DASHES[label]) for label in labels}
 
 
 def styles_in_order(labels: Sequence[str]) -> dict[str, Style]:

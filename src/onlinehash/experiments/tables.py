@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from onlinehash.experiments.comparisons import LEVEL, Comparison, comparisons, rival
-from onlinehash.experiments.conditions import conditions, is_shortened
+from onlinehash.experiments.conditions import beside, conditions, is_shortened
 from onlinehash.experiments.plan import Plan
 from onlinehash.experiments.plan_checks import FOUND
 from onlinehash.experiments.rows import Rows
@@ -33,14 +33,15 @@ def table(plan: Plan, rows: Rows) -> Table:
     some = rows_to_show(plan, rows)
     kinds = {"seconds": time_parts, "smallest_C": _bounds}
     headings, body, rules = kinds.get(plan.drawing.y, _measured)(plan, some)
-    notes = (*rules, *conditions(plan, some))
+    notes = (*rules, *conditions(plan, some.of(is_reference=False)))
     return Table(plan.name, plan.title, tuple(headings), tuple(tuple(line) for line in body), notes)
 
 
 # ------------------------------------------------------------------ what was found, or lost
 
 
-def _measured(plan: Plan, rows: Rows) -> Parts:
+def _measured(plan: Plan, every: Rows) -> Parts:
+    rows, references = every.of(is_reference=False), every.of(is_reference=True)
     columns = _columns(plan, rows)
     body: list[list[Entry]] = []
     alone = len(list(lines(plan, rows.of(data=rows[0].data)))) == 1
@@ -55,12 +56,15 @@ def _measured(plan: Plan, rows: Rows) -> Parts:
         for line, entries in zip(shown_lines, block, strict=True):
             marked = _with_marks(plan, line.label, entries, columns, found)
             body.append([Entry(data), Entry(line.label), *marked])
+        for line in series(plan, references.of(data=data)):
+            body.append([Entry(data), Entry(line.label), *(_entry(plan, line, key) for _, key in columns)])
     best = "The best value of each set" if alone else "The best of each set and column"
     notes = [f"{plan.drawing.y_label}: mean ± standard deviation over the seeds. {best} is marked."]
     if plan.drawing.x == "pairs" and any(entry.text == NOTHING for line in body for entry in line):
         notes.append(f"{NOTHING}: not ready at that time; where only some seeds are, the mean is over those.")
     if tests:
         notes.append(_tested(plan, rows, tests))
+    notes += beside(plan, every)
     return ["set", "contestant", *(heading for heading, _ in columns)], body, notes
 
 

@@ -139,7 +139,7 @@ servers:
 frameworks: .venv-frameworks/.dev
 	ONLINEHASH_FRAMEWORKS=1 OPENBLAS_NUM_THREADS=1 .venv-frameworks/bin/pytest -o asyncio_mode=auto \
 	    -o asyncio_default_fixture_loop_scope=function tests/integrations tests/export tests/test_arraylike.py \
-	    tests/gpu/test_compiled.py
+	    tests/embed/test_sentence_transformers.py tests/gpu/test_compiled.py
 
 # Checks that the tree can be released and prints the commands that do it; with TAG=v1.2.3, that this tag can be published.
 release: .venv/.dev
@@ -171,7 +171,7 @@ format: .venv/.dev
 	$(PYTHON) -m venv --clear .venv-frameworks
 	.venv-frameworks/bin/python -m pip install --quiet --upgrade pip
 	.venv-frameworks/bin/python -m pip install --quiet \
-	    --editable '.[serve,duckdb,qdrant,sqlite-vec,lancedb,langchain,llama-index,haystack]' \
+	    --editable '.[serve,embed,duckdb,qdrant,sqlite-vec,lancedb,langchain,llama-index,haystack]' \
 	    langchain-tests polars datasets pandas pytest hypothesis "nvidia-cuda-nvrtc>=13; sys_platform == 'linux'"
 	touch $@
 

@@ -1,12 +1,13 @@
 """Settings for every test."""
 
+import gc
 import importlib
 import logging
 import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -48,7 +49,19 @@ def logging_as_before() -> Iterator[None]:
 # ------------------------------------------------------------------ the beginning
 
 
-def pytest_collection(session: pytest.Session) -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Collecting makes millions of objects that stay: nobody looks for garbage among them, now or in a test."""
+    gc.disable()
+    try:
+        import_in_an_order_of_its_own(session)
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+def import_in_an_order_of_its_own(session: pytest.Session) -> None:
     """Where several processes run all tests, each imports the modules in an order of its own.
 
     In a fresh clone, most of the time of an import is taken by rewriting assertions, the result of which is cached. In

@@ -31,8 +31,19 @@ TEXT = "\n".join(page.read_text() for page in PAGES)
 POSTGRES = "127.0.0.1:5432"
 
 
-#: Neither the README nor a tutorial.
-TAKE_LONG = {"bulk.md", "experiments.md", "live-index.md", "milvus.md", "parallel.md"}
+#: Neither the README nor the first tutorial.
+TAKE_LONG = {
+    "bulk.md",
+    "drift.md",
+    "experiments.md",
+    "kernel-supervised.md",
+    "live-index.md",
+    "milvus.md",
+    "parallel.md",
+    "pictures.md",
+    "stores.md",
+    "text-search.md",
+}
 
 
 def blocks(page: Path) -> list[tuple[str, str | None]]:

@@ -16,6 +16,7 @@ from onlinehash import Encoder, bulk, evaluate
 from onlinehash.bulk.folder import MANIFEST
 from onlinehash.errors import FormatError, InvalidInput, StorageError
 from tests.bulk.data import IDS, LEARNERS, QUERIES, WRITERS, N, X, Y, learned, same_parts, written
+from tests.support import mostly_long
 
 ON = "local://1"  # this process
 
@@ -34,7 +35,7 @@ def source(folder: Path, kind: str = "npy", vectors: np.ndarray = X) -> bulk.Sou
     return bulk.open_source(written(kind, folder, vectors), partition_rows=130)
 
 
-@pytest.mark.parametrize("kind", WRITERS)
+@pytest.mark.parametrize("kind", mostly_long(WRITERS, {"parquet", "npy"}))
 def test_codes_are_those_of_the_encoder(kind: str, learner: Any, tmp_path: Path) -> None:
     opened = source(tmp_path, kind)
     report = bulk.encode(learner, opened, tmp_path / "codes", ON)

@@ -9,11 +9,9 @@ import pytest
 
 from onlinehash import LiveIndex, connect, embed, serve
 from onlinehash.errors import InvalidInput
+from tests.needs import optional
 
-sentence_transformers = pytest.importorskip(
-    "sentence_transformers",
-    reason="there is no sentence-transformers here, which brings torch; `pip install '.[embed]'` installs it",
-)
+optional("sentence_transformers")
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "open", "close", "a", "file", "window", "the", "day", "warm"]
 
@@ -22,6 +20,7 @@ WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "open", "close", "a", "file", "wind
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model as it lies on a disk: a BERT of one layer, and the mean of its tokens."""
     import torch
+    from sentence_transformers import SentenceTransformer
     from transformers import BertConfig, BertModel, BertTokenizer
 
     made = tmp_path_factory.mktemp("model")
@@ -32,13 +31,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
     BertModel(config).save_pretrained(made / "bert")
     BertTokenizer(str(made / "vocab.txt")).save_pretrained(made / "bert")
-    model = sentence_transformers.SentenceTransformer(str(made / "bert"), device="cpu")  # with the mean of tokens
+    model = SentenceTransformer(str(made / "bert"), device="cpu")  # with the mean of tokens
     model.save(str(made / "whole"))
     return made / "whole"
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_model_by_name_in_an_index_and_in_a_service(folder: Path, tmp_path: Path) -> None:
+    from sentence_transformers import SentenceTransformer
+
     found = embed.load(f"sentence-transformers:{folder}")
     assert found.n_features == 32
     texts = ["open a file", "close the window", "a warm day"]
@@ -47,7 +48,7 @@ def test_a_model_by_name_in_an_index_and_in_a_service(folder: Path, tmp_path: Pa
     assert index.find_text("close the window", k=1).ids.tolist() == [1]
     index.close()
 
-    again: Any = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    again: Any = SentenceTransformer(str(folder), device="cpu")
     index = LiveIndex.open(tmp_path / "items", embed=again)
     with serve.background(index) as url, connect(url) as remote:
         hits = remote.find_text(texts, k=1)

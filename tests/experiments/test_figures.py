@@ -14,6 +14,7 @@ from onlinehash.experiments.rows import Rows
 from onlinehash.experiments.series import curves, series, shown
 from onlinehash.experiments.styles import FAMILIES, OTHERS, styles_in_order, styles_of
 from tests.experiments.made_up import made_up, named_sets, not_ready_at_first
+from tests.support import mostly_long
 
 #: One of each kind: along values, categories, looks, values as lines, a theorem.
 KINDS = ("models", "centring", "incremental", "loss", "theorem")
@@ -72,7 +73,7 @@ def test_panels_are_laid_out_for_one_to_six_sets():
         assert sum(axis.axison for axis in axes) == n
 
 
-@pytest.mark.parametrize("name", ["time-samples", "storage", "stream", "online"])
+@pytest.mark.parametrize("name", mostly_long(["time-samples", "storage", "stream", "online"], {"online"}))
 def test_the_legend_fits_below_and_covers_nothing(name):
     plan = replace(read_plan(name), seeds=1)
     plan = replace(plan, values=plan.values[-1:])

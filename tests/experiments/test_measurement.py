@@ -12,6 +12,7 @@ from onlinehash.experiments import measurement
 from onlinehash.experiments.measurement import measure, whole_classes
 from onlinehash.experiments.settings import Setting
 from onlinehash.experiments.split_data import SplitData
+from tests.support import mostly_long
 
 RNG = np.random.default_rng(5)
 Y = np.repeat(np.arange(6), 80)
@@ -115,9 +116,18 @@ METHODS = [
     "KernelSupervisedHashing",
     "SupervisedDiscreteHashing",
 ]
+#: For each method, its kernels are compiled once more, as the data are of float32.
+ONE_OF_EACH_KIND = {
+    "OnlineHashing",
+    "HadamardHashing",
+    "OnlineSketchingHashing",
+    "LSH",
+    "IterativeQuantization",
+    "KernelSupervisedHashing",
+}
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", mostly_long(METHODS, ONE_OF_EACH_KIND))
 def test_every_kind_of_method_can_run(method):
     result = measure(setting(method), world("labels"))
     assert 0.15 < result.final["map"] <= 1

@@ -16,6 +16,7 @@ from onlinehash.gpu.twins import Twins
 from onlinehash.index import gpu as gpu_index
 from onlinehash.index.gpu import GpuIndex
 from tests.gpu.test_card_codes import FakeCard, has_card, needs_card, on_fake_card
+from tests.support import mostly_long
 
 X = np.random.default_rng(0).standard_normal((900, 12)).astype(np.float32)
 X[300:600] = X[np.arange(300) % 7]  # many at the very same distance
@@ -70,7 +71,7 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("kind", [OnlineHashing, MultiModelOnlineHashing])
+@pytest.mark.parametrize("kind", mostly_long([OnlineHashing, MultiModelOnlineHashing], {OnlineHashing}))
 def test_equal_to_the_cpu_after_every_change(on, kind):
     indexes = [LiveIndex(learner(kind), refresh.by_hand(), device=device) for device in ("cuda", "cpu")]
     for change in CHANGES:

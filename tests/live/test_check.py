@@ -21,6 +21,7 @@ from onlinehash.errors import InvalidInput
 from onlinehash.live.check import check
 from onlinehash.live.index import LiveIndex
 from onlinehash.live.sqlite import Store, segments
+from tests.servers import wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -236,15 +237,18 @@ def test_beside_a_writer(folder: Path) -> None:
     writer.start()
     try:
         commits = []
-        for _ in range(8):
+
+        def has_moved() -> bool:
             report = check(folder)
             assert report.ok, report.problems
             commits.append(report.facts["commit"])
+            return len(commits) >= 8 and len(set(commits)) > 1
+
+        wait_until(has_moved, "a check that sees another change", lambda: f"saw {set(commits)}; errors {errors}")
     finally:
         stop.set()
         writer.join()
     assert not errors
-    assert len(set(commits)) > 1
 
 
 def test_reports_can_be_written_as_json(folder: Path) -> None:

@@ -387,7 +387,7 @@ def _small(monkeypatch):
 @pytest.mark.thorough
 @pytest.mark.filterwarnings("ignore::UserWarning")  # a feature map that waited for long says so
 @pytest.mark.parametrize("learner", mostly_long(LEARNERS, {"MMOH", "OH that waits"}))
-@pytest.mark.parametrize("kind", ["flat", "multi"])
+@pytest.mark.parametrize("kind", mostly_long(["flat", "multi"], {"multi"}))
 @pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])
 def test_a_live_index_beside_its_model(durable, kind, learner):
     machine = type("Machine", (Beside,), {"durable": durable, "kind": kind, "learner": learner})

@@ -29,7 +29,8 @@ BLOCK = 32
 def load_unit_rows(A: np.ndarray, B: np.ndarray, pattern: np.ndarray, X: np.ndarray, keys: np.ndarray) -> None:
     """Rows of A, then those of B, at unit length into X; and `keys_of` them. A zero row stays."""
     for n in range(X.shape[0]):
-        X[n] = A[n] if n < A.shape[0] else B[n - A.shape[0]]
+        for i in range(X.shape[1]):
+            X[n, i] = A[n, i] if n < A.shape[0] else B[n - A.shape[0], i]
         total = X.dtype.type(0)
         for i in range(X.shape[1]):
             total += X[n, i] * X[n, i]
@@ -211,7 +212,7 @@ def note_repeats(
         n_pairs = stop - start
         for i in order[start:stop]:
             n_pairs -= i < n and all_keys[n + i] == key  # both points of this pair: it was counted twice
-        same[order[start:stop]] = order[start]
+            same[i] = order[start]
         while place < earlier.shape[0] and earlier[earlier_order[place]] < key:
             place += 1
         was_there = place < earlier.shape[0] and earlier[earlier_order[place]] == key
@@ -239,8 +240,10 @@ def inferred(
     n = similar.shape[0]
     place = np.full(2 * n, -1)  # of a point in its block
     rows, here = np.empty(2 * BLOCK, np.int64), np.empty(2 * BLOCK, np.int64)
-    left, right = np.empty(0, np.int64), np.empty(0, np.int64)
-    is_similar, of_pair = np.empty(0, np.bool_), np.empty(0)
+    room = 2 * BLOCK * n  # for any two points of each block
+    left, right = np.empty(room, np.int64), np.empty(room, np.int64)
+    alike, of_pair = np.empty(room, np.bool_), np.empty(room)
+    total = 0
     for start in range(0, n, BLOCK):
         m = min(BLOCK, n - start)
         for i in range(2 * m):
@@ -249,19 +252,30 @@ def inferred(
             if place[point] < 0:
                 place[point] = i
             here[i] = place[point]
-        place[same[rows[: 2 * m]]] = -1
-        pairs = slice(start, start + m)
-        a, b, alike, weight = _inferred(here[: 2 * m], similar[pairs], weights[pairs], p)
-        left, right = np.append(left, rows[a]), np.append(right, rows[b])
-        is_similar, of_pair = np.append(is_similar, alike), np.append(of_pair, weight)
-    return left, right, is_similar, of_pair
+        for i in range(2 * m):
+            place[same[rows[i]]] = -1
+        pairs, rest = slice(start, start + m), slice(total, room)
+        found = _infer(
+            here[: 2 * m], similar[pairs], weights[pairs], p, left[rest], right[rest], alike[rest], of_pair[rest]
+        )
+        for t in range(total, total + found):
+            left[t], right[t] = rows[left[t]], rows[right[t]]
+        total += found
+    return left[:total], right[:total], alike[:total], of_pair[:total]
 
 
 @njit(nogil=True, cache=True)
-def _inferred(
-    same: np.ndarray, similar: np.ndarray, weights: np.ndarray, p: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """`inferred`, of one block."""
+def _infer(
+    same: np.ndarray,
+    similar: np.ndarray,
+    weights: np.ndarray,
+    p: float,
+    left: np.ndarray,
+    right: np.ndarray,
+    alike: np.ndarray,
+    of_pair: np.ndarray,
+) -> int:
+    """`inferred`, of one block, at the beginning of the last four; returns how many pairs there are."""
     n = similar.shape[0]
     groups = same.copy()  # a row leads to itself or to an earlier one
     for t in range(n):
@@ -280,7 +294,6 @@ def _inferred(
             is_known[a, b] = is_known[b, a] = True
             if not similar[t]:
                 differ[groups[a], groups[b]] = differ[groups[b], groups[a]] = True
-    left, right = np.empty(2 * n * n, np.int64), np.empty(2 * n * n, np.int64)
     total = 0
     for i in range(2 * n):
         g = groups[i]
@@ -289,15 +302,22 @@ def _inferred(
         for j in range(i):
             h = groups[j]
             if same[j] == j and (g == h or (differ[g, h] and not differ[h, h])) and not is_known[i, j]:
-                left[total], right[total] = i, j
+                left[total], right[total], alike[total] = i, j, g == h
                 total += 1
-    left, right = left[:total], right[:total]
-    alike = groups[left] == groups[right]
-    of_pair = min(1.0, n / max(total, 1)) * np.minimum(least[left], least[right])
-    most = of_pair[alike].sum() * (1 - p) / p  # weight of dissimilar pairs
-    if of_pair[~alike].sum() > most:
-        of_pair[~alike] *= most / of_pair[~alike].sum()
-    return left, right, alike, of_pair
+    share = min(1.0, n / max(total, 1))
+    of_similar = of_dissimilar = 0.0  # weight of those pairs
+    for t in range(total):
+        of_pair[t] = share * min(least[left[t]], least[right[t]])
+        if alike[t]:
+            of_similar += of_pair[t]
+        else:
+            of_dissimilar += of_pair[t]
+    most = of_similar * (1 - p) / p  # weight of dissimilar pairs
+    if of_dissimilar > most:
+        for t in range(total):
+            if not alike[t]:
+                of_pair[t] *= most / of_dissimilar
+    return total
 
 
 @njit(nogil=True, cache=True)

@@ -24,8 +24,9 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 #: Connections of one index at most, and how many seconds to wait for one.
 MOST, PATIENCE = 8, 20
-#: For how many seconds a server that was found to be down is not looked for again.
-DOWN_SECONDS = 2
+#: For how many seconds a server that was found to be down is not looked for again, and in how many one that is there,
+#: however busy, lets somebody in.
+DOWN_SECONDS, ANSWER_SECONDS = 2, 6
 #: Seconds to wait for a connection before one looks whether there is a server at all; and if there was none just now.
 _SOON, _AT_ONCE = 0.25, 0.01
 #: A schema's name: one that SQL takes as it is, between quotes.
@@ -117,7 +118,7 @@ class Lender:
         if time.monotonic() < self._down_until:
             raise ServiceUnavailable(self._down)
         try:
-            connect(self._address, connect_timeout=DOWN_SECONDS).close()
+            connect(self._address, connect_timeout=ANSWER_SECONDS).close()
         except ServiceUnavailable as error:
             self._down, self._down_until = str(error), time.monotonic() + DOWN_SECONDS
             raise

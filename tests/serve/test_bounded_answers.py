@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 import time
+from contextlib import ExitStack
 from typing import Any
 
 import httpx
@@ -155,15 +156,21 @@ def test_a_lesson_has_as_many_pairs_as_a_batch_has_rows() -> None:
 def test_responses_that_are_not_read_share_the_memory_of_bodies(heavy: Any) -> None:
     """A client that asks for much and reads none of it holds the response in memory, and so may many clients."""
     asked = {"ids": [1] * 200, "vectors": False}  # 10 MB, more than the buffers of a socket take
-    with served(heavy, memory=15 << 20) as (_, url), connected(url) as slow:
+    body = json.dumps(asked).encode()
+    head = {"Content_Type": "application/json", "Content_Length": str(len(body))}
+    with served(heavy, memory=15 << 20) as (_, url), ExitStack() as clients:
         assert post_json(url, "/v1/items/get", asked).status_code == 200
-        body = json.dumps(asked).encode()
-        head = {"Content_Type": "application/json", "Content_Length": str(len(body))}
-        slow.sendall(request_bytes("POST", "/v1/items/get", url, body, **head))
-        assert until(lambda: post_json(url, "/v1/items/get", asked).status_code == 503)
+
+        def is_held() -> bool:  # as soon as the memory of the first response is free again
+            slow = clients.enter_context(connected(url))
+            slow.sendall(request_bytes("POST", "/v1/items/get", url, body, **head))
+            return slow.recv(12) == b"HTTP/1.1 200"
+
+        assert until(is_held)
+        assert post_json(url, "/v1/items/get", asked).status_code == 503
         assert post_json(url, "/v1/search", {"vector": [0.5, 0.5]}).status_code == 200
         assert post_json(url, "/v1/items", {"vectors": rows(1).tolist()}).status_code == 201  # a change is not undone
-        slow.close()
+        clients.close()
         assert until(lambda: post_json(url, "/v1/items/get", asked).status_code == 200)
 
 

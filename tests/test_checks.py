@@ -224,3 +224,9 @@ def test_a_warning_points_at_the_line_that_called() -> None:
     with pytest.warns(UserWarning, match="similar_radius=4") as caught:
         learner.learn_pair([1.0, 2], [2.0, 1], True)
     assert caught[0].filename == __file__
+
+
+def test_bools_of_any_byte_are_similar_or_not() -> None:
+    """A view of other bytes as bools may hold 2, which is as true as 1."""
+    odd = np.array([0, 1, 2, 255], np.uint8).view(np.bool_)
+    assert checks.similarities(odd, 4).tolist() == [-1, 1, 1, 1]

@@ -124,7 +124,7 @@ def similarities(similar: object, n: int) -> np.ndarray:
         raise InvalidInput(expected="a vector of pair labels for similar", got=f"shape {values.shape}")
     same_length("similar", len(values), n, "A and B")
     if values.dtype == np.bool_:
-        return values.view(np.int8) * np.int8(2) - np.int8(1)
+        return np.where(values, np.int8(1), np.int8(-1))
     if values.dtype.kind in "iuf" and bool(((values == 1) | (values == -1)).all()):
         return values.astype(np.int8)
     raise InvalidInput(expected="similar to be bools, or +1 for similar and -1 for dissimilar", got=_sample(values))

@@ -16,7 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics.pairwise import rbf_kernel
 
 from onlinehash import BlendedPairHashing, RbfAnchors
-from onlinehash.errors import InvalidInput, InvalidParameter, NotReady
+from onlinehash.errors import FormatError, InvalidInput, InvalidParameter, NotReady
 from onlinehash.features import same_map
 from onlinehash.io.files import from_bytes, to_bytes
 from tests.support import refused
@@ -87,6 +87,8 @@ def test_state_of_a_map_with_the_vector_beside(dtype: type) -> None:
     again = clone(features)
     again.set_state(features.get_state())
     assert same_map(features, again)
+    for scales in ([1e300, 1.0], [1.0, 0.0], [1.0]):
+        assert isinstance(refused(clone(features).set_state, features.get_state() | {"scales": scales}), FormatError)
     assert np.array_equal(again.transform(X.astype(dtype)), features.transform(X.astype(dtype)))
     learner = BlendedPairHashing(8, features=RbfAnchors(20, linear=True), burn_in=30, random_state=0)
     learner.partial_fit_pairs(X[:30], X[30:], np.arange(30) % 3 == 0)

@@ -154,7 +154,7 @@ def parse_features(text: str) -> RbfAnchors:
     settings = parse_settings(others.split(",")) if others else {}
     if kind != "rbf" or not settings.keys() <= {"width", "normalize", "linear"}:
         raise InvalidParameter(
-            expected="features such as rbf, rbf:300 or rbf:300,width=1,normalize=true", got=repr(text)
+            expected="features such as rbf, rbf:300 or rbf:300,width=1,normalize=true,linear=true", got=repr(text)
         )
     if anchors:
         settings["n_anchors"] = _value(anchors)

@@ -155,7 +155,7 @@ def curve(
         answerable = hits.any(axis=1)
         ball, found = items[answerable].cumsum(axis=1), hits[answerable].cumsum(axis=1)
         recall, precision = found / found[:, -1:], found / np.maximum(ball, 1)
-        interpolated += best_precisions(ball, found, wanted).sum(axis=0)
+        interpolated += best_precisions(recall, precision, wanted).sum(axis=0)
         recalls += recall.sum(axis=0)
         precisions += precision.sum(axis=0)
         balls += (ball > 0).sum(axis=0)
@@ -168,12 +168,11 @@ def curve(
     )
 
 
-def best_precisions(items: np.ndarray, found: np.ndarray, levels: ArrayLike) -> np.ndarray:
+def best_precisions(recall: np.ndarray, precision: np.ndarray, levels: ArrayLike) -> np.ndarray:
     """For each query and level of recall, the best precision at that recall or more.
 
-    items, found: within each radius, or up to each rank, how many items there are, and how many relevant ones.
+    Both are given for each query (rows) within each radius, or up to each rank.
     """
-    recall, precision = found / found[:, -1:], found / np.maximum(items, 1)
     best = np.maximum.accumulate(precision[:, ::-1], axis=1)[:, ::-1]
     first = np.stack([(recall < level).sum(axis=1) for level in np.asarray(levels)], axis=1)  # that reaches the level
     return np.take_along_axis(best, first, axis=1)

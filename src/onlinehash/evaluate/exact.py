@@ -65,7 +65,7 @@ def cosine(X_query: ArrayLike, X_base: ArrayLike, truth: Truth, metrics: Sequenc
 
 
 def cosine_curve(X_query: ArrayLike, X_base: ArrayLike, truth: Truth) -> np.ndarray:
-    """Return the interpolated precision of that ranking at recall 0, 0.1, ..., 1.
+    """Return the precision-recall curve of exact search by cosine: interpolated precision at recall 0, 0.1, ..., 1.
 
     Parameters
     ----------
@@ -90,12 +90,14 @@ def cosine_curve(X_query: ArrayLike, X_base: ArrayLike, truth: Truth) -> np.ndar
     >>> evaluate.cosine_curve(X[:1], X, evaluate.same_label(y[:1], y)).round(2)
     array([1.  , 1.  , 1.  , 1.  , 1.  , 1.  , 0.67, 0.67, 0.67, 0.67, 0.67])
     """
-    answerable = (hits[hits.any(axis=1)] for hits in _ranked(X_query, X_base, truth))
-    parts = [best_precisions(np.ones_like(hits).cumsum(axis=1), hits.cumsum(axis=1), LEVELS) for hits in answerable]
-    found = np.concatenate([np.empty((0, len(LEVELS))), *parts])
-    if not len(found):
+    parts = [np.empty((0, len(LEVELS)))]
+    for hits in _ranked(X_query, X_base, truth):
+        found = hits[hits.any(axis=1)].cumsum(axis=1)
+        parts.append(best_precisions(found / found[:, -1:], found / np.arange(1, found.shape[1] + 1), LEVELS))
+    precisions = np.concatenate(parts)
+    if not len(precisions):
         raise InvalidInput("no query has a relevant item in the base.")
-    return np.asarray(found.mean(axis=0))
+    return np.asarray(precisions.mean(axis=0))
 
 
 def _ranked(X_query: ArrayLike, X_base: ArrayLike, truth: Truth) -> Iterator[np.ndarray]:

@@ -28,6 +28,9 @@ PATIENCE = 10
 #: The least and the greatest width: their squares are finite, and not zero.
 WIDTHS = 1e-150, 1e150
 
+#: By how much vectors or their kernel values are scaled at most, up or down.
+MOST_SCALED = 1e15
+
 
 class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc] # scikit-learn has no types
     """`z(x) = [κ(x, a_1), ..., κ(x, a_m)]` with `κ(x, a) = exp(-|x - a|² / 2 width²)`.
@@ -253,7 +256,8 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         m = len(squares)
         values = np.exp(-0.5 * squares / self.width_**2)[~np.eye(m, dtype=np.bool_)].reshape(m, m - 1)
         spreads = float(self._norms.mean()), float(values.var(axis=1).sum()) if m > 2 else 0.0
-        linear, kernel = (1 / math.sqrt(spread) if 1e-30 < spread < 1e30 else 1.0 for spread in spreads)
+        scales = (1 / math.sqrt(spread) if spread > 0 else 1.0 for spread in spreads)
+        linear, kernel = (scale if 1 / MOST_SCALED <= scale <= MOST_SCALED else 1.0 for scale in scales)
         return linear, kernel
 
     def _square_distances(self) -> np.ndarray:
@@ -304,7 +308,8 @@ class RbfAnchors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
                 raise FormatError(expected="at least one anchor", got="none")
             self._prepare()
             if self.linear:
-                linear, kernel = (real(scale, "a scale") for scale in listed(state["scales"], "scales", 2))
+                given, bounds = listed(state["scales"], "scales", 2), (1 / MOST_SCALED, MOST_SCALED)
+                linear, kernel = (real(scale, "a scale", *bounds) for scale in given)
                 self._scales = linear, kernel
 
 

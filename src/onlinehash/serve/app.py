@@ -20,7 +20,7 @@ from onlinehash.serve import errors, logs, openapi
 from onlinehash.serve.epochs import AtLeast
 from onlinehash.serve.metrics import Metrics
 from onlinehash.serve.middleware import Middleware
-from onlinehash.serve.responses import Changing, refusal
+from onlinehash.serve.responses import ChangeRoute, refusal
 from onlinehash.serve.routes import items, learning, model, page, search
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Access
@@ -82,7 +82,7 @@ def _without_framework(routers: Iterable[APIRouter], paths: Collection[str]) -> 
     """Routes for POST whose functions take the request alone, without the framework."""
     found = [route for router in routers for route in router.routes if isinstance(route, APIRoute)]
     hot = [route for route in found if route.path in paths and route.methods == {"POST"}]
-    return [Route(route.path, Changing(route.endpoint), methods=["POST"]) for route in hot]
+    return [Route(route.path, ChangeRoute(route.endpoint), methods=["POST"]) for route in hot]
 
 
 async def _send_events(service: Service, metrics: Metrics) -> None:

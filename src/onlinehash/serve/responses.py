@@ -85,7 +85,7 @@ async def send_json(scope: Scope, send: Send, document: Document, epoch: int) ->
         await send({"type": "http.response.body", "body": data})
 
 
-class Changing:
+class ChangeRoute:
     """A route for small changes, an ASGI application: calls the function of a route without the framework around it."""
 
     def __init__(self, change: Callable[[Request], Awaitable[Response]]) -> None:
@@ -94,6 +94,7 @@ class Changing:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self._change(Request(scope, receive))
         headers, body = response.raw_headers, bytes(response.body)
+        # Where the response does not name its epoch, the middleware does.
         if headers[-1][0] != EPOCH_HEADER or not _sent_whole(scope, response.status_code, headers, body):
             await response(scope, receive, send)
 

@@ -116,7 +116,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="write the ratios of this run in place of the kept ones")
     parser.add_argument("--strict", action="store_true", help="exit with 1 where a ratio is worse")
     parser.add_argument("--json", type=Path, help="write machine and rows to this file too")
-    parser.add_argument("--seconds", type=float, default=4.0, help="for each comparison (default: 4)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="for each comparison (default: 3)")
     return parser.parse_args()
 
 

@@ -14,6 +14,7 @@ import argparse
 import http.client
 import itertools
 import json
+import os
 import signal
 import socket
 import tempfile

@@ -1,10 +1,14 @@
-"""uvicorn's connections, with time limits for slow clients, and responses to searches in one write.
+"""uvicorn's connections, with time limits for slow clients, large bodies read in turn, and responses to searches in one
+write.
 
 uvicorn closes a connection that is idle between two requests, but it waits for ever for the first request, for the rest
 of one that has begun, and for a client that does not read. It has no setting for these, and an ASGI application does
 not see them, so this module derives from uvicorn's HTTP protocol, which is not a public interface. That is confined to
 this module: `pyproject.toml` bounds the version, and `tests/serve/test_connections.py` fails if uvicorn no longer has
 what is used here.
+
+uvicorn reads every body as fast as it comes, also what is left of one that was refused already: a few clients with
+large bodies keep the event loop from all others. Here one piece is read at a time, and others run between two of them.
 
 The one write (`_send_whole`) is there because two ASGI messages take a tenth or more of the CPU time of a search.
 """
@@ -13,10 +17,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from onlinehash.errors import OnlineHashError
@@ -26,6 +32,9 @@ from onlinehash.serve.settings import Limits
 
 #: Bytes of a request line and headers that arrive in several pieces.
 MOST_HEADER_BYTES = 1 << 17
+
+#: Seconds between two pieces of large bodies, which are about 256 KiB each: together they come at 250 MB/s at most.
+TURN_SECONDS = 0.001
 
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 
@@ -42,11 +51,13 @@ class TimedConnection(HttpToolsProtocol):
     """Closes if headers or a body do not arrive in time, or a response is not read; refuses if too many are open."""
 
     limits = Limits()
+    turns: Turns
     _in_headers = _in_body = False
     _stage = _n_header_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.flow = _Flow(transport, self.loop, self.turns)
         self._service = self.app
         self._request_timer = _Timer(self.loop, self._too_late)
         self._response_timer = _Timer(self.loop, self._abort)
@@ -89,6 +100,12 @@ class TimedConnection(HttpToolsProtocol):
         super().on_headers_complete()
         ours = {WHOLE: partial(self._send_whole, self.cycle), RECEIVED: self.flow.drain}
         self.scope["extensions"] = ours  # type: ignore[typeddict-item]
+
+    def on_body(self, body: bytes) -> None:
+        super().on_body(body)
+        if self.cycle.response_complete:  # the body was refused, and the rest of it is read only to be thrown away
+            self.flow.pause_reading()
+            self.flow.resume_reading()
 
     def on_message_complete(self) -> None:
         self._stage += 1
@@ -152,6 +169,44 @@ class TimedConnection(HttpToolsProtocol):
         self.transport.abort()
 
 
+class Turns:
+    """The connections that wait to read more of a large body; one of them goes on at a time."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_busy = False
+
+    def wait(self, loop: asyncio.AbstractEventLoop, go_on: Callable[[], None]) -> None:
+        """Call `go_on` when it is its turn."""
+        self._waiting.append(go_on)
+        if not self._is_busy:
+            self._next(loop)
+
+    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._is_busy = bool(self._waiting)
+        if self._is_busy:
+            self._waiting.popleft()()
+            loop.call_later(TURN_SECONDS, self._next, loop)
+
+
+class _Flow(FlowControl):
+    """uvicorn pauses a connection after each piece of a body that is not small; it goes on when it is its turn."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, turns: Turns) -> None:
+        super().__init__(transport)
+        self._loop, self._turns, self._is_waiting = loop, turns, False
+
+    def resume_reading(self) -> None:
+        if self.read_paused and not self._is_waiting:
+            self._is_waiting = True
+            self._turns.wait(self._loop, self._go_on)
+
+    def _go_on(self) -> None:
+        self._is_waiting = False
+        if not self._transport.is_closing():
+            super().resume_reading()
+
+
 class _Timer:
     """Calls a function unless it is stopped in time.
 
@@ -197,4 +252,4 @@ class _Timer:
 
 def protocol(limits: Limits) -> type[TimedConnection]:
     """The protocol class for one service."""
-    return type("Connection", (TimedConnection,), {"limits": limits})
+    return type("Connection", (TimedConnection,), {"limits": limits, "turns": Turns()})

@@ -64,7 +64,7 @@ def _with_arrays(shape: type[S], data: bytes) -> S | None:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None  # the usual way finds it again, and says what it is
     fields = {name: getattr(found, name) for name in shape.__struct_fields__}
-    texts = {name: bytes(fields[name]) for name in shape.arrays}
+    texts = {name: memoryview(fields[name]) for name in shape.arrays}
     arrays = {name: numbers.parse_points(text) for name, text in texts.items() if text != _NULL}
     if fields["dtype"] != "float32" or any(array is None for array in arrays.values()):
         return None

@@ -39,22 +39,29 @@ _COMMA, _OPEN, _CLOSE, _MINUS, _PLUS, _DOT = (ord(sign) for sign in ",[]-+.")
 
 def parse(data: bytes, start: int) -> tuple[np.ndarray, int] | None:
     """The float32 values of the list at `data[start]`, and where the text goes on; None for the general parser."""
-    text = np.frombuffer(data + b"\0", np.uint8)  # no number goes on beyond the end
     values = np.empty((len(data) - start) // 2 + 1, np.float32)  # a number and a comma each
-    n, end = _parse(text, start, values)
+    n, end = _parse(_ended(data), start, values)
     return None if n < 0 else (values[:n], end)
 
 
-def parse_points(data: bytes) -> np.ndarray | None:
+def parse_points(data: bytes | memoryview) -> np.ndarray | None:
     """The float32 values of a text that is one list, or a list of lists of one length; None for the general parser."""
-    text = np.frombuffer(data + b"\0", np.uint8)
-    values = np.empty(data.count(b",") + 1, np.float32)
+    text = _ended(data)
+    values = np.empty(np.count_nonzero(text == _COMMA) + 1, np.float32)
     n_rows, width, end = _parse_rows(text, values)
     if n_rows < 0:  # it is no list of lists
         width, end = _parse(text, 0, values)
-    if width < 0 or data[end:].strip(_SPACES):
+    if width < 0 or bytes(text[end:-1]).strip(_SPACES):
         return None
     return values[:width] if n_rows < 0 else values[: n_rows * width].reshape(n_rows, width)
+
+
+def _ended(data: bytes | memoryview) -> np.ndarray:
+    """The text and a zero, so that no number goes on beyond the end. NumPy lets other threads run while it copies."""
+    given = np.frombuffer(data, np.uint8)
+    text = np.empty(len(given) + 1, np.uint8)
+    text[:-1], text[-1] = given, 0
+    return text
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -79,9 +79,11 @@ def exceeds(conditions: Iterable[Any], most: int) -> bool:
     while left:
         for value in left.pop():
             n += 1
-            if n > most:
+            if n > most or (isinstance(value, list | dict) and n + len(value) > most):
                 return True
-            if isinstance(value, list | dict):
+            if isinstance(value, list) and _are_plain(value):  # as most long ones
+                n += len(value)
+            elif isinstance(value, list | dict):
                 left.append(value.values() if isinstance(value, dict) else value)
     return False
 
@@ -122,7 +124,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_plain(inner) for inner in value]
+        return value.copy() if _are_plain(value) else [_plain(inner) for inner in value]
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -130,8 +132,14 @@ def _listed() -> str:
     return ", ".join(map(repr, _OPERATORS))
 
 
+_TEXT = frozenset((str,))
+
 #: Types of most values, which need no closer look; bools are apart from integers here.
 _PLAIN = frozenset((str, int, bool, type(None)))
+
+
+def _are_plain(values: list[Any]) -> bool:
+    return _PLAIN.issuperset(map(type, values))
 
 
 def json_problem(value: Any, depth: int = 0) -> str | None:
@@ -149,6 +157,8 @@ def json_problem(value: Any, depth: int = 0) -> str | None:
                 return f"the key {checks.shown(key)}, which is no string"
     elif not isinstance(value, list):
         return f"{checks.shown(value)} of type {type(value).__name__}"
+    elif _are_plain(value):
+        return None
     for inner in value.values() if isinstance(value, dict) else value:
         if type(inner) not in _PLAIN and (problem := json_problem(inner, depth + 1)):
             return problem
@@ -215,13 +225,18 @@ class Values:
 
     def equal(self, wanted: list[Any], n_members: int) -> np.ndarray:
         """The numbers of the values that equal one of those wanted, or are lists with an element that does."""
-        found = [self._numbers.get(exact, -1) for value in wanted for exact in _alike(value)]
-        numbers = np.array([number for number in found if number >= 0], np.int32)
+        are_texts = _TEXT.issuperset(map(type, wanted))  # each of which is its own key
+        exact = wanted if are_texts else [key for value in wanted for key in _alike(value)]
+        numbers = np.array([number for number in map(self._numbers.get, exact) if number is not None], np.int32)
         if n_members == 0:
             return numbers
-        members = {self._members.get(key_of(value), -1) for value in wanted}
-        inside = np.isin(self.members[:n_members], np.array(list(members), np.int32))
-        return np.concatenate([numbers, self.owners[:n_members][inside]])
+        found = map(self._members.get, wanted if are_texts else map(key_of, wanted))
+        members = [member for member in found if member is not None]
+        if not members:
+            return numbers
+        is_wanted = np.zeros(len(self._members), np.bool_)
+        is_wanted[members] = True
+        return np.concatenate([numbers, self.owners[:n_members][is_wanted[self.members[:n_members]]]])
 
 
 class Column(NamedTuple):

@@ -97,7 +97,7 @@ class Body:
         self._length += len(part)
         if self._is_json:
             signs = np.frombuffer(part, np.uint8)
-            self._parsed += sum(size * np.count_nonzero(signs == sign) for sign, size in _SIZES)
+            self._parsed += sum(size * int(np.count_nonzero(signs == sign)) for sign, size in _SIZES)
             self._is_wide = self._is_wide or not part.isascii() or (b"\\" in part and b"\\u" in part)
         needed = 2 * self._length + (self._parsed + _WIDE * self._is_wide * self._length if self._is_json else 0)
         self._refuse(needed)

@@ -22,6 +22,9 @@ from onlinehash.serve.settings import Limits
 #: so every expensive one that is running slows down all others.
 CHEAP, EXPENSIVE = 2, 1
 
+#: Seconds that the thread of expensive reads rests at most after one of them.
+LONGEST_REST = 0.5
+
 T = TypeVar("T")
 
 
@@ -66,15 +69,28 @@ class Reads:
             raise Busy(f"too many searches are waiting ({self._n}); retry after 1 s.")
         deadline = Deadline(self._limits.request_seconds, self._stopping)
 
+        took = 0.0
+
         def attempt() -> T:
+            nonlocal took
             deadline.check()  # it may have waited for a thread
-            return find(deadline)
+            begin = time.perf_counter()
+            try:
+                return find(deadline)
+            finally:
+                took = time.perf_counter() - begin
 
         watch = asyncio.create_task(_watch_client(receive, deadline))
         self._n += 1
         try:
-            pool = self._expensive if is_expensive else self._cheap
-            return await asyncio.get_running_loop().run_in_executor(pool, attempt)
+            found = asyncio.get_running_loop().run_in_executor(
+                self._expensive if is_expensive else self._cheap, attempt
+            )
+            if (
+                is_expensive
+            ):  # its thread rests as long as it took, so that others have the interpreter half of the time
+                self._expensive.submit(lambda: time.sleep(min(took, LONGEST_REST)))
+            return await found
         finally:
             self._n -= 1
             deadline.abandon()  # if this task was cancelled

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import json
 import threading
 import time
 
@@ -12,6 +14,7 @@ import uvicorn
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from onlinehash.serve.connections import Turns
 from tests.serve.services import connected, request_bytes, rest_of, served, until
 
 
@@ -38,13 +41,75 @@ def test_a_body_that_trickles_gets_no_answer_in_the_place_of_the_request_before_
         assert 901 not in service.index
 
 
+def test_connections_go_on_one_at_a_time_in_the_order_in_which_they_came() -> None:
+    async def went_on() -> list[tuple[str, int]]:
+        loop, turns, found = asyncio.get_running_loop(), Turns(), []
+        rounds = 0
+
+        def again(name: str, times: int) -> None:
+            found.append((name, rounds))
+            if times > 1:
+                turns.wait(loop, lambda: again(name, times - 1))
+
+        for name in "abc":
+            turns.wait(loop, lambda name=name: again(name, 2))
+        while len(found) < 6:
+            rounds += 1
+            await asyncio.sleep(0)
+        return found
+
+    found = asyncio.run(went_on())
+    assert "".join(name for name, _ in found) == "aabcbc"  # the first had its turn before others came
+    rounds = [number for _, number in found]
+    assert rounds[0] == 0  # nobody was before it
+    assert len(set(rounds)) == 6  # others ran between any two
+
+
+def test_what_is_left_of_a_refused_body_is_read_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_turns, wait = 0, Turns.wait
+
+    def counted(*args: object) -> None:
+        nonlocal n_turns
+        n_turns += 1
+        wait(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Turns, "wait", counted)
+    body = json.dumps({"vector": [0.5] * 1_000_000}).encode()
+    with served(json_memory=1 << 20) as (_, url), httpx.Client(base_url=url, timeout=20) as client:
+        for _ in range(2):  # the connection is still good for the next request
+            before = n_turns
+            answer = client.post("/v1/search", content=body, headers={"Content-Type": "application/json"})
+            assert answer.status_code == 413
+            assert n_turns - before >= 3
+        assert client.get("/v1/health").status_code == 200
+
+
+def test_large_bodies_that_come_together_are_all_answered() -> None:
+    answers: list[int] = []
+    with served() as (service, url):
+        width = len(service.index.get(int(service.index.ids[0])).vector)
+        body = json.dumps({"vectors": [[0.25] * width] * min(10_000, 1_000_000 // width), "k": 1}).encode()
+
+        def ask() -> None:
+            with httpx.Client(base_url=url, timeout=60) as client:
+                headers = {"Content-Type": "application/json"}
+                answers.extend(client.post("/v1/search", content=body, headers=headers).status_code for _ in range(2))
+
+        threads = [threading.Thread(target=ask) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert answers == [200] * 8
+
+
 #: What `connections` and `server` use of uvicorn beside its documented interface.
 PRIVATE = {
-    HttpToolsProtocol: "app connections cycle loop pipeline scope transport on_headers_complete on_message_begin "
-    "on_message_complete send_400_response timeout_keep_alive_handler",
+    HttpToolsProtocol: "app connections cycle flow loop pipeline scope transport on_body on_headers_complete "
+    "on_message_begin on_message_complete send_400_response timeout_keep_alive_handler",
     RequestResponseCycle: "default_headers disconnected flow keep_alive message_event on_response response_complete "
     "response_started waiting_for_100_continue",
-    FlowControl: "drain write_paused",
+    FlowControl: "drain pause_reading read_paused resume_reading write_paused _transport",
     uvicorn.Server: "capture_signals handle_exit should_exit shutdown started startup",
 }
 

@@ -400,7 +400,8 @@ def early(data: Data, seeds: int) -> None:
                 W = learner._W[:, : items.shape[1]]
                 A, B = (np.where((X - learner.mean_) @ W.T > 0, 1, -1).astype(np.float32) for X in (asked, items))
                 rows[seed, i, 3 + j] = precision(np.argsort(-(A @ B.T), axis=1, kind="stable")[:, :K])
-    print(f"\n{data.name}: {n} items, {seeds} seeds\n")
+    exact = precision(best_ten(unit(asked), unit(items)))
+    print(f"\n{data.name}: {n} items, {seeds} seeds; exact cosine {exact:.3f}\n")
     print("| marks | refreshes | blend_ | as published | " + " | ".join(f"{share:g} of it" for share in SHARES) + " |")
     print("| --- |" + " --- |" * (3 + len(SHARES)))
     for stage, (refreshes, blend, *values) in zip(stages, rows.mean(axis=0), strict=True):

@@ -68,10 +68,10 @@ def test_connections_go_on_one_at_a_time_in_the_order_in_which_they_came() -> No
 def test_what_is_left_of_a_refused_body_is_read_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     n_turns, wait = 0, Turns.wait
 
-    def counted(*args: object) -> None:
+    def counted(*args: object, **options: object) -> None:
         nonlocal n_turns
         n_turns += 1
-        wait(*args)  # type: ignore[arg-type]
+        wait(*args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Turns, "wait", counted)
     body = json.dumps({"vector": [0.5] * 1_000_000}).encode()
@@ -82,6 +82,67 @@ def test_what_is_left_of_a_refused_body_is_read_in_turns(monkeypatch: pytest.Mon
             assert answer.status_code == 413
             assert n_turns - before >= 3
         assert client.get("/v1/health").status_code == 200
+
+
+def test_small_pieces_of_refused_bodies_take_no_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    n_turns, wait = 0, Turns.wait
+
+    def counted(*args: object, **options: object) -> None:
+        nonlocal n_turns
+        n_turns += 1
+        wait(*args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Turns, "wait", counted)
+    with served() as (_, url), connected(url) as connection:
+        connection.sendall(request_bytes("POST", "/v1/nothing", url, b"", Content_Length="1000"))
+        assert b" 404 " in connection.recv(65536)
+        for _ in range(20):
+            connection.sendall(b"x")
+            time.sleep(0.005)
+        with httpx.Client(base_url=url) as client:
+            assert client.get("/v1/health").status_code == 200
+    assert n_turns == 0
+
+
+def test_bodies_that_are_kept_do_not_wait_for_all_that_are_thrown_away() -> None:
+    async def went_on() -> str:
+        loop, turns, found = asyncio.get_running_loop(), Turns(), []
+        for name in "0xxxx":
+            turns.wait(loop, lambda name=name: found.append(name), is_kept=False)  # type: ignore[misc]
+        turns.wait(loop, lambda: found.append("k"))
+        while len(found) < 6:
+            await asyncio.sleep(0)
+        return "".join(found)
+
+    assert asyncio.run(went_on()).index("k") <= 2
+
+
+def test_one_that_fails_does_not_end_the_turns_of_others() -> None:
+    async def went_on() -> None:
+        loop, turns, done = asyncio.get_running_loop(), Turns(), asyncio.Event()
+        loop.set_exception_handler(lambda *_: None)
+        with pytest.raises(ZeroDivisionError):
+            turns.wait(loop, lambda: 1 // 0)  # type: ignore[arg-type,return-value]
+        turns.wait(loop, done.set)
+        await asyncio.wait_for(done.wait(), 20)
+
+    asyncio.run(went_on())
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+@pytest.mark.parametrize("path", ["/v1/nothing", "/v1/search"])
+def test_a_connection_is_closed_after_a_refused_body(path: str, is_chunked: bool) -> None:
+    length = {"Transfer_Encoding": "chunked"} if is_chunked else {"Content_Length": str(1 << 21)}
+    with served(idle_seconds=0.5, json_memory=1 << 20) as (_, url), connected(url) as connection:
+        head = request_bytes("POST", path, url, b"", Content_Type="application/json", **length)
+        body = b'{"vector": [' + b"1, " * (1 << 19)
+        body += b"1" * ((1 << 21) - len(body))
+        connection.sendall(head + (b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body) if is_chunked else body))
+        connection.settimeout(20)
+        answer = b""
+        while more := connection.recv(65536):  # until the service closes it
+            answer += more
+    assert answer.startswith((b"HTTP/1.1 404 ", b"HTTP/1.1 413 "))
 
 
 def test_large_bodies_that_come_together_are_all_answered() -> None:

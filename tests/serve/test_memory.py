@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import gc
 import json
@@ -20,6 +21,7 @@ from onlinehash.serve import allocator, memory
 from onlinehash.serve.bodies import shapes
 from onlinehash.serve.bodies.from_json import from_json
 from onlinehash.serve.memory import CONSIDERABLE
+from onlinehash.serve.settings import Limits
 from tests.serve.services import connected, post_json, request_bytes, served, until
 
 ANSWER = 1 << 16
@@ -116,6 +118,24 @@ def test_json_that_would_become_large_is_refused(where: Any) -> None:
             more = client.recv(ANSWER)
             assert more, answered
             answered += more
+
+
+def test_an_escape_that_comes_in_two_parts_counts() -> None:
+    async def counted(parts: list[bytes]) -> int:
+        room = memory.Memory(Limits())
+        body = room.of_request({"headers": [(b"content-type", b"application/json")]}, None)
+        assert body is not None
+        messages = iter([{"type": "http.request", "body": part} for part in parts])
+
+        async def receive() -> dict[str, Any]:
+            return next(messages)
+
+        for _ in parts:
+            await body.metered(receive)()
+        return room.n_bytes
+
+    parts = [b'{"text": "' + b"a" * 200_000 + b"\\", b"", b'u00e9" }' + b" " * CONSIDERABLE]
+    assert asyncio.run(counted(parts)) == asyncio.run(counted([b"".join(parts)]))
 
 
 def test_bodies_share_the_memory_and_give_it_back() -> None:

@@ -22,7 +22,7 @@ from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 
-from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from onlinehash.errors import OnlineHashError
@@ -53,13 +53,13 @@ class TimedConnection(HttpToolsProtocol):
     limits = Limits()
     turns: Turns
     _in_headers = _in_body = False
-    _stage = _n_header_bytes = 0
+    _stage = _n_header_bytes = _n_discarded = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self.flow = _Flow(transport, self.loop, self.turns)
         self._service = self.app
         self._request_timer = _Timer(self.loop, self._too_late)
+        self.flow = self._flow = _Flow(transport, self.loop, self.turns, self._request_timer.extend)
         self._response_timer = _Timer(self.loop, self._abort)
         self._request_timer.start(self.limits.idle_seconds)
 
@@ -71,6 +71,8 @@ class TimedConnection(HttpToolsProtocol):
                 self._request_timer.start(self.limits.idle_seconds)
             elif self._in_body:
                 self._request_timer.start(self.limits.body_seconds)
+            elif self._is_idle():  # the end of a body that was refused before
+                self._request_timer.start(self.limits.idle_seconds)
             else:
                 self._request_timer.stop()
         elif self._in_headers:
@@ -104,8 +106,11 @@ class TimedConnection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         super().on_body(body)
         if self.cycle.response_complete:  # the body was refused, and the rest of it is read only to be thrown away
-            self.flow.pause_reading()
-            self.flow.resume_reading()
+            self._n_discarded += len(body)
+            if self._n_discarded > HIGH_WATER_LIMIT:
+                self._n_discarded = 0
+                self._flow.pause_reading()
+                self._flow.wait_for_turn(is_kept=False)
 
     def on_message_complete(self) -> None:
         self._stage += 1
@@ -169,40 +174,66 @@ class TimedConnection(HttpToolsProtocol):
         self.transport.abort()
 
 
+_Queue = deque[Callable[[], None]]
+
+
 class Turns:
-    """The connections that wait to read more of a large body; one of them goes on at a time."""
+    """The connections that wait to read more of a large body; one of them goes on at a time.
+
+    Bodies that are kept and those that are thrown away take turns too, so that who is refused does not hold up others.
+    """
 
     def __init__(self) -> None:
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._kept: _Queue = deque()
+        self._discarded: _Queue = deque()
         self._is_busy = False
 
-    def wait(self, loop: asyncio.AbstractEventLoop, go_on: Callable[[], None]) -> None:
+    def wait(self, loop: asyncio.AbstractEventLoop, go_on: Callable[[], None], is_kept: bool = True) -> None:
         """Call `go_on` when it is its turn."""
-        self._waiting.append(go_on)
+        (self._kept if is_kept else self._discarded).append(go_on)
         if not self._is_busy:
-            self._next(loop)
+            self._next(loop, self._kept, self._discarded)
 
-    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._is_busy = bool(self._waiting)
+    def _next(
+        self, loop: asyncio.AbstractEventLoop, first: deque[Callable[[], None]], second: deque[Callable[[], None]]
+    ) -> None:
+        """Let one go on: of the first queue, if any waits there; the other queue is the first next time."""
+        self._is_busy = bool(first or second)
         if self._is_busy:
-            self._waiting.popleft()()
-            loop.call_later(TURN_SECONDS, self._next, loop)
+            loop.call_later(TURN_SECONDS, self._next, loop, second, first)
+            (first or second).popleft()()
 
 
 class _Flow(FlowControl):
-    """uvicorn pauses a connection after each piece of a body that is not small; it goes on when it is its turn."""
+    """uvicorn pauses a connection after each piece of a body that is not small; it goes on when it is its turn.
 
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, turns: Turns) -> None:
+    `waited` is told for how many seconds that was.
+    """
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        loop: asyncio.AbstractEventLoop,
+        turns: Turns,
+        waited: Callable[[float], None],
+    ) -> None:
         super().__init__(transport)
-        self._loop, self._turns, self._is_waiting = loop, turns, False
+        self._loop, self._turns, self._waited = loop, turns, waited
+        self._since: float | None = None
 
     def resume_reading(self) -> None:
-        if self.read_paused and not self._is_waiting:
-            self._is_waiting = True
-            self._turns.wait(self._loop, self._go_on)
+        self.wait_for_turn()
+
+    def wait_for_turn(self, is_kept: bool = True) -> None:
+        """Go on reading, not before it is this connection's turn."""
+        if self.read_paused and self._since is None:
+            self._since = self._loop.time()
+            self._turns.wait(self._loop, self._go_on, is_kept)
 
     def _go_on(self) -> None:
-        self._is_waiting = False
+        if self._since is not None:
+            self._waited(self._loop.time() - self._since)
+            self._since = None
         if not self._transport.is_closing():
             super().resume_reading()
 
@@ -227,6 +258,10 @@ class _Timer:
         self._deadline = self._loop.time() + seconds
         if self._deadline < self._fires_at:
             self._set()
+
+    def extend(self, seconds: float) -> None:
+        """Move the deadline, if there is one."""
+        self._deadline += seconds
 
     def stop(self) -> None:
         self._deadline = math.inf

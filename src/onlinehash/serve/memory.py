@@ -76,7 +76,7 @@ class Body:
     def __init__(self, memory: Memory, is_json: bool) -> None:
         self._memory, self._is_json = memory, is_json
         self._length = self._parsed = self._taken = 0
-        self._is_wide = False
+        self._is_wide = self._ends_in_backslash = False
 
     def check_room(self, length: int) -> None:
         """Refuse a body for which there is no room, before any of it is read."""
@@ -98,7 +98,13 @@ class Body:
         if self._is_json:
             signs = np.frombuffer(part, np.uint8)
             self._parsed += sum(size * int(np.count_nonzero(signs == sign)) for sign, size in _SIZES)
-            self._is_wide = self._is_wide or not part.isascii() or (b"\\" in part and b"\\u" in part)
+            self._is_wide = (
+                self._is_wide
+                or not part.isascii()
+                or (b"\\" in part and b"\\u" in part)
+                or (self._ends_in_backslash and part.startswith(b"u"))
+            )
+            self._ends_in_backslash = part.endswith(b"\\") if part else self._ends_in_backslash
         needed = 2 * self._length + (self._parsed + _WIDE * self._is_wide * self._length if self._is_json else 0)
         self._refuse(needed)
         self._memory.n_bytes += needed - self._taken

@@ -22,8 +22,8 @@ from onlinehash.serve.settings import Limits
 #: so every expensive one that is running slows down all others.
 CHEAP, EXPENSIVE = 2, 1
 
-#: Seconds that the thread of expensive reads rests at most after one of them.
-LONGEST_REST = 0.5
+#: Seconds that the thread of expensive reads rests at most after one of them, which is as long as that took.
+LONGEST_REST = 0.05
 
 T = TypeVar("T")
 
@@ -83,18 +83,20 @@ class Reads:
         watch = asyncio.create_task(_watch_client(receive, deadline))
         self._n += 1
         try:
-            found = asyncio.get_running_loop().run_in_executor(
-                self._expensive if is_expensive else self._cheap, attempt
-            )
-            if (
-                is_expensive
-            ):  # its thread rests as long as it took, so that others have the interpreter half of the time
-                self._expensive.submit(lambda: time.sleep(min(took, LONGEST_REST)))
+            pool = self._expensive if is_expensive else self._cheap
+            found = asyncio.get_running_loop().run_in_executor(pool, attempt)
+            if is_expensive:
+                self._expensive.submit(lambda: self._rest(took))
             return await found
         finally:
             self._n -= 1
             deadline.abandon()  # if this task was cancelled
             watch.cancel()
+
+    def _rest(self, seconds: float) -> None:
+        """Leave the interpreter to others for a while, where more reads wait."""
+        if self._n > 1:
+            time.sleep(min(seconds, LONGEST_REST))
 
     def stop(self) -> None:
         """End all reads soon, and refuse others."""

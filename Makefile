@@ -9,8 +9,9 @@ demo: .venv/.core
 	$(BIN)/onlinehash demo
 
 # Tests start hundreds of processes: let them cache bytecode even if PYTHONDONTWRITEBYTECODE is set. Some wait for a
-# browser or a server, so one process more than two cores need.
-TESTS := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n 3 --dist worksteal
+# browser or a server, so one process more than there are cores; but not more than eight, as each needs a gigabyte.
+WORKERS := $(shell n=$$(getconf _NPROCESSORS_ONLN); echo $$((n < 8 ? n + 1 : 8)))
+TESTS := PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist worksteal
 
 test: .venv/.dev
 	$(TESTS)
@@ -27,7 +28,7 @@ fuzz: .venv/.dev
 # The same tests with the lowest version of every dependency that pyproject.toml allows. Old versions warn of newer ones
 # below them, which says nothing about whether they work.
 lowest: .venv-lowest/.dev
-	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/pytest -n 2 --dist worksteal -W ignore::DeprecationWarning
+	OPENBLAS_NUM_THREADS=1 .venv-lowest/bin/pytest -n $(WORKERS) --dist worksteal -W ignore::DeprecationWarning
 
 # The wheel and the sdist as users install them, and the scan as it is compiled for ARM: what a change breaks on other
 # machines first.

@@ -16,7 +16,7 @@ FILES = {
     "src/onlinehash/__init__.py": '"""A package."""\n\n__version__ = "1.2.3"\n',
     "CITATION.cff": "cff-version: 1.2.0\nversion: 1.2.3\ndate-released: 2026-01-31\n",
     "CHANGELOG.md": "# Changes\n\n## 1.2.3 (2026-01-31)\n\n- You can.\n\n## 1.2.2 (2025-12-01)\n\n- You could.\n",
-    "Makefile": "lint test long dist:\n\t@echo made $@\n",
+    "Makefile": "lint docs test long dist:\n\t@echo made $@\n",
 }
 
 
@@ -65,7 +65,7 @@ def refusals(root: Path, *arguments: str) -> list[str]:
 def test_a_tree_in_order(tree):
     done = release(tree)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "made lint\nmade test\nmade long\nmade dist\n" in done.stdout
+    assert "made lint\nmade docs\nmade test\nmade long\nmade dist\n" in done.stdout
     assert 'git tag --annotate v1.2.3 --message "onlinehash 1.2.3"' in done.stdout
     assert "git push origin main v1.2.3" in done.stdout
     assert not subprocess.run(["git", "tag"], cwd=tree, capture_output=True, text=True).stdout
@@ -112,7 +112,7 @@ def test_everything_is_said_at_once(tree):
     assert len(refusals(tree)) == 2
 
 
-@pytest.mark.parametrize("target", ["lint", "test", "long", "dist"])
+@pytest.mark.parametrize("target", ["lint", "docs", "test", "long", "dist"])
 def test_a_target_that_fails(tree, target):
     replace(tree, "Makefile", "\t@echo made $@", f"\t@test $@ != {target}")
     done = release(tree)

@@ -29,7 +29,7 @@ def main() -> int:
     wrong = [*versions(root), *repository(root, tag)]
     for sentence in wrong:
         print(f"release: {sentence}", file=sys.stderr)
-    if wrong or subprocess.run(["make", "lint", "test", "long", "dist"], cwd=root).returncode:
+    if wrong or subprocess.run(["make", "lint", "docs", "test", "long", "dist"], cwd=root).returncode:
         print("release: not ready", file=sys.stderr)
         return 1
     version = declared(root)["pyproject.toml"]

@@ -163,6 +163,7 @@ class Writer:
             self.index.learn_pairs(A, B, self.rng.random(3) < 0.5)
 
 
+@pytest.mark.filterwarnings("ignore:.* more than 100 times as long as a typical one")
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["flat", "multi"])
 @pytest.mark.parametrize("durable", [False, True], ids=["memory", "durable"])

@@ -350,6 +350,7 @@ class Load:
                     self.n_learned += learned.status_code == 200
 
 
+@pytest.mark.filterwarnings("ignore:.* more than 100 times as long as a typical one")
 @pytest.mark.long
 def test_what_was_acknowledged_survives_sigterm_and_sigkill(tmp_path: Path) -> None:
     small_index(tmp_path / "items").close()

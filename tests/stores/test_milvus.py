@@ -357,7 +357,7 @@ def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, modu
 
 def test_without_a_learner_it_has_the_recommended_one(tmp_path: Path) -> None:
     address = str(tmp_path / "default.db")
-    with pytest.raises(errors.InvalidInput, match="expected a learner or n_bits, got both"):
+    with pytest.raises(errors.InvalidInput, match="give a learner or n_bits, not both"):
         MilvusIndex.create(address, LSH(16), n_bits=16)
     with MilvusIndex.create(address, n_bits=16) as index:
         assert (type(index.learner).__name__, index.n_bits) == (registry.RECOMMENDED, 16)

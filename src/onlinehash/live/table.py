@@ -91,7 +91,7 @@ class ItemTable:
         precision: str,
     ) -> None:
         self._kind = kind
-        self.view, self.payloads, self.gate = self._with_tables(view), payloads, gate
+        self.payloads, self.gate, self.view = payloads, gate, self._with_tables(view)
         self._precision, self.generation = precision, 0
         self.keep_vectors_in(vectors)
         self.margins: Margins | None = None

@@ -87,6 +87,7 @@ def read_encoders(connection: sqlite3.Connection, folder: Path) -> Encoders:
 
 
 CODES_CHUNK = 512  #: Numbers whose codes lie in one record.
+WIDEST_UNSEEN = 1 << 16  #: Bytes of a code that are believed where no code was kept.
 
 
 class Contents(NamedTuple):
@@ -188,14 +189,23 @@ def _single(folder: Path, state: State, row: Any) -> tuple[Any, str | None]:
 
 
 def read_codes(connection: sqlite3.Connection, folder: Path, state: State, numbers: np.ndarray) -> np.ndarray:
-    """The codes of some numbers, which ascend."""
-    codes = np.zeros((len(numbers), state.code_bytes), np.uint8)
+    """The codes of some numbers, which ascend; zeros where none were kept."""
+    codes: np.ndarray | None = None  # until a width was seen that the state can be compared with
     for key in np.unique(numbers // CODES_CHUNK).tolist():
         value = read_value(connection, folder, "codes", state.codes_at + key)
-        if value is not None:
-            first, stop = np.searchsorted(numbers, [key * CODES_CHUNK, (key + 1) * CODES_CHUNK])
-            chunk = np.frombuffer(value, np.uint8).reshape(CODES_CHUNK, state.code_bytes)
-            codes[first:stop] = chunk[numbers[first:stop] - key * CODES_CHUNK]
+        if value is None:
+            continue
+        if len(value) != CODES_CHUNK * state.code_bytes:
+            raise damaged(folder, "codes", state.codes_at + key, "its codes have another width than the state says")
+        if codes is None:
+            codes = np.zeros((len(numbers), state.code_bytes), np.uint8)
+        first, stop = np.searchsorted(numbers, [key * CODES_CHUNK, (key + 1) * CODES_CHUNK])
+        chunk = np.frombuffer(value, np.uint8).reshape(CODES_CHUNK, state.code_bytes)
+        codes[first:stop] = chunk[numbers[first:stop] - key * CODES_CHUNK]
+    if codes is None:
+        if state.code_bytes > WIDEST_UNSEEN:
+            raise damaged(folder, "state", ONLY, "there are no codes of the width that it says")
+        codes = np.zeros((len(numbers), state.code_bytes), np.uint8)
     return codes
 
 

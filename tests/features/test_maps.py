@@ -166,3 +166,12 @@ def test_the_state_does_not_grow_with_the_stream() -> None:
         feed(model, [STREAM])
         sizes.append(len(state_bytes(model)))
     assert sizes[0] == sizes[1] == sizes[2]
+
+
+def test_an_encoder_refuses_a_map_of_another_width() -> None:
+    """As a file may hold one: nothing says how many features a transformer makes before it has made some."""
+    A, B = np.random.default_rng(0).standard_normal((2, 100, 8))
+    learner = OnlineHashing(8, features=PCA(3).fit(A), random_state=0).partial_fit_pairs(A, B, A[:, 0] * B[:, 0] > 0)
+    encoder = learner.snapshot()
+    encoder.feature_map.transformer = PCA(5).fit(A)
+    assert "5 features" in str(refused(encoder.encode, A))

@@ -235,6 +235,24 @@ def test_a_damaged_encoder_leaves_a_way_to_the_items(tmp_path: Path) -> None:
         assert export_command(str(path), str(tmp_path / "items.jsonl"), True) == 0
 
 
+@pytest.mark.parametrize("has_codes", [True, False])
+def test_a_state_that_claims_wide_codes_is_refused(has_codes: bool, tmp_path: Path) -> None:
+    """With right sums; a hundred gigabytes were asked for."""
+    path = tmp_path / "items"
+    with LiveIndex(OnlineHashing(8, random_state=0), path=path) as index:
+        index.add(["a", "b"], X[:2])
+    connection = sqlite3.connect(path / "items.db", isolation_level=None)
+    connection.text_factory = bytes
+    state = State.read(connection, path)
+    state.code_bytes = 2**40
+    if not has_codes:
+        Ledger(connection, state.totals).clear("codes")
+    state.write(connection)
+    connection.close()
+    with pytest.raises(FormatError, match="width"):
+        LiveIndex.open(path)
+
+
 def test_a_damaged_vector_is_left_out_and_named(damaged: Path, tmp_path: Path, capsys: Any) -> None:
     with sqlite3.connect(damaged / "items.db") as connection:
         connection.execute("UPDATE rows SET vector = zeroblob(length(vector)) WHERE key = 0")

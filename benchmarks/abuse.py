@@ -14,7 +14,6 @@ import argparse
 import http.client
 import itertools
 import json
-import os
 import signal
 import socket
 import tempfile

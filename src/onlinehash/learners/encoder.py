@@ -267,7 +267,7 @@ class Encoder:
         checks.finite(rows)
         for start in range(0, len(rows), BLOCK_ROWS):
             features = self.feature_map.map_rows(rows[start : start + BLOCK_ROWS])
-            checks.width(features, self.weights.shape[1], "what this encoder makes of its features")
+            checks.width(features, self.weights.shape[1], "this encoder", "the output of its feature map")
             signs.put(features, planes, first_block + start // layout.LANES)
 
     @cached_property

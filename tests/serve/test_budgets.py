@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,7 +30,18 @@ from onlinehash.serve.routes import search
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Limits
 from onlinehash.serve.writer import Writer
-from tests.serve.services import SECONDS, Process, connected, post_json, request_bytes, rows, served, small_index, until
+from tests.serve.services import (
+    SECONDS,
+    Process,
+    connected,
+    post_json,
+    request_bytes,
+    rest_of,
+    rows,
+    served,
+    small_index,
+    until,
+)
 
 QUERY: dict[str, Any] = {"vector": [0.5, 0.5], "k": 3}
 
@@ -260,6 +271,79 @@ def test_a_stop_signal_ends_an_expensive_filter(tmp_path: Path) -> None:
         client.join()
     assert answers == [503]
     assert "in time" not in (tmp_path / "log").read_text()
+
+
+class Load:
+    """Clients that ask for as much as they can, until the service is gone; `added` are the items it acknowledged."""
+
+    def __init__(self, url: str) -> None:
+        self.url, self.added = url, list[int]()
+        self._ids = itertools.count(100_000)
+        self._X = np.random.default_rng(0).standard_normal((10_000, 32)).round(3)
+
+    def queries(self) -> bytes:
+        return json.dumps({"vectors": self._X.tolist(), "k": 10}).encode()
+
+    def lessons(self) -> bytes:
+        similar = [bool(i % 2) for i in range(5_000)]
+        return json.dumps({"a": self._X[:5_000].tolist(), "b": self._X[5_000:].tolist(), "similar": similar}).encode()
+
+    def refreshes(self) -> bytes:
+        return json.dumps({"id_a": 1, "id_b": 2, "similar": True, "refresh": True}).encode()
+
+    def numbers(self) -> bytes:
+        return b'{"vectors": [[%s]], "k": 10}' % b",".join([b"0.12345678901234"] * 300_000)
+
+    def ask(self, kind: str) -> None:
+        path = "/v1/learn" if kind in ("lessons", "refreshes") else "/v1/search"
+        body: bytes = getattr(self, kind)()
+        while self._answer(path, body) is not None:
+            pass
+
+    def add(self) -> None:
+        for i in self._ids:
+            status = self._answer("/v1/items", json.dumps({"ids": [i], "vectors": [self._X[0].tolist()]}).encode())
+            if status == 201:
+                self.added.append(i)
+            elif status is None:
+                return
+
+    def listen(self) -> None:
+        with suppress(httpx.HTTPError), httpx.stream("GET", self.url + "/v1/events", timeout=SECONDS) as answer:
+            for _ in answer.iter_bytes():
+                pass
+
+    def hold(self) -> None:
+        with connected(self.url) as connection:
+            head = request_bytes("POST", "/v1/items", self.url, Content_Type="application/x-npy", Content_Length="9999")
+            connection.sendall(head + bytes(100))
+            rest_of(connection)
+
+    def _answer(self, path: str, body: bytes) -> int | None:
+        try:
+            headers = {"Content-Type": "application/json"}
+            return httpx.post(self.url + path, content=body, headers=headers, timeout=SECONDS).status_code
+        except httpx.HTTPError:
+            return None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", ["queries", "lessons", "refreshes", "numbers", "listen", "hold"])
+def test_a_stop_signal_ends_a_service_under_load(tmp_path: Path, kind: str) -> None:
+    with LiveIndex(path=tmp_path / "items", n_bits=64) as index:
+        index.add(range(20_000), np.random.default_rng(1).standard_normal((20_000, 32)))
+    with Process(tmp_path / "items", log=tmp_path / "log") as process:
+        load = Load(process.url)
+        asking = getattr(load, kind) if kind in ("listen", "hold") else partial(load.ask, kind)
+        clients = [threading.Thread(target=client) for client in (*[asking] * 8, load.add)]
+        for client in clients:
+            client.start()
+        until(lambda: len(load.added) > 2)
+        assert process.stop() == 0  # and not 1, with which it ends when `stop_seconds` are over
+        for client in clients:
+            client.join()
+    with LiveIndex.open(tmp_path / "items") as index:
+        assert set(load.added) <= set(index.ids.tolist())
 
 
 def test_the_parser_of_large_bodies_rests_as_long_as_it_worked(monkeypatch: pytest.MonkeyPatch) -> None:

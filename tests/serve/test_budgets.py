@@ -91,13 +91,14 @@ def test_a_filter_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slow.n < 2000
 
 
-def test_a_filter_ends_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("n_requests", [1, 3])
+def test_a_filter_ends_when_its_client_leaves(monkeypatch: pytest.MonkeyPatch, n_requests: int) -> None:
     slow = Slow(monkeypatch)
     body = json.dumps(QUERY | {"where": {"colour": "red"}}).encode()
     head = {"Content_Type": "application/json", "Content_Length": str(len(body))}
     with served(small_index(n=2000), request_seconds=SECONDS) as (service, url):
         with connected(url) as client:
-            client.sendall(request_bytes("POST", "/v1/search", url, body, **head))
+            client.sendall(request_bytes("POST", "/v1/search", url, body, **head) * n_requests)
             assert slow.begun.wait(SECONDS)
         until(lambda: len(service.reads) == 0)
         n = slow.n

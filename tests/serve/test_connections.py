@@ -42,6 +42,41 @@ def test_a_body_that_trickles_gets_no_answer_in_the_place_of_the_request_before_
         assert 901 not in service.index
 
 
+def test_what_is_no_http_gets_no_answer_in_the_place_of_the_request_before_it() -> None:
+    with served() as (service, url), connected(url) as connection:
+        go_on = threading.Event()
+        service.writer.submit(lambda: go_on.wait(20))
+        body = b'{"vector": [1, 2]}'
+        headers = {"Content_Type": "application/json", "Content_Length": str(len(body))}
+        connection.sendall(request_bytes("POST", "/v1/items/900", url, body, **headers) + b"no HTTP\r\n\r\n")
+        time.sleep(0.3)
+        go_on.set()
+        answers = rest_of(connection)
+    assert answers.startswith(b"HTTP/1.1 201 ")
+    assert answers.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize("behind", ["another", "no HTTP"])
+def test_a_client_that_leaves_with_several_requests_leaves_no_trace(
+    caplog: pytest.LogCaptureFixture, behind: str
+) -> None:
+    with served() as (service, url):
+        go_on = threading.Event()
+        service.writer.submit(lambda: go_on.wait(20))
+        body = b'{"vector": [1, 2]}'
+        headers = {"Content_Type": "application/json", "Content_Length": str(len(body))}
+        with connected(url) as connection:
+            first, second = (request_bytes("POST", f"/v1/items/{id}", url, body, **headers) for id in (900, 901))
+            connection.sendall(first + (second if behind == "another" else b"no HTTP\r\n\r\n"))
+            until(lambda: len(service.writer) == 2)
+        time.sleep(0.3)
+        go_on.set()
+        until(lambda: 900 in service.index)
+        time.sleep(0.2)
+        assert 901 not in service.index
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 def test_connections_go_on_one_at_a_time_in_the_order_in_which_they_came() -> None:
     async def went_on() -> list[tuple[str, int]]:
         loop, turns, found = asyncio.get_running_loop(), Turns(), []
@@ -171,8 +206,8 @@ def test_large_bodies_that_come_together_are_all_answered() -> None:
 
 #: What `connections` and `server` use of uvicorn beside its documented interface.
 PRIVATE = {
-    HttpToolsProtocol: "app connections cycle flow loop pipeline scope transport on_body on_headers_complete "
-    "on_message_begin on_message_complete send_400_response timeout_keep_alive_handler",
+    HttpToolsProtocol: "app connections cycle flow loop scope transport on_body on_headers_complete "
+    "on_message_begin on_message_complete on_response_complete send_400_response timeout_keep_alive_handler",
     RequestResponseCycle: "default_headers disconnected flow keep_alive message_event on_response response_complete "
     "response_started waiting_for_100_continue",
     FlowControl: "drain pause_reading read_paused resume_reading write_paused _transport",

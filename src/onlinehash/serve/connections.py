@@ -58,6 +58,7 @@ class TimedConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._service = self.app
+        self._unanswered: deque[RequestResponseCycle] = deque()  # a client may send requests without waiting
         self._request_timer = _Timer(self.loop, self._too_late)
         self.flow = self._flow = _Flow(transport, self.loop, self.turns, self._request_timer.extend)
         self._response_timer = _Timer(self.loop, self._abort)
@@ -100,6 +101,7 @@ class TimedConnection(HttpToolsProtocol):
             many = f"too many connections (the limit is {self.limits.connections}); close some, or retry later."
             self.app = refusal(Unavailable(many))
         super().on_headers_complete()
+        self._unanswered.append(self.cycle)
         ours = {WHOLE: partial(self._send_whole, self.cycle), RECEIVED: self.flow.drain}
         self.scope["extensions"] = ours  # type: ignore[typeddict-item]
 
@@ -118,18 +120,29 @@ class TimedConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer a request that is not valid HTTP with an error in the usual form."""
-        self._refuse(BadRequest("the request is not valid HTTP/1.1."))
+        """Answer a request that is not valid HTTP with an error in the usual form.
+
+        If earlier requests are not answered yet, the client would take the error for the answer to the first of them:
+        they are answered, and the connection is closed after that.
+        """
+        if self._in_body or not self._unanswered:
+            self._refuse(BadRequest("the request is not valid HTTP/1.1."))
+        else:
+            self._unanswered[-1].keep_alive = False
 
     def _too_late(self) -> None:
-        if not self._in_body or self.cycle.response_started or self.pipeline:  # an earlier request is not answered yet
+        if not self._in_body:
             self._abort()
             return
         seconds = self.limits.body_seconds
         self._refuse(RequestTimeout(f"the body did not arrive within {seconds:g} s; send it again."))
 
     def _refuse(self, error: OnlineHashError) -> None:
-        """Send an error and close the connection; no route is involved."""
+        """Answer the request that is being read with an error, and close the connection; no route is involved."""
+        if self._in_body and (self.cycle.response_started or len(self._unanswered) > 1):
+            self._abort()
+            return
+        self._give_up()
         refused = refusal(error)
         head = _head(error.http_status, *refused.raw_headers, (b"connection", b"close"), _NO_SNIFFING)
         self.transport.write(head + bytes(refused.body))
@@ -159,6 +172,10 @@ class TimedConnection(HttpToolsProtocol):
         self._response_timer.stop()
         super().resume_writing()
 
+    def on_response_complete(self) -> None:
+        self._unanswered.popleft()
+        super().on_response_complete()
+
     def timeout_keep_alive_handler(self) -> None:
         """Between two requests: do not wait for a client that has not read the last response."""
         self._abort()
@@ -168,10 +185,18 @@ class TimedConnection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._request_timer.cancel()
         self._response_timer.cancel()
+        self._give_up()
         super().connection_lost(exc)
 
     def _abort(self) -> None:
+        self._give_up()
         self.transport.abort()
+
+    def _give_up(self) -> None:
+        """Nobody waits for answers any more; uvicorn tells this to the last request alone."""
+        for cycle in self._unanswered:
+            cycle.disconnected = True
+            cycle.message_event.set()
 
 
 _Queue = deque[Callable[[], None]]

@@ -1,6 +1,7 @@
 """Parquet: one file with the columns `id`, `code` and `payload`, which every data tool reads.
 
-In a file of changes, a removed item has no code.
+In a file of changes, a removed item has no code. Codes are lists whose length the type does not fix: many versions of
+Arrow cannot read a file in which a list of fixed length is missing.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ def write(changes: Changes, target: str, name: str) -> None:
 
     codes = changes.contents.codes
     facts = {"name": name, "n_bits": str(codes.n_bits), "n_models": str(codes.n_models)}
-    columns = arrow.schema(changes).with_metadata(facts)
+    columns = arrow.schema(changes)
+    columns = columns.set(1, pa.field("code", pa.list_(pa.uint8()))).with_metadata(facts)
     with replacing(target) as file, parquet.ParquetWriter(file, columns) as writer:
         for batch in arrow.batches(changes):
-            writer.write_batch(batch.replace_schema_metadata(facts))
+            writer.write_batch(batch.cast(columns))
         if changes.removed:
             ids = pa.array(changes.removed, columns.types[0])
             nothing = [pa.nulls(len(ids), kind) for kind in columns.types[1:]]

@@ -64,8 +64,9 @@ from onlinehash.types import RandomState, State
 #: From this many pairs on, a method whose kernel checks values itself is spared a separate check of the batch.
 MANY_PAIRS = 1000
 
-#: Pairs mapped, centred and learned at once: bounds the memory of a batch.
-BLOCK_PAIRS = 512
+#: Pairs mapped, centred and learned at once: bounds the memory of a batch. And those learned at once where a kernel takes
+#: them as they are.
+BLOCK_PAIRS, RAW_PAIRS = 512, 4096
 
 #: A mean so many times as long as a typical vector is that of a few outliers; rows that are looked at for it.
 FAR_AWAY, SAMPLE_OF_OUTLIERS = 1000.0, 64
@@ -696,7 +697,8 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         """
         frames = (A, B)
         A, B, s, w = self._aligned_pairs(A, B, similar, sample_weight, names, most_weight)
-        unchecked = self._takes_raw_pairs and self.features is None and len(A) >= MANY_PAIRS
+        is_raw = self._takes_raw_pairs and self.features is None
+        unchecked = is_raw and len(A) >= MANY_PAIRS
         if unchecked and isinstance(self.random_state, np.random.Generator | np.random.RandomState):
             unchecked = hasattr(self, "n_features_in_")  # what is drawn from a generator cannot be put back
         if not unchecked:
@@ -707,7 +709,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
             self._open(A, frames[0])
             if hasattr(frames[1], "columns"):
                 note_feature_names(self, frames[1], first=False)
-            for rows in self._blocks(len(A), BLOCK_PAIRS):
+            for rows in self._blocks(len(A), RAW_PAIRS if is_raw and step is None else BLOCK_PAIRS):
                 try:
                     updates = self._enter_pairs(A[rows], B[rows], s[rows], w[rows], step)
                 except InvalidInput:

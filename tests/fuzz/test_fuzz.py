@@ -1,4 +1,5 @@
-"""Bodies, filters, folders and files of vectors, changed at random: refused with an error of ours, or good for use.
+"""Requests, bodies, filters, folders and files of vectors, changed at random: each is refused with an error of ours, or
+is good for use.
 
 `make fuzz SECONDS=3600` goes on for an hour with each of them. What it finds is kept in `corpus` and tried every day.
 """

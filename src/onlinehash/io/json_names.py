@@ -30,7 +30,8 @@ _BASIS, _PRIME, _SPREAD = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3
 
 def refuse_repeated(data: bytes) -> None:
     """Refuse JSON, known to be valid, with an object that has a name twice."""
-    if len(data) < _MIDDLING and b"\\" not in data and data.count(b'"') <= 2 * _FEW_STRINGS:
+    has_few = len(data) <= 2 * _FEW_STRINGS or (len(data) < _MIDDLING and data.count(b'"') <= 2 * _FEW_STRINGS)
+    if has_few and b"\\" not in data:
         strings = data.split(b'"')[1::2]
         if len(set(strings)) == len(strings):
             return

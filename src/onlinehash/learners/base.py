@@ -64,8 +64,8 @@ from onlinehash.types import RandomState, State
 #: From this many pairs on, a method whose kernel checks values itself is spared a separate check of the batch.
 MANY_PAIRS = 1000
 
-#: Pairs mapped, centred and learned at once: bounds the memory of a batch. And those learned at once where a kernel takes
-#: them as they are.
+#: Pairs mapped, centred and learned at once: bounds the memory of a batch. And how many where a kernel takes them as
+#: they are.
 BLOCK_PAIRS, RAW_PAIRS = 512, 4096
 
 #: A mean so many times as long as a typical vector is that of a few outliers; rows that are looked at for it.

@@ -19,9 +19,9 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from http import HTTPStatus
 
+from starlette.types import Scope
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -39,11 +39,11 @@ TURN_SECONDS = 0.001
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 
 
-_FIRST_LINES = {status: b"HTTP/1.1 %d %s" % (status, status.phrase.encode()) for status in HTTPStatus}
+_FIRST_LINES = {int(status): b"HTTP/1.1 %d %s" % (status, status.phrase.encode()) for status in HTTPStatus}
 
 
 def _head(status: int, *headers: tuple[bytes, bytes]) -> bytes:
-    lines = [_FIRST_LINES[HTTPStatus(status)], *[b"%s: %s" % header for header in headers], b"", b""]
+    lines = [_FIRST_LINES[status], *[b"%s: %s" % header for header in headers], b"", b""]
     return b"\r\n".join(lines)
 
 
@@ -61,6 +61,7 @@ class TimedConnection(HttpToolsProtocol):
         self._unanswered: deque[RequestResponseCycle] = deque()  # a client may send requests without waiting
         self._request_timer = _Timer(self.loop, self._too_late)
         self.flow = self._flow = _Flow(transport, self.loop, self.turns, self._request_timer.extend)
+        self._extensions = {WHOLE: self._send_whole, RECEIVED: self._flow.drain}
         self._response_timer = _Timer(self.loop, self._abort)
         self._request_timer.start(self.limits.idle_seconds)
 
@@ -102,8 +103,7 @@ class TimedConnection(HttpToolsProtocol):
             self.app = refusal(Unavailable(many))
         super().on_headers_complete()
         self._unanswered.append(self.cycle)
-        ours = {WHOLE: partial(self._send_whole, self.cycle), RECEIVED: self.flow.drain}
-        self.scope["extensions"] = ours  # type: ignore[typeddict-item]
+        self.scope["extensions"] = self._extensions  # type: ignore[typeddict-item]
 
     def on_body(self, body: bytes) -> None:
         super().on_body(body)
@@ -150,14 +150,15 @@ class TimedConnection(HttpToolsProtocol):
 
     # ------------------------------------------------------------------ the response
 
-    def _send_whole(
-        self, cycle: RequestResponseCycle, status: int, headers: list[tuple[bytes, bytes]], body: bytes
-    ) -> bool:
-        """Send a response in one write; False if it has to be sent in the usual way."""
-        if cycle.flow.write_paused or cycle.disconnected or cycle.response_started or not cycle.keep_alive:
+    def _send_whole(self, scope: Scope, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+        """Send the response to a request in one write; False if it has to be sent in the usual way."""
+        cycle = self._unanswered[0] if self._unanswered else None
+        if cycle is None or cycle.scope is not scope or cycle.disconnected or cycle.response_started:
+            return False
+        if cycle.flow.write_paused or not cycle.keep_alive:
             return False
         self.transport.write(_head(status, *headers, _NO_SNIFFING, *cycle.default_headers) + body)
-        cycle.scope[WHOLE] = status  # type: ignore[literal-required]
+        scope[WHOLE] = status  # type: ignore[literal-required]
         cycle.response_started = cycle.response_complete = True
         cycle.waiting_for_100_continue = False
         cycle.message_event.set()
@@ -186,6 +187,7 @@ class TimedConnection(HttpToolsProtocol):
         self._request_timer.cancel()
         self._response_timer.cancel()
         self._give_up()
+        self._extensions.clear()  # which refer to this connection
         super().connection_lost(exc)
 
     def _abort(self) -> None:

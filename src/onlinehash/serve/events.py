@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from itertools import chain
 
@@ -62,7 +62,7 @@ class Events:
         for queue in self._listeners:
             _put(queue, message)
 
-    async def subscribe(self, hello: Mapping[str, object], client: str) -> AsyncIterator[bytes]:
+    async def subscribe(self, hello: Mapping[str, object], client: str) -> AsyncGenerator[bytes, None]:
         """All events from now on, after a `hello`; refused if there are too many listeners."""
         if self._loop is None:
             raise Unavailable("the service is shutting down; retry later.")
@@ -77,7 +77,7 @@ class Events:
         await anext(messages)  # registers the listener now, before the next one is counted
         return messages
 
-    async def _messages(self, queue: asyncio.Queue[bytes | None], client: str) -> AsyncIterator[bytes]:
+    async def _messages(self, queue: asyncio.Queue[bytes | None], client: str) -> AsyncGenerator[bytes, None]:
         self._listeners[queue] = client
         try:
             yield b""  # to `subscribe` only

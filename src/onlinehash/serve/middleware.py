@@ -20,10 +20,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from onlinehash import checks
 from onlinehash.errors import OnlineHashError
 from onlinehash.serve import errors, logs
-from onlinehash.serve.epochs import EPOCH, wait_for_epoch
+from onlinehash.serve.epochs import AT_LEAST_HEADER, EPOCH, wait_for_epoch
 from onlinehash.serve.memory import CONSIDERABLE, NO_ROOM, Body, Memory
 from onlinehash.serve.metrics import Metrics
-from onlinehash.serve.requests import client_of, too_large
+from onlinehash.serve.requests import HEADERS, client_of, too_large
 from onlinehash.serve.responses import EPOCH_HEADER, RECEIVED, WHOLE, refusal
 from onlinehash.serve.service import Service
 from onlinehash.serve.settings import Access
@@ -89,6 +89,7 @@ class Middleware:
 
     def __init__(self, app: ASGIApp, hot: list[Route], service: Service, access: Access, metrics: Metrics) -> None:
         self._app, self._hot = app, {route.path: route for route in hot}
+        self._plain_targets = {path.encode() for path in self._hot}
         self._service, self._limits, self._metrics = service, service.limits, metrics
         self._token = None if access.token is None else access.token.encode()
         self._hosts = access.known_hosts
@@ -138,7 +139,10 @@ class Middleware:
                 await self._app(scope, receive, send_on)
             else:
                 scope["route"] = route
-                await wait_for_epoch(scope, self._service)
+                if AT_LEAST_HEADER in scope[HEADERS]:
+                    await wait_for_epoch(scope, self._service)
+                else:
+                    scope[EPOCH] = self._service.index.epoch
                 await route.app(scope, receive, send_on)
                 status = status or scope[WHOLE]  # sent in one write, past `send_on`
         except OnlineHashError as error:
@@ -153,7 +157,8 @@ class Middleware:
             if body is not None:
                 body.end()
             self._record(scope, status, time.perf_counter() - start)
-            await self._release(scope, held)
+            if held:
+                await self._release(scope, held)
 
     async def _release(self, scope: Scope, held: int) -> None:
         """The response needs no memory any more, once its client has received it or is gone."""
@@ -170,8 +175,11 @@ class Middleware:
 
     def _check(self, scope: Scope, path: str, is_open: bool) -> int | None:
         """Refuse what is not allowed; returns the length of the body, if it is known."""
-        headers = dict(scope["headers"])
-        _refuse_ambiguous(scope)
+        headers = scope[HEADERS] = dict(scope["headers"])
+        if len(headers) < len(scope["headers"]):
+            _refuse_repeated(scope)
+        if scope["query_string"] or scope.get("raw_path") not in self._plain_targets:
+            _refuse_ambiguous(scope)
         given_host = headers.get(b"host", b"")
         if self._hosts is not None:
             host = _host(given_host)
@@ -220,12 +228,16 @@ def scope_pattern(scope: Scope) -> str:
     return getattr(route, "path", "none")
 
 
-def _refuse_ambiguous(scope: Scope) -> None:
-    """Refuse a request that a proxy and this service might understand differently."""
+def _refuse_repeated(scope: Scope) -> None:
+    """Refuse a request in which a header that matters was sent twice."""
     names = [name for name, _ in scope["headers"] if name in ONCE]
     if len(names) > len(set(names)):
         twice = max(names, key=names.count).decode().title()
         raise errors.BadRequest(f"the header {twice} was sent more than once; send it once.")
+
+
+def _refuse_ambiguous(scope: Scope) -> None:
+    """Refuse a request for something that a proxy and this service might understand differently."""
     if scope["query_string"]:
         given = [name for name, _ in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)]
         if len(given) > len(set(given)):

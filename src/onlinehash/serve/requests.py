@@ -27,6 +27,9 @@ LARGE = 1 << 16
 #: Bytes from which the parts of a body are joined in a thread: 60 MB take thirty milliseconds.
 LARGE_PARTS = 1 << 20
 
+#: Where the scope of a request has its headers as a dictionary, once the middleware has checked them.
+HEADERS = "onlinehash.headers"
+
 KEY_HEADER = "Idempotency-Key"
 LONGEST_KEY = 128
 
@@ -61,40 +64,34 @@ async def body_of(receive: Receive, limits: Limits) -> bytes:
 
 async def parsed(request: Request, service: Service, shape: type[S]) -> tuple[S, bytes]:
     """The parsed body, and its bytes."""
-    return await _parsed(shape, request.scope, request.receive, service)
+    return await asked(shape, request.scope, request.receive, service)
 
 
-async def asked(shape: type[S], scope: Scope, receive: Receive, service: Service) -> S:
-    """The parsed body, for routes without a Request object."""
-    body, _ = await _parsed(shape, scope, receive, service)
-    return body
-
-
-async def _parsed(shape: type[S], scope: Scope, receive: Receive, service: Service) -> tuple[S, bytes]:
+async def asked(shape: type[S], scope: Scope, receive: Receive, service: Service) -> tuple[S, bytes]:
+    """The same, for routes without a Request object."""
     limits = service.limits
     data = await body_of(receive, limits)
-    kind = dict(scope["headers"]).get(b"content-type", b"").decode("latin-1")
+    kind = scope[HEADERS].get(b"content-type", b"").decode("latin-1")
     query = QueryParams(scope["query_string"]) if scope["query_string"] else {}
     if len(data) < LARGE:
         body = read(shape, kind, data, query, limits)
     else:
         body = await service.parsed(lambda: read(shape, kind, data, query, limits))
-    await _embed(body, service)
+    for name, place in body.embedded.items():
+        if getattr(body, name) is not None:
+            await _embed(body, name, place, service)
     return body, data
 
 
-async def _embed(body: Shape, service: Service) -> None:
+async def _embed(body: Shape, name: str, place: str, service: Service) -> None:
     """Put the vectors of a body's texts where it would have had vectors."""
-    for name, place in body.embedded.items():
-        texts = getattr(body, name)
-        if texts is None:
-            continue
-        if getattr(body, place) is not None:
-            raise InvalidInput(f"{name} and {place} say the same in two ways; send one of them.")
-        if service.embedding is None:
-            raise no_embedder()
-        vectors = await service.embedding.vectors_of([texts] if isinstance(texts, str) else texts)
-        setattr(body, place, vectors[0] if isinstance(texts, str) else vectors)
+    if getattr(body, place) is not None:
+        raise InvalidInput(f"{name} and {place} say the same in two ways; send one of them.")
+    if service.embedding is None:
+        raise no_embedder()
+    texts = getattr(body, name)
+    vectors = await service.embedding.vectors_of([texts] if isinstance(texts, str) else texts)
+    setattr(body, place, vectors[0] if isinstance(texts, str) else vectors)
 
 
 def held(body: Shape, data: bytes) -> int:

@@ -101,7 +101,7 @@ class ChangeRoute:
 
 def _sent_whole(scope: Scope, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
     send_whole = scope.get("extensions", {}).get(WHOLE)
-    return send_whole is not None and len(body) <= SHORT and send_whole(status, headers, body)
+    return send_whole is not None and len(body) <= SHORT and send_whole(scope, status, headers, body)
 
 
 async def done(

@@ -93,7 +93,7 @@ def _vector_apart(data: bytes) -> tuple[np.ndarray | None, bytes]:
     """
     at = data.find(_VECTOR)
     head = data[: max(at, 0)]
-    if at < 0 or data.find(_VECTOR, at + 1) >= 0 or head.count(b"{") != 1 or b"[" in head:
+    if at < 0 or head.count(b"{") != 1 or b"[" in head:
         return None, data
     after = at + len(_VECTOR)
     start = data.find(b":", after) + 1
@@ -103,6 +103,8 @@ def _vector_apart(data: bytes) -> tuple[np.ndarray | None, bytes]:
     if found is None:
         return None, data
     values, end = found
+    if data.find(_VECTOR, end) >= 0:  # among the numbers there is none
+        return None, data
     return values, data[:start] + b"[]" + data[end:]
 
 

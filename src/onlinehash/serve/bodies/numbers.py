@@ -25,6 +25,9 @@ from onlinehash.numeric.views import read_only
 _POWERS = read_only(10.0 ** np.arange(23))
 _EXACT = uint64(2**53)
 
+#: Bytes that are copied so fast that nobody waits.
+_SMALL = 1 << 16
+
 #: Digits that fit into 63 bits, whatever they are.
 _MOST_DIGITS = uint64(18)
 
@@ -58,10 +61,12 @@ def parse_points(data: bytes | memoryview) -> np.ndarray | None:
 
 def _ended(data: bytes | memoryview) -> np.ndarray:
     """The text and a zero, so that no number goes on beyond the end. NumPy lets other threads run while it copies."""
+    if isinstance(data, bytes) and len(data) < _SMALL:
+        return np.frombuffer(data + b"\0", np.uint8)
     given = np.frombuffer(data, np.uint8)
     text = np.empty(len(given) + 1, np.uint8)
     text[:-1], text[-1] = given, 0
-    return text
+    return read_only(text)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

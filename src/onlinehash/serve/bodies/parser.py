@@ -113,7 +113,8 @@ def _check(body: Shape, limits: Limits) -> None:
                 expected=f"at most {getattr(limits, limit)} {name}", got=f"{n}", hint="send fewer per request"
             )
     for name in shape.embedded:
-        _refuse_long(getattr(body, name), limits.text)
+        if (texts := getattr(body, name)) is not None:
+            _refuse_long(texts, limits.text)
     k = getattr(body, "k", None)
     if k is not None and k > limits.k:
         raise TooLarge(expected=f"k to be at most {limits.k}", got=f"{k}")
@@ -123,9 +124,7 @@ def _check(body: Shape, limits: Limits) -> None:
             setattr(body, name, _array(value, name, axes, getattr(body, "dtype", "float32"), limits))
 
 
-def _refuse_long(texts: str | list[str] | None, most: int) -> None:
-    if texts is None:
-        return
+def _refuse_long(texts: str | list[str], most: int) -> None:
     longest = max(map(len, [texts] if isinstance(texts, str) else texts), default=0)
     if longest > most:
         raise TooLarge(
@@ -156,13 +155,14 @@ def _names(groups: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
 
 
 @cache
-def _sets(groups: tuple[tuple[str, ...], ...]) -> frozenset[frozenset[str]]:
-    return frozenset(map(frozenset, groups))
+def _allowed(groups: tuple[tuple[str, ...], ...]) -> frozenset[tuple[str, ...]]:
+    """The groups with their names in the order of `_names`."""
+    return frozenset(tuple(name for name in _names(groups) if name in group) for group in groups)
 
 
 def _refuse_several(body: Shape, groups: tuple[tuple[str, ...], ...]) -> None:
-    given = [name for name in _names(groups) if getattr(body, name) is not None]
-    if frozenset(given) not in _sets(groups):
+    given = tuple([name for name in _names(groups) if getattr(body, name) is not None])
+    if given not in _allowed(groups):
         wanted = " or ".join(" and ".join(group) for group in groups)
         raise InvalidInput(expected=f"one of {wanted}", got=f"{' and '.join(given) or 'none of them'}")
 

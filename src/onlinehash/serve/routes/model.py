@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 import onlinehash
 from onlinehash.errors import NotReady
@@ -135,11 +138,21 @@ def routes(service: Service, metrics: Metrics) -> APIRouter:
         """Server-sent events: hello, learned, refreshed, items, stats, measured, teacher."""
         teacher = None if service.teacher is None else service.teacher.state()
         hello = await service.waited(service.stats) | {"teacher": teacher}
-        return StreamingResponse(
-            await service.events.subscribe(hello, client_of(request.scope)), media_type="text/event-stream"
-        )
+        return _Events(await service.events.subscribe(hello, client_of(request.scope)))
 
     return router
+
+
+class _Events(StreamingResponse):
+    """Events, until the client is gone; its place is free then, not when the garbage collector finds the generator."""
+
+    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
+        super().__init__(events, media_type="text/event-stream")
+        self._events = events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with aclosing(self._events):
+            await super().__call__(scope, receive, send)
 
 
 def _teacher(service: Service) -> SimulatedTeacher:

@@ -71,7 +71,7 @@ class Finds:
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await asked(shapes.Find, scope, receive, self._service)
+        body, _ = await asked(shapes.Find, scope, receive, self._service)
         is_expensive = _is_expensive(body) or min(body.k, len(self._service.index)) > FEW_RERANKED
         response = await read(
             self._service, receive, lambda deadline: _find(self._service, body, deadline), is_expensive
@@ -86,7 +86,7 @@ class Searches:
         self._service, self._batches = service, Batches(service.index, service.index.supports(Capability.VIEW))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await asked(shapes.Query, scope, receive, self._service)
+        body, _ = await asked(shapes.Query, scope, receive, self._service)
         if body.vector is None or body.where is not None or body.rerank or body.payloads:
             response = await read(
                 self._service, receive, lambda deadline: _search(self._service, body, deadline), _is_expensive(body)
@@ -95,9 +95,10 @@ class Searches:
             return
         found = await self._batches.search(body.vector, body.k)
         self._service.searches += 1
-        hits = _lists(Hits(found.ids, found.distances), _HAMMING)
         epoch = scope[EPOCH] if found.epoch is None else found.epoch
-        await send_json(scope, send, hits | {"encoder": found.encoder.version}, epoch)
+        document = {"ids": _plain(found.ids), "distances": found.distances, "encoder": found.encoder.version}
+        document.update(_HAMMING)
+        await send_json(scope, send, document, epoch)
 
 
 class RadiusSearches:
@@ -107,7 +108,7 @@ class RadiusSearches:
         self._service = service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = await asked(shapes.Within, scope, receive, self._service)
+        body, _ = await asked(shapes.Within, scope, receive, self._service)
         response = await read(
             self._service, receive, lambda deadline: _within(self._service, body, deadline), _is_expensive(body)
         )

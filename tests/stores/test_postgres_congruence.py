@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from onlinehash import PostgresIndex
+from onlinehash.stores import index as stores_index
 from tests.programs import SOME_WORLDS, WORLDS
 from tests.servers import PostgresServer
 from tests.stores.conftest import Home
@@ -27,6 +28,23 @@ def test_the_same_program_has_the_same_results(world: str, home: Home, look_ups:
     first = list(WORLDS).index(world)  # so that both kinds of ids are there on each of them
     for seed in range(first, first + thorough(1, 2)):
         check(make_index, world, seed, thorough(20, 60))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["stock", "sharded"])
+def test_the_same_program_has_the_same_results_where_parts_are_computed_ahead(
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home: Home = request.getfixturevalue(f"{kind}_home")
+    monkeypatch.setattr(stores_index, "MANY_ITEMS", 0)
+
+    def make_index(learner: Any, policy: Any) -> PostgresIndex:
+        index = PostgresIndex.create(home.address, learner, policy, **home.fresh().options)
+        index.batch_rows = 5
+        return index
+
+    for seed in range(thorough(1, 4)):
+        check(make_index, "OH", seed, thorough(20, 60))
 
 
 @pytest.mark.thorough

@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -183,6 +183,8 @@ class Backend(ABC):
         If the block is left by an exception, the head stays as it was. What a change left behind that was cut off
         before its head was put is rewound before the next one begins.
         """
+
+    has_claims: ClassVar[bool] = False  #: Whether `claimed` can tell.
 
     @contextmanager
     def claimed(self, part: int) -> Iterator[bool]:

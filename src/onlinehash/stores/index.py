@@ -50,7 +50,7 @@ from onlinehash.stores.backend import Backend
 from onlinehash.stores.ids import ids_of
 from onlinehash.stores.manifest import Moment, Pending, State
 from onlinehash.stores.reader import Gone, Reader, matrix_of
-from onlinehash.stores.recode import Recoded, Recoder, Task
+from onlinehash.stores.recode import Ahead, Recoded, Recoder, Task, is_claimed
 from onlinehash.stores.replica import Followed, Ranking, Replica
 from onlinehash.stores.search import Search
 from onlinehash.stores.shared_learner import SharedLearner
@@ -62,6 +62,8 @@ from onlinehash.types import Json
 PATIENCE = 30.0
 #: Seconds between two looks at a refresh whose last parts others are at.
 PAUSE = 0.05
+#: Parts of a refresh that are computed while others are written, and the items from which that is worth it.
+N_AHEAD, MANY_ITEMS = 2, 50_000
 #: Up to this many items, a sample is drawn by rank.
 MANY_ITEMS = 1 << 16
 #: Dead rows are deleted once there are more than this many, and more than this fraction of the items.
@@ -684,13 +686,16 @@ class StoreIndex(LearnerIndex):
         worker = secrets.token_hex(8)
         try:
             recoder, state = self._take_up(task, worker)
-            while recoder is not None and recoder.is_under_way(state):
-                if stop():
-                    with self._lock:
-                        self._rewind(worker)
-                    return False
-                state = self._work(recoder, task)
-            if recoder is None or not recoder.is_over(state):
+            if recoder is None:
+                return False
+            with Ahead(recoder, self._reader, N_AHEAD if state.n >= MANY_ITEMS else 0) as ahead:
+                while recoder.is_under_way(state):
+                    if stop():
+                        with self._lock:
+                            self._rewind(worker)
+                        return False
+                    state = self._work(recoder, ahead, task)
+            if not recoder.is_over(state):
                 return False
             self._has_codes = True
             if task.attachment is not None and not task.attachment.is_used:  # another worker wrote the last part
@@ -717,7 +722,7 @@ class StoreIndex(LearnerIndex):
             recoder.write(draft, recoder.part(draft.before, pending, 0) if has_begun else None, task.attachment)
         return recoder, self._after_part(recoder, task, draft)
 
-    def _work(self, recoder: Recoder, task: Task) -> State:
+    def _work(self, recoder: Recoder, ahead: Ahead, task: Task) -> State:
         """Compute and write a part that nobody else is at; wait for those who are at the last ones."""
         state, backend = self._reader.fresh().state, self._reader.backend
         if not recoder.is_under_way(state):
@@ -726,7 +731,10 @@ class StoreIndex(LearnerIndex):
         assert pending is not None
         parts = list(pending.unwritten(state.next_place))
         with ExitStack() as held:
-            part = next((part for part in parts if _is_claimed(held, backend, part)), None)
+            if (made := ahead.next(pending, parts)) is not None:
+                held.push(made.claim)
+                return self._write_part(recoder, made.recoded, task)
+            part = next((part for part in parts if is_claimed(held, backend, part)), None)
             if parts and part is None:
                 if not self._is_left(pending):
                     time.sleep(PAUSE)
@@ -822,15 +830,6 @@ class StoreIndex(LearnerIndex):
 
     def __reduce__(self) -> Any:
         raise InvalidInput(f"cannot copy or pickle a {type(self).__name__}: open it again where it is needed.")
-
-
-def _is_claimed(held: ExitStack, backend: Backend, part: int) -> bool:
-    """Claim a part of a refresh, until `held` ends."""
-    with ExitStack() as claim:
-        if not claim.enter_context(backend.claimed(part)):
-            return False
-        held.push(claim.pop_all())
-    return True
 
 
 def _object(text: str | None) -> Payload | None:

@@ -7,8 +7,12 @@ worker had claimed when it died is claimed by another. The last part begins the 
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -17,7 +21,7 @@ from onlinehash.index.api import Counters, Version
 from onlinehash.live.attachments import Attachment
 from onlinehash.live.refresher import VERSIONS_KEPT
 from onlinehash.live.storage import read_back
-from onlinehash.stores.backend import Coded
+from onlinehash.stores.backend import Backend, Coded
 from onlinehash.stores.manifest import Kept, Moment, Pending, State
 from onlinehash.stores.reader import Reader
 from onlinehash.stores.transaction import Draft
@@ -175,6 +179,67 @@ class Recoder:
             era = draft.before.next_era
             draft.change.end_codes(era, recoded.places)
             draft.change.add_codes(era, recoded.places, recoded.ids, recoded.codes)
+
+
+class Made(NamedTuple):
+    """A part that was computed ahead, and what gives up the claim on it."""
+
+    claim: ExitStack
+    recoded: Recoded | None
+
+
+class Ahead:
+    """Computes parts of a refresh in threads, while others are written.
+
+    Whatever has changed in a part since is noticed when it is written. Databases without claims cannot tell which parts
+    somebody else is at, so nothing is computed ahead there.
+    """
+
+    def __init__(self, recoder: Recoder, reader: Reader, n_parts: int) -> None:
+        self._recoder, self._reader, self._n_parts = recoder, reader, n_parts if reader.backend.has_claims else 0
+        self._threads = ThreadPoolExecutor(n_parts, "onlinehash-recode") if self._n_parts else None
+        self._begun: deque[tuple[int, Future[Made | None]]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+        for _part, job in self._begun:
+            if not job.cancelled() and job.exception() is None and (made := job.result()) is not None:
+                made.claim.close()
+
+    def next(self, pending: Pending, parts: Sequence[int]) -> Made | None:
+        """The next part, with others begun behind it; None if somebody else is at all of these, or nothing is left."""
+        if self._threads is None:
+            return None
+        at = {part for part, _ in self._begun}
+        for part in parts:
+            if len(self._begun) > self._n_parts:
+                break
+            if part not in at:
+                self._begun.append((part, self._threads.submit(self._make, pending, part)))
+        return self._begun.popleft()[1].result() if self._begun else None
+
+    def _make(self, pending: Pending, part: int) -> Made | None:
+        with ExitStack() as held:
+            if not is_claimed(held, self._reader.backend, part):
+                return None
+            moment = self._reader.fresh()
+            if not self._recoder.is_to_do(moment.state, part):
+                return None
+            recoded = self._recoder.part(moment, pending, part)
+            return Made(held.pop_all(), recoded)
+
+
+def is_claimed(held: ExitStack, backend: Backend, part: int) -> bool:
+    """Claim a part of a refresh, until `held` ends."""
+    with ExitStack() as claim:
+        if not claim.enter_context(backend.claimed(part)):
+            return False
+        held.push(claim.pop_all())
+    return True
 
 
 def give_up(draft: Draft) -> None:

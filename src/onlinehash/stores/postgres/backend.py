@@ -35,6 +35,8 @@ _TRIES = 5
 class PostgresBackend(Backend):
     """The tables of one schema. Connections come from a pool; errors are those of this library."""
 
+    has_claims = True
+
     def __init__(self, address: str, schema: str, search: str | None = None) -> None:
         self.schema = connections.checked_schema(schema)
         self.address, self._address = connections.shown(address), address
